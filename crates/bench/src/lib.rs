@@ -1,0 +1,1 @@
+//! Load generators and experiments against any broker that speaks Kafka's protocol.

@@ -1,0 +1,1 @@
+//! The broker: connections, request handlers, partitions.

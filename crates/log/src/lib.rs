@@ -1,0 +1,1 @@
+//! The storage engine: the only crate that touches partition data files.

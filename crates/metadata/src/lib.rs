@@ -1,0 +1,1 @@
+//! Cluster metadata: records, the immutable image they build, and the table of settings.

@@ -1,0 +1,15 @@
+//! The words of the system as types: offsets, epochs, topic names and ids, error codes.
+//!
+//! Nothing here does I/O or knows a wire format; every other crate may depend on this one.
+
+mod error_code;
+mod ids;
+mod offset;
+mod producer;
+mod topic;
+
+pub use error_code::ErrorCode;
+pub use ids::{BrokerId, ClusterId, DirectoryId, TopicId, Uuid};
+pub use offset::{LeaderEpoch, Offset, TimestampMs};
+pub use producer::{ProducerEpoch, ProducerId, Sequence};
+pub use topic::{InvalidTopicName, PartitionId, TopicName, TopicPartition};

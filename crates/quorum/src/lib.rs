@@ -1,0 +1,1 @@
+//! The metadata quorum: openraft with its log and snapshots on disk.

@@ -1,0 +1,1 @@
+//! Codec for record batches: header view, full decode and encode, compression.

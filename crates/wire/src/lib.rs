@@ -1,0 +1,1 @@
+//! Codec for Kafka's wire protocol.
