@@ -1,1 +1,117 @@
-//! The HTTP listener: health and metrics.
+//! The HTTP listener: health for orchestrators, metrics for Prometheus.
+//!
+//! | path            | answer                                                                  |
+//! |-----------------|-------------------------------------------------------------------------|
+//! | `/health/live`  | 200 as long as the process can answer                                   |
+//! | `/health/ready` | 200 while the broker accepts requests, else 503                         |
+//! | `/metrics`      | every metric in OpenMetrics' text format                                |
+
+mod process;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub use process::ProcessCollector;
+
+/// What the listener shows.
+#[derive(Debug, Clone)]
+pub struct HttpState {
+    /// Every metric of the process.
+    pub registry: Arc<Registry>,
+    /// Whether the broker accepts requests.
+    pub ready: watch::Receiver<bool>,
+}
+
+/// Serves until `shutdown` ends; requests in work are finished.
+pub async fn serve(
+    listener: TcpListener,
+    state: HttpState,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    axum::serve(listener, router(state)).with_graceful_shutdown(shutdown).await
+}
+
+fn router(state: HttpState) -> Router {
+    Router::new()
+        .route("/health/live", get(|| async { "live\n" }))
+        .route("/health/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(state)
+}
+
+async fn ready(State(state): State<HttpState>) -> Response {
+    if *state.ready.borrow() {
+        "ready\n".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
+    }
+}
+
+async fn metrics(State(state): State<HttpState>) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, &state.registry) {
+        Ok(()) => {
+            const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+        }
+        Err(error) => {
+            tracing::error!(%error, "metrics could not be encoded");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::metrics::counter::Counter;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn get(address: std::net::SocketAddr, path: &str) -> String {
+        let mut socket = TcpStream::connect(address).await.expect("connect");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.expect("write");
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).await.expect("read");
+        reply
+    }
+
+    #[tokio::test]
+    async fn health_and_metrics_are_served_until_shutdown() {
+        let mut registry = Registry::default();
+        let counter: Counter = Counter::default();
+        counter.inc_by(3);
+        registry.register("test_events", "Events", counter);
+        registry.register_collector(Box::new(ProcessCollector));
+        let (ready, is_ready) = watch::channel(false);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let address = listener.local_addr().expect("address");
+        let state = HttpState { registry: Arc::new(registry), ready: is_ready };
+        let server = tokio::spawn(serve(listener, state, async { _ = stopped.await }));
+
+        assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
+        assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 503"));
+        ready.send(true).expect("the server listens");
+        assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 200"));
+        let metrics = get(address, "/metrics").await;
+        assert!(metrics.contains("test_events_total 3"), "{metrics}");
+        assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
+
+        stop.send(()).expect("the server listens");
+        server.await.expect("no panic").expect("a clean end");
+    }
+}

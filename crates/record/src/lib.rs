@@ -1,1 +1,47 @@
 //! Codec for record batches: header view, full decode and encode, compression.
+//!
+//! This is the project's only codec of Kafka's record batches of version 2 (KIP-98), the one
+//! format in which records travel and are stored. Bytes in, values out, no I/O. It works at two
+//! depths:
+//!
+//! - The *header* of a batch answers what an append or a fetch needs to know. [`Batch`] is a
+//!   header with the received bytes; [`validate_for_append`] judges it; [`PatchedHeader`] gives
+//!   it the offsets of the log. The record bytes are neither decoded nor copied.
+//! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`]: for compaction,
+//!   the command line and tests.
+//!
+//! Nothing that comes from a client or a disk makes this crate panic, or allocate more than the
+//! bytes given to it or the [`DecodeLimit`] allow.
+
+mod attributes;
+mod batch;
+mod batches;
+mod builder;
+mod compression;
+mod crc;
+mod error;
+mod header;
+mod invalid_batch;
+mod limit;
+mod patch;
+mod raw_record;
+mod record;
+mod record_iter;
+mod validate;
+mod varint;
+
+pub use attributes::{Attributes, TimestampType};
+pub use batch::Batch;
+pub use batches::Batches;
+pub use builder::BatchBuilder;
+pub use compression::{Compression, UnknownCompressionName};
+pub use error::{RecordError, RecordProblem};
+pub use header::{BATCH_HEADER_BYTES, BatchHeader, LOG_OVERHEAD_BYTES, MAGIC_V2};
+pub use invalid_batch::InvalidBatch;
+pub use limit::DecodeLimit;
+pub use patch::PatchedHeader;
+pub use record::{Header, Record};
+pub use record_iter::RecordIter;
+pub use validate::{
+    AppendRules, BatchSummary, ProducerStamp, validate_for_append, validate_records_deep,
+};

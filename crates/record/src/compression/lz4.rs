@@ -1,0 +1,27 @@
+//! LZ4 frames.
+//!
+//! The Java client reads only frames whose blocks are independent of each other. It writes, as
+//! we do, blocks of 64 KiB without checksums, since the batch has one; other clients also write
+//! linked blocks, other sizes and checksums, all of which we read. A frame that breaks off between
+//! two blocks looks like a whole one here; the count of the records tells.
+
+use std::io::Write;
+
+use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
+
+use super::output::{DecompressFailure, read_bounded};
+use crate::DecodeLimit;
+
+pub(super) fn compress(plain: &[u8]) -> Vec<u8> {
+    let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
+    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(plain).expect("a write to memory succeeds");
+    encoder.finish().expect("a write to memory succeeds")
+}
+
+pub(super) fn decompress(
+    compressed: &[u8],
+    limit: DecodeLimit,
+) -> Result<Vec<u8>, DecompressFailure> {
+    read_bounded(FrameDecoder::new(compressed), limit)
+}

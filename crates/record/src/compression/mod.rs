@@ -1,0 +1,127 @@
+//! Compression of the records of a batch.
+//!
+//! One file per codec. Each reads whatever the Java client, librdkafka and franz-go write, and
+//! writes what all of them read.
+
+mod gzip;
+mod lz4;
+mod output;
+mod snappy;
+mod zstd;
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+
+use self::output::DecompressFailure;
+use crate::{DecodeLimit, RecordError};
+
+/// How the records of a batch are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// A gzip file (RFC 1952).
+    Gzip,
+    /// Snappy blocks in the framing of the Java library.
+    Snappy,
+    /// An LZ4 frame.
+    Lz4,
+    /// A Zstandard frame (RFC 8878, KIP-110).
+    Zstd,
+}
+
+impl Compression {
+    /// Every codec, by its number.
+    pub const ALL: [Compression; 5] = [
+        Compression::None,
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ];
+
+    /// The number in the attributes.
+    pub fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The codec of a number; [`RecordError::UnknownCompression`] if there is none.
+    pub fn from_id(codec: u8) -> Result<Compression, RecordError> {
+        Compression::ALL
+            .get(usize::from(codec))
+            .copied()
+            .ok_or(RecordError::UnknownCompression { codec })
+    }
+
+    /// The name as in Kafka's `compression.type` setting.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// Compresses `plain` at the codec's usual level.
+    pub fn compress(self, plain: Bytes) -> Bytes {
+        match self {
+            Compression::None => plain,
+            Compression::Gzip => gzip::compress(&plain).into(),
+            Compression::Snappy => snappy::compress(&plain).into(),
+            Compression::Lz4 => lz4::compress(&plain).into(),
+            Compression::Zstd => zstd::compress(&plain).into(),
+        }
+    }
+
+    /// Decompresses all of `compressed`; bytes that are not compressed are given back as they
+    /// are, whatever the limit.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Decompress`], and [`RecordError::DecompressedTooLarge`] as soon as the
+    /// output passes the limit.
+    pub fn decompress(self, compressed: Bytes, limit: DecodeLimit) -> Result<Bytes, RecordError> {
+        let plain = match self {
+            Compression::None => return Ok(compressed),
+            Compression::Gzip => gzip::decompress(&compressed, limit),
+            Compression::Snappy => snappy::decompress(&compressed, limit),
+            Compression::Lz4 => lz4::decompress(&compressed, limit),
+            Compression::Zstd => zstd::decompress(&compressed, limit),
+        };
+        plain.map(Bytes::from).map_err(|failure| match failure {
+            DecompressFailure::Malformed(reason) => {
+                RecordError::Decompress { compression: self, reason }
+            }
+            DecompressFailure::TooLarge => {
+                RecordError::DecompressedTooLarge { compression: self, limit_bytes: limit.bytes() }
+            }
+        })
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no codec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("compression '{0}' is none of none, gzip, snappy, lz4 and zstd")]
+pub struct UnknownCompressionName(String);
+
+impl FromStr for Compression {
+    type Err = UnknownCompressionName;
+
+    fn from_str(name: &str) -> Result<Compression, UnknownCompressionName> {
+        Compression::ALL
+            .into_iter()
+            .find(|codec| codec.name() == name)
+            .ok_or_else(|| UnknownCompressionName(name.to_owned()))
+    }
+}

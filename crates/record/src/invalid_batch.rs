@@ -1,0 +1,126 @@
+//! Why a batch is not appended.
+
+use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
+
+use crate::RecordError;
+
+/// The reason for which a leader refuses a producer's batch.
+///
+/// The bytes are a batch, or it would be a [`RecordError`] before; but it breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidBatch {
+    /// Larger than the topic's `max.message.bytes`.
+    #[error("the batch has {size_bytes} bytes, and the topic allows {max_bytes}")]
+    TooLarge {
+        /// The size of the whole batch.
+        size_bytes: usize,
+        /// The topic's limit.
+        max_bytes: usize,
+    },
+
+    /// Damaged on the way.
+    #[error("the batch is corrupt: its CRC-32C is {computed:08x} where {stored:08x} was stored")]
+    BadCrc {
+        /// The checksum in the header.
+        stored: u32,
+        /// The checksum of the bytes.
+        computed: u32,
+    },
+
+    /// Producers count offsets from 0, and the leader adds the base.
+    #[error("the batch has base offset {base_offset} where producers must send 0")]
+    NonZeroBaseOffset {
+        /// The base offset in the header.
+        base_offset: Offset,
+    },
+
+    /// Zero or fewer records.
+    #[error("the batch claims {record_count} records")]
+    NoRecords {
+        /// The count in the header.
+        record_count: i32,
+    },
+
+    /// Offsets in a new batch have no gaps, so there are as many as records.
+    #[error("the batch has {record_count} records, but last offset delta {last_offset_delta}")]
+    RecordCountMismatch {
+        /// The count in the header.
+        record_count: i32,
+        /// The last offset delta in the header.
+        last_offset_delta: i32,
+    },
+
+    /// Transaction markers are the coordinator's to write.
+    #[error("a producer may not write a control batch")]
+    ControlBatch,
+
+    /// Delete horizons are the log cleaner's to set.
+    #[error("a producer may not set a delete horizon")]
+    DeleteHorizon,
+
+    /// The attributes name a codec that nobody has defined.
+    #[error("compression codec {codec} is unknown")]
+    UnknownCompression {
+        /// The codec's number.
+        codec: u8,
+    },
+
+    /// A producer id without an epoch.
+    #[error("the batch of producer {producer_id} has epoch {producer_epoch}")]
+    InvalidProducerEpoch {
+        /// Whose batch it is.
+        producer_id: ProducerId,
+        /// The epoch, which is negative.
+        producer_epoch: ProducerEpoch,
+    },
+
+    /// A producer id without a sequence number.
+    #[error("the batch of producer {producer_id} has sequence {base_sequence}")]
+    InvalidSequence {
+        /// Whose batch it is.
+        producer_id: ProducerId,
+        /// The sequence number, which is negative.
+        base_sequence: Sequence,
+    },
+
+    /// Nobody could ever commit or abort the batch.
+    #[error("the batch is transactional, but has no producer id")]
+    TransactionWithoutProducer,
+
+    /// The log append time is the leader's to set.
+    #[error("a producer may not set the timestamp type LogAppendTime")]
+    LogAppendTimeFromProducer,
+
+    /// Outside what `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms` allow.
+    #[error("timestamp {timestamp} is not within {earliest} and {latest}")]
+    TimestampOutOfRange {
+        /// The timestamp that is.
+        timestamp: TimestampMs,
+        /// The earliest that is allowed.
+        earliest: TimestampMs,
+        /// The latest that is allowed.
+        latest: TimestampMs,
+    },
+
+    /// The first record's timestamp passes what the header calls the maximum.
+    #[error(
+        "the max timestamp {max_timestamp} is earlier than the base timestamp {base_timestamp}"
+    )]
+    MaxTimestampBeforeBase {
+        /// The timestamp of the first record.
+        base_timestamp: TimestampMs,
+        /// The maximum in the header.
+        max_timestamp: TimestampMs,
+    },
+
+    /// Compaction keeps the last record of each key, so that there must be one.
+    #[error("record {index} has no key, and the topic is compacted")]
+    MissingKey {
+        /// Which record of the batch, from 0.
+        index: usize,
+    },
+
+    /// The records had to be looked at, for their keys, and do not decode.
+    #[error("the records do not decode: {0}")]
+    Undecodable(RecordError),
+}

@@ -1,0 +1,32 @@
+//! The bound on what decoding may allocate.
+
+/// How much memory decoding a batch may take beyond the bytes of the batch.
+///
+/// It bounds what the compressed records decompress to, and what the headers of a record take
+/// once decoded. A batch of 1 MiB can decompress to more than 1 GiB, and nothing but such a limit
+/// tells a bomb from a client that sends zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeLimit {
+    bytes: usize,
+}
+
+impl DecodeLimit {
+    /// 128 MiB: 128 times what a message is by default allowed to have.
+    pub const DEFAULT: DecodeLimit = DecodeLimit::new(128 << 20);
+
+    /// A limit of so many bytes.
+    pub const fn new(bytes: usize) -> DecodeLimit {
+        DecodeLimit { bytes }
+    }
+
+    /// The limit in bytes.
+    pub const fn bytes(self) -> usize {
+        self.bytes
+    }
+}
+
+impl Default for DecodeLimit {
+    fn default() -> DecodeLimit {
+        DecodeLimit::DEFAULT
+    }
+}

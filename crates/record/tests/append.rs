@@ -1,0 +1,255 @@
+//! The rules by which a leader takes a producer's batch or refuses it.
+
+use bytes::Bytes;
+use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
+use logway_record::{
+    AppendRules, Attributes, Batch, BatchBuilder, BatchHeader, BatchSummary, Compression,
+    DecodeLimit, InvalidBatch, ProducerStamp, RecordError, RecordProblem, TimestampType,
+    validate_for_append, validate_records_deep,
+};
+
+const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
+
+fn rules() -> AppendRules {
+    AppendRules {
+        max_batch_bytes: 1 << 20,
+        timestamp_type: TimestampType::CreateTime,
+        timestamp_before_max_ms: i64::MAX,
+        timestamp_after_max_ms: 3_600_000,
+        keys_required: false,
+        decode_limit: DecodeLimit::DEFAULT,
+        now: NOW,
+    }
+}
+
+fn three_records(compression: Compression) -> Batch {
+    let mut builder = BatchBuilder::new(compression);
+    for delta_ms in [0, 20, 10] {
+        let timestamp = TimestampMs(NOW.0 + delta_ms);
+        builder.append(timestamp, Some(b"key"), Some(b"value"), &[]).expect("fits");
+    }
+    Batch::parse(builder.finish().expect("has records")).expect("is a batch")
+}
+
+/// The batch with a changed header, and the CRC to go with it.
+fn with_header(batch: &Batch, change: impl FnOnce(&mut BatchHeader)) -> Batch {
+    let mut header = *batch.header();
+    change(&mut header);
+    let join = |header: BatchHeader| {
+        let bytes = [&header.encode()[..], &batch.body()].concat();
+        Batch::parse(bytes.into()).expect("changes keep it a batch")
+    };
+    header.crc = join(header).compute_crc();
+    join(header)
+}
+
+fn refusal(change: impl FnOnce(&mut BatchHeader)) -> Option<InvalidBatch> {
+    let batch = with_header(&three_records(Compression::None), change);
+    validate_for_append(&batch, &rules()).err()
+}
+
+#[test]
+fn a_sound_batch_is_summed_up() {
+    for codec in Compression::ALL {
+        let batch = three_records(codec);
+        let summary = BatchSummary {
+            size_bytes: batch.size_bytes(),
+            record_count: 3,
+            max_timestamp: TimestampMs(NOW.0 + 20),
+            compression: codec,
+            is_transactional: false,
+            producer: None,
+        };
+        assert_eq!(validate_for_append(&batch, &rules()), Ok(summary));
+        let compacted = AppendRules { keys_required: true, ..rules() };
+        assert_eq!(validate_for_append(&batch, &compacted), Ok(summary));
+    }
+}
+
+#[test]
+fn an_idempotent_producer_is_summed_up() {
+    let batch = with_header(&three_records(Compression::None), |header| {
+        header.attributes = header.attributes.with_transactional(true);
+        header.producer_id = ProducerId(7);
+        header.producer_epoch = ProducerEpoch(0);
+        header.base_sequence = Sequence(i32::MAX);
+    });
+    let summary = validate_for_append(&batch, &rules()).expect("is sound");
+    assert!(summary.is_transactional);
+    let stamp = ProducerStamp {
+        id: ProducerId(7),
+        epoch: ProducerEpoch(0),
+        base_sequence: Sequence(i32::MAX),
+        last_sequence: Sequence(1),
+    };
+    assert_eq!(summary.producer, Some(stamp));
+}
+
+#[test]
+fn size_and_crc_are_checked() {
+    let batch = three_records(Compression::None);
+    let size_bytes = batch.size_bytes();
+    let exact = AppendRules { max_batch_bytes: size_bytes, ..rules() };
+    assert!(validate_for_append(&batch, &exact).is_ok());
+    let max_bytes = size_bytes - 1;
+    let tight = AppendRules { max_batch_bytes: max_bytes, ..rules() };
+    let refused = validate_for_append(&batch, &tight);
+    assert_eq!(refused, Err(InvalidBatch::TooLarge { size_bytes, max_bytes }));
+
+    let mut bytes = batch.bytes().to_vec();
+    *bytes.last_mut().expect("is not empty") ^= 1;
+    let corrupt = Batch::parse(bytes.into()).expect("is a batch");
+    let (stored, computed) = (batch.header().crc, corrupt.compute_crc());
+    let refused = validate_for_append(&corrupt, &rules());
+    assert_eq!(refused, Err(InvalidBatch::BadCrc { stored, computed }));
+}
+
+#[test]
+fn offsets_and_counts_must_agree() {
+    let base_offset = Offset(1);
+    assert_eq!(
+        refusal(|header| header.base_offset = base_offset),
+        Some(InvalidBatch::NonZeroBaseOffset { base_offset })
+    );
+    for record_count in [0, -1, i32::MIN] {
+        assert_eq!(
+            refusal(|header| header.record_count = record_count),
+            Some(InvalidBatch::NoRecords { record_count })
+        );
+    }
+    for record_count in [2, 4, i32::MAX] {
+        assert_eq!(
+            refusal(|header| header.record_count = record_count),
+            Some(InvalidBatch::RecordCountMismatch { record_count, last_offset_delta: 2 })
+        );
+    }
+}
+
+#[test]
+fn what_is_not_a_producers_to_say_is_refused() {
+    let refused = |attributes| refusal(|header| header.attributes = attributes);
+    let plain = Attributes::default();
+    assert_eq!(refused(plain.with_control(true)), Some(InvalidBatch::ControlBatch));
+    assert_eq!(refused(Attributes(1 << 6)), Some(InvalidBatch::DeleteHorizon));
+    let log_append_time = plain.with_timestamp_type(TimestampType::LogAppendTime);
+    assert_eq!(refused(log_append_time), Some(InvalidBatch::LogAppendTimeFromProducer));
+    assert_eq!(refused(Attributes(5)), Some(InvalidBatch::UnknownCompression { codec: 5 }));
+}
+
+#[test]
+fn a_producer_id_needs_an_epoch_and_a_sequence() {
+    let stamp = |id: i64, epoch: i16, sequence: i32, is_transactional: bool| {
+        refusal(|header| {
+            header.attributes = header.attributes.with_transactional(is_transactional);
+            header.producer_id = ProducerId(id);
+            header.producer_epoch = ProducerEpoch(epoch);
+            header.base_sequence = Sequence(sequence);
+        })
+    };
+    assert_eq!(stamp(-1, -1, -1, false), None);
+    assert_eq!(stamp(-1, -1, -1, true), Some(InvalidBatch::TransactionWithoutProducer));
+    assert_eq!(stamp(0, 0, 0, true), None);
+    let producer_id = ProducerId(0);
+    let producer_epoch = ProducerEpoch(-1);
+    assert_eq!(
+        stamp(0, -1, 0, false),
+        Some(InvalidBatch::InvalidProducerEpoch { producer_id, producer_epoch })
+    );
+    let base_sequence = Sequence(-1);
+    assert_eq!(
+        stamp(0, 0, -1, false),
+        Some(InvalidBatch::InvalidSequence { producer_id, base_sequence })
+    );
+}
+
+#[test]
+fn timestamps_are_held_against_the_clock() {
+    let rules = AppendRules { timestamp_before_max_ms: 1_000, ..rules() };
+    let judge = |base_ms: i64, max_ms: i64| {
+        let batch = with_header(&three_records(Compression::None), |header| {
+            header.base_timestamp = TimestampMs(base_ms);
+            header.max_timestamp = TimestampMs(max_ms);
+        });
+        let appended_at = AppendRules { timestamp_type: TimestampType::LogAppendTime, ..rules };
+        assert!(validate_for_append(&batch, &appended_at).is_ok(), "they are to be overwritten");
+        validate_for_append(&batch, &rules).err()
+    };
+    let (earliest, latest) = (TimestampMs(NOW.0 - 1_000), TimestampMs(NOW.0 + 3_600_000));
+    let out_of_range = |timestamp_ms| {
+        let timestamp = TimestampMs(timestamp_ms);
+        Some(InvalidBatch::TimestampOutOfRange { timestamp, earliest, latest })
+    };
+    assert_eq!(judge(earliest.0, latest.0), None);
+    assert_eq!(judge(NOW.0, latest.0 + 1), out_of_range(latest.0 + 1));
+    assert_eq!(judge(earliest.0 - 1, NOW.0), out_of_range(earliest.0 - 1));
+    assert_eq!(judge(i64::MIN, i64::MAX), out_of_range(i64::MIN));
+    // Records without a timestamp are not late.
+    assert_eq!(judge(-1, -1), None);
+    assert_eq!(judge(-1, NOW.0), None);
+    assert_eq!(
+        judge(NOW.0, NOW.0 - 1),
+        Some(InvalidBatch::MaxTimestampBeforeBase {
+            base_timestamp: NOW,
+            max_timestamp: TimestampMs(NOW.0 - 1),
+        })
+    );
+}
+
+#[test]
+fn a_compacted_topic_wants_keys() {
+    let compacted = AppendRules { keys_required: true, ..rules() };
+    for codec in Compression::ALL {
+        let mut builder = BatchBuilder::new(codec);
+        builder.append(NOW, Some(b""), None, &[]).expect("fits");
+        builder.append(NOW, None, Some(b"value"), &[]).expect("fits");
+        let batch = Batch::parse(builder.finish().expect("has records")).expect("is a batch");
+        assert!(validate_for_append(&batch, &rules()).is_ok());
+        let refused = validate_for_append(&batch, &compacted);
+        assert_eq!(refused, Err(InvalidBatch::MissingKey { index: 1 }), "{codec}");
+    }
+
+    let undecodable = with_header(&three_records(Compression::None), |header| {
+        header.attributes = header.attributes.with_compression(Compression::Zstd);
+    });
+    assert!(validate_for_append(&undecodable, &rules()).is_ok(), "records are not looked at");
+    let refused = validate_for_append(&undecodable, &compacted);
+    assert!(
+        matches!(refused, Err(InvalidBatch::Undecodable(RecordError::Decompress { .. }))),
+        "{refused:?}"
+    );
+
+    let bomb_limit = AppendRules { decode_limit: DecodeLimit::new(10), ..compacted };
+    let refused = validate_for_append(&three_records(Compression::Gzip), &bomb_limit);
+    assert!(
+        matches!(refused, Err(InvalidBatch::Undecodable(RecordError::DecompressedTooLarge { .. }))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_deep_look_finds_records_out_of_place() {
+    let problem = |batch: &Batch| match validate_records_deep(batch, DecodeLimit::DEFAULT) {
+        Err(RecordError::MalformedRecord { index, problem, .. }) => Some((index, problem)),
+        other => {
+            assert_eq!(other, Ok(()));
+            None
+        }
+    };
+    let dense = three_records(Compression::None);
+    assert_eq!(problem(&dense), None);
+
+    // The offset delta of the second record, from 1 to 2.
+    let record_bytes = dense.body().len() / 3;
+    let mut bytes = dense.bytes().to_vec();
+    bytes[61 + record_bytes + 3] = 4;
+    let repeated = Batch::parse(Bytes::from(bytes)).expect("is a batch");
+    let gap = RecordProblem::UnexpectedOffsetDelta { found: 2, expected: 1 };
+    assert_eq!(problem(&repeated), Some((1, gap)));
+    // With an offset to spare there may be gaps, but no repetition.
+    let sparse = with_header(&repeated, |header| header.last_offset_delta = 3);
+    let repetition = RecordProblem::UnexpectedOffsetDelta { found: 2, expected: 3 };
+    assert_eq!(problem(&sparse), Some((2, repetition)));
+
+    let early_max = with_header(&dense, |header| header.max_timestamp = TimestampMs(NOW.0 + 19));
+    assert_eq!(problem(&early_max), Some((1, RecordProblem::AfterMaxTimestamp)));
+}
