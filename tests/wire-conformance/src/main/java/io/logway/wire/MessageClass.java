@@ -1,0 +1,94 @@
+package io.logway.wire;
+
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.net.URISyntaxException;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.TreeSet;
+import java.util.jar.JarFile;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.types.Schema;
+
+/** One of the client's generated message classes. */
+record MessageClass(String name, Class<? extends Message> type, short lowest, short highest) {
+
+    private static final String DEFINITIONS = "common/message/";
+
+    /** The classes of all messages that have a version, by name. */
+    static List<MessageClass> all() throws IOException, URISyntaxException, ReflectiveOperationException {
+        Path jar = Path.of(Message.class.getProtectionDomain().getCodeSource().getLocation().toURI());
+        var names = new TreeSet<String>();
+        try (var file = new JarFile(jar.toFile())) {
+            file.stream()
+                .map(entry -> entry.getName())
+                .filter(name -> name.startsWith(DEFINITIONS) && name.endsWith(".json"))
+                .forEach(name -> names.add(name.substring(DEFINITIONS.length(), name.length() - ".json".length())));
+        }
+        var classes = new ArrayList<MessageClass>();
+        for (String name : names) {
+            // Definitions without a valid version have no class.
+            Class<? extends Message> type = find(name).orElse(null);
+            if (type != null) {
+                short lowest = type.getField("LOWEST_SUPPORTED_VERSION").getShort(null);
+                short highest = type.getField("HIGHEST_SUPPORTED_VERSION").getShort(null);
+                classes.add(new MessageClass(name, type, lowest, highest));
+            }
+        }
+        return classes;
+    }
+
+    /** Requests, responses and headers have a class of their name and "Data"; the others one of just their name. */
+    private static Optional<Class<? extends Message>> find(String name) {
+        for (String suffix : List.of("Data", "")) {
+            try {
+                Class<?> type = Class.forName("org.apache.kafka.common.message." + name + suffix);
+                return Optional.of(type.asSubclass(Message.class));
+            } catch (ClassNotFoundException absent) {
+                continue;
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** The layout of a version. */
+    Schema schema(short version) throws ReflectiveOperationException {
+        return ((Schema[]) type.getField("SCHEMAS").get(null))[version];
+    }
+
+    /** The bytes of a message whose fields have their defaults. */
+    byte[] writeDefault(short version) throws ReflectiveOperationException {
+        return write(newMessage(), version);
+    }
+
+    /** Reads a message, all of the bytes, and writes it again. */
+    byte[] readAndWrite(byte[] bytes, short version) throws ReflectiveOperationException {
+        Message message = newMessage();
+        var readable = new ByteBufferAccessor(ByteBuffer.wrap(bytes));
+        message.read(readable, version);
+        if (readable.remaining() > 0) {
+            throw new IllegalArgumentException(readable.remaining() + " bytes left over");
+        }
+        return write(message, version);
+    }
+
+    private Message newMessage() throws ReflectiveOperationException {
+        try {
+            return type.getConstructor().newInstance();
+        } catch (InvocationTargetException e) {
+            throw new ReflectiveOperationException("creating " + name, e);
+        }
+    }
+
+    private static byte[] write(Message message, short version) {
+        ByteBuffer buffer = MessageUtil.toByteBufferAccessor(message, version).buffer();
+        var bytes = new byte[buffer.remaining()];
+        buffer.get(bytes);
+        return bytes;
+    }
+}
