@@ -1,1 +1,22 @@
 //! The broker: connections, request handlers, partitions.
+//!
+//! A request's way: [`connection`] reads its frame, [`dispatch`] finds its handler, the handler
+//! in `handlers/` answers it out of [`topics`] and [`partition`]s, and the connection sends the
+//! answer when it is complete. Errors become Kafka's codes in [`failure`].
+
+pub mod broker;
+pub mod connection;
+pub mod dispatch;
+pub mod failure;
+pub mod fetch_session;
+mod handlers;
+pub mod high_watermark;
+pub mod metrics;
+pub mod partition;
+pub mod producer_ids;
+mod reconcile;
+pub mod running;
+pub mod topics;
+
+pub use broker::Broker;
+pub use running::{BrokerError, RunningBroker};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
+use serde::{Deserialize, Serialize};
+
 /// The position of a record in a partition: 0 for the first, without gaps as appended.
 ///
 /// An end offset (log end, high watermark, flushed offset) is exclusive: it is the offset that
@@ -44,7 +46,9 @@ impl fmt::Display for Offset {
 }
 
 /// Counts the leaders a partition has had (KIP-101); stamped into each batch by the leader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct LeaderEpoch(pub i32);
 
 impl LeaderEpoch {

@@ -1,1 +1,20 @@
-//! The metadata quorum: openraft with its log and snapshots on disk.
+//! The metadata quorum: commits metadata records through Raft and publishes the images they make.
+//!
+//! One node is a quorum of one voter, with the same log, snapshots and guarantees that a quorum of
+//! several has. The types of `openraft` stay within the module `raft`.
+
+mod quorum;
+
+mod proposer;
+mod published;
+
+mod raft;
+
+mod directory;
+mod log_file;
+mod redb_file;
+
+mod error;
+
+pub use error::QuorumError;
+pub use quorum::{MetadataQuorum, QuorumOptions};

@@ -57,9 +57,12 @@ impl LeaderState {
     }
 
     /// The leader's own log grew or was flushed. Returns the high watermark if it moved.
+    ///
+    /// A leader's log only grows, so of two reports that cross on their way the larger counts.
     pub fn on_local_tail(&mut self, tail: LocalTail) -> Option<Offset> {
         assert!(tail.flushed <= tail.log_end, "flushed past the end of the log");
-        self.local = tail;
+        self.local.log_end = self.local.log_end.max(tail.log_end);
+        self.local.flushed = self.local.flushed.max(tail.flushed);
         self.advance()
     }
 

@@ -1,0 +1,120 @@
+//! The broker: what its handlers share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::{ArcSwap, Guard};
+use logway_log::{LogDir, LogError, ReadRequest, ReadSlice};
+use logway_metadata::MetadataImage;
+use logway_metadata::controller::Command;
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{ClusterId, TimestampMs, Uuid};
+use logway_quorum::MetadataQuorum;
+
+use crate::connection::MemoryBudget;
+use crate::failure::Failure;
+use crate::fetch_session::FetchSessions;
+use crate::metrics::BrokerMetrics;
+use crate::partition::Partition;
+use crate::producer_ids::ProducerIds;
+use crate::topics::TopicTable;
+
+/// What every handler can reach. There is one in a process, shared by all connections.
+pub struct Broker {
+    /// What the broker was started with.
+    pub settings: Arc<BrokerSettings>,
+    /// The cluster it belongs to.
+    pub cluster_id: ClusterId,
+    /// The metadata of the cluster.
+    pub quorum: MetadataQuorum,
+    /// The logs.
+    pub log_dir: LogDir,
+    /// What requests may hold.
+    pub memory: MemoryBudget,
+    /// What consumers have told us once and need not repeat.
+    pub fetch_sessions: FetchSessions,
+    /// Gives out producer ids.
+    pub producer_ids: ProducerIds,
+    /// What is counted.
+    pub metrics: BrokerMetrics,
+    pub(crate) topics: ArcSwap<TopicTable>,
+    /// Held while the topics are brought in line with the metadata.
+    pub(crate) reconciling: tokio::sync::Mutex<()>,
+}
+
+impl Broker {
+    /// The topics as they are now.
+    pub fn topics(&self) -> Guard<Arc<TopicTable>> {
+        self.topics.load()
+    }
+
+    /// The metadata as it is now.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.quorum.image()
+    }
+
+    /// Commits a change of the metadata. When this returns, the change is in force here: the logs
+    /// of a new topic are open.
+    pub async fn submit<C: Command>(self: &Arc<Self>, command: C) -> Result<C::Reply, Failure> {
+        let reply = self.quorum.submit(command).await?;
+        self.reconcile().await;
+        Ok(reply)
+    }
+
+    /// The time, for the timestamps of records.
+    pub fn now(&self) -> TimestampMs {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Runs work that may wait for the disk where no connection has to wait with it.
+    pub async fn off_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Finds records to send. At the end of a log that takes no I/O and is done at once; the
+    /// index of older segments may have to come from the disk, and is looked at elsewhere.
+    pub async fn read(
+        &self,
+        partition: &Partition,
+        request: ReadRequest,
+    ) -> Result<ReadSlice, LogError> {
+        if partition.log().is_hot(request.offset) {
+            return partition.log().read(request);
+        }
+        let log = Arc::clone(partition.log());
+        self.off_thread(move || log.read(request)).await
+    }
+
+    /// The address to give to a client that reached us at `local`: that one, unless another is
+    /// configured. So what a client is told to connect to is what it could connect to.
+    pub fn advertised(&self, local: SocketAddr) -> Endpoint {
+        match &self.settings.advertised {
+            Some(endpoint) => endpoint.clone(),
+            None => Endpoint { host: local.ip().to_canonical().to_string(), port: local.port() },
+        }
+    }
+}
+
+/// A fresh id for a topic, a directory or a cluster.
+pub fn random_uuid() -> Uuid {
+    let mut bits = [0; 16];
+    let mut filled = 0;
+    while filled < bits.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        match rustix::rand::getrandom(&mut bits[filled..], flags) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the kernel gives no randomness: {error}"),
+        }
+    }
+    Uuid::from_random(bits)
+}

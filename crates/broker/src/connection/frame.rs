@@ -1,0 +1,247 @@
+//! Cuts a connection's byte stream into request frames.
+//!
+//! | bytes | field  | meaning                             |
+//! |-------|--------|-------------------------------------|
+//! | 4     | length | big-endian i32, of what follows     |
+//! | N     | body   | request header, then the request    |
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+use super::memory_budget::{BudgetShare, MemoryBudget};
+
+const LENGTH_BYTES: usize = 4;
+
+/// What one read asks for. Many small requests arrive with one system call; the rest of a larger
+/// one is then read straight into a buffer of its size.
+const READ_BYTES: usize = 64 * 1024;
+
+/// While others wait for the memory that a half-read request holds, it must grow by
+/// [`PROGRESS_BYTES`] in each such interval, or end.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+const PROGRESS_BYTES: usize = 64 * 1024;
+
+/// Why no frame came; each closes the connection.
+#[derive(Debug, Error)]
+pub enum FrameError {
+    /// The length field is negative or over the limit.
+    #[error("request length {length} is outside 0..={max_bytes} (socket.request.max.bytes)")]
+    Length {
+        /// As it came.
+        length: i32,
+        /// `socket.request.max.bytes`.
+        max_bytes: usize,
+    },
+    /// The client stopped in the middle of a request that others had to wait for.
+    #[error("request of {frame_bytes} bytes stalled while others wait for request memory")]
+    Stalled {
+        /// The announced size.
+        frame_bytes: usize,
+    },
+    /// The client closed in the middle of a request.
+    #[error("connection closed in the middle of a request")]
+    Truncated,
+    /// The socket failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// One request as it came, without its length field, and its share of the memory budget.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Request header and body.
+    pub body: Bytes,
+    /// Held until the request is answered.
+    pub share: BudgetShare,
+}
+
+/// Reads frames from one socket.
+///
+/// Holds at most [`READ_BYTES`] beyond what the memory budget has granted, and nothing at all
+/// while the connection is idle.
+#[derive(Debug)]
+pub(super) struct FrameReader {
+    buffer: BytesMut,
+    max_bytes: usize,
+    budget: MemoryBudget,
+    /// The frame that is being read, once its length is known.
+    granted: Option<Granted>,
+}
+
+#[derive(Debug)]
+struct Granted {
+    share: BudgetShare,
+    interval_start: Instant,
+    buffered_at_start: usize,
+}
+
+impl FrameReader {
+    /// A reader of frames of at most `max_bytes`.
+    pub(super) fn new(max_bytes: usize, budget: MemoryBudget) -> FrameReader {
+        FrameReader { buffer: BytesMut::new(), max_bytes, budget, granted: None }
+    }
+
+    /// The next frame, or `None` when the client has closed between two.
+    ///
+    /// Cancel safe: what was read stays in the reader.
+    pub(super) async fn next(&mut self, socket: &TcpStream) -> Result<Option<Frame>, FrameError> {
+        loop {
+            if let Some(body_bytes) = self.announced_bytes()? {
+                if self.granted.is_none() {
+                    let share = self.budget.take(body_bytes).await;
+                    let (interval_start, buffered_at_start) = (Instant::now(), self.buffer.len());
+                    self.granted = Some(Granted { share, interval_start, buffered_at_start });
+                }
+                if self.buffer.len() >= LENGTH_BYTES + body_bytes {
+                    return Ok(Some(self.take_frame(body_bytes)));
+                }
+                let missing = LENGTH_BYTES + body_bytes - self.buffer.len();
+                self.buffer.reserve(missing);
+            }
+            if self.read_some(socket).await? == 0 {
+                let between_frames = self.buffer.is_empty();
+                return if between_frames { Ok(None) } else { Err(FrameError::Truncated) };
+            }
+        }
+    }
+
+    /// The body length of the frame at the front of the buffer, once its four bytes are here.
+    fn announced_bytes(&self) -> Result<Option<usize>, FrameError> {
+        let Some(mut prefix) = self.buffer.get(..LENGTH_BYTES) else { return Ok(None) };
+        let length = prefix.get_i32();
+        match usize::try_from(length) {
+            Ok(bytes) if bytes <= self.max_bytes => Ok(Some(bytes)),
+            _ => Err(FrameError::Length { length, max_bytes: self.max_bytes }),
+        }
+    }
+
+    fn take_frame(&mut self, body_bytes: usize) -> Frame {
+        self.buffer.advance(LENGTH_BYTES);
+        let body = self.buffer.split_to(body_bytes).freeze();
+        let granted = self.granted.take().expect("a frame is granted before it is complete");
+        Frame { body, share: granted.share }
+    }
+
+    async fn read_some(&mut self, socket: &TcpStream) -> Result<usize, FrameError> {
+        loop {
+            if self.buffer.capacity() == self.buffer.len() {
+                self.buffer.reserve(READ_BYTES);
+            }
+            match socket.try_read_buf(&mut self.buffer) {
+                Ok(read_bytes) => return Ok(read_bytes),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.wait_readable(socket).await?;
+        }
+    }
+
+    async fn wait_readable(&mut self, socket: &TcpStream) -> Result<(), FrameError> {
+        if self.buffer.is_empty() {
+            // An idle connection keeps no buffer.
+            self.buffer = BytesMut::new();
+        }
+        loop {
+            let Some(granted) = &mut self.granted else { return Ok(socket.readable().await?) };
+            let interval_end = granted.interval_start + PROGRESS_INTERVAL;
+            let readable = timeout_at(interval_end, socket.readable()).await;
+            if Instant::now() >= interval_end {
+                let progress_bytes = self.buffer.len() - granted.buffered_at_start;
+                if progress_bytes < PROGRESS_BYTES && self.budget.is_contended() {
+                    let frame_bytes = self.announced_bytes()?.unwrap_or(0);
+                    return Err(FrameError::Stalled { frame_bytes });
+                }
+                granted.interval_start = Instant::now();
+                granted.buffered_at_start = self.buffer.len();
+            }
+            if let Ok(ready) = readable {
+                return Ok(ready?);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const MAX_BYTES: usize = 1 << 20;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let address = listener.local_addr().expect("address");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (client.expect("connect"), accepted.expect("accept").0)
+    }
+
+    fn frame(body: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(body.len()).expect("small");
+        [&length.to_be_bytes(), body].concat()
+    }
+
+    #[tokio::test]
+    async fn frames_come_out_whole_however_they_are_cut() {
+        let (mut client, server) = pair().await;
+        let bodies: [&[u8]; 4] = [b"one", b"", &[7; 300_000], b"last"];
+        let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
+        let writer = tokio::spawn(async move {
+            for piece in stream.chunks(1_021) {
+                client.write_all(piece).await.expect("write");
+            }
+        });
+        let budget = MemoryBudget::new(MAX_BYTES);
+        let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
+        for body in bodies {
+            let frame = reader.next(&server).await.expect("no error").expect("a frame");
+            assert_eq!(frame.body, body);
+        }
+        assert!(reader.next(&server).await.expect("no error").is_none());
+        assert_eq!(budget.used_bytes(), 0);
+        writer.await.expect("writer");
+    }
+
+    #[tokio::test]
+    async fn lengths_out_of_range_are_refused_before_anything_is_allocated() {
+        for length in [-1, i32::MIN, i32::MAX, 1_048_577] {
+            let (mut client, server) = pair().await;
+            client.write_all(&length.to_be_bytes()).await.expect("write");
+            let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES));
+            let error = reader.next(&server).await.expect_err("refused");
+            assert!(matches!(error, FrameError::Length { .. }), "{error}");
+            assert!(reader.buffer.capacity() <= 2 * READ_BYTES);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_close_inside_a_frame_is_an_error() {
+        let (mut client, server) = pair().await;
+        client.write_all(&[0, 0, 0, 9, 1]).await.expect("write");
+        drop(client);
+        let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES));
+        assert!(matches!(reader.next(&server).await, Err(FrameError::Truncated)));
+    }
+
+    #[tokio::test]
+    async fn a_stalled_frame_gives_way_when_others_wait_for_its_memory() {
+        let (mut client, server) = pair().await;
+        let budget = MemoryBudget::new(MAX_BYTES);
+        let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
+        client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
+        let stalled = tokio::spawn(async move { reader.next(&server).await.map(|_| ()) });
+        while budget.used_bytes() == 0 {
+            tokio::task::yield_now().await;
+        }
+        budget.take(MAX_BYTES).await;
+        let outcome = stalled.await.expect("no panic");
+        assert!(matches!(outcome, Err(FrameError::Stalled { .. })), "{outcome:?}");
+    }
+}

@@ -1,0 +1,124 @@
+//! The bound on memory that requests may hold, over all connections together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What one permit of the semaphore stands for: a frame is charged in steps of this size.
+const UNIT_BYTES: usize = 1024;
+
+/// Counts the bytes of requests that were read and not yet answered.
+///
+/// A request is charged whole before its body is read, so no two half-read requests can wait for
+/// each other's memory. Waiting is first come, first served. Whoever holds memory and depends on a
+/// client to go on must look at [`MemoryBudget::is_contended`] and give way.
+#[derive(Debug, Clone)]
+pub struct MemoryBudget {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    units: Arc<Semaphore>,
+    limit_units: usize,
+    waiting: AtomicUsize,
+}
+
+/// A share of the budget; it goes back when this is dropped.
+#[derive(Debug)]
+pub struct BudgetShare {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl MemoryBudget {
+    /// A budget of `limit_bytes`, which must hold at least one unit.
+    pub fn new(limit_bytes: usize) -> MemoryBudget {
+        let limit_units = (limit_bytes / UNIT_BYTES).clamp(1, u32::MAX as usize);
+        let units = Arc::new(Semaphore::new(limit_units));
+        MemoryBudget { inner: Arc::new(Inner { units, limit_units, waiting: AtomicUsize::new(0) }) }
+    }
+
+    /// Takes a share, waiting while others hold too much.
+    ///
+    /// A request larger than the whole budget takes all of it: it runs alone rather than never.
+    pub async fn take(&self, bytes: usize) -> BudgetShare {
+        let units = self.units_of(bytes);
+        if let Ok(permit) = self.inner.units.clone().try_acquire_many_owned(units) {
+            return BudgetShare { _permit: permit };
+        }
+        let _waiting = Waiting::enter(&self.inner.waiting);
+        let permit = self.inner.units.clone().acquire_many_owned(units).await;
+        BudgetShare { _permit: permit.expect("the budget's semaphore is never closed") }
+    }
+
+    /// Whether somebody waits for memory right now.
+    pub fn is_contended(&self) -> bool {
+        self.inner.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// The bytes that requests hold now, rounded up per request.
+    pub fn used_bytes(&self) -> usize {
+        (self.inner.limit_units - self.inner.units.available_permits()) * UNIT_BYTES
+    }
+
+    /// The most that requests may hold.
+    pub fn limit_bytes(&self) -> usize {
+        self.inner.limit_units * UNIT_BYTES
+    }
+
+    fn units_of(&self, bytes: usize) -> u32 {
+        let units = bytes.div_ceil(UNIT_BYTES).clamp(1, self.inner.limit_units);
+        u32::try_from(units).expect("the limit fits u32")
+    }
+}
+
+/// Counts a waiter for as long as it lives, also when its wait is cancelled.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize) -> Waiting<'a> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_share_comes_back_when_dropped_and_the_next_in_line_gets_it() {
+        let budget = MemoryBudget::new(8 * UNIT_BYTES);
+        let mut cx = Context::from_waker(Waker::noop());
+        let first = match pin!(budget.take(8 * UNIT_BYTES)).poll(&mut cx) {
+            Poll::Ready(share) => share,
+            Poll::Pending => panic!("an empty budget must give at once"),
+        };
+        assert_eq!(budget.used_bytes(), budget.limit_bytes());
+
+        let mut second = pin!(budget.take(1));
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert!(budget.is_contended());
+        drop(first);
+        assert!(second.as_mut().poll(&mut cx).is_ready());
+        assert!(!budget.is_contended());
+    }
+
+    #[test]
+    fn a_request_larger_than_the_budget_runs_alone() {
+        let budget = MemoryBudget::new(2 * UNIT_BYTES);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(pin!(budget.take(100 * UNIT_BYTES)).poll(&mut cx).is_ready());
+    }
+}

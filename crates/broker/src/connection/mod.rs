@@ -1,0 +1,171 @@
+//! One client's connection: frames in, replies out, in order.
+//!
+//! A connection is one task. It reads the next request while earlier ones wait for the disk or
+//! for records (requests are *pipelined*), and replies leave in the order of the requests. What a
+//! connection can hold is bounded: see [`frame`], [`memory_budget`] and [`replies`].
+
+mod frame;
+mod listener;
+mod memory_budget;
+mod replies;
+mod send;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Duration, sleep};
+
+pub use frame::FrameError;
+pub(crate) use listener::accept_connections;
+pub use memory_budget::{BudgetShare, MemoryBudget};
+pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
+
+use crate::Broker;
+use crate::dispatch::{ConnectionInfo, RequestError, dispatch};
+use frame::{Frame, FrameReader};
+use replies::{OwedReply, ReadyReply, ReplyQueue};
+
+/// Replies up to this size that are ready together leave with one system call.
+const COALESCE_BYTES: usize = 64 * 1024;
+
+/// Stands for no limit on idleness: a century, which timers can still count.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// Why a connection ended before its client closed it.
+#[derive(Debug, Error)]
+pub enum ConnectionError {
+    /// What came was no frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The frame held no request that can be answered.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The reply could not be sent.
+    #[error("the reply could not be sent: {0}")]
+    Send(#[from] io::Error),
+}
+
+/// One client's connection; ends when the client closes it, breaks the protocol, is idle for too
+/// long or stops reading.
+pub(crate) struct Connection {
+    socket: TcpStream,
+    broker: Arc<Broker>,
+    info: Arc<ConnectionInfo>,
+    frames: FrameReader,
+    replies: ReplyQueue,
+    /// Small replies on their way out together.
+    outgoing: BytesMut,
+    idle_max: Duration,
+    last_active: Instant,
+    reads_on: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        socket: TcpStream,
+        peer: SocketAddr,
+        broker: Arc<Broker>,
+    ) -> io::Result<Connection> {
+        socket.set_nodelay(true)?;
+        let info = Arc::new(ConnectionInfo { peer, local: socket.local_addr()? });
+        let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
+        let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
+        Ok(Connection {
+            socket,
+            broker,
+            info,
+            frames,
+            replies: ReplyQueue::default(),
+            outgoing: BytesMut::new(),
+            idle_max,
+            last_active: Instant::now(),
+            reads_on: true,
+        })
+    }
+
+    /// Serves the client. When `stopping` turns true, what was read is answered and nothing more
+    /// is read.
+    pub(crate) async fn run(
+        mut self,
+        mut stopping: watch::Receiver<bool>,
+    ) -> Result<(), ConnectionError> {
+        let mut idle = Box::pin(sleep(self.idle_max));
+        while self.reads_on || !self.replies.is_empty() {
+            tokio::select! {
+                biased;
+                reply = self.replies.next(), if !self.replies.is_empty() => {
+                    self.send_ready(reply).await?;
+                    self.last_active = Instant::now();
+                }
+                frame = self.frames.next(&self.socket), if self.reads_on && self.replies.has_room() => {
+                    self.last_active = Instant::now();
+                    match frame? {
+                        Some(frame) => self.start(frame).await?,
+                        None => self.reads_on = false,
+                    }
+                }
+                () = stopped(&mut stopping), if self.reads_on => self.reads_on = false,
+                () = &mut idle, if self.replies.is_empty() => {
+                    let quiet = self.last_active.elapsed();
+                    if quiet >= self.idle_max {
+                        tracing::debug!(peer = %self.info.peer, "closing an idle connection");
+                        return Ok(());
+                    }
+                    idle.set(sleep(self.idle_max - quiet));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a request. Those that wait for something leave their waiting in the reply queue.
+    async fn start(&mut self, frame: Frame) -> Result<(), ConnectionError> {
+        let received_at = self.last_active;
+        let Frame { body, share } = frame;
+        let (api_key, reply) = dispatch(&self.broker, &self.info, body).await?;
+        self.replies.push(OwedReply { api_key, received_at, share, reply });
+        Ok(())
+    }
+
+    /// Sends a reply, and with it every one behind it that is ready too.
+    async fn send_ready(&mut self, first: ReadyReply) -> Result<(), ConnectionError> {
+        let mut next = Some(first);
+        while let Some(ready) = next {
+            if let Some(reply) = ready.reply? {
+                self.send_one(&reply).await?;
+            }
+            self.broker.metrics.requests.observe(ready.api_key, ready.received_at.elapsed());
+            drop(ready.share);
+            next = self.replies.try_next();
+        }
+        self.flush().await
+    }
+
+    async fn send_one(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
+        if reply.files.is_empty() && self.outgoing.len() + reply.bytes.len() <= COALESCE_BYTES {
+            self.outgoing.extend_from_slice(&reply.bytes);
+            return Ok(());
+        }
+        self.flush().await?;
+        Ok(send::send(&self.socket, reply, self.idle_max).await?)
+    }
+
+    async fn flush(&mut self) -> Result<(), ConnectionError> {
+        if !self.outgoing.is_empty() {
+            let outgoing: Bytes = self.outgoing.split().freeze();
+            send::send_bytes(&self.socket, &outgoing, self.idle_max).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends when the broker stops, or when nobody is left who could stop it.
+pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|&stop| stop).await;
+}

@@ -1,0 +1,137 @@
+//! The replies that a connection owes, in the order of its requests.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use logway_log::FileRange;
+use logway_wire::ApiKey;
+
+use super::memory_budget::BudgetShare;
+use crate::dispatch::RequestError;
+
+/// Requests that may be in work on one connection. A client that pipelines deeper is read again
+/// when replies have left.
+const IN_FLIGHT_MAX: usize = 1_024;
+
+/// Reply bytes in memory, encoded and not yet sent, above which no further request is read.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// A reply as it goes out: bytes in memory, with file ranges in between for `sendfile`.
+#[derive(Debug, Default)]
+pub struct EncodedReply {
+    /// The whole frame but for the file ranges, length field first.
+    pub bytes: Bytes,
+    /// In the order of their places.
+    pub files: Vec<FileSpan>,
+}
+
+/// Ranges of a segment file that belong at a place of a reply.
+#[derive(Debug)]
+pub struct FileSpan {
+    /// Sent after this many bytes of [`EncodedReply::bytes`].
+    pub after_bytes: usize,
+    /// What to send.
+    pub range: FileRange,
+}
+
+/// A reply that is still in the making; `None` where the client asked for none (acks 0), and an
+/// error where the connection must end.
+pub type PendingReply =
+    Pin<Box<dyn Future<Output = Result<Option<EncodedReply>, RequestError>> + Send>>;
+
+/// What a handler returns.
+pub enum Reply {
+    /// The answer is here.
+    Ready(EncodedReply),
+    /// The answer waits for something, a disk sync or new records; meanwhile the connection goes
+    /// on to its next request.
+    Later(PendingReply),
+}
+
+/// One request's reply, and what must outlive the request until the reply has left.
+pub(super) struct OwedReply {
+    /// For the metrics.
+    pub api_key: ApiKey,
+    /// When the request was read.
+    pub received_at: Instant,
+    /// The request's memory.
+    pub share: BudgetShare,
+    /// The reply.
+    pub reply: Reply,
+}
+
+/// A reply that can be sent now.
+pub(super) struct ReadyReply {
+    /// For the metrics.
+    pub api_key: ApiKey,
+    /// When the request was read.
+    pub received_at: Instant,
+    /// What to send, if anything.
+    pub reply: Result<Option<EncodedReply>, RequestError>,
+    /// Freed when the reply has left.
+    pub share: BudgetShare,
+}
+
+/// First in, first out: Kafka's clients match replies to requests by their order.
+#[derive(Default)]
+pub(super) struct ReplyQueue {
+    owed: VecDeque<OwedReply>,
+    unsent_bytes: usize,
+}
+
+impl ReplyQueue {
+    /// Whether every request has its answer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// Whether another request may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.owed.len() < IN_FLIGHT_MAX && self.unsent_bytes < UNSENT_BYTES_MAX
+    }
+
+    /// Adds the reply of the latest request.
+    pub(super) fn push(&mut self, owed: OwedReply) {
+        if let Reply::Ready(encoded) = &owed.reply {
+            self.unsent_bytes += encoded.bytes.len();
+        }
+        self.owed.push_back(owed);
+    }
+
+    /// The reply of the earliest request; waits for it. Never ends while the queue is empty.
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) -> ReadyReply {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The reply of the earliest request if it is ready; [`ReplyQueue::next`] must be awaited
+    /// before the next wait, since this arranges no wake-up.
+    pub(super) fn try_next(&mut self) -> Option<ReadyReply> {
+        match self.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ready) => Some(ready),
+            Poll::Pending => None,
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ReadyReply> {
+        let Some(front) = self.owed.front_mut() else { return Poll::Pending };
+        let reply = match &mut front.reply {
+            Reply::Later(pending) => match pending.as_mut().poll(cx) {
+                Poll::Ready(reply) => reply,
+                Poll::Pending => return Poll::Pending,
+            },
+            Reply::Ready(encoded) => {
+                self.unsent_bytes -= encoded.bytes.len();
+                Ok(Some(std::mem::take(encoded)))
+            }
+        };
+        let OwedReply { api_key, received_at, share, .. } =
+            self.owed.pop_front().expect("its front was just looked at");
+        Poll::Ready(ReadyReply { api_key, received_at, reply, share })
+    }
+}

@@ -1,0 +1,142 @@
+//! Puts replies on the socket: bytes from memory, record batches from the page cache by `sendfile`.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_log::FileRange;
+use rustix::io::ReadWriteFlags;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::replies::EncodedReply;
+
+/// What is checked for being in memory, and then sent, at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The kernel reads ahead in windows of this size at least, so one probe speaks for as much.
+const PROBE_STEP_BYTES: u64 = 128 * 1024;
+
+/// Sends a whole reply. A client that takes no byte for `stall` is given up on.
+pub(super) async fn send(socket: &TcpStream, reply: &EncodedReply, stall: Duration) -> io::Result<()> {
+    let mut sent = 0;
+    for span in &reply.files {
+        send_bytes(socket, &reply.bytes[sent..span.after_bytes], stall).await?;
+        sent = span.after_bytes;
+        send_range(socket, &span.range, stall).await?;
+    }
+    send_bytes(socket, &reply.bytes[sent..], stall).await
+}
+
+/// Sends bytes from memory.
+pub(super) async fn send_bytes(socket: &TcpStream, mut bytes: &[u8], stall: Duration) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match socket.try_write(bytes) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_writable(socket, stall).await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn send_range(socket: &TcpStream, range: &FileRange, stall: Duration) -> io::Result<()> {
+    let end = range.position + range.len_bytes;
+    let mut position = range.position;
+    while position < end {
+        let chunk_end = end.min(position + CHUNK_BYTES);
+        let chunk = FileRange {
+            file: Arc::clone(&range.file),
+            position,
+            len_bytes: chunk_end - position,
+        };
+        if range.file.fd().is_some() {
+            if !is_in_memory(&chunk) {
+                let cold = chunk.clone();
+                tokio::task::spawn_blocking(move || read_through(&cold, |_| ())).await??;
+            }
+            send_file(socket, &chunk, stall).await?;
+        } else {
+            let copied = tokio::task::spawn_blocking(move || {
+                let mut bytes = Vec::new();
+                read_through(&chunk, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
+            });
+            send_bytes(socket, &copied.await??, stall).await?;
+        }
+        position = chunk_end;
+    }
+    Ok(())
+}
+
+async fn send_file(socket: &TcpStream, chunk: &FileRange, stall: Duration) -> io::Result<()> {
+    let mut position = chunk.position;
+    let end = chunk.position + chunk.len_bytes;
+    while position < end {
+        let file = chunk.file.fd().ok_or(io::ErrorKind::Unsupported)?;
+        let wanted = usize::try_from(end - position).unwrap_or(usize::MAX);
+        let sent = socket.try_io(Interest::WRITABLE, || {
+            rustix::fs::sendfile(socket, file, Some(&mut position), wanted)
+                .map_err(io::Error::from)
+        });
+        match sent {
+            // The length is promised already, so nothing can be said to the client any more.
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_writable(socket, stall).await?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn wait_writable(socket: &TcpStream, stall: Duration) -> io::Result<()> {
+    match timeout(stall, socket.writable()).await {
+        Ok(ready) => ready,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")),
+    }
+}
+
+/// Whether `sendfile` would find the chunk in the page cache, as far as a few probes can tell.
+///
+/// A wrong yes costs a network thread one disk read; a wrong no costs a hop to another thread.
+fn is_in_memory(chunk: &FileRange) -> bool {
+    let Some(file) = chunk.file.fd() else { return true };
+    let last = chunk.position + chunk.len_bytes - 1;
+    let mut probe = chunk.position;
+    loop {
+        let mut byte = [0];
+        let mut target = [io::IoSliceMut::new(&mut byte)];
+        match rustix::io::preadv2(file, &mut target, probe, ReadWriteFlags::NOWAIT) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN) => return false,
+            // A file system without NOWAIT: nothing to be learnt, so let `sendfile` wait.
+            Err(_) => return true,
+        }
+        if probe == last {
+            return true;
+        }
+        probe = last.min(probe + PROBE_STEP_BYTES);
+    }
+}
+
+/// Reads the chunk piece by piece, so that its pages are in memory afterwards.
+fn read_through(chunk: &FileRange, mut piece_read: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = vec![0; usize::try_from(PROBE_STEP_BYTES).expect("is small")];
+    let end = chunk.position + chunk.len_bytes;
+    let mut position = chunk.position;
+    while position < end {
+        let wanted = usize::try_from(end - position).unwrap_or(usize::MAX).min(buffer.len());
+        let read_bytes = chunk.file.read_at(&mut buffer[..wanted], position)?;
+        if read_bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        piece_read(&buffer[..read_bytes]);
+        position += read_bytes as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! The one place where errors become Kafka's error codes.
+
+use logway_log::LogError;
+use logway_metadata::controller::ControllerError;
+use logway_model::{ErrorCode, PartitionId, Uuid};
+use logway_quorum::QuorumError;
+use logway_record::{InvalidBatch, RecordError};
+
+use crate::topics::Topic;
+
+/// What a client is told when something did not work: Kafka's code, and a sentence that names
+/// what was wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Kafka's code.
+    pub code: ErrorCode,
+    /// The reason, for a person.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with its reason.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+
+    /// A topic, named by one of its two names, that cannot be served.
+    pub fn of_topic(code: ErrorCode, name: &str, id: Uuid) -> Failure {
+        match id.is_zero() {
+            true => Failure::new(code, format!("topic '{name}' does not exist on this broker")),
+            false => Failure::new(code, format!("no topic with id {id} exists on this broker")),
+        }
+    }
+
+    /// A partition that cannot be served.
+    pub fn of_partition(code: ErrorCode, topic: &Topic, id: PartitionId) -> Failure {
+        let name = topic.name();
+        let message = match code {
+            ErrorCode::KafkaStorageError => {
+                format!("the log of partition {id} of topic '{name}' is offline on this broker")
+            }
+            _ => {
+                let count = topic.partitions.len();
+                format!("topic '{name}' has {count} partitions; there is no partition {id}")
+            }
+        };
+        Failure::new(code, message)
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Failure {
+        let code = match &error {
+            LogError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            LogError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
+            LogError::FencedProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+            // Deleted or stopping: the client should ask for new metadata.
+            LogError::Closed { .. } => ErrorCode::NotLeaderOrFollower,
+            LogError::QueueFull { .. }
+            | LogError::WrongOwner { .. }
+            | LogError::InconsistentTopicId { .. }
+            | LogError::Io { .. }
+            | LogError::Corrupt { .. }
+            | LogError::Malformed { .. }
+            | LogError::Poisoned { .. }
+            | LogError::DiskFull { .. }
+            | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Failure {
+        let code = match &error {
+            RecordError::UnsupportedMagic { .. } => ErrorCode::UnsupportedForMessageFormat,
+            RecordError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
+            _ => ErrorCode::CorruptMessage,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<InvalidBatch> for Failure {
+    fn from(error: InvalidBatch) -> Failure {
+        let code = match &error {
+            InvalidBatch::TooLarge { .. } => ErrorCode::MessageTooLarge,
+            InvalidBatch::BadCrc { .. } => ErrorCode::CorruptMessage,
+            InvalidBatch::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
+            InvalidBatch::TimestampOutOfRange { .. }
+            | InvalidBatch::MaxTimestampBeforeBase { .. }
+            | InvalidBatch::LogAppendTimeFromProducer => ErrorCode::InvalidTimestamp,
+            InvalidBatch::NonZeroBaseOffset { .. }
+            | InvalidBatch::NoRecords { .. }
+            | InvalidBatch::RecordCountMismatch { .. }
+            | InvalidBatch::ControlBatch
+            | InvalidBatch::DeleteHorizon
+            | InvalidBatch::InvalidProducerEpoch { .. }
+            | InvalidBatch::InvalidSequence { .. }
+            | InvalidBatch::TransactionWithoutProducer
+            | InvalidBatch::MissingKey { .. }
+            | InvalidBatch::Undecodable(_) => ErrorCode::InvalidRecord,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<ControllerError> for Failure {
+    fn from(error: ControllerError) -> Failure {
+        Failure { code: error.code, message: error.message }
+    }
+}
+
+impl From<QuorumError> for Failure {
+    fn from(error: QuorumError) -> Failure {
+        match error {
+            QuorumError::Refused(refusal) => refusal.into(),
+            // The commit may still happen; the client may ask again.
+            error => Failure::new(ErrorCode::KafkaStorageError, error.to_string()),
+        }
+    }
+}

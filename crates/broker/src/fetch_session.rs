@@ -1,0 +1,416 @@
+//! Fetch sessions (KIP-227): the broker remembers which partitions a consumer wants, so that the
+//! consumer only sends what changes and only receives what is new.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use logway_model::{ErrorCode, Uuid};
+use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
+use logway_wire::messages::fetch_response::PartitionData;
+
+/// A request outside any session says this where its epoch would be.
+const FINAL_EPOCH: i32 = -1;
+/// A request that asks for a session, or replaces one, says this.
+const INITIAL_EPOCH: i32 = 0;
+const NO_SESSION: i32 = 0;
+
+/// A session that was used within this time is not evicted to make room for another.
+const EVICTABLE_AFTER: Duration = Duration::from_secs(120);
+
+/// Which partition of which topic, as the client named it.
+///
+/// Until version 12 that is by name, and the id is zero; from 13 on by id, and the name is empty.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FetchKey {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The topic's id.
+    pub topic_id: Uuid,
+    /// The partition's number.
+    pub partition: i32,
+}
+
+/// What the client wants of one partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FetchWish {
+    /// Which partition.
+    pub key: FetchKey,
+    /// From where, how much, and in which epoch.
+    pub request: FetchPartition,
+}
+
+/// What a session was last told of a partition: it hears of it again when that changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    high_watermark: i64,
+    last_stable_offset: i64,
+    log_start_offset: i64,
+    error_code: i16,
+}
+
+#[derive(Debug)]
+struct SessionPartition {
+    request: FetchPartition,
+    told: Option<Told>,
+}
+
+#[derive(Debug)]
+struct Session {
+    next_epoch: i32,
+    last_used: Instant,
+    by_topic_id: bool,
+    partitions: HashMap<FetchKey, SessionPartition>,
+    /// Those that were served last are asked last, so that none starves behind a busy one.
+    order: VecDeque<FetchKey>,
+}
+
+/// How a request stands to the sessions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FetchScope {
+    /// Every partition to read, in the order in which they share the response.
+    pub wishes: Vec<FetchWish>,
+    /// What the response says: 0 where there is no session.
+    pub session_id: i32,
+    /// Whether partitions with nothing new are left out of the response.
+    pub incremental: bool,
+}
+
+/// All sessions of a broker. Bounded in number and in the partitions they remember together;
+/// a client that finds no room is served all the same, only without a session.
+#[derive(Debug)]
+pub struct FetchSessions {
+    sessions_max: usize,
+    partitions_max: usize,
+    inner: Mutex<Sessions>,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    by_id: HashMap<i32, Session>,
+    partitions: usize,
+    last_id: i32,
+}
+
+impl FetchSessions {
+    /// No sessions, and room for so many with so many partitions among them.
+    pub fn new(sessions_max: usize, partitions_max: usize) -> FetchSessions {
+        FetchSessions { sessions_max, partitions_max, inner: Mutex::default() }
+    }
+
+    /// Finds out what a request wants, opening, advancing or closing its session.
+    ///
+    /// Errors, which are about the whole request: `FETCH_SESSION_ID_NOT_FOUND`,
+    /// `INVALID_FETCH_SESSION_EPOCH`, `FETCH_SESSION_TOPIC_ID_ERROR`.
+    pub fn scope(
+        &self,
+        session_id: i32,
+        epoch: i32,
+        topics: Vec<FetchTopic>,
+        forgotten: &[ForgottenTopic],
+        by_topic_id: bool,
+    ) -> Result<FetchScope, ErrorCode> {
+        let wishes = wishes_of(topics);
+        let mut sessions = self.sessions();
+        if epoch != FINAL_EPOCH && epoch != INITIAL_EPOCH {
+            return sessions.advance(
+                session_id,
+                epoch,
+                wishes,
+                forgotten,
+                by_topic_id,
+                self.partitions_max,
+            );
+        }
+        sessions.remove(session_id);
+        let session_id = match epoch {
+            INITIAL_EPOCH => self.open(&mut sessions, &wishes, by_topic_id),
+            _ => NO_SESSION,
+        };
+        Ok(FetchScope { wishes, session_id, incremental: false })
+    }
+
+    /// Decides, after the partitions are read, which of them the response mentions, and remembers
+    /// what it tells the client. `answers` are in the order of the scope's wishes.
+    pub fn filter_answers(&self, scope: &FetchScope, answers: &[PartitionData]) -> Vec<bool> {
+        let mut sessions = self.sessions();
+        let Some(session) = sessions.by_id.get_mut(&scope.session_id) else {
+            return vec![true; answers.len()];
+        };
+        let mut mentioned = Vec::with_capacity(answers.len());
+        for (wish, answer) in scope.wishes.iter().zip(answers) {
+            let news = session.tell(&wish.key, answer);
+            mentioned.push(news || !scope.incremental);
+        }
+        mentioned
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.sessions().by_id.len()
+    }
+
+    fn open(&self, sessions: &mut Sessions, wishes: &[FetchWish], by_topic_id: bool) -> i32 {
+        if sessions.by_id.len() >= self.sessions_max {
+            sessions.evict_idle();
+        }
+        let has_room = sessions.by_id.len() < self.sessions_max
+            && sessions.partitions + wishes.len() <= self.partitions_max;
+        if !has_room || wishes.is_empty() {
+            return NO_SESSION;
+        }
+        sessions.insert(wishes, by_topic_id)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sessions {
+    fn insert(&mut self, wishes: &[FetchWish], by_topic_id: bool) -> i32 {
+        let mut session = Session {
+            next_epoch: INITIAL_EPOCH + 1,
+            last_used: Instant::now(),
+            by_topic_id,
+            partitions: HashMap::with_capacity(wishes.len()),
+            order: VecDeque::with_capacity(wishes.len()),
+        };
+        session.set(wishes.to_vec());
+        self.partitions += session.partitions.len();
+        let id = self.unused_id();
+        self.by_id.insert(id, session);
+        id
+    }
+
+    fn unused_id(&mut self) -> i32 {
+        loop {
+            self.last_id = self.last_id.checked_add(1).unwrap_or(1);
+            if !self.by_id.contains_key(&self.last_id) {
+                return self.last_id;
+            }
+        }
+    }
+
+    fn remove(&mut self, session_id: i32) {
+        if let Some(session) = self.by_id.remove(&session_id) {
+            self.partitions -= session.partitions.len();
+        }
+    }
+
+    fn evict_idle(&mut self) {
+        let oldest = self.by_id.iter().min_by_key(|(_, session)| session.last_used);
+        if let Some((&id, session)) = oldest
+            && session.last_used.elapsed() >= EVICTABLE_AFTER
+        {
+            self.remove(id);
+        }
+    }
+
+    fn advance(
+        &mut self,
+        session_id: i32,
+        epoch: i32,
+        wishes: Vec<FetchWish>,
+        forgotten: &[ForgottenTopic],
+        by_topic_id: bool,
+        partitions_max: usize,
+    ) -> Result<FetchScope, ErrorCode> {
+        let others = self.partitions;
+        let session =
+            self.by_id.get_mut(&session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        if session.next_epoch != epoch {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        if session.by_topic_id != by_topic_id {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        let before = session.partitions.len();
+        session.forget(forgotten);
+        session.set(wishes);
+        session.next_epoch = epoch.checked_add(1).unwrap_or(INITIAL_EPOCH + 1);
+        session.last_used = Instant::now();
+        let wishes = session.wishes();
+        self.partitions = others - before + wishes.len();
+        if self.partitions > partitions_max {
+            // The client opens a new one, and is told then that there is no room.
+            self.remove(session_id);
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
+        Ok(FetchScope { wishes, session_id, incremental: true })
+    }
+}
+
+impl Session {
+    fn set(&mut self, wishes: Vec<FetchWish>) {
+        for FetchWish { key, request } in wishes {
+            match self.partitions.get_mut(&key) {
+                Some(partition) => partition.request = request,
+                None => {
+                    self.order.push_back(key.clone());
+                    self.partitions.insert(key, SessionPartition { request, told: None });
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, forgotten: &[ForgottenTopic]) {
+        for topic in forgotten {
+            for &partition in &topic.partitions {
+                let name: Arc<str> = (&*topic.topic).into();
+                let key = FetchKey { topic: name, topic_id: topic.topic_id, partition };
+                self.partitions.remove(&key);
+            }
+        }
+        if !forgotten.is_empty() {
+            self.order.retain(|key| self.partitions.contains_key(key));
+        }
+    }
+
+    fn wishes(&self) -> Vec<FetchWish> {
+        let wish = |key: &FetchKey| {
+            let partition = self.partitions.get(key)?;
+            Some(FetchWish { key: key.clone(), request: partition.request.clone() })
+        };
+        self.order.iter().filter_map(wish).collect()
+    }
+
+    /// Remembers an answer; whether it is news to the client.
+    fn tell(&mut self, key: &FetchKey, answer: &PartitionData) -> bool {
+        let Some(partition) = self.partitions.get_mut(key) else { return true };
+        let told = Told {
+            high_watermark: answer.high_watermark,
+            last_stable_offset: answer.last_stable_offset,
+            log_start_offset: answer.log_start_offset,
+            error_code: answer.error_code,
+        };
+        let has_records = answer.records.as_ref().is_some_and(|records| !records.is_empty());
+        let is_error = answer.error_code != ErrorCode::None.code();
+        let news = has_records || is_error || partition.told != Some(told);
+        partition.told = Some(told);
+        if has_records {
+            self.move_to_back(key);
+        }
+        news
+    }
+
+    fn move_to_back(&mut self, key: &FetchKey) {
+        // Mostly the first: those with records are found in the order of asking.
+        if let Some(place) = self.order.iter().position(|other| other == key)
+            && let Some(key) = self.order.remove(place)
+        {
+            self.order.push_back(key);
+        }
+    }
+}
+
+fn wishes_of(topics: Vec<FetchTopic>) -> Vec<FetchWish> {
+    let mut wishes = Vec::new();
+    for topic in topics {
+        // A copy, so that a session does not keep the whole request in memory.
+        let name: Arc<str> = (&*topic.topic).into();
+        for mut request in topic.partitions {
+            request.unknown_tagged_fields.clear();
+            let partition = request.partition;
+            let key = FetchKey { topic: Arc::clone(&name), topic_id: topic.topic_id, partition };
+            wishes.push(FetchWish { key, request });
+        }
+    }
+    wishes
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use logway_wire::Records;
+
+    use super::*;
+
+    fn topic(partitions: impl IntoIterator<Item = (i32, i64)>) -> Vec<FetchTopic> {
+        let partitions = partitions.into_iter().map(|(partition, fetch_offset)| FetchPartition {
+            partition,
+            fetch_offset,
+            ..Default::default()
+        });
+        let partitions = partitions.collect();
+        vec![FetchTopic { topic: "t".into(), partitions, ..Default::default() }]
+    }
+
+    fn offsets(scope: &FetchScope) -> Vec<(i32, i64)> {
+        let pair = |wish: &FetchWish| (wish.key.partition, wish.request.fetch_offset);
+        scope.wishes.iter().map(pair).collect()
+    }
+
+    fn answer(high_watermark: i64, records: &'static [u8]) -> PartitionData {
+        let records = Some(Records::from(Bytes::from_static(records)));
+        PartitionData { high_watermark, records, ..Default::default() }
+    }
+
+    #[test]
+    fn a_session_remembers_what_the_client_wants() {
+        let sessions = FetchSessions::new(10, 100);
+        let first = sessions.scope(0, 0, topic([(0, 5), (1, 6)]), &[], false).expect("opens");
+        assert!(first.session_id > 0 && !first.incremental);
+        let id = first.session_id;
+
+        let same = sessions.scope(id, 1, Vec::new(), &[], false).expect("goes on");
+        assert!(same.incremental);
+        assert_eq!(offsets(&same), [(0, 5), (1, 6)]);
+
+        let forgotten =
+            ForgottenTopic { topic: "t".into(), partitions: vec![0], ..Default::default() };
+        let changed = sessions.scope(id, 2, topic([(1, 7), (2, 0)]), &[forgotten], false);
+        assert_eq!(offsets(&changed.expect("goes on")), [(1, 7), (2, 0)]);
+    }
+
+    #[test]
+    fn an_incremental_response_mentions_only_what_is_new() {
+        let sessions = FetchSessions::new(10, 100);
+        let first = sessions.scope(0, 0, topic([(0, 0), (1, 0)]), &[], false).expect("opens");
+        let quiet = [answer(3, b""), answer(4, b"")];
+        assert_eq!(sessions.filter_answers(&first, &quiet), [true, true]);
+
+        let next = sessions.scope(first.session_id, 1, Vec::new(), &[], false).expect("goes on");
+        assert_eq!(sessions.filter_answers(&next, &quiet), [false, false]);
+        assert_eq!(sessions.filter_answers(&next, &[answer(3, b"x"), answer(5, b"")]), [true, true]);
+    }
+
+    #[test]
+    fn a_partition_that_was_served_goes_to_the_end_of_the_line() {
+        let sessions = FetchSessions::new(10, 100);
+        let first = sessions.scope(0, 0, topic([(0, 0), (1, 0)]), &[], false).expect("opens");
+        sessions.filter_answers(&first, &[answer(3, b"x"), answer(4, b"")]);
+        let next = sessions.scope(first.session_id, 1, Vec::new(), &[], false).expect("goes on");
+        assert_eq!(offsets(&next), [(1, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn wrong_sessions_epochs_and_names_are_told_apart() {
+        let sessions = FetchSessions::new(10, 100);
+        let scope = |id, epoch, by_id| {
+            sessions.scope(id, epoch, topic([(0, 0)]), &[], by_id).map(|scope| scope.session_id)
+        };
+        let id = scope(0, 0, false).expect("opens");
+        assert_eq!(scope(id + 1, 1, false), Err(ErrorCode::FetchSessionIdNotFound));
+        assert_eq!(scope(id, 2, false), Err(ErrorCode::InvalidFetchSessionEpoch));
+        assert_eq!(scope(id, 1, true), Err(ErrorCode::FetchSessionTopicIdError));
+        assert_eq!(scope(id, -1, false), Ok(0));
+        assert_eq!(scope(id, 1, false), Err(ErrorCode::FetchSessionIdNotFound));
+    }
+
+    #[test]
+    fn without_room_there_is_no_session_but_an_answer() {
+        let few = FetchSessions::new(1, 100);
+        few.scope(0, 0, topic([(0, 0)]), &[], false).expect("opens");
+        let second = few.scope(0, 0, topic([(0, 0)]), &[], false).expect("is served");
+        assert_eq!(second.session_id, 0);
+
+        let small = FetchSessions::new(10, 1);
+        let large = small.scope(0, 0, topic([(0, 0), (1, 0)]), &[], false).expect("is served");
+        assert_eq!((large.session_id, large.wishes.len()), (0, 2));
+        let id = small.scope(0, 0, topic([(0, 0)]), &[], false).expect("opens").session_id;
+        let grown = small.scope(id, 1, topic([(1, 0)]), &[], false);
+        assert_eq!(grown, Err(ErrorCode::FetchSessionIdNotFound));
+        assert_eq!(small.len(), 0);
+    }
+}

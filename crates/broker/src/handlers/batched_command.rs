@@ -1,0 +1,86 @@
+//! Requests about many things, each of which is accepted or refused by itself.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use logway_metadata::{Command, ControllerError};
+
+use crate::dispatch::RequestContext;
+use crate::failure::Failure;
+
+/// Submits one command for the things that the handler found nothing wrong with, and returns one
+/// result for each thing, in order. When the command as a whole fails, each of its things does.
+pub(super) async fn submit_each<T, C, R>(
+    context: &RequestContext,
+    things: Vec<Result<T, Failure>>,
+    command: impl FnOnce(Vec<T>) -> C,
+) -> Vec<Result<R, Failure>>
+where
+    C: Command<Reply = Vec<Result<R, ControllerError>>>,
+{
+    let (accepted, refused) = split(things);
+    let count = accepted.len();
+    let replies: Vec<Result<R, Failure>> = match count {
+        0 => Vec::new(),
+        _ => match context.broker.submit(command(accepted)).await {
+            Ok(replies) => replies.into_iter().map(|reply| reply.map_err(Failure::from)).collect(),
+            Err(failure) => (0..count).map(|_| Err(failure.clone())).collect(),
+        },
+    };
+    merge(refused, replies)
+}
+
+/// The things that are accepted; and for all things in order, why they are not.
+fn split<T>(things: Vec<Result<T, Failure>>) -> (Vec<T>, Vec<Option<Failure>>) {
+    let mut accepted = Vec::with_capacity(things.len());
+    let mut accept = |thing| match thing {
+        Ok(thing) => {
+            accepted.push(thing);
+            None
+        }
+        Err(failure) => Some(failure),
+    };
+    let refused = things.into_iter().map(&mut accept).collect();
+    (accepted, refused)
+}
+
+fn merge<R>(
+    refused: Vec<Option<Failure>>,
+    replies: Vec<Result<R, Failure>>,
+) -> Vec<Result<R, Failure>> {
+    let mut replies = replies.into_iter();
+    let mut next = || replies.next().expect("a command answers each of its things");
+    refused.into_iter().map(|refusal| refusal.map_or_else(&mut next, Err)).collect()
+}
+
+/// Leaves only the first result about each thing. What is in a request twice is refused twice, and
+/// told once: clients look results up by name.
+pub(super) fn keep_first<R, K: Hash + Eq>(results: &mut Vec<R>, key: impl Fn(&R) -> K) {
+    let mut seen = HashSet::new();
+    results.retain(|result| seen.insert(key(result)));
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn results_come_back_in_the_order_of_the_things() {
+        let refusal = Failure::new(ErrorCode::InvalidRequest, "no");
+        let things = vec![Ok('a'), Err(refusal.clone()), Ok('b'), Err(refusal.clone())];
+        let (accepted, refused) = split(things);
+        assert_eq!(accepted, ['a', 'b']);
+        let replies = accepted.into_iter().map(|thing| Ok(thing.to_ascii_uppercase())).collect();
+        let expected = vec![Ok('A'), Err(refusal.clone()), Ok('B'), Err(refusal)];
+        assert_eq!(merge(refused, replies), expected);
+    }
+
+    #[test]
+    fn the_first_of_equals_stays() {
+        let mut results = vec![("a", 1), ("b", 2), ("a", 3)];
+        keep_first(&mut results, |(name, _)| *name);
+        assert_eq!(results, [("a", 1), ("b", 2)]);
+    }
+}

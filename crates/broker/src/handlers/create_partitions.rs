@@ -1,0 +1,51 @@
+//! CreatePartitions: gives topics more partitions (KIP-195).
+
+use logway_metadata::controller::{CreatePartitions, PartitionsIncrease};
+use logway_model::{BrokerId, ErrorCode};
+use logway_wire::WireString;
+use logway_wire::messages::create_partitions_request::{
+    CreatePartitionsAssignment, CreatePartitionsTopic,
+};
+use logway_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
+use logway_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+
+use super::batched_command::{keep_first, submit_each};
+use crate::dispatch::RequestContext;
+use crate::failure::Failure;
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: CreatePartitionsRequest,
+) -> CreatePartitionsResponse {
+    let validate_only = request.validate_only;
+    let increases = request.topics.iter().map(|topic| Ok(increase(topic))).collect();
+    let create = |topics| CreatePartitions { topics, validate_only };
+    let results = submit_each(&context, increases, create).await;
+
+    let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
+    let mut results: Vec<_> = named.map(|(name, result)| topic_result(name, result)).collect();
+    keep_first(&mut results, |topic| topic.name.clone());
+    CreatePartitionsResponse { results, ..Default::default() }
+}
+
+fn increase(asked: &CreatePartitionsTopic) -> PartitionsIncrease {
+    let replicas = |assignment: &CreatePartitionsAssignment| {
+        assignment.broker_ids.iter().copied().map(BrokerId).collect()
+    };
+    let assignments = asked.assignments.as_ref();
+    PartitionsIncrease {
+        name: asked.name.to_string(),
+        count: asked.count,
+        assignments: assignments.map(|list| list.iter().map(replicas).collect()),
+    }
+}
+
+fn topic_result(name: WireString, result: Result<i32, Failure>) -> CreatePartitionsTopicResult {
+    let failure = result.err();
+    CreatePartitionsTopicResult {
+        name,
+        error_code: failure.as_ref().map_or(ErrorCode::None, |failure| failure.code).code(),
+        error_message: failure.map(|failure| failure.message.into()),
+        ..Default::default()
+    }
+}

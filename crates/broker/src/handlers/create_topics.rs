@@ -1,0 +1,87 @@
+//! CreateTopics.
+
+use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic};
+use logway_metadata::settings::ConfigEntry;
+use logway_model::{BrokerId, TopicId};
+use logway_wire::WireString;
+use logway_wire::messages::create_topics_request::CreatableTopic;
+use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
+use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
+
+use super::batched_command::{keep_first, submit_each};
+use crate::broker::random_uuid;
+use crate::dispatch::RequestContext;
+use crate::failure::Failure;
+
+/// The request's timeout is for clusters that take their time: here a topic is ready, or refused,
+/// when the answer is sent.
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: CreateTopicsRequest,
+) -> CreateTopicsResponse {
+    let validate_only = request.validate_only;
+    let new_topics = request.topics.iter().map(|topic| Ok(new_topic(topic))).collect();
+    let create = |topics| CreateTopics { topics, validate_only };
+    let results = submit_each(&context, new_topics, create).await;
+
+    let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
+    let mut topics: Vec<CreatableTopicResult> = named
+        .map(|(name, result)| match result {
+            Ok(topic) => created(name, topic),
+            Err(failure) => refused(name, failure),
+        })
+        .collect();
+    keep_first(&mut topics, |topic| topic.name.clone());
+    CreateTopicsResponse { topics, ..Default::default() }
+}
+
+fn new_topic(asked: &CreatableTopic) -> NewTopic {
+    let assignments = asked.assignments.iter().map(|assignment| {
+        let replicas = assignment.broker_ids.iter().copied().map(BrokerId);
+        (assignment.partition_index, replicas.collect())
+    });
+    let configs = asked
+        .configs
+        .iter()
+        .map(|config| (config.name.to_string(), config.value.as_ref().map(ToString::to_string)));
+    NewTopic {
+        name: asked.name.to_string(),
+        id: TopicId(random_uuid()),
+        num_partitions: asked.num_partitions,
+        replication_factor: asked.replication_factor,
+        assignments: assignments.collect(),
+        configs: configs.collect(),
+    }
+}
+
+fn created(name: WireString, topic: CreatedTopic) -> CreatableTopicResult {
+    CreatableTopicResult {
+        name,
+        topic_id: topic.id.0,
+        error_message: None,
+        num_partitions: topic.num_partitions,
+        replication_factor: topic.replication_factor,
+        configs: Some(topic.configs.into_iter().map(config).collect()),
+        ..Default::default()
+    }
+}
+
+fn config(entry: ConfigEntry) -> CreatableTopicConfigs {
+    CreatableTopicConfigs {
+        name: entry.name.into(),
+        value: entry.value.filter(|_| !entry.sensitive).map(WireString::from),
+        read_only: entry.read_only,
+        config_source: entry.source as i8,
+        is_sensitive: entry.sensitive,
+        ..Default::default()
+    }
+}
+
+fn refused(name: WireString, failure: Failure) -> CreatableTopicResult {
+    CreatableTopicResult {
+        name,
+        error_code: failure.code.code(),
+        error_message: Some(failure.message.into()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,104 @@
+//! DeleteTopics, by names and by ids (KIP-516).
+
+use logway_metadata::controller::{DeleteTopics, DeletedTopic, TopicReference};
+use logway_model::{ErrorCode, TopicId};
+use logway_wire::WireString;
+use logway_wire::messages::delete_topics_request::DeleteTopicState;
+use logway_wire::messages::delete_topics_response::DeletableTopicResult;
+use logway_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
+
+use super::batched_command::{keep_first, submit_each};
+use crate::dispatch::RequestContext;
+use crate::failure::Failure;
+
+/// Before this version clients do not know `TOPIC_DELETION_DISABLED`.
+const DELETION_DISABLED_FROM: i16 = 3;
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: DeleteTopicsRequest,
+) -> DeleteTopicsResponse {
+    let asked = asked_topics(request);
+    let references = asked.iter().map(reference).collect();
+    let results = submit_each(&context, references, |topics| DeleteTopics { topics }).await;
+
+    let results = asked.into_iter().zip(results);
+    let mut responses: Vec<DeletableTopicResult> = results
+        .map(|(asked, result)| match result {
+            Ok(topic) => deleted(topic),
+            Err(failure) => refused(asked, failure, context.version),
+        })
+        .collect();
+    keep_first(&mut responses, |topic| (topic.name.clone(), topic.topic_id));
+    DeleteTopicsResponse { responses, ..Default::default() }
+}
+
+/// One list of what up to version 5 is a list of names and from then on one of names or ids.
+fn asked_topics(request: DeleteTopicsRequest) -> Vec<DeleteTopicState> {
+    let by_name = |name: WireString| DeleteTopicState { name: Some(name), ..Default::default() };
+    request.topic_names.into_iter().map(by_name).chain(request.topics).collect()
+}
+
+fn reference(asked: &DeleteTopicState) -> Result<TopicReference, Failure> {
+    let invalid = |message| Err(Failure::new(ErrorCode::InvalidRequest, message));
+    match &asked.name {
+        Some(name) if asked.topic_id.is_zero() => Ok(TopicReference::Name(name.to_string())),
+        Some(_) => invalid("a topic is named either by its name or by its id, not by both"),
+        None if asked.topic_id.is_zero() => invalid("a topic must be named by its name or its id"),
+        None => Ok(TopicReference::Id(TopicId(asked.topic_id))),
+    }
+}
+
+fn deleted(topic: DeletedTopic) -> DeletableTopicResult {
+    DeletableTopicResult {
+        name: Some(WireString::copy_of(topic.name.as_str())),
+        topic_id: topic.id.0,
+        ..Default::default()
+    }
+}
+
+fn refused(asked: DeleteTopicState, failure: Failure, version: i16) -> DeletableTopicResult {
+    let code = match failure.code {
+        ErrorCode::TopicDeletionDisabled if version < DELETION_DISABLED_FROM => {
+            ErrorCode::InvalidRequest
+        }
+        code => code,
+    };
+    DeletableTopicResult {
+        name: asked.name,
+        topic_id: asked.topic_id,
+        error_code: code.code(),
+        error_message: Some(failure.message.into()),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_topic_is_named_by_exactly_one_of_name_and_id() {
+        let refer = |name: Option<&'static str>, topic_id| {
+            let name = name.map(WireString::from);
+            reference(&DeleteTopicState { name, topic_id, ..Default::default() }).ok()
+        };
+        let id = Uuid([1; 16]);
+        assert_eq!(refer(Some("a"), Uuid::ZERO), Some(TopicReference::Name("a".to_owned())));
+        assert_eq!(refer(None, id), Some(TopicReference::Id(TopicId(id))));
+        assert_eq!(refer(Some("a"), id), None);
+        assert_eq!(refer(None, Uuid::ZERO), None);
+    }
+
+    #[test]
+    fn old_clients_get_a_code_that_they_know() {
+        let code = |version| {
+            let failure = Failure::new(ErrorCode::TopicDeletionDisabled, "off");
+            refused(DeleteTopicState::default(), failure, version).error_code
+        };
+        assert_eq!(code(2), ErrorCode::InvalidRequest.code());
+        assert_eq!(code(3), ErrorCode::TopicDeletionDisabled.code());
+    }
+}

@@ -1,0 +1,109 @@
+//! DescribeLogDirs: how large logs are and how full their disk is (KIP-113, KIP-827).
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use logway_log::Log;
+use logway_model::ErrorCode;
+use logway_wire::WireString;
+use logway_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use logway_wire::messages::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+use logway_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
+
+use crate::Broker;
+use crate::dispatch::RequestContext;
+
+/// The lag of a log whose partition is not served.
+const UNKNOWN_LAG: i64 = -1;
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: DescribeLogDirsRequest,
+) -> DescribeLogDirsResponse {
+    let broker = context.broker.clone();
+    // Asking the file system how full it is can take long where it is a remote one.
+    context.off_thread(move || answer(&broker, request)).await
+}
+
+fn answer(broker: &Broker, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
+    let path = &broker.settings.data_dir;
+    let shown_path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let log_dir = WireString::from(shown_path.to_string_lossy().into_owned());
+    let result = match disk_space(path) {
+        Ok(space) => DescribeLogDirsResult {
+            log_dir,
+            topics: topics(broker, request.topics.as_deref()),
+            total_bytes: space.total_bytes,
+            usable_bytes: space.usable_bytes,
+            ..Default::default()
+        },
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot tell how full the disk is");
+            let error_code = ErrorCode::KafkaStorageError.code();
+            DescribeLogDirsResult { log_dir, error_code, ..Default::default() }
+        }
+    };
+    DescribeLogDirsResponse { results: vec![result], ..Default::default() }
+}
+
+struct DiskSpace {
+    total_bytes: i64,
+    usable_bytes: i64,
+}
+
+fn disk_space(path: &Path) -> rustix::io::Result<DiskSpace> {
+    let stat = rustix::fs::statvfs(path)?;
+    let bytes =
+        |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);
+    Ok(DiskSpace { total_bytes: bytes(stat.f_blocks), usable_bytes: bytes(stat.f_bavail) })
+}
+
+/// The logs that are asked for, or all, by topic.
+fn topics(broker: &Broker, asked: Option<&[DescribableLogDirTopic]>) -> Vec<DescribeLogDirsTopic> {
+    let asked = asked.map(partitions);
+    let is_asked = |log: &Log| {
+        let partition = log.topic_partition();
+        let key = (partition.topic.as_str(), partition.partition.0);
+        asked.as_ref().is_none_or(|asked| asked.contains(&key))
+    };
+    let mut topics: Vec<DescribeLogDirsTopic> = Vec::new();
+    // Logs come in the order of their names, so those of a topic come together.
+    for log in broker.log_dir.logs().iter().filter(|log| is_asked(log)) {
+        let name = log.topic_partition().topic.as_str();
+        let partition = partition(broker, log);
+        match topics.last_mut() {
+            Some(last) if last.name == name => last.partitions.push(partition),
+            _ => topics.push(DescribeLogDirsTopic {
+                name: WireString::copy_of(name),
+                partitions: vec![partition],
+                ..Default::default()
+            }),
+        }
+    }
+    topics
+}
+
+fn partitions(asked: &[DescribableLogDirTopic]) -> HashSet<(&str, i32)> {
+    let topics = asked.iter();
+    let partitions = topics.flat_map(|topic| {
+        topic.partitions.iter().map(|&partition| (topic.topic.as_str(), partition))
+    });
+    partitions.collect()
+}
+
+fn partition(broker: &Broker, log: &Log) -> DescribeLogDirsPartition {
+    let topic_partition = log.topic_partition();
+    let table = broker.topics();
+    let served = table
+        .by_id(log.topic_id())
+        .is_ok_and(|topic| topic.partition(topic_partition.partition).is_ok());
+    DescribeLogDirsPartition {
+        partition_index: topic_partition.partition.0,
+        partition_size: i64::try_from(log.size_bytes()).unwrap_or(i64::MAX),
+        // A leader is never behind itself.
+        offset_lag: if served { 0 } else { UNKNOWN_LAG },
+        ..Default::default()
+    }
+}

@@ -1,0 +1,89 @@
+//! IncrementalAlterConfigs: changes single settings of resources (KIP-339).
+
+use logway_metadata::controller::{
+    ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceOperations,
+};
+use logway_model::{BrokerId, ErrorCode};
+use logway_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
+use logway_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
+use logway_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
+
+use super::batched_command::submit_each;
+use super::config_resource;
+use crate::dispatch::RequestContext;
+use crate::failure::Failure;
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: IncrementalAlterConfigsRequest,
+) -> IncrementalAlterConfigsResponse {
+    let validate_only = request.validate_only;
+    let own_id = context.settings.node_id;
+    let changes = request.resources.iter().map(|resource| change(resource, own_id)).collect();
+    let alter = |resources| IncrementalAlterConfigs { resources, validate_only };
+    let results = submit_each(&context, changes, alter).await;
+    let responses = request.resources.into_iter().zip(results);
+    IncrementalAlterConfigsResponse {
+        responses: responses.map(|(resource, result)| response(resource, result)).collect(),
+        ..Default::default()
+    }
+}
+
+fn change(asked: &AlterConfigsResource, own_id: BrokerId) -> Result<ResourceOperations, Failure> {
+    let resource = config_resource::resolve(asked.resource_type, &asked.resource_name, own_id)?;
+    let operations = asked.configs.iter().map(operation).collect::<Result<_, _>>()?;
+    Ok(ResourceOperations { resource, operations })
+}
+
+fn operation(config: &AlterableConfig) -> Result<ConfigOperation, Failure> {
+    let code = config.config_operation;
+    let kind = OperationKind::from_code(code).ok_or_else(|| {
+        let message =
+            format!("operation {code} is unknown; 0 is set, 1 delete, 2 append, 3 subtract");
+        Failure::new(ErrorCode::InvalidRequest, message)
+    })?;
+    let value = config.value.as_ref().map(ToString::to_string);
+    Ok(ConfigOperation { name: config.name.to_string(), kind, value })
+}
+
+fn response(
+    asked: AlterConfigsResource,
+    result: Result<(), Failure>,
+) -> AlterConfigsResourceResponse {
+    let failure = result.err();
+    AlterConfigsResourceResponse {
+        error_code: failure.as_ref().map_or(ErrorCode::None, |failure| failure.code).code(),
+        error_message: failure.map(|failure| failure.message.into()),
+        resource_type: asked.resource_type,
+        resource_name: asked.resource_name,
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_unknown_operation_refuses_its_resource() {
+        const TOPIC: i8 = 2;
+        let config = |config_operation| AlterableConfig {
+            name: "cleanup.policy".into(),
+            config_operation,
+            value: Some("compact".into()),
+            ..Default::default()
+        };
+        let resource = |configs| AlterConfigsResource {
+            resource_type: TOPIC,
+            resource_name: "a".into(),
+            configs,
+            ..Default::default()
+        };
+        let append = change(&resource(vec![config(2)]), BrokerId(1)).expect("valid");
+        assert_eq!(append.operations[0].kind, OperationKind::Append);
+        let failure = change(&resource(vec![config(0), config(4)]), BrokerId(1)).expect_err("4");
+        assert_eq!(failure.code, ErrorCode::InvalidRequest);
+    }
+}

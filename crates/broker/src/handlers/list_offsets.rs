@@ -1,0 +1,233 @@
+//! ListOffsets: the offset at a time, or at one of the places that Kafka gave negative times to.
+
+use std::collections::HashSet;
+
+use logway_log::TimestampedOffset;
+use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs};
+use logway_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use logway_wire::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+
+use crate::dispatch::RequestContext;
+use crate::failure::Failure;
+use crate::partition::Partition;
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+/// Of the record with the largest timestamp (KIP-734).
+const MAX_TIMESTAMP: i64 = -3;
+/// The earliest that is not in tiered storage alone (KIP-405).
+const EARLIEST_LOCAL: i64 = -4;
+/// The last that is in tiered storage (KIP-1005).
+const LATEST_TIERED: i64 = -5;
+/// The first that is not in tiered storage yet (KIP-1023).
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+/// A consumer, not a follower and not a debugging tool.
+const CONSUMER: i32 = -1;
+const READ_COMMITTED: i8 = 1;
+/// From this version on answers have a leader epoch.
+const LEADER_EPOCH_FROM: i16 = 4;
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: ListOffsetsRequest,
+) -> ListOffsetsResponse {
+    let mut partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    let is_search = |timestamp| timestamp >= 0 || timestamp == MAX_TIMESTAMP;
+    if !partitions.any(|partition| is_search(partition.timestamp)) {
+        return answer(&context, request);
+    }
+    // A search may have to read an index and a batch of an old segment from the disk.
+    let for_search = context.clone();
+    context.off_thread(move || answer(&for_search, request)).await
+}
+
+fn answer(context: &RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse {
+    let asked_twice = asked_twice(&request.topics);
+    let bound = Bound::of(&request);
+    let topics = request.topics.iter().map(|topic| {
+        let answer = |partition: &ListOffsetsPartition| {
+            let found = match asked_twice.contains(&(&*topic.name, partition.partition_index)) {
+                true => Err(ErrorCode::InvalidRequest),
+                false => find(context, &topic.name, partition, bound),
+            };
+            response(partition.partition_index, found, context.version)
+        };
+        ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            partitions: topic.partitions.iter().map(answer).collect(),
+            ..Default::default()
+        }
+    });
+    ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
+}
+
+/// The partitions that a request has more than once.
+fn asked_twice(topics: &[ListOffsetsTopic]) -> HashSet<(&str, i32)> {
+    let mut seen = HashSet::new();
+    let partitions = topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| (topic.name.as_str(), partition.partition_index))
+    });
+    partitions.filter(|partition| !seen.insert(*partition)).collect()
+}
+
+/// Where the log ends for the one who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    HighWatermark,
+    LastStable,
+    LogEnd,
+}
+
+impl Bound {
+    fn of(request: &ListOffsetsRequest) -> Bound {
+        match (request.replica_id, request.isolation_level) {
+            (CONSUMER, READ_COMMITTED) => Bound::LastStable,
+            (CONSUMER, _) => Bound::HighWatermark,
+            _ => Bound::LogEnd,
+        }
+    }
+
+    fn offset(self, partition: &Partition) -> Offset {
+        match self {
+            Bound::HighWatermark => partition.high_watermark().get(),
+            Bound::LastStable => partition.last_stable_offset(),
+            Bound::LogEnd => partition.log().log_end_offset(),
+        }
+    }
+}
+
+fn find(
+    context: &RequestContext,
+    topic: &str,
+    asked: &ListOffsetsPartition,
+    bound: Bound,
+) -> Result<Option<TimestampedOffset>, ErrorCode> {
+    if !is_known(asked.timestamp, context.version) {
+        return Err(ErrorCode::UnsupportedVersion);
+    }
+    let table = context.topics();
+    let partition = table.by_name(topic)?.partition(PartitionId(asked.partition_index))?;
+    partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
+    let upper_bound = bound.offset(partition);
+    let at = |offset, leader_epoch| {
+        Ok(Some(TimestampedOffset { timestamp: TimestampMs::NONE, offset, leader_epoch }))
+    };
+    let log = partition.log();
+    let found = match asked.timestamp {
+        LATEST => return at(upper_bound, partition.leader_epoch()),
+        EARLIEST | EARLIEST_LOCAL => {
+            let start = log.log_start_offset();
+            return at(start, epoch_at_start(partition, start));
+        }
+        // There is no tiered storage.
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(None),
+        MAX_TIMESTAMP => log.max_timestamp_offset(upper_bound),
+        timestamp => log.offset_for_timestamp(TimestampMs(timestamp), upper_bound),
+    };
+    found.map_err(|error| Failure::from(error).code)
+}
+
+/// The epoch of the first record, or of the one that will be the first.
+fn epoch_at_start(partition: &Partition, start: Offset) -> LeaderEpoch {
+    match partition.log().epoch_at(start) {
+        LeaderEpoch::NONE if start == partition.log().log_end_offset() => partition.leader_epoch(),
+        epoch => epoch,
+    }
+}
+
+/// Whether a timestamp means something in a version.
+fn is_known(timestamp: i64, version: i16) -> bool {
+    let since = match timestamp {
+        0.. | LATEST | EARLIEST => 1,
+        MAX_TIMESTAMP => 7,
+        EARLIEST_LOCAL => 8,
+        LATEST_TIERED => 9,
+        EARLIEST_PENDING_UPLOAD => 11,
+        _ => return false,
+    };
+    version >= since
+}
+
+fn response(
+    partition_index: i32,
+    found: Result<Option<TimestampedOffset>, ErrorCode>,
+    version: i16,
+) -> ListOffsetsPartitionResponse {
+    let nothing = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
+    match found {
+        Ok(None) => nothing,
+        Ok(Some(found)) => ListOffsetsPartitionResponse {
+            timestamp: found.timestamp.0,
+            offset: found.offset.0,
+            leader_epoch: match version >= LEADER_EPOCH_FROM {
+                true => found.leader_epoch.0,
+                false => LeaderEpoch::NONE.0,
+            },
+            ..nothing
+        },
+        Err(code) => ListOffsetsPartitionResponse { error_code: code.code(), ..nothing },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(name: &'static str, partitions: &[i32]) -> ListOffsetsTopic {
+        let partition =
+            |&partition_index: &i32| ListOffsetsPartition { partition_index, ..Default::default() };
+        let partitions = partitions.iter().map(partition).collect();
+        ListOffsetsTopic { name: name.into(), partitions, ..Default::default() }
+    }
+
+    #[test]
+    fn partitions_asked_for_twice_are_found_across_topics() {
+        let topics = [topic("a", &[0, 1, 0]), topic("b", &[0]), topic("a", &[1])];
+        assert_eq!(asked_twice(&topics), HashSet::from([("a", 0), ("a", 1)]));
+    }
+
+    #[test]
+    fn each_special_timestamp_begins_with_its_version() {
+        for (timestamp, since) in [
+            (LATEST, 1),
+            (EARLIEST, 1),
+            (MAX_TIMESTAMP, 7),
+            (EARLIEST_LOCAL, 8),
+            (LATEST_TIERED, 9),
+            (EARLIEST_PENDING_UPLOAD, 11),
+        ] {
+            assert!(is_known(timestamp, since), "{timestamp}");
+            assert!(!is_known(timestamp, since - 1), "{timestamp}");
+        }
+        assert!(is_known(0, 1));
+        assert!(is_known(i64::MAX, 1));
+        assert!(!is_known(-7, 11));
+        assert!(!is_known(i64::MIN, 11));
+    }
+
+    #[test]
+    fn only_consumers_are_kept_below_the_high_watermark() {
+        let bound = |replica_id, isolation_level| {
+            Bound::of(&ListOffsetsRequest { replica_id, isolation_level, ..Default::default() })
+        };
+        assert_eq!(bound(CONSUMER, 0), Bound::HighWatermark);
+        assert_eq!(bound(CONSUMER, READ_COMMITTED), Bound::LastStable);
+        assert_eq!(bound(2, 0), Bound::LogEnd);
+        assert_eq!(bound(-2, READ_COMMITTED), Bound::LogEnd);
+    }
+
+    #[test]
+    fn old_versions_get_no_leader_epoch() {
+        let found = TimestampedOffset {
+            timestamp: TimestampMs(5),
+            offset: Offset(7),
+            leader_epoch: LeaderEpoch(3),
+        };
+        assert_eq!(response(0, Ok(Some(found)), 3).leader_epoch, -1);
+        assert_eq!(response(0, Ok(Some(found)), 4).leader_epoch, 3);
+    }
+}

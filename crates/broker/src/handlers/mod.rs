@@ -1,0 +1,36 @@
+//! What the broker answers, one file for each API.
+//!
+//! A handler turns a request into commands and look-ups and their results into the response. It
+//! keeps no state, and each topic, partition or resource in a request succeeds or fails by itself.
+
+pub(crate) mod api_versions;
+
+pub(crate) mod produce;
+
+pub(crate) mod fetch;
+pub(crate) mod list_offsets;
+pub(crate) mod offset_for_leader_epoch;
+
+mod cluster_view;
+
+pub(crate) mod describe_cluster;
+pub(crate) mod describe_topic_partitions;
+pub(crate) mod metadata;
+
+mod batched_command;
+
+pub(crate) mod create_partitions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_topics;
+
+mod config_resource;
+
+pub(crate) mod alter_configs;
+pub(crate) mod describe_configs;
+pub(crate) mod incremental_alter_configs;
+
+pub(crate) mod delete_records;
+pub(crate) mod describe_log_dirs;
+pub(crate) mod init_producer_id;
+
+mod authorized_operations;

@@ -1,0 +1,220 @@
+//! Produce: from the request to one append per partition.
+//!
+//! Everything up to the hand-over to the log's writer happens before the connection's next
+//! request is started, so the order of requests is the order of records. The waiting for the disk
+//! happens in the reply queue.
+
+use std::sync::Arc;
+
+use logway_log::{AppendFuture, AppendOutcome};
+use logway_model::{ErrorCode, PartitionId};
+use logway_record::{Batch, BatchSummary, Batches, validate_for_append};
+use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use logway_wire::messages::{ProduceRequest, ProduceResponse};
+use logway_wire::{Decoder, Records};
+
+use crate::connection::Reply;
+use crate::dispatch::{Answer, RequestContext, RequestError, decode_request, encode_reply};
+use crate::failure::Failure;
+use crate::topics::Topic;
+
+const ACKS_NONE: i16 = 0;
+const ACKS_LEADER: i16 = 1;
+const ACKS_ALL: i16 = -1;
+
+/// Starts the appends of a request.
+///
+/// Without acks, too, the request's memory is held until the records are written: a client that
+/// waits for nothing is slowed down by its connection, not by the memory of the broker.
+pub(crate) fn answer(context: RequestContext, body: Decoder) -> Answer {
+    let started = decode_request(&context, body).map(|request| start(&context, request));
+    Box::pin(async move {
+        let started = started?;
+        Ok(Reply::Later(Box::pin(async move {
+            let acks = started.acks;
+            let response = started.finish().await;
+            if acks == ACKS_NONE {
+                return check_unacknowledged(response).map(|()| None);
+            }
+            encode_reply(&context, &response, Vec::new()).map(Some)
+        })))
+    })
+}
+
+/// The appends of one request, on their way to the disk.
+struct StartedProduce {
+    acks: i16,
+    topics: Vec<StartedTopic>,
+}
+
+struct StartedTopic {
+    response: TopicProduceResponse,
+    partitions: Vec<StartedPartition>,
+}
+
+struct StartedPartition {
+    index: i32,
+    outcome: Result<Append, Failure>,
+}
+
+struct Append {
+    future: AppendFuture,
+    topic: Arc<Topic>,
+    size_bytes: usize,
+    records: u64,
+}
+
+fn start(context: &RequestContext, request: ProduceRequest) -> StartedProduce {
+    let acks = request.acks;
+    let topics = request.topic_data.into_iter().map(|data| start_topic(context, acks, data));
+    StartedProduce { acks, topics: topics.collect() }
+}
+
+fn start_topic(context: &RequestContext, acks: i16, data: TopicProduceData) -> StartedTopic {
+    let table = context.topics();
+    let topic = table.by_name_or_id(&data.name, data.topic_id);
+    let start_partition = |partition: PartitionProduceData| {
+        let index = partition.index;
+        let outcome = match topic {
+            Ok(topic) => append(context, acks, topic, partition),
+            Err(code) => Err(Failure::of_topic(code, &data.name, data.topic_id)),
+        };
+        StartedPartition { index, outcome }
+    };
+    let partitions = data.partition_data.into_iter().map(start_partition).collect();
+    let (name, topic_id) = (data.name, data.topic_id);
+    let response = TopicProduceResponse { name, topic_id, ..Default::default() };
+    StartedTopic { response, partitions }
+}
+
+fn append(
+    context: &RequestContext,
+    acks: i16,
+    topic: &Arc<Topic>,
+    data: PartitionProduceData,
+) -> Result<Append, Failure> {
+    let id = PartitionId(data.index);
+    let partition = topic.partition(id).map_err(|code| Failure::of_partition(code, topic, id))?;
+    check_acks(acks, topic)?;
+    let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
+    let batch = only_batch(Batches::new(bytes))?;
+    let summary = validate_for_append(&batch, &topic.append_rules(context.now()))?;
+    refuse_transactional(&summary)?;
+    let size_bytes = batch.size_bytes();
+    let records = u64::try_from(summary.record_count).unwrap_or(0);
+    let future = partition.append(vec![batch]);
+    Ok(Append { future, topic: Arc::clone(topic), size_bytes, records })
+}
+
+fn check_acks(acks: i16, topic: &Topic) -> Result<(), Failure> {
+    // This broker is the only replica there can be.
+    const IN_SYNC_REPLICAS: i32 = 1;
+    match acks {
+        ACKS_NONE | ACKS_LEADER => Ok(()),
+        ACKS_ALL if topic.settings.min_insync_replicas <= IN_SYNC_REPLICAS => Ok(()),
+        ACKS_ALL => Err(Failure::new(
+            ErrorCode::NotEnoughReplicas,
+            format!(
+                "topic '{}' wants {} in-sync replicas (min.insync.replicas), there is 1",
+                topic.name(),
+                topic.settings.min_insync_replicas
+            ),
+        )),
+        _ => {
+            let message = format!("acks must be -1 (all), 0 or 1, not {acks}");
+            Err(Failure::new(ErrorCode::InvalidRequiredAcks, message))
+        }
+    }
+}
+
+/// Since version 3 a request carries exactly one batch per partition, as Kafka demands.
+fn only_batch(mut batches: Batches) -> Result<Batch, Failure> {
+    let wrong_count = || {
+        let message = "a produce request must hold exactly one record batch per partition";
+        Failure::new(ErrorCode::InvalidRecord, message)
+    };
+    let batch = batches.next().ok_or_else(wrong_count)??;
+    match batches.next() {
+        None => Ok(batch),
+        Some(Ok(_)) => Err(wrong_count()),
+        Some(Err(error)) => Err(error.into()),
+    }
+}
+
+fn refuse_transactional(summary: &BatchSummary) -> Result<(), Failure> {
+    if !summary.is_transactional {
+        return Ok(());
+    }
+    let message = "transactions are not supported; use an idempotent producer without transactional.id";
+    Err(Failure::new(ErrorCode::InvalidTxnState, message))
+}
+
+impl StartedProduce {
+    async fn finish(self) -> ProduceResponse {
+        let mut response = ProduceResponse::default();
+        for StartedTopic { response: mut topic, partitions } in self.topics {
+            for partition in partitions {
+                topic.partition_responses.push(partition.finish().await);
+            }
+            response.responses.push(topic);
+        }
+        response
+    }
+}
+
+impl StartedPartition {
+    async fn finish(self) -> PartitionProduceResponse {
+        let outcome = match self.outcome {
+            Ok(append) => append.finish().await,
+            Err(failure) => Err(failure),
+        };
+        match outcome {
+            Ok(outcome) => appended(self.index, outcome),
+            Err(failure) => failed(self.index, failure),
+        }
+    }
+}
+
+impl Append {
+    async fn finish(self) -> Result<AppendOutcome, Failure> {
+        let outcome = self.future.await?;
+        if !outcome.is_duplicate {
+            self.topic.traffic.produced(self.records, self.size_bytes);
+        }
+        Ok(outcome)
+    }
+}
+
+fn appended(index: i32, outcome: AppendOutcome) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        base_offset: outcome.base_offset.0,
+        log_append_time_ms: outcome.log_append_time.0,
+        log_start_offset: outcome.log_start_offset.0,
+        ..Default::default()
+    }
+}
+
+fn failed(index: i32, failure: Failure) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        error_code: failure.code.code(),
+        error_message: Some(failure.message.into()),
+        base_offset: -1,
+        ..Default::default()
+    }
+}
+
+/// Without acks there is nobody to tell of a failure but by closing the connection, as Kafka
+/// does: the client then fetches new metadata.
+fn check_unacknowledged(response: ProduceResponse) -> Result<(), RequestError> {
+    let partitions = response.responses.into_iter().flat_map(|topic| topic.partition_responses);
+    for partition in partitions {
+        if partition.error_code != ErrorCode::None.code() {
+            let message = partition.error_message.unwrap_or_default();
+            return Err(RequestError::UnacknowledgedProduce(message));
+        }
+    }
+    Ok(())
+}

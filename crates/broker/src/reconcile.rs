@@ -1,0 +1,168 @@
+//! Brings the served topics and their logs in line with the metadata.
+
+use std::sync::Arc;
+
+use logway_log::{CleanupPolicy, LogConfig, LogDir};
+use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
+use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
+use logway_model::{PartitionId, TopicPartition};
+use logway_record::TimestampType as RecordTimestampType;
+
+use crate::Broker;
+use crate::metrics::TrafficMetrics;
+use crate::partition::Partition;
+use crate::topics::{Topic, TopicTable};
+
+impl Broker {
+    /// Opens the logs of new partitions, deletes those of deleted topics, and puts changed
+    /// settings in force; then shows the result to handlers all at once.
+    pub(crate) async fn reconcile(self: &Arc<Self>) {
+        let _one_at_a_time = self.reconciling.lock().await;
+        let broker = Arc::clone(self);
+        self.off_thread(move || {
+            let image = broker.image();
+            let before = broker.topics.load_full();
+            // First, because a topic of the same name may have been created again.
+            delete_vanished(&broker, &before, &image);
+            broker.topics.store(Arc::new(next_table(&broker, &image, &before)));
+        })
+        .await;
+    }
+
+    /// Deletes the logs that belong to no topic: their topics were deleted just before the broker
+    /// stopped. Done once, at the start, before any topic is served.
+    pub(crate) fn delete_orphans(&self) {
+        let image = self.image();
+        for log in self.log_dir.logs() {
+            let partition = log.topic_partition();
+            if image.topic_by_id(log.topic_id()).is_none() {
+                tracing::info!(%partition, "deleting the log of a topic that no longer exists");
+                delete_log(&self.log_dir, partition);
+            }
+        }
+    }
+}
+
+fn next_table(broker: &Broker, image: &Arc<MetadataImage>, before: &TopicTable) -> TopicTable {
+    // Broker settings are defaults of topic settings, so a change of them can touch every topic.
+    let defaults = [ConfigResource::BrokerDefault, ConfigResource::Broker(broker.settings.node_id)]
+        .map(|resource| image.overrides(&resource).cloned());
+    let same_defaults = before.defaults == defaults;
+    let topics = image.topics().map(|topic| {
+        let old = before.by_id(topic.id).ok();
+        match old {
+            Some(old) if same_defaults && Arc::ptr_eq(&old.image, topic) => Arc::clone(old),
+            old => Arc::new(next_topic(broker, image, topic, old)),
+        }
+    });
+    TopicTable::new(topics, defaults)
+}
+
+fn next_topic(
+    broker: &Broker,
+    image: &MetadataImage,
+    topic: &Arc<TopicImage>,
+    old: Option<&Arc<Topic>>,
+) -> Topic {
+    let settings = settings_of(topic, image, &broker.settings);
+    let log_config = Arc::new(log_config(&settings));
+    let partitions = topic.numbered_partitions().map(|(id, partition_image)| {
+        let open = old.and_then(|old| old.partition(id).ok()).cloned();
+        if let Some(partition) = open {
+            partition.set_config(Arc::clone(&log_config));
+            return Some(partition);
+        }
+        let partition = TopicPartition::new(topic.name.clone(), id);
+        match broker.log_dir.create_log(partition.clone(), topic.id, Arc::clone(&log_config)) {
+            Ok(log) => {
+                // One that was there before has the settings of another time.
+                log.set_config(Arc::clone(&log_config));
+                Some(Partition::lead(log, partition_image.leader_epoch))
+            }
+            Err(error) => {
+                tracing::error!(%partition, %error, "the partition is offline");
+                None
+            }
+        }
+    });
+    let partitions = partitions.collect();
+    let traffic = traffic_of(&broker.metrics.traffic, topic, old);
+    Topic { image: Arc::clone(topic), settings, log_config, partitions, traffic }
+}
+
+fn traffic_of(
+    metrics: &TrafficMetrics,
+    topic: &TopicImage,
+    old: Option<&Arc<Topic>>,
+) -> crate::metrics::TopicTraffic {
+    match old {
+        Some(old) => old.traffic.clone(),
+        None => metrics.of_topic(topic.name.as_str()),
+    }
+}
+
+fn settings_of(
+    topic: &TopicImage,
+    image: &MetadataImage,
+    broker: &BrokerSettings,
+) -> Arc<TopicSettings> {
+    let resolved = TopicSettings::resolve(&topic.overrides, image, broker).or_else(|error| {
+        // Another version wrote the metadata. The topic is served all the same.
+        tracing::error!(topic = %topic.name, %error, "a stored setting is not valid; \
+            the topic runs on the broker's defaults");
+        TopicSettings::resolve(&Default::default(), image, broker)
+    });
+    Arc::new(resolved.expect("the broker's defaults were checked when it started"))
+}
+
+fn delete_vanished(broker: &Broker, before: &TopicTable, image: &MetadataImage) {
+    let vanished = before.iter().filter(|topic| image.topic_by_id(topic.image.id).is_none());
+    for topic in vanished {
+        for (number, partition) in (0..).zip(&topic.partitions) {
+            if let Some(partition) = partition {
+                partition.close();
+            }
+            let partition = TopicPartition::new(topic.name().clone(), PartitionId(number));
+            delete_log(&broker.log_dir, &partition);
+        }
+        broker.metrics.traffic.forget_topic(topic.name().as_str());
+    }
+}
+
+fn delete_log(log_dir: &LogDir, partition: &TopicPartition) {
+    if let Err(error) = log_dir.delete_log(partition) {
+        tracing::error!(%partition, %error, "a deleted topic's log could not be removed; \
+            the next start tries again");
+    }
+}
+
+/// A topic's settings as its logs need them.
+fn log_config(settings: &TopicSettings) -> LogConfig {
+    let ms = |number: i64| u64::try_from(number).unwrap_or(0);
+    let bytes = |number: i32| u32::try_from(number).unwrap_or(0);
+    let policy = settings.cleanup_policy;
+    LogConfig {
+        segment_bytes: bytes(settings.segment_bytes),
+        segment_ms: ms(settings.segment_ms),
+        segment_jitter_ms: ms(settings.segment_jitter_ms),
+        segment_index_bytes: bytes(settings.segment_index_bytes),
+        index_interval_bytes: bytes(settings.index_interval_bytes),
+        cleanup: match (policy.compact, policy.delete) {
+            (true, true) => CleanupPolicy::CompactAndDelete,
+            (true, false) => CleanupPolicy::Compact,
+            (false, _) => CleanupPolicy::Delete,
+        },
+        retention_ms: settings.retention_ms.filter(|_| policy.delete).map(ms),
+        retention_bytes: settings.retention_bytes.filter(|_| policy.delete).map(ms),
+        flush_messages: ms(settings.flush_messages),
+        flush_ms: ms(settings.flush_ms),
+        max_message_bytes: bytes(settings.max_message_bytes),
+        timestamp_type: match settings.message_timestamp_type {
+            TimestampType::CreateTime => RecordTimestampType::CreateTime,
+            TimestampType::LogAppendTime => RecordTimestampType::LogAppendTime,
+        },
+        timestamp_before_max_ms: ms(settings.message_timestamp_before_max_ms),
+        timestamp_after_max_ms: ms(settings.message_timestamp_after_max_ms),
+        file_delete_delay_ms: ms(settings.file_delete_delay_ms),
+    }
+}

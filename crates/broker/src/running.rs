@@ -1,0 +1,186 @@
+//! Starting and stopping a broker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use logway_log::checkpoint::MetaProperties;
+use logway_log::fs::RealFs;
+use logway_log::{LogConfig, LogDir, LogDirOptions, LogError, LogMetrics};
+use logway_metadata::controller::RegisterBroker;
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
+use logway_model::ClusterId;
+use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::net::{TcpListener, lookup_host};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::broker::{Broker, random_uuid};
+use crate::connection::{MemoryBudget, accept_connections};
+use crate::failure::Failure;
+use crate::fetch_session::FetchSessions;
+use crate::metrics::{BrokerMetrics, BrokerState};
+use crate::producer_ids::ProducerIds;
+use crate::topics::TopicTable;
+
+/// The metadata's place in the data directory. Partition directories end in `-` and a number, so
+/// none can have this name.
+const METADATA_DIR: &str = "metadata";
+
+/// Partitions that all fetch sessions together may remember: some tens of MiB.
+const SESSION_PARTITIONS_MAX: usize = 200_000;
+
+/// Why a broker did not start, or did not stop cleanly.
+#[derive(Debug, Error)]
+pub enum BrokerError {
+    /// An address to listen on cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The configured address.
+        address: Endpoint,
+        /// Why.
+        source: io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The metadata cannot be used.
+    #[error(transparent)]
+    Quorum(#[from] QuorumError),
+    /// The broker could not join its cluster.
+    #[error("the broker could not register itself: {}", .0.message)]
+    Register(Failure),
+}
+
+/// A broker that serves clients.
+pub struct RunningBroker {
+    broker: Arc<Broker>,
+    addresses: Vec<SocketAddr>,
+    stopping: watch::Sender<bool>,
+    acceptors: JoinSet<()>,
+}
+
+impl RunningBroker {
+    /// Opens the data directory, recovers what a crash left, and listens.
+    ///
+    /// When this returns, clients are served.
+    pub async fn start(
+        settings: BrokerSettings,
+        registry: &mut Registry,
+    ) -> Result<RunningBroker, BrokerError> {
+        let settings = Arc::new(settings);
+        // First, so that a port in use is known before anything is touched.
+        let listeners = listen(&settings.listeners).await?;
+        let broker = Arc::new(open(&settings, registry).await?);
+        broker.delete_orphans();
+        let registration = RegisterBroker {
+            id: settings.node_id,
+            endpoint: settings.advertised.clone(),
+            rack: None,
+        };
+        broker.submit(registration).await.map_err(BrokerError::Register)?;
+        broker.metrics.register(registry);
+        registry.register_collector(Box::new(BrokerState::new(&broker)));
+
+        let (stopping, stop) = watch::channel(false);
+        let mut acceptors = JoinSet::new();
+        let mut addresses = Vec::new();
+        for (listener, address) in listeners {
+            addresses.push(address);
+            acceptors.spawn(accept_connections(listener, Arc::clone(&broker), stop.clone()));
+        }
+        Ok(RunningBroker { broker, addresses, stopping, acceptors })
+    }
+
+    /// Where clients connect.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The broker itself.
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
+    /// Stops taking requests, answers those that were read, puts everything on disk and marks the
+    /// shutdown as clean.
+    pub async fn stop(mut self) -> Result<(), BrokerError> {
+        // Nobody listens any more if every acceptor has ended by itself.
+        let _ = self.stopping.send(true);
+        while self.acceptors.join_next().await.is_some() {}
+        let broker = Arc::clone(&self.broker);
+        Ok(self.broker.off_thread(move || broker.log_dir.close()).await?)
+    }
+}
+
+async fn open(
+    settings: &Arc<BrokerSettings>,
+    registry: &mut Registry,
+) -> Result<Broker, BrokerError> {
+    let (log_dir, cluster_id) = open_log_dir(settings, registry).await?;
+    let metadata_dir = settings.data_dir.join(METADATA_DIR);
+    let quorum = MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    Ok(Broker {
+        cluster_id,
+        quorum,
+        log_dir,
+        memory: MemoryBudget::new(settings.requests_memory_max_bytes),
+        fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
+        producer_ids: ProducerIds::default(),
+        metrics: BrokerMetrics::default(),
+        topics: ArcSwap::from_pointee(TopicTable::default()),
+        reconciling: tokio::sync::Mutex::new(()),
+        settings: Arc::clone(settings),
+    })
+}
+
+async fn open_log_dir(
+    settings: &BrokerSettings,
+    registry: &mut Registry,
+) -> Result<(LogDir, ClusterId), BrokerError> {
+    let log_metrics = LogMetrics::new();
+    log_metrics.register(registry);
+    let path = settings.data_dir.clone();
+    let node_id = settings.node_id;
+    let options = LogDirOptions {
+        checkpoint_interval: settings.checkpoint_interval,
+        retention_check_interval: settings.retention_check_interval,
+        producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
+            .unwrap_or(i64::MAX),
+        default_config: Arc::new(LogConfig::default()),
+        ..LogDirOptions::new(path.clone(), node_id, ClusterId::default())
+    };
+    let opened = tokio::task::spawn_blocking(move || {
+        let known = MetaProperties::read(&RealFs, &path.join(MetaProperties::FILE))?;
+        let cluster_id = known.map_or_else(|| ClusterId(random_uuid()), |known| known.cluster_id);
+        let log_dir = LogDir::open(LogDirOptions { cluster_id, ..options }, log_metrics)?;
+        Ok((log_dir, cluster_id))
+    });
+    match opened.await {
+        Ok(opened) => opened,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>, BrokerError> {
+    let mut listeners = Vec::new();
+    for endpoint in endpoints {
+        let fail = |source| BrokerError::Listen { address: endpoint.clone(), source };
+        let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
+        let mut bound = Err(io::ErrorKind::AddrNotAvailable.into());
+        for address in addresses.map_err(fail)? {
+            bound = TcpListener::bind(address).await;
+            if bound.is_ok() {
+                break;
+            }
+        }
+        let listener = bound.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        listeners.push((listener, address));
+    }
+    Ok(listeners)
+}

@@ -1,0 +1,108 @@
+//! The topics as this broker serves them: the image's topics with their open logs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use logway_log::LogConfig;
+use logway_metadata::{Overrides, TopicImage};
+use logway_metadata::settings::TopicSettings;
+use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
+use logway_record::{AppendRules, DecodeLimit};
+
+use crate::metrics::TopicTraffic;
+use crate::partition::Partition;
+
+/// The most that looking for keys in a compressed batch may unpack; a compacted topic takes no
+/// batch that unpacks to more.
+const DECODE_LIMIT: DecodeLimit = DecodeLimit::new(64 << 20);
+
+/// One topic, with the partitions that this broker leads.
+#[derive(Debug)]
+pub struct Topic {
+    /// The metadata it was made from.
+    pub image: Arc<TopicImage>,
+    /// What is in force: the topic's overrides over the broker's defaults.
+    pub settings: Arc<TopicSettings>,
+    /// The same, as the logs need it.
+    pub log_config: Arc<LogConfig>,
+    /// By number; `None` where the log could not be opened.
+    pub partitions: Vec<Option<Arc<Partition>>>,
+    /// Counts what goes in and out.
+    pub traffic: TopicTraffic,
+}
+
+impl Topic {
+    /// A partition that can be served.
+    ///
+    /// Errors are `UNKNOWN_TOPIC_OR_PARTITION`, or `KAFKA_STORAGE_ERROR` if its log is offline.
+    pub fn partition(&self, id: PartitionId) -> Result<&Arc<Partition>, ErrorCode> {
+        let index = usize::try_from(id.0).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+        let partition = self.partitions.get(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        partition.as_ref().ok_or(ErrorCode::KafkaStorageError)
+    }
+
+    /// What a batch must obey to be appended, at this moment.
+    pub fn append_rules(&self, now: TimestampMs) -> AppendRules {
+        let config = &self.log_config;
+        let ms = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        AppendRules {
+            max_batch_bytes: config.max_message_bytes as usize,
+            timestamp_type: config.timestamp_type,
+            timestamp_before_max_ms: ms(config.timestamp_before_max_ms),
+            timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
+            keys_required: config.is_compacted(),
+            decode_limit: DECODE_LIMIT,
+            now,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &TopicName {
+        &self.image.name
+    }
+}
+
+/// Every topic, as of one metadata image. A table never changes; the broker swaps in the next one.
+#[derive(Debug, Default)]
+pub struct TopicTable {
+    by_name: HashMap<TopicName, Arc<Topic>>,
+    by_id: HashMap<TopicId, Arc<Topic>>,
+    /// The brokers' overrides that the topics' settings were resolved with.
+    pub(crate) defaults: BrokerOverrides,
+}
+
+/// What is overridden for all brokers, and for this one.
+pub(crate) type BrokerOverrides = [Option<Overrides>; 2];
+
+impl TopicTable {
+    /// A table of these topics.
+    pub(crate) fn new(
+        topics: impl IntoIterator<Item = Arc<Topic>>,
+        defaults: BrokerOverrides,
+    ) -> TopicTable {
+        let named = topics.into_iter().map(|topic| (topic.image.name.clone(), topic));
+        let by_name: HashMap<TopicName, Arc<Topic>> = named.collect();
+        let by_id = by_name.values().map(|topic| (topic.image.id, Arc::clone(topic))).collect();
+        TopicTable { by_name, by_id, defaults }
+    }
+
+    /// The topic of a name.
+    pub fn by_name(&self, name: &str) -> Result<&Arc<Topic>, ErrorCode> {
+        self.by_name.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+
+    /// The topic of an id.
+    pub fn by_id(&self, id: TopicId) -> Result<&Arc<Topic>, ErrorCode> {
+        self.by_id.get(&id).ok_or(ErrorCode::UnknownTopicId)
+    }
+
+    /// The topic that a request names, in versions up to one by name and from then on by id.
+    pub fn by_name_or_id(&self, name: &str, id: Uuid) -> Result<&Arc<Topic>, ErrorCode> {
+        if id.is_zero() { self.by_name(name) } else { self.by_id(TopicId(id)) }
+    }
+
+    /// Every topic, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.by_name.values()
+    }
+}

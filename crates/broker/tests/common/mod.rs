@@ -1,0 +1,203 @@
+//! A broker within the test, and ways to talk to it.
+
+// Each test file uses a part of it.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use bytes::Bytes;
+use logway_broker::RunningBroker;
+use logway_client::{BrokerAddress, Connection, ConnectionOptions, RawConnection};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{ErrorCode, Offset, TimestampMs};
+use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Record};
+use logway_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use logway_wire::messages::delete_topics_request::DeleteTopicState;
+use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use logway_wire::messages::fetch_response::PartitionData;
+use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use logway_wire::messages::produce_response::PartitionProduceResponse;
+use logway_wire::messages::{
+    CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, FetchResponse, MetadataRequest,
+    ProduceRequest,
+};
+use logway_wire::WireString;
+use prometheus_client::registry::Registry;
+
+pub struct TestBroker {
+    running: RunningBroker,
+    pub address: SocketAddr,
+}
+
+impl TestBroker {
+    pub async fn start(dir: &Path) -> TestBroker {
+        TestBroker::start_with(dir, &[]).await
+    }
+
+    pub async fn start_with(dir: &Path, settings: &[(&str, &str)]) -> TestBroker {
+        let dir = dir.to_str().expect("a temporary directory's name is text");
+        let fixed = [("log.dirs", dir), ("listeners", "127.0.0.1:0")];
+        let all = fixed.iter().chain(settings);
+        let all = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let settings = BrokerSettings::new(all).expect("the settings are valid");
+        let mut registry = Registry::default();
+        let running = RunningBroker::start(settings, &mut registry).await.expect("starts");
+        let address = running.addresses()[0];
+        TestBroker { running, address }
+    }
+
+    pub async fn stop(self) {
+        self.running.stop().await.expect("stops cleanly");
+    }
+
+    pub fn broker_address(&self) -> BrokerAddress {
+        BrokerAddress::new(self.address.ip().to_string(), self.address.port())
+    }
+
+    pub async fn connect(&self) -> Connection {
+        let options = ConnectionOptions::default();
+        Connection::open(&self.broker_address(), &options).await.expect("connects")
+    }
+
+    pub async fn connect_raw(&self) -> RawConnection {
+        let options = ConnectionOptions::default();
+        RawConnection::open(&self.broker_address(), &options).await.expect("connects")
+    }
+}
+
+pub async fn create_topic(connection: &Connection, name: &str, partitions: i32) {
+    create_topic_with(connection, name, partitions, &[]).await;
+}
+
+pub async fn create_topic_with(
+    connection: &Connection,
+    name: &str,
+    partitions: i32,
+    configs: &[(&str, &str)],
+) {
+    let config = |(name, value): &(&str, &str)| CreatableTopicConfig {
+        name: WireString::copy_of(name),
+        value: Some(WireString::copy_of(value)),
+        ..Default::default()
+    };
+    let topic = CreatableTopic {
+        name: WireString::copy_of(name),
+        num_partitions: partitions,
+        replication_factor: 1,
+        configs: configs.iter().map(config).collect(),
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.topics[0].error_code, 0, "{:?}", response.topics[0].error_message);
+}
+
+/// A batch of records with these values, without keys.
+pub fn batch(values: &[&str]) -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None);
+    for value in values {
+        let value = Some(value.as_bytes());
+        builder.append(TimestampMs(now_ms()), None, value, &[]).expect("fits");
+    }
+    builder.finish().expect("fits")
+}
+
+pub fn now_ms() -> i64 {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(since_epoch.expect("after 1970").as_millis()).expect("fits")
+}
+
+/// A produce request of one batch by topic name, which versions up to 12 do.
+pub fn produce_request(topic: &str, partition: i32, records: Bytes) -> ProduceRequest {
+    let data = PartitionProduceData {
+        index: partition,
+        records: Some(records.into()),
+        ..Default::default()
+    };
+    let topic =
+        TopicProduceData { name: WireString::copy_of(topic), partition_data: vec![data], ..Default::default() };
+    ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data: vec![topic], ..Default::default() }
+}
+
+pub async fn produce(
+    connection: &Connection,
+    topic: &str,
+    partition: i32,
+    records: Bytes,
+) -> PartitionProduceResponse {
+    let request = produce_request(topic, partition, records);
+    let pending = connection.send(&request, 12).await.expect("is sent");
+    let mut response = pending.response().await.expect("is answered");
+    response.responses.remove(0).partition_responses.remove(0)
+}
+
+pub fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequest {
+    let partitions = partitions.iter().map(|&(partition, fetch_offset)| FetchPartition {
+        partition,
+        fetch_offset,
+        partition_max_bytes: 1 << 20,
+        ..Default::default()
+    });
+    let partitions = partitions.collect();
+    let topic = FetchTopic { topic: WireString::copy_of(topic), partitions, ..Default::default() };
+    FetchRequest {
+        max_wait_ms: 0,
+        min_bytes: 1,
+        max_bytes: 50 << 20,
+        session_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    }
+}
+
+pub async fn fetch_with(connection: &Connection, request: &FetchRequest) -> FetchResponse {
+    let pending = connection.send(request, 12).await.expect("is sent");
+    pending.response().await.expect("is answered")
+}
+
+pub async fn fetch(
+    connection: &Connection,
+    topic: &str,
+    partition: i32,
+    offset: i64,
+) -> PartitionData {
+    let request = fetch_request(topic, &[(partition, offset)]);
+    let mut response = fetch_with(connection, &request).await;
+    response.responses.remove(0).partitions.remove(0)
+}
+
+pub fn records(data: &PartitionData) -> Vec<Record> {
+    assert_eq!(data.error_code, ErrorCode::None.code());
+    let bytes = data.records.as_ref().and_then(|records| records.bytes()).cloned();
+    let batches = Batches::with_partial_tail(bytes.unwrap_or_default());
+    let mut records = Vec::new();
+    for batch in batches {
+        let batch = batch.expect("is a batch");
+        batch.verify_crc().expect("is whole");
+        let decoded = batch.records(DecodeLimit::DEFAULT).expect("decodes");
+        records.extend(decoded.map(|record| record.expect("decodes")));
+    }
+    records
+}
+
+pub fn values(data: &PartitionData) -> Vec<(Offset, String)> {
+    let value = |record: &Record| {
+        let bytes = record.value.clone().unwrap_or_default();
+        (record.offset, String::from_utf8(bytes.to_vec()).expect("is text"))
+    };
+    records(data).iter().map(value).collect()
+}
+
+pub fn metadata_request() -> MetadataRequest {
+    MetadataRequest { topics: None, allow_auto_topic_creation: false, ..Default::default() }
+}
+
+pub async fn delete_topic(connection: &Connection, name: &str) {
+    let topic = DeleteTopicState { name: Some(WireString::copy_of(name)), ..Default::default() };
+    let request =
+        DeleteTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.responses[0].error_code, 0, "{:?}", response.responses[0].error_message);
+}

@@ -1,0 +1,141 @@
+//! Clients that break the protocol, stall or lie: their connection may end, nobody else notices.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use logway_wire::ApiKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A request frame with this header and body.
+fn frame(api_key: i16, version: i16, body: &[u8]) -> Vec<u8> {
+    let mut rest = Vec::new();
+    rest.extend_from_slice(&api_key.to_be_bytes());
+    rest.extend_from_slice(&version.to_be_bytes());
+    rest.extend_from_slice(&7_i32.to_be_bytes());
+    rest.extend_from_slice(&(-1_i16).to_be_bytes());
+    rest.extend_from_slice(body);
+    let length = i32::try_from(rest.len()).expect("small");
+    [&length.to_be_bytes()[..], &rest].concat()
+}
+
+/// Sends bytes; what comes back until the broker closes.
+async fn answer_until_close(broker: &TestBroker, bytes: &[u8]) -> Vec<u8> {
+    let mut socket = TcpStream::connect(broker.address).await.expect("connects");
+    socket.write_all(bytes).await.expect("is sent");
+    let mut answer = Vec::new();
+    // A reset instead of a close is as good an end.
+    let _ = timeout(PATIENCE, socket.read_to_end(&mut answer)).await.expect("the broker closes");
+    answer
+}
+
+#[tokio::test]
+async fn what_is_no_request_closes_its_own_connection_only() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let polite = broker.connect().await;
+    create_topic(&polite, "t", 1).await;
+    let produce_key = ApiKey::Produce.id();
+    let metadata_key = ApiKey::Metadata.id();
+    let bad = [
+        (-1_i32).to_be_bytes().to_vec(),
+        i32::MAX.to_be_bytes().to_vec(),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        frame(9_999, 0, b""),
+        frame(ApiKey::JoinGroup.id(), 0, b""),
+        frame(produce_key, 2, b""),
+        frame(produce_key, 99, b""),
+        frame(metadata_key, 1, b""),
+        // An array of two billion topics, in a request of a few bytes.
+        frame(metadata_key, 1, &i32::MAX.to_be_bytes()),
+        frame(metadata_key, 1, &[0, 0, 0, 1, 0x7f, 0xff]),
+        frame(metadata_key, -1, b""),
+        vec![0, 0, 0, 1, 0],
+        vec![0, 0, 0, 0],
+    ];
+    for bytes in bad {
+        assert_eq!(answer_until_close(&broker, &bytes).await, b"", "{bytes:?}");
+        let answer = produce(&polite, "t", 0, batch(&["still here"])).await;
+        assert_eq!(answer.error_code, 0);
+    }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_api_versions_request_from_the_future_is_answered_in_the_oldest_form() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let mut socket = TcpStream::connect(broker.address).await.expect("connects");
+    // Version 99 with the flexible header that such a version would have.
+    let request = frame(ApiKey::ApiVersions.id(), 99, &[0, 1, 1, 0]);
+    socket.write_all(&request).await.expect("is sent");
+    let mut start = [0; 10];
+    timeout(PATIENCE, socket.read_exact(&mut start)).await.expect("in time").expect("is answered");
+    assert_eq!(start[4..8], 7_i32.to_be_bytes(), "the correlation id");
+    assert_eq!(start[8..10], 35_i16.to_be_bytes(), "UNSUPPORTED_VERSION");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_delays_nobody() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let polite = broker.connect().await;
+    create_topic(&polite, "t", 1).await;
+    let large = "x".repeat(900_000);
+    for _ in 0..8 {
+        assert_eq!(produce(&polite, "t", 0, batch(&[&large])).await.error_code, 0);
+    }
+    let mut stuck = Vec::new();
+    for _ in 0..20 {
+        let mut raw = broker.connect_raw().await;
+        let request = fetch_request("t", &[(0, 0)]);
+        for id in 0..50 {
+            let encoded = logway_wire::encode_request(id, None, 12, &request).expect("encodes");
+            // The broker stops reading at some point; that is what it should do.
+            let written = timeout(Duration::from_millis(200), async {
+                raw.writer.write_frame(&encoded.bytes).await?;
+                raw.writer.flush().await
+            });
+            if written.await.is_err() {
+                break;
+            }
+        }
+        stuck.push(raw);
+    }
+    for _ in 0..50 {
+        let answer = timeout(PATIENCE, produce(&polite, "t", 0, batch(&["quick"]))).await;
+        assert_eq!(answer.expect("in time").error_code, 0);
+    }
+    drop(stuck);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_closed_and_the_others_stay() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start_with(dir.path(), &[("max.connections", "2")]).await;
+    let (first, second) = (broker.connect().await, broker.connect().await);
+    assert_eq!(answer_until_close(&broker, b"").await, b"");
+    first.call(&metadata_request()).await.expect("is answered");
+    second.call(&metadata_request()).await.expect("is answered");
+    drop(second);
+    // The slot is free again as soon as the broker has seen the close.
+    timeout(PATIENCE, async {
+        loop {
+            let options = logway_client::ConnectionOptions::default();
+            let address = broker.broker_address();
+            if logway_client::Connection::open(&address, &options).await.is_ok() {
+                break;
+            }
+        }
+    })
+    .await
+    .expect("in time");
+    broker.stop().await;
+}

@@ -1,0 +1,131 @@
+//! Which leader epoch wrote which part of a log.
+
+use logway_model::{LeaderEpoch, Offset};
+
+/// The leader epochs of a log, in memory (KIP-101, KIP-279).
+///
+/// Both the epochs and their start offsets increase strictly from entry to entry: of two epochs
+/// that start at one offset the earlier wrote nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LeaderEpochCache {
+    entries: Vec<EpochEntry>,
+}
+
+/// A leader epoch and the offset of the first record written in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochEntry {
+    /// The epoch.
+    pub epoch: LeaderEpoch,
+    /// Where it starts.
+    pub start_offset: Offset,
+}
+
+/// The end of what a log holds of an epoch; the answer to OffsetsForLeaderEpoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochEnd {
+    /// The largest epoch of the log that is not above the one asked for.
+    pub epoch: LeaderEpoch,
+    /// The offset after its last record.
+    pub end_offset: Offset,
+}
+
+impl EpochEntry {
+    /// Whether `next` may follow this entry.
+    pub(super) fn is_before(self, next: EpochEntry) -> bool {
+        self.epoch < next.epoch && self.start_offset < next.start_offset
+    }
+}
+
+impl LeaderEpochCache {
+    /// A cache of entries that are known to increase.
+    pub(super) fn from_increasing(entries: Vec<EpochEntry>) -> LeaderEpochCache {
+        debug_assert!(entries.windows(2).all(|pair| pair[0].is_before(pair[1])));
+        LeaderEpochCache { entries }
+    }
+
+    /// All entries, the oldest first.
+    pub fn entries(&self) -> &[EpochEntry] {
+        &self.entries
+    }
+
+    /// The newest entry.
+    pub fn latest(&self) -> Option<EpochEntry> {
+        self.entries.last().copied()
+    }
+
+    /// Notes that `epoch` starts at `start_offset`; returns whether anything changed, in which
+    /// case the checkpoint must be written before records of the epoch are acknowledged.
+    ///
+    /// Entries that contradict the new one (a later or equal epoch, or one that starts at or
+    /// after it) are dropped: the log is what it is, and this is its newest part. An epoch that
+    /// is already the latest keeps its start unless the new one is earlier.
+    pub fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
+        assert!(epoch.0 >= 0 && start_offset.0 >= 0, "an epoch of the log is a real one");
+        let new = EpochEntry { epoch, start_offset };
+        if let Some(latest) = self.latest()
+            && latest.epoch == epoch
+            && latest.start_offset <= start_offset
+        {
+            return false;
+        }
+        while self.latest().is_some_and(|latest| !latest.is_before(new)) {
+            self.entries.pop();
+        }
+        self.entries.push(new);
+        true
+    }
+
+    /// Where the log's records of `epoch` end, given its log end offset.
+    ///
+    /// If the log has no record of that epoch, the answer is about the largest epoch below; if
+    /// it has none below either, the answer keeps the asked epoch and gives the start of the
+    /// first one above. `None` if the epoch is unknown: [`LeaderEpoch::NONE`], above the latest, or
+    /// the cache is empty.
+    pub fn end_offset_for(&self, epoch: LeaderEpoch, log_end: Offset) -> Option<EpochEnd> {
+        let latest = self.latest()?;
+        if epoch == latest.epoch {
+            return Some(EpochEnd { epoch, end_offset: log_end });
+        }
+        if epoch.0 < 0 {
+            return None;
+        }
+        let above = self.entries.partition_point(|entry| entry.epoch <= epoch);
+        let end_offset = self.entries.get(above)?.start_offset;
+        let at_or_below = above.checked_sub(1).map(|index| self.entries[index].epoch);
+        Some(EpochEnd { epoch: at_or_below.unwrap_or(epoch), end_offset })
+    }
+
+    /// The epoch that wrote the record at `offset`.
+    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        let above = self.entries.partition_point(|entry| entry.start_offset <= offset);
+        above.checked_sub(1).map(|index| self.entries[index].epoch)
+    }
+
+    /// Follows a truncation of the log's end to `end`: epochs that start there or later go.
+    ///
+    /// Returns whether anything changed.
+    pub fn truncate_from_end(&mut self, end: Offset) -> bool {
+        let kept = self.entries.partition_point(|entry| entry.start_offset < end);
+        let changed = kept < self.entries.len();
+        self.entries.truncate(kept);
+        changed
+    }
+
+    /// Follows an advance of the log's start to `start`: epochs that end there or earlier go,
+    /// and the one that goes on over `start` begins there.
+    ///
+    /// Returns whether anything changed.
+    pub fn truncate_from_start(&mut self, start: Offset) -> bool {
+        let not_after = self.entries.partition_point(|entry| entry.start_offset <= start);
+        let Some(first) = not_after.checked_sub(1) else { return false };
+        let changed = first > 0 || self.entries[0].start_offset != start;
+        self.entries.drain(..first);
+        self.entries[0].start_offset = start;
+        changed
+    }
+
+    /// Forgets everything, as when a follower starts its log anew.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+}

@@ -1,0 +1,52 @@
+//! The time, as the storage engine sees it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use logway_model::TimestampMs;
+
+/// Where the storage engine takes the time from: wall-clock time, as records carry it.
+///
+/// It decides what is old (retention, rolling, `LogAppendTime`), never how long a thread sleeps.
+pub trait Clock: Send + Sync + fmt::Debug + 'static {
+    /// Milliseconds since the Unix epoch.
+    fn now(&self) -> TimestampMs;
+}
+
+/// The clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> TimestampMs {
+        // A clock set before 1970 is as good as one that stands still there.
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        TimestampMs(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A clock that moves only when it is told to; for tests and simulations.
+#[derive(Debug, Clone, Default)]
+pub struct ManualClock {
+    now_ms: Arc<AtomicI64>,
+}
+
+impl ManualClock {
+    /// A clock that stands at `now`; its clones move with it.
+    pub fn new(now: TimestampMs) -> ManualClock {
+        ManualClock { now_ms: Arc::new(AtomicI64::new(now.0)) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, elapsed_ms: i64) {
+        self.now_ms.fetch_add(elapsed_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> TimestampMs {
+        TimestampMs(self.now_ms.load(Ordering::SeqCst))
+    }
+}

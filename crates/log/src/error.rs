@@ -1,0 +1,185 @@
+//! What can go wrong in the storage engine.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use logway_model::{
+    BrokerId, ClusterId, Offset, ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
+};
+
+/// An error of the storage engine.
+///
+/// It is cheap to clone, because one failed write or sync is the answer to every append that
+/// was waiting for it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LogError {
+    /// The operating system refused an operation on a file or directory.
+    #[error("cannot {op} {}: {source}", path.display())]
+    Io {
+        /// What was attempted, as a verb: `open`, `write`, `sync` …
+        op: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: Arc<io::Error>,
+    },
+
+    /// A binary file holds bytes that Logway would not have written.
+    #[error("{} is corrupt at byte {position}: {reason}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, in bytes from its start.
+        position: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+
+    /// A text file (checkpoint, properties) does not have its format.
+    #[error("{}:{line}: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+
+    /// A read or a truncation named an offset that the log does not hold.
+    #[error("{partition}: offset {requested} is outside of the log, {start} to {end}")]
+    OffsetOutOfRange {
+        /// The partition.
+        partition: TopicPartition,
+        /// The offset that was asked for.
+        requested: Offset,
+        /// The first offset of the log.
+        start: Offset,
+        /// The offset after the last one.
+        end: Offset,
+    },
+
+    /// An earlier write or sync failed, so that nobody knows what is on the disk; the log
+    /// acknowledges nothing more until it is opened again and recovered.
+    #[error("{partition} takes no appends since a write to its disk failed: {cause}")]
+    Poisoned {
+        /// The partition.
+        partition: TopicPartition,
+        /// The failure, as text.
+        cause: Arc<str>,
+    },
+
+    /// The disk is full; appends succeed again by themselves once there is space.
+    #[error("no space left in {}: {free_bytes} bytes are free", dir.display())]
+    DiskFull {
+        /// The log directory.
+        dir: PathBuf,
+        /// What was free when the append was refused.
+        free_bytes: u64,
+    },
+
+    /// More is waiting to be appended than the writer thread may hold; try again.
+    #[error(
+        "the writer of {} is behind: {queued_bytes} bytes of appends wait, of at most {limit_bytes}",
+        dir.display()
+    )]
+    QueueFull {
+        /// The log directory.
+        dir: PathBuf,
+        /// The bytes of the appends that wait.
+        queued_bytes: usize,
+        /// The bytes that may wait.
+        limit_bytes: usize,
+    },
+
+    /// The log or the log directory was closed or deleted.
+    #[error("{what} is closed")]
+    Closed {
+        /// The partition or the directory.
+        what: String,
+    },
+
+    /// Another process holds the log directory.
+    #[error("{} is in use by another process", dir.display())]
+    Locked {
+        /// The log directory.
+        dir: PathBuf,
+    },
+
+    /// The log directory belongs to another broker or cluster.
+    #[error("{} belongs to node {found_node} of cluster {found_cluster}", dir.display())]
+    WrongOwner {
+        /// The log directory.
+        dir: PathBuf,
+        /// The broker that it belongs to.
+        found_node: BrokerId,
+        /// The cluster that it belongs to.
+        found_cluster: ClusterId,
+    },
+
+    /// The directory of a partition belongs to another topic of the same name (KIP-516).
+    #[error("{partition} exists already, for the topic id {found} and not {wanted}")]
+    InconsistentTopicId {
+        /// The partition.
+        partition: TopicPartition,
+        /// The topic that the directory belongs to.
+        found: TopicId,
+        /// The topic that was asked for.
+        wanted: TopicId,
+    },
+
+    /// A batch does not continue its producer's sequence: batches before it are missing.
+    #[error(
+        "{partition}: out of order sequence of producer {producer_id}: \
+         expected {expected}, got {got}"
+    )]
+    OutOfOrderSequence {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+        /// The sequence that would continue the log.
+        expected: Sequence,
+        /// The first sequence of the batch.
+        got: Sequence,
+    },
+
+    /// A batch of an incarnation of a producer that a newer one has fenced.
+    #[error(
+        "{partition}: epoch {got} of producer {producer_id} is fenced, its epoch is now {current}"
+    )]
+    FencedProducerEpoch {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+        /// The newest epoch that this log has seen.
+        current: ProducerEpoch,
+        /// The epoch of the batch.
+        got: ProducerEpoch,
+    },
+}
+
+impl LogError {
+    /// Makes a closure that turns an I/O error into a [`LogError::Io`], for `map_err`.
+    pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
+        move |source| LogError::Io { op, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    /// Whether the cause is a full disk or an exhausted quota.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            LogError::DiskFull { .. } => true,
+            LogError::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the cause is a file or directory that does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, LogError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}

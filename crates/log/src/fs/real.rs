@@ -1,0 +1,167 @@
+//! The operating system's file system.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::io::{Errno, pwritev};
+
+use super::{DirEntry, File, FileLock, Fs, OpenMode};
+
+/// The file system of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealFs;
+
+impl Fs for RealFs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(mode != OpenMode::Read);
+        match mode {
+            OpenMode::Read | OpenMode::ReadWrite => {}
+            OpenMode::CreateNew => _ = options.create_new(true),
+            OpenMode::CreateOrOpen => _ = options.create(true),
+            OpenMode::CreateTruncate => _ = options.create(true).truncate(true),
+        }
+        Ok(Arc::new(RealFile(options.open(path)?)))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            // A file that somebody removes meanwhile is as one that was never there.
+            let metadata = match entry.metadata() {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            entries.push(DirEntry {
+                name: entry.file_name(),
+                is_dir: metadata.is_dir(),
+                len_bytes: metadata.len(),
+            });
+        }
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(path)?.sync_all()
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        fs::exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<FileLock> {
+        let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        // The lock belongs to the open file and goes when that is closed, whoever closes it.
+        Ok(FileLock::new(file))
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let status = statvfs(path)?;
+        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+    }
+}
+
+/// An open file of the operating system.
+#[derive(Debug)]
+struct RealFile(fs::File);
+
+/// The most slices that one `pwritev` takes (`IOV_MAX` of Linux and the BSDs).
+const SLICES_MAX: usize = 1024;
+
+impl File for RealFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(buf, position) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        let mut rest = slices;
+        let mut position = position;
+        while !rest.is_empty() {
+            let group = &rest[..rest.len().min(SLICES_MAX)];
+            let group_bytes = group.iter().map(|slice| slice.len()).sum();
+            let written = match pwritev(&self.0, group, position) {
+                Ok(written) => written,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if written < group_bytes {
+                self.finish_short_write(group, written, position)?;
+            }
+            position += group_bytes as u64;
+            rest = &rest[group.len()..];
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        self.0.set_len(len_bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+impl RealFile {
+    /// Writes what `pwritev` left of `group` after its first `written` bytes.
+    ///
+    /// Short writes are rare (a disk about to be full, a signal), so this goes slice by slice
+    /// and leaves the common path without a copy of the slice list.
+    fn finish_short_write(
+        &self,
+        group: &[IoSlice<'_>],
+        written: usize,
+        position: u64,
+    ) -> io::Result<()> {
+        let mut slice_start = 0;
+        for slice in group {
+            let done = written.saturating_sub(slice_start).min(slice.len());
+            let from = position + (slice_start + done) as u64;
+            self.0.write_all_at(&slice[done..], from)?;
+            slice_start += slice.len();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! The state of a simulated file system, behind its one lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::content::Content;
+use super::fault::{Failure, Fault, SimOperation, strike};
+use super::rng::Rng;
+use super::tree::{NodeId, Tree};
+
+/// A disk with its page cache.
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub(super) tree: Tree,
+    files: BTreeMap<NodeId, OpenableFile>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) locks: BTreeSet<PathBuf>,
+    pub(super) capacity_bytes: u64,
+    used_bytes: u64,
+    /// How many operations that change something were begun.
+    pub(super) changes: u64,
+    /// The one of them at which the machine stops.
+    pub(super) crash_at: Option<u64>,
+    pub(super) crashed: bool,
+    /// Whether syncs of files wait before they return, and how many do.
+    pub(super) syncs_held: bool,
+    pub(super) syncs_waiting: usize,
+    rng: Rng,
+}
+
+#[derive(Debug)]
+struct OpenableFile {
+    content: Content,
+    handles: usize,
+    named: bool,
+}
+
+impl Disk {
+    pub(super) fn new(seed: u64, capacity_bytes: u64) -> Disk {
+        Disk {
+            tree: Tree::new(),
+            files: BTreeMap::new(),
+            faults: Vec::new(),
+            locks: BTreeSet::new(),
+            capacity_bytes,
+            used_bytes: 0,
+            changes: 0,
+            crash_at: None,
+            crashed: false,
+            syncs_held: false,
+            syncs_waiting: 0,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Begins an operation; an error if the machine is down or goes down now.
+    pub(super) fn begin(
+        &mut self,
+        operation: SimOperation,
+        path: &Path,
+    ) -> io::Result<Option<Failure>> {
+        if self.crashed {
+            return Err(crash_error());
+        }
+        if !matches!(operation, SimOperation::Read | SimOperation::ReadDir) {
+            self.changes += 1;
+            if self.crash_at == Some(self.changes) {
+                self.crashed = true;
+            }
+        }
+        Ok(strike(&mut self.faults, operation, path))
+    }
+
+    /// Begins an operation that does nothing if it fails.
+    pub(super) fn begin_whole(&mut self, operation: SimOperation, path: &Path) -> io::Result<()> {
+        match self.begin(operation, path)?.and_then(Failure::error) {
+            Some(error) => Err(error),
+            None if self.crashed => Err(crash_error()),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.used_bytes)
+    }
+
+    /// The content of a file that has a name.
+    pub(super) fn named_file(&mut self, path: &Path) -> io::Result<&mut Content> {
+        let node = self.tree.find(path)?;
+        let file = self.files.get_mut(&node).ok_or(io::ErrorKind::IsADirectory)?;
+        Ok(&mut file.content)
+    }
+
+    pub(super) fn content(&self, node: NodeId) -> &Content {
+        &self.files[&node].content
+    }
+
+    pub(super) fn add_file(&mut self, node: NodeId) {
+        let file = OpenableFile { content: Content::default(), handles: 0, named: true };
+        self.files.insert(node, file);
+    }
+
+    /// Counts a new handle.
+    pub(super) fn open_handle(&mut self, node: NodeId) {
+        self.file(node).handles += 1;
+    }
+
+    /// Counts a handle that is closed; the last one of a removed file gives back its space.
+    pub(super) fn close_handle(&mut self, node: NodeId) {
+        let file = self.file(node);
+        file.handles -= 1;
+        self.release_if_unused(node);
+    }
+
+    /// Follows the removal of a file's name.
+    ///
+    /// The content stays, because a crash may bring the name back.
+    pub(super) fn unname(&mut self, node: NodeId) {
+        self.file(node).named = false;
+        self.release_if_unused(node);
+    }
+
+    fn release_if_unused(&mut self, node: NodeId) {
+        let file = &self.files[&node];
+        if file.handles == 0 && !file.named {
+            self.used_bytes -= file.content.len() as u64;
+        }
+    }
+
+    /// Writes as far as the space, a failure or the crash lets it, and says what stopped it.
+    pub(super) fn write(
+        &mut self,
+        node: NodeId,
+        bytes: &[u8],
+        position: u64,
+        failure: Option<Failure>,
+    ) -> io::Result<()> {
+        let end_max = self.content(node).len() as u64 + self.free_bytes();
+        let room = usize::try_from(end_max.saturating_sub(position)).unwrap_or(usize::MAX);
+        let stopped = if self.crashed {
+            Some(crash_error())
+        } else {
+            let full = (room < bytes.len()).then(|| Errno::NOSPC.into());
+            failure.and_then(Failure::error).or(full)
+        };
+        let mut written = bytes.len().min(room);
+        if self.crashed || failure.is_some() {
+            written = self.rng.below(written + 1);
+        }
+        if written > 0 {
+            let position = usize::try_from(position).expect("it is within the capacity");
+            self.resize(node, |content| content.write(&bytes[..written], position));
+        }
+        stopped.map_or(Ok(()), Err)
+    }
+
+    pub(super) fn set_len(&mut self, node: NodeId, len_bytes: u64) -> io::Result<()> {
+        if len_bytes > self.content(node).len() as u64 + self.free_bytes() {
+            return Err(Errno::NOSPC.into());
+        }
+        let len = usize::try_from(len_bytes).expect("it is within the capacity");
+        self.resize(node, |content| content.set_len(len));
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self, node: NodeId, failure: Option<Failure>) -> io::Result<()> {
+        if self.crashed {
+            return Err(crash_error());
+        }
+        match failure.and_then(Failure::error) {
+            None => self.file(node).content.sync(),
+            Some(error) => {
+                let mut rng = self.rng.clone();
+                self.file(node).content.fail_sync(&mut rng);
+                self.rng = rng;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// A bit of a buffer of this many bytes.
+    pub(super) fn choose_bit(&mut self, bytes: usize) -> (usize, u8) {
+        (self.rng.below(bytes), 1 << self.rng.below(8))
+    }
+
+    /// The disk as it is found after a power cut.
+    pub(super) fn after_crash(&mut self) -> Disk {
+        self.crashed = true;
+        let tree = self.tree.after_crash(&mut self.rng);
+        let mut survivor = Disk::new(self.rng.next(), self.capacity_bytes);
+        for node in tree.reachable() {
+            let Some(file) = self.files.get(&node) else { continue };
+            let content = file.content.after_crash(&mut self.rng);
+            survivor.used_bytes += content.len() as u64;
+            survivor.files.insert(node, OpenableFile { content, handles: 0, named: true });
+        }
+        survivor.tree = tree;
+        survivor
+    }
+
+    fn resize(&mut self, node: NodeId, change: impl FnOnce(&mut Content)) {
+        let content = &mut self.file(node).content;
+        let before = content.len() as u64;
+        change(content);
+        let after = content.len() as u64;
+        self.used_bytes = self.used_bytes + after - before;
+    }
+
+    fn file(&mut self, node: NodeId) -> &mut OpenableFile {
+        self.files.get_mut(&node).expect("a file that somebody knows is kept")
+    }
+}
+
+/// What every operation fails with once the machine is down.
+pub(super) fn crash_error() -> io::Error {
+    io::Error::other("the simulated machine has crashed")
+}

@@ -1,0 +1,100 @@
+//! An open file of the simulation.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use super::disk::Disk;
+use super::fault::{Failure, SimOperation};
+use super::tree::NodeId;
+use super::{SharedDisk, lock, wait_while_held};
+use crate::fs::File;
+
+/// A handle; it stays good when the file is renamed or removed.
+pub(super) struct SimFile {
+    disk: SharedDisk,
+    node: NodeId,
+    /// As it was opened, for faults that mean a path.
+    path: PathBuf,
+    writable: bool,
+}
+
+impl SimFile {
+    /// Opens a node, given the locked `disk` that `shared` refers to.
+    pub(super) fn open(
+        shared: &SharedDisk,
+        disk: &mut Disk,
+        node: NodeId,
+        path: PathBuf,
+        writable: bool,
+    ) -> SimFile {
+        disk.open_handle(node);
+        SimFile { disk: SharedDisk::clone(shared), node, path, writable }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.writable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut disk = lock(&self.disk);
+        let failure = disk.begin(SimOperation::Sync, &self.path)?;
+        disk.sync(self.node, failure)?;
+        if disk.syncs_held { wait_while_held(&self.disk, disk) } else { Ok(()) }
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut disk = lock(&self.disk);
+        let failure = disk.begin(SimOperation::Read, &self.path)?;
+        if let Some(error) = failure.and_then(Failure::error) {
+            return Err(error);
+        }
+        let read = disk.content(self.node).read(buf, position);
+        if failure == Some(Failure::FlippedBit) && read > 0 {
+            let (index, mask) = disk.choose_bit(read);
+            buf[index] ^= mask;
+        }
+        Ok(read)
+    }
+
+    fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let bytes = slices.iter().map(|slice| &**slice).collect::<Vec<&[u8]>>().concat();
+        let mut disk = lock(&self.disk);
+        let failure = disk.begin(SimOperation::Write, &self.path)?;
+        disk.write(self.node, &bytes, position, failure)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let mut disk = lock(&self.disk);
+        disk.begin_whole(SimOperation::SetLen, &self.path)?;
+        disk.set_len(self.node, len_bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut disk = lock(&self.disk);
+        disk.begin_whole(SimOperation::Read, &self.path)?;
+        Ok(disk.content(self.node).len() as u64)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        lock(&self.disk).close_handle(self.node);
+    }
+}

@@ -1,0 +1,263 @@
+//! The log of one partition.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use arc_swap::ArcSwap;
+use logway_model::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+
+use crate::checkpoint::EpochEnd;
+use crate::view::LogView;
+use crate::writer::{Append, Command, CommandQueue, LogKey};
+use crate::{
+    AppendBatches, AppendFuture, Completion, LogConfig, LogError, ReadRequest, ReadSlice,
+    TailListener, TimestampedOffset,
+};
+
+/// The log of one partition, shared by all who read it and append to it.
+///
+/// Readers load an immutable picture of the log and take no lock. Whatever changes the log is
+/// handed to the writer thread of its directory, which publishes a new picture when it is done.
+pub struct Log {
+    key: LogKey,
+    name: Arc<str>,
+    partition: TopicPartition,
+    topic_id: TopicId,
+    queue: Arc<CommandQueue>,
+    config: ArcSwap<LogConfig>,
+    view: ArcSwap<LogView>,
+    listener: RwLock<Option<Arc<dyn TailListener>>>,
+    is_closed: AtomicBool,
+}
+
+/// Who a log is, and where its commands go.
+pub(crate) struct LogIdentity {
+    pub(crate) key: LogKey,
+    pub(crate) partition: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    pub(crate) queue: Arc<CommandQueue>,
+}
+
+impl Log {
+    /// The handle of a log that the writer is about to be given.
+    pub(crate) fn new(identity: LogIdentity, config: Arc<LogConfig>, view: LogView) -> Log {
+        let LogIdentity { key, partition, topic_id, queue } = identity;
+        Log {
+            key,
+            name: partition.to_string().into(),
+            partition,
+            topic_id,
+            queue,
+            config: ArcSwap::new(config),
+            view: ArcSwap::from_pointee(view),
+            listener: RwLock::new(None),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The partition.
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.partition
+    }
+
+    /// The id of the topic; zero for a directory that says none.
+    pub fn topic_id(&self) -> TopicId {
+        self.topic_id
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> Arc<LogConfig> {
+        self.config.load_full()
+    }
+
+    /// Puts other settings in force, for the appends made after this.
+    ///
+    /// A log that becomes durable is flushed.
+    pub fn set_config(&self, config: Arc<LogConfig>) {
+        let is_durable = config.is_durable();
+        let was_durable = self.config.swap(config).is_durable();
+        if is_durable && !was_durable {
+            // Nobody waits for it.
+            drop(self.flush());
+        }
+    }
+
+    /// Says who is told when the log grows; there is one listener.
+    pub fn set_tail_listener(&self, listener: Arc<dyn TailListener>) {
+        // Only this assignment and a clone are done under the lock: it guards a sound state.
+        *self.listener.write().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    }
+
+    /// Hands batches, at least one, to the writer thread. See [`AppendFuture`] for the answer.
+    pub fn append(&self, batches: AppendBatches) -> AppendFuture {
+        assert!(!batches.batches.is_empty(), "an append is of at least one batch");
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::Append(Append { key: self.key, batches, done }));
+        completion
+    }
+
+    /// Finds the batches that a request asks for.
+    ///
+    /// The batch that holds the offset is returned whole, also when the offset is in its middle;
+    /// no batch that ends at or after the upper bound is returned. An offset between the upper
+    /// bound and the log end gives nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::OffsetOutOfRange`] before the log start or after the log end,
+    /// [`LogError::Corrupt`] where the segment is damaged, [`LogError::Closed`] if the log was
+    /// deleted, [`LogError::Io`].
+    pub fn read(&self, request: ReadRequest) -> Result<ReadSlice, LogError> {
+        self.with_view(|view| {
+            let (start, end) = (view.log_start, view.end.offset);
+            if request.offset < start || request.offset > end {
+                let partition = self.partition.clone();
+                let requested = request.offset;
+                return Err(LogError::OffsetOutOfRange { partition, requested, start, end });
+            }
+            view.read(&request)
+        })
+    }
+
+    /// Whether reading from `offset` concerns the segment that grows: its index is in memory and
+    /// its records were written lately, so that it hardly ever waits for the disk.
+    pub fn is_hot(&self, offset: Offset) -> bool {
+        offset >= self.view.load().active().base_offset()
+    }
+
+    /// The first offset that can be read.
+    pub fn log_start_offset(&self) -> Offset {
+        self.view.load().log_start
+    }
+
+    /// The offset that the next record gets.
+    pub fn log_end_offset(&self) -> Offset {
+        self.view.load().end.offset
+    }
+
+    /// Everything before this is on stable storage.
+    pub fn flushed_offset(&self) -> Offset {
+        self.view.load().flushed.offset
+    }
+
+    /// The bytes of the batches in all segments.
+    pub fn size_bytes(&self) -> u64 {
+        self.view.load().size_bytes()
+    }
+
+    /// The number of segments.
+    pub fn segment_count(&self) -> usize {
+        self.view.load().segments.len()
+    }
+
+    /// The epoch of the newest batch; [`LeaderEpoch::NONE`] if none was ever appended.
+    pub fn latest_epoch(&self) -> LeaderEpoch {
+        self.view.load().epochs.latest().map_or(LeaderEpoch::NONE, |latest| latest.epoch)
+    }
+
+    /// Where the records of `epoch` end (KIP-101, KIP-279); see
+    /// [`LeaderEpochCache::end_offset_for`](crate::checkpoint::LeaderEpochCache::end_offset_for)
+    /// for epochs that the log has not.
+    pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
+        let view = self.view.load();
+        view.epochs.end_offset_for(epoch, view.end.offset)
+    }
+
+    /// The epoch that wrote the record at `offset`; [`LeaderEpoch::NONE`] if nobody knows.
+    pub fn epoch_at(&self, offset: Offset) -> LeaderEpoch {
+        self.view.load().epochs.epoch_at(offset).unwrap_or(LeaderEpoch::NONE)
+    }
+
+    /// The first record before `upper_bound` whose timestamp is at or after `timestamp`
+    /// (ListOffsets, KIP-79). It decodes a batch.
+    pub fn offset_for_timestamp(
+        &self,
+        timestamp: TimestampMs,
+        upper_bound: Offset,
+    ) -> Result<Option<TimestampedOffset>, LogError> {
+        self.with_view(|view| view.offset_for_timestamp(timestamp, upper_bound))
+    }
+
+    /// The first of the records before `upper_bound` that have the largest timestamp
+    /// (ListOffsets, KIP-734). It decodes a batch.
+    pub fn max_timestamp_offset(
+        &self,
+        upper_bound: Offset,
+    ) -> Result<Option<TimestampedOffset>, LogError> {
+        self.with_view(|view| view.max_timestamp_offset(upper_bound))
+    }
+
+    /// Forgets all records before `offset`; answers the new log start offset, when it is on
+    /// stable storage. It never moves back: an offset before the log start changes nothing.
+    ///
+    /// Segments without a record left are deleted. [`LogError::OffsetOutOfRange`] after the log
+    /// end.
+    pub fn delete_records_before(&self, offset: Offset) -> Completion<Offset> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::DeleteRecords { key: self.key, before: offset, done });
+        completion
+    }
+
+    /// Puts everything appended so far on stable storage; answers the flushed offset.
+    pub fn flush(&self) -> Completion<Offset> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::Flush { key: self.key, done });
+        completion
+    }
+
+    /// What the writer calls the log.
+    pub(crate) fn key(&self) -> LogKey {
+        self.key
+    }
+
+    /// The partition as text.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Notes that the log is being deleted.
+    pub(crate) fn mark_closed(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Makes a new picture visible and tells the listener. Only the writer thread does this.
+    pub(crate) fn publish(&self, view: &LogView) {
+        self.view.store(Arc::new(view.clone()));
+        let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(listener) = listener {
+            listener.on_tail(view.end.offset, view.flushed.offset);
+        }
+    }
+
+    /// Looks at the newest picture; again if a segment vanished while it was looked at, because
+    /// it was deleted.
+    fn with_view<T>(
+        &self,
+        look: impl Fn(&LogView) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let view = self.view.load_full();
+        match look(&view) {
+            Err(error) if error.is_not_found() => {
+                if self.is_closed.load(Ordering::Acquire) {
+                    return Err(LogError::Closed { what: self.name.to_string() });
+                }
+                let newer = self.view.load_full();
+                if newer.log_start == view.log_start { Err(error) } else { look(&newer) }
+            }
+            result => result,
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let view = self.view.load();
+        f.debug_struct("Log")
+            .field("partition", &self.name)
+            .field("log_start", &view.log_start)
+            .field("log_end", &view.end.offset)
+            .field("flushed", &view.flushed.offset)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! How to open a log directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_model::{BrokerId, ClusterId};
+
+use crate::fs::{Fs, RealFs};
+use crate::{Clock, LogConfig, SystemClock};
+
+/// How to open a [`LogDir`](crate::LogDir).
+#[derive(Clone)]
+pub struct LogDirOptions {
+    /// The directory; it is created if need be.
+    pub path: PathBuf,
+    /// The broker; a directory of another one is refused.
+    pub node_id: BrokerId,
+    /// The cluster; a directory of another one is refused.
+    pub cluster_id: ClusterId,
+    /// The file system.
+    pub fs: Arc<dyn Fs>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The settings of logs found in the directory, until
+    /// [`Log::set_config`](crate::Log::set_config).
+    pub default_config: Arc<LogConfig>,
+    /// How many bytes of appends the writer takes from its queue for one round of syncs: what a
+    /// waiting append has at most before it.
+    pub burst_bytes_max: usize,
+    /// How many bytes of appends may wait for the writer; further ones are refused.
+    pub queue_bytes_max: usize,
+    /// `log.flush.offset.checkpoint.interval.ms`: how often recovery points are written down.
+    pub checkpoint_interval: Duration,
+    /// `log.retention.check.interval.ms`: how often old segments are looked for.
+    pub retention_check_interval: Duration,
+    /// `producer.id.expiration.ms`: how long an idle idempotent producer is remembered.
+    pub producer_expiration_ms: i64,
+    /// How many idempotent producers a log remembers.
+    pub producers_per_log_max: usize,
+    /// `num.recovery.threads.per.data.dir`: how many logs are opened at the same time.
+    pub recovery_threads: usize,
+}
+
+impl LogDirOptions {
+    /// Kafka's defaults, on the machine's own file system and clock.
+    pub fn new(
+        path: impl Into<PathBuf>,
+        node_id: BrokerId,
+        cluster_id: ClusterId,
+    ) -> LogDirOptions {
+        LogDirOptions {
+            path: path.into(),
+            node_id,
+            cluster_id,
+            fs: Arc::new(RealFs),
+            clock: Arc::new(SystemClock),
+            default_config: Arc::new(LogConfig::default()),
+            burst_bytes_max: 64 << 20,
+            queue_bytes_max: 256 << 20,
+            checkpoint_interval: Duration::from_secs(60),
+            retention_check_interval: Duration::from_secs(5 * 60),
+            producer_expiration_ms: 24 * 60 * 60 * 1000,
+            producers_per_log_max: 100_000,
+            recovery_threads: 2,
+        }
+    }
+}

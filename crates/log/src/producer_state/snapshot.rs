@@ -1,0 +1,141 @@
+//! The producers of a partition in a file: Kafka's `.snapshot`, version 1.
+//!
+//! | bytes | type | field |
+//! |---|---|---|
+//! | 0–1 | i16 | version, 1 |
+//! | 2–5 | u32 | CRC-32C of all that follows |
+//! | 6–9 | i32 | number of producers |
+//! | 10– | 46 bytes each | the producers |
+//!
+//! | bytes | type | field of a producer |
+//! |---|---|---|
+//! | 0–7 | i64 | producer id |
+//! | 8–9 | i16 | epoch |
+//! | 10–13 | i32 | last sequence, -1 if no batch is known |
+//! | 14–21 | i64 | last offset, -1 if no batch is known |
+//! | 22–25 | i32 | last offset of the last batch less its first |
+//! | 26–33 | i64 | last timestamp |
+//! | 34–37 | i32 | epoch of the coordinator of the last marker, -1 if there was none |
+//! | 38–45 | i64 | first offset of the open transaction, -1 if there is none |
+//!
+//! All numbers are big-endian. The file's name is the offset below which it knows the log. Of the
+//! last 5 batches of a producer only the newest is kept.
+
+use std::path::Path;
+
+use bytes::{Buf, BufMut};
+use crc_fast::crc32_iscsi;
+use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
+
+use super::producer::{AppendedBatch, ProducerState};
+use super::table::ProducerStateTable;
+use crate::LogError;
+use crate::checkpoint::replace_file;
+use crate::fs::{Fs, OpenMode, read_to_end};
+
+const VERSION: i16 = 1;
+const CHECKED_FROM: usize = 6;
+const HEADER_BYTES: usize = 10;
+const PRODUCER_BYTES: usize = 46;
+
+/// More than a million producers.
+const FILE_MAX_BYTES: usize = 64 << 20;
+
+/// Replaces the snapshot file at `path`; it is durable on return.
+pub fn write(fs: &dyn Fs, path: &Path, table: &ProducerStateTable) -> Result<(), LogError> {
+    replace_file(fs, path, &encode(table))
+}
+
+/// Reads the snapshot file at `path`, which must exist.
+///
+/// A file that is not whole is [`LogError::Corrupt`]; an older snapshot and the log make up for
+/// it.
+pub fn read(fs: &dyn Fs, path: &Path) -> Result<Vec<(ProducerId, ProducerState)>, LogError> {
+    let file = fs.open(path, OpenMode::Read).map_err(LogError::io("open", path))?;
+    let coded = read_to_end(&*file, FILE_MAX_BYTES).map_err(LogError::io("read", path))?;
+    decode(&coded).map_err(|(position, reason)| LogError::Corrupt {
+        path: path.to_owned(),
+        position: position as u64,
+        reason,
+    })
+}
+
+fn encode(table: &ProducerStateTable) -> Vec<u8> {
+    let mut producers: Vec<_> = table.iter().collect();
+    producers.sort_unstable_by_key(|&(id, _)| id);
+    let count = i32::try_from(producers.len()).expect("a table has less than 2^31 producers");
+
+    let mut out = Vec::with_capacity(HEADER_BYTES + producers.len() * PRODUCER_BYTES);
+    out.put_i16(VERSION);
+    out.put_u32(0);
+    out.put_i32(count);
+    for (id, producer) in producers {
+        encode_producer(&mut out, id, producer);
+    }
+    let crc = crc32_iscsi(&out[CHECKED_FROM..]);
+    out[2..CHECKED_FROM].copy_from_slice(&crc.to_be_bytes());
+    out
+}
+
+fn encode_producer(out: &mut Vec<u8>, id: ProducerId, producer: &ProducerState) {
+    let batch = producer.last_batch();
+    out.put_i64(id.0);
+    out.put_i16(producer.epoch.0);
+    out.put_i32(batch.map_or(-1, |batch| batch.last_sequence.0));
+    out.put_i64(batch.map_or(-1, |batch| batch.last_offset.0));
+    out.put_i32(batch.map_or(0, |batch| batch.offset_delta));
+    out.put_i64(producer.last_timestamp.0);
+    out.put_i32(producer.coordinator_epoch);
+    out.put_i64(producer.transaction_start.map_or(-1, |offset| offset.0));
+}
+
+/// Decodes a snapshot, or says at which byte what is wrong.
+fn decode(coded: &[u8]) -> Result<Vec<(ProducerId, ProducerState)>, (usize, String)> {
+    if coded.len() < HEADER_BYTES {
+        return Err((coded.len(), "the file ends within its header".to_owned()));
+    }
+    let mut header = coded;
+    let version = header.get_i16();
+    if version != VERSION {
+        return Err((0, format!("version {version} is unknown")));
+    }
+    let crc = header.get_u32();
+    let count = header.get_i32();
+    let computed = crc32_iscsi(&coded[CHECKED_FROM..]);
+    if crc != computed {
+        return Err((2, format!("its CRC is {crc:#010x}, that of its content {computed:#010x}")));
+    }
+    let producers = &coded[HEADER_BYTES..];
+    if usize::try_from(count).ok().and_then(|count| count.checked_mul(PRODUCER_BYTES))
+        != Some(producers.len())
+    {
+        let reason = format!("it has {} bytes for {count} producers", producers.len());
+        return Err((CHECKED_FROM, reason));
+    }
+    (HEADER_BYTES..)
+        .step_by(PRODUCER_BYTES)
+        .zip(producers.chunks_exact(PRODUCER_BYTES))
+        .map(|(position, coded)| decode_producer(coded).map_err(|reason| (position, reason)))
+        .collect()
+}
+
+fn decode_producer(mut coded: &[u8]) -> Result<(ProducerId, ProducerState), String> {
+    let id = ProducerId(coded.get_i64());
+    let epoch = ProducerEpoch(coded.get_i16());
+    if id.0 < 0 || epoch.0 < 0 {
+        return Err(format!("producer {id} with epoch {epoch} cannot be"));
+    }
+    let last_sequence = Sequence(coded.get_i32());
+    let last_offset = Offset(coded.get_i64());
+    let offset_delta = coded.get_i32();
+    let timestamp = TimestampMs(coded.get_i64());
+
+    let mut producer = ProducerState::new(epoch);
+    if last_offset.0 >= 0 {
+        producer.push(epoch, AppendedBatch { last_sequence, last_offset, offset_delta, timestamp });
+    }
+    producer.last_timestamp = timestamp;
+    producer.coordinator_epoch = coded.get_i32();
+    producer.transaction_start = Some(Offset(coded.get_i64())).filter(|offset| offset.0 >= 0);
+    Ok((id, producer))
+}

@@ -1,0 +1,107 @@
+//! From an offset to a place in a segment's file.
+
+use logway_model::Offset;
+
+use crate::LogError;
+use crate::scan::{HeaderScan, ScannedBatch};
+use crate::segment::Segment;
+
+impl Segment {
+    /// The batch that holds `offset`, or else the first behind it: the first one that ends at or
+    /// after `offset`. `end` is the end of a batch, in bytes; nothing beyond is looked at.
+    pub(crate) fn find_batch(
+        &self,
+        offset: Offset,
+        end: u64,
+    ) -> Result<Option<ScannedBatch>, LogError> {
+        let hint = self.hint(offset, end);
+        if hint > 0 {
+            match self.find_batch_from(hint, offset, end) {
+                Ok(Some(found)) if found.position > hint || found.header.base_offset <= offset => {
+                    return Ok(Some(found));
+                }
+                Ok(None) => return Ok(None),
+                Err(LogError::Io { op, path, source }) => {
+                    return Err(LogError::Io { op, path, source });
+                }
+                Ok(Some(_)) | Err(_) => tracing::warn!(
+                    segment = %self.path().display(),
+                    %offset,
+                    hint,
+                    "the offset index does not fit the segment; scanning without it"
+                ),
+            }
+        }
+        self.find_batch_from(0, offset, end)
+    }
+
+    /// The last place at or before `limit` where a batch begins; `from` is one.
+    pub(crate) fn floor_boundary(
+        &self,
+        from: u64,
+        limit: u64,
+        end: u64,
+    ) -> Result<u64, LogError> {
+        let hint = match self.offsets.lookup_position(limit) {
+            Ok(found) => found.position.max(from),
+            Err(error) => {
+                self.warn_of_index(&error);
+                from
+            }
+        };
+        let mut scan = HeaderScan::new(self.file()?, self.path(), hint, end);
+        let mut boundary = hint;
+        while let Some(batch) = scan.next()? {
+            if batch.end() > limit {
+                break;
+            }
+            boundary = batch.end();
+        }
+        Ok(boundary)
+    }
+
+    /// The headers from the batch on that [`Segment::find_batch`] finds.
+    pub(crate) fn headers_from(
+        &self,
+        offset: Offset,
+        end: u64,
+    ) -> Result<HeaderScan<'_>, LogError> {
+        let start = self.find_batch(offset, end)?.map_or(end, |batch| batch.position);
+        Ok(HeaderScan::new(self.file()?, self.path(), start, end))
+    }
+
+    fn find_batch_from(
+        &self,
+        from: u64,
+        offset: Offset,
+        end: u64,
+    ) -> Result<Option<ScannedBatch>, LogError> {
+        let mut scan = HeaderScan::new(self.file()?, self.path(), from, end);
+        while let Some(batch) = scan.next()? {
+            if batch.header.last_offset() >= offset {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a scan for `offset` can begin. The index is a hint: without it the scan is longer.
+    fn hint(&self, offset: Offset, end: u64) -> u64 {
+        match self.offsets.lookup(offset) {
+            Ok(found) if found.position < end => found.position,
+            Ok(_) => 0,
+            Err(error) => {
+                self.warn_of_index(&error);
+                0
+            }
+        }
+    }
+
+    fn warn_of_index(&self, error: &LogError) {
+        tracing::warn!(
+            segment = %self.path().display(),
+            %error,
+            "the offset index cannot be used; scanning without it"
+        );
+    }
+}

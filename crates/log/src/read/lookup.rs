@@ -1,0 +1,145 @@
+//! From a timestamp to an offset.
+
+use logway_model::{LeaderEpoch, Offset, TimestampMs};
+use logway_record::{DecodeLimit, RecordError};
+
+use crate::LogError;
+use crate::scan::{ScannedBatch, read_batch};
+use crate::segment::Segment;
+use crate::view::LogView;
+
+/// A record found by its timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimestampedOffset {
+    /// The record's timestamp.
+    pub timestamp: TimestampMs,
+    /// The record's offset.
+    pub offset: Offset,
+    /// The leader epoch of its batch.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// A batch that holds the largest timestamp found so far.
+struct Candidate<'a> {
+    segment: &'a Segment,
+    batch: ScannedBatch,
+}
+
+impl LogView {
+    /// The first record before `bound` whose timestamp is at or after `target` (KIP-79).
+    pub(crate) fn offset_for_timestamp(
+        &self,
+        target: TimestampMs,
+        bound: Offset,
+    ) -> Result<Option<TimestampedOffset>, LogError> {
+        let bound = bound.min(self.end.offset);
+        for index in self.visible_segments(bound) {
+            let segment = &self.segments[index];
+            let largest = segment.largest_timestamp()?;
+            if largest.is_none_or(|largest| largest.timestamp < target) {
+                continue;
+            }
+            let hint = segment.times.lookup(target)?.offset.max(self.log_start);
+            let mut headers = segment.headers_from(hint, self.segment_bytes(index))?;
+            while let Some(batch) = headers.next()? {
+                if batch.header.base_offset >= bound {
+                    return Ok(None);
+                }
+                if batch.header.max_timestamp < target {
+                    continue;
+                }
+                let mut records = self.visible_records(segment, &batch, bound)?.into_iter();
+                if let Some(found) = records.find(|record| record.timestamp >= target) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first of the records before `bound` that have the largest timestamp (KIP-734).
+    pub(crate) fn max_timestamp_offset(
+        &self,
+        bound: Offset,
+    ) -> Result<Option<TimestampedOffset>, LogError> {
+        let bound = bound.min(self.end.offset);
+        let mut best: Option<Candidate<'_>> = None;
+        for index in self.visible_segments(bound) {
+            let newer = self.largest_visible(index, bound)?;
+            let is_larger = |newer: &Candidate<'_>| {
+                let timestamp = newer.batch.header.max_timestamp;
+                best.as_ref().is_none_or(|best| timestamp > best.batch.header.max_timestamp)
+            };
+            if let Some(newer) = newer.filter(is_larger) {
+                best = Some(newer);
+            }
+        }
+        let Some(Candidate { segment, batch }) = best else { return Ok(None) };
+        let records = self.visible_records(segment, &batch, bound)?;
+        let first_of_largest =
+            records.into_iter().rev().max_by_key(|record| record.timestamp);
+        Ok(first_of_largest.filter(|record| record.timestamp > TimestampMs::NONE))
+    }
+
+    /// The batch with the largest timestamp of those in a segment that readers may see.
+    fn largest_visible(
+        &self,
+        index: usize,
+        bound: Offset,
+    ) -> Result<Option<Candidate<'_>>, LogError> {
+        let segment = &*self.segments[index];
+        let end = self.segment_bytes(index);
+        let Some(largest) = segment.largest_timestamp()? else { return Ok(None) };
+        if (self.log_start..bound).contains(&largest.offset) {
+            let batch = segment.find_batch(largest.offset, end)?;
+            return Ok(batch.map(|batch| Candidate { segment, batch }));
+        }
+        // The largest of all may be invisible. Up to the last entry before the bound, the time
+        // index knows the largest; behind it there are only the headers.
+        let known = segment.times.lookup_offset(bound)?.offset.max(self.log_start);
+        let mut headers = segment.headers_from(known, end)?;
+        let mut best: Option<ScannedBatch> = None;
+        while let Some(batch) = headers.next()?
+            && batch.header.base_offset < bound
+        {
+            let timestamp = batch.header.max_timestamp;
+            if best.is_none_or(|best| timestamp > best.header.max_timestamp) {
+                best = Some(batch);
+            }
+        }
+        Ok(best.map(|batch| Candidate { segment, batch }))
+    }
+
+    /// The records of a batch that readers may see, in their order.
+    fn visible_records(
+        &self,
+        segment: &Segment,
+        batch: &ScannedBatch,
+        bound: Offset,
+    ) -> Result<Vec<TimestampedOffset>, LogError> {
+        let corrupt = |error: RecordError| LogError::Corrupt {
+            path: segment.path().to_owned(),
+            position: batch.position,
+            reason: error.to_string(),
+        };
+        let whole = read_batch(&*segment.file()?, segment.path(), batch)?;
+        let mut visible = Vec::new();
+        for record in whole.records(DecodeLimit::DEFAULT).map_err(corrupt)? {
+            let record = record.map_err(corrupt)?;
+            if (self.log_start..bound).contains(&record.offset) {
+                visible.push(TimestampedOffset {
+                    timestamp: record.timestamp,
+                    offset: record.offset,
+                    leader_epoch: batch.header.leader_epoch,
+                });
+            }
+        }
+        Ok(visible)
+    }
+
+    /// The indexes of the segments that have records from the log start on and before `bound`.
+    fn visible_segments(&self, bound: Offset) -> impl Iterator<Item = usize> {
+        let first = self.segment_index(self.log_start);
+        (first..self.segments.len()).filter(move |&index| self.segments[index].base_offset() < bound)
+    }
+}

@@ -1,0 +1,82 @@
+//! What a read asks for and what it gets.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use logway_model::Offset;
+
+use crate::fs::{File, read_exact_at};
+
+/// Which part of a log to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// The first offset wanted; the batch that holds it is returned whole.
+    pub offset: Offset,
+    /// The most bytes wanted.
+    pub max_bytes: u64,
+    /// Nothing from this offset on: the high watermark, the last stable offset, or the log end.
+    pub upper_bound: Offset,
+    /// Whether the first batch is returned even if it is longer than `max_bytes`, so that a
+    /// consumer gets on (KIP-74).
+    pub at_least_one_batch: bool,
+}
+
+/// Whole batches of a log, as places in its files.
+#[derive(Debug, Clone, Default)]
+pub struct ReadSlice {
+    /// The places, in order; none if there is nothing to read. Each holds whole batches.
+    pub ranges: Vec<FileRange>,
+    /// The first offset of the log when it was read.
+    pub log_start_offset: Offset,
+    /// The log end when it was read.
+    pub log_end_offset: Offset,
+}
+
+impl ReadSlice {
+    /// The bytes of all ranges.
+    pub fn size_bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len_bytes).sum()
+    }
+
+    /// Whether there was nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Copies the batches into memory, as many bytes as the request allowed.
+    pub fn read(&self) -> io::Result<Bytes> {
+        let size = usize::try_from(self.size_bytes()).map_err(io::Error::other)?;
+        let mut bytes = BytesMut::zeroed(size);
+        let mut filled = 0;
+        for range in &self.ranges {
+            let end = filled + range.len_bytes as usize;
+            read_exact_at(&*range.file, &mut bytes[filled..end], range.position)?;
+            filled = end;
+        }
+        Ok(bytes.freeze())
+    }
+}
+
+/// A piece of a file, for `sendfile` or a copy.
+///
+/// It stays readable while it is held, also when the segment is deleted meanwhile.
+#[derive(Clone)]
+pub struct FileRange {
+    /// The file.
+    pub file: Arc<dyn File>,
+    /// Where the piece begins, in bytes from the file's start.
+    pub position: u64,
+    /// How long it is.
+    pub len_bytes: u64,
+}
+
+impl fmt::Debug for FileRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileRange")
+            .field("position", &self.position)
+            .field("len_bytes", &self.len_bytes)
+            .finish_non_exhaustive()
+    }
+}

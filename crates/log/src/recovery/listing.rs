@@ -1,0 +1,80 @@
+//! What is in the directory of a partition.
+
+use std::path::{Path, PathBuf};
+
+use logway_model::Offset;
+
+use crate::LogError;
+use crate::checkpoint::{PartitionMetadata, TEMPORARY_SUFFIX, leader_epoch};
+use crate::fs::Fs;
+use crate::segment::{
+    DELETED_SUFFIX, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION,
+    parse_file_name,
+};
+
+/// The files of a partition, sorted out. One listing of the directory tells it all, so that an
+/// idle log is opened with next to no system calls.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// The segments, by base offset.
+    pub(super) segments: Vec<FoundSegment>,
+    /// The offsets of the producer snapshots, ascending.
+    pub(super) snapshots: Vec<Offset>,
+    /// Files that were deleted or never finished.
+    pub(super) leftovers: Vec<PathBuf>,
+    /// Whether there is a `leader-epoch-checkpoint`.
+    pub(super) has_epochs: bool,
+    /// Whether there is a `partition.metadata`.
+    pub(super) has_metadata: bool,
+}
+
+/// A segment in a listing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FoundSegment {
+    pub(super) base_offset: Offset,
+    pub(super) len_bytes: u64,
+    pub(super) has_index: bool,
+    pub(super) has_time_index: bool,
+}
+
+impl Listing {
+    /// Whether the directory is one that was being created: the metadata is written last, before
+    /// anything can be appended.
+    pub(super) fn is_unfinished(&self) -> bool {
+        !self.has_metadata && self.segments.iter().all(|segment| segment.len_bytes == 0)
+    }
+
+    /// Lists a partition's directory.
+    pub(super) fn read(fs: &dyn Fs, dir: &Path) -> Result<Listing, LogError> {
+        let mut listing = Listing::default();
+        let (mut indexes, mut time_indexes) = (Vec::new(), Vec::new());
+        for entry in fs.read_dir(dir).map_err(LogError::io("list", dir))? {
+            let Some(name) = entry.name.to_str().filter(|_| !entry.is_dir) else { continue };
+            if name.ends_with(DELETED_SUFFIX) || name.ends_with(TEMPORARY_SUFFIX) {
+                listing.leftovers.push(dir.join(name));
+                continue;
+            }
+            match parse_file_name(name) {
+                Some((base_offset, LOG_EXTENSION)) => listing.segments.push(FoundSegment {
+                    base_offset,
+                    len_bytes: entry.len_bytes,
+                    has_index: false,
+                    has_time_index: false,
+                }),
+                Some((offset, INDEX_EXTENSION)) => indexes.push(offset),
+                Some((offset, TIME_INDEX_EXTENSION)) => time_indexes.push(offset),
+                Some((offset, SNAPSHOT_EXTENSION)) => listing.snapshots.push(offset),
+                Some(_) => {}
+                None if name == leader_epoch::LEADER_EPOCH_FILE => listing.has_epochs = true,
+                None if name == PartitionMetadata::FILE => listing.has_metadata = true,
+                None => {}
+            }
+        }
+        // Names of 20 digits sort as their numbers do, and listings are sorted by name.
+        for segment in &mut listing.segments {
+            segment.has_index = indexes.binary_search(&segment.base_offset).is_ok();
+            segment.has_time_index = time_indexes.binary_search(&segment.base_offset).is_ok();
+        }
+        Ok(listing)
+    }
+}

@@ -1,0 +1,340 @@
+//! Opening a log: loading what a clean shutdown left, or finding out what a crash did.
+//!
+//! After a crash, everything before the recovery point is known to have been on stable storage;
+//! behind it may be anything. So the segments from the recovery point on are scanned, batch by
+//! batch. Behind the recovery point, the first bad batch is where the crash cut the log off: it is
+//! truncated there. Before the recovery point, a bad batch is damage to data that was
+//! acknowledged: it is reported and left alone, and the scan looks for the next good batch.
+//!
+//! The recovery point moves at checkpoints, so that acknowledged batches may well lie behind it.
+//! They are whole, because they were synced in order; no truncation reaches them.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use logway_model::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
+use logway_record::BatchHeader;
+
+use crate::LogError;
+use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file};
+use crate::fs::Fs;
+use crate::producer_state::{ProducerBatch, ProducerStateTable, snapshot};
+use crate::scan::HeaderScan;
+use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::view::{LogPoint, LogView};
+use listing::{FoundSegment, Listing};
+
+pub use report::{Finding, RecoveryReport};
+
+mod listing;
+mod report;
+mod resync;
+mod scan_log;
+
+/// What is known of a log before it is opened.
+pub(crate) struct RecoveryOptions<'a> {
+    pub(crate) fs: &'a Arc<dyn Fs>,
+    pub(crate) partition: &'a TopicPartition,
+    /// The directory of the log.
+    pub(crate) dir: &'a Path,
+    /// The log directory was closed in good order.
+    pub(crate) is_clean: bool,
+    /// From the checkpoint.
+    pub(crate) recovery_point: Offset,
+    /// From the checkpoint.
+    pub(crate) log_start: Offset,
+    pub(crate) index_interval_bytes: u32,
+    pub(crate) producers_max: usize,
+}
+
+/// A log that is ready for the writer; all of it is on stable storage.
+pub(crate) struct RecoveredLog {
+    pub(crate) topic_id: TopicId,
+    pub(crate) view: LogView,
+    pub(crate) producers: ProducerStateTable,
+    /// How much was scanned; if anything, checkpoints and snapshots on disk are behind.
+    pub(crate) scanned_bytes: u64,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Opens the log in a partition's directory; `None` if it never came to be: a crash interrupted
+/// its creation, and the directory is removed.
+pub(crate) fn recover_log(
+    options: &RecoveryOptions<'_>,
+) -> Result<Option<RecoveredLog>, LogError> {
+    let RecoveryOptions { fs, dir, .. } = *options;
+    let listing = Listing::read(&**fs, dir)?;
+    if listing.is_unfinished() {
+        tracing::info!(dir = %dir.display(), "a log whose creation was interrupted is removed");
+        fs.remove_dir_all(dir).map_err(LogError::io("remove", dir))?;
+        return Ok(None);
+    }
+    let topic_id = read_topic_id(options, &listing)?;
+    let mut recovery = Recovery {
+        options,
+        segments: Vec::new(),
+        epochs: LeaderEpochCache::default(),
+        producers: ProducerStateTable::new(options.partition.clone(), options.producers_max),
+        findings: Vec::new(),
+        scanned_bytes: 0,
+    };
+    recovery.clear_leftovers(&listing);
+    recovery.find_segments(&listing)?;
+    recovery.load_epochs(&listing)?;
+    let end = match recovery.load_clean_end(&listing)? {
+        Some(end) => end,
+        None => recovery.scan(&listing)?,
+    };
+    recovery.remove_stray_snapshots(&listing, end)?;
+    Ok(Some(recovery.into_log(topic_id, end)))
+}
+
+/// A log that is being opened.
+struct Recovery<'a> {
+    options: &'a RecoveryOptions<'a>,
+    segments: Vec<Arc<Segment>>,
+    epochs: LeaderEpochCache,
+    producers: ProducerStateTable,
+    findings: Vec<Finding>,
+    scanned_bytes: u64,
+}
+
+impl Recovery<'_> {
+    fn clear_leftovers(&self, listing: &Listing) {
+        for path in &listing.leftovers {
+            if let Err(error) = self.options.fs.remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "a leftover cannot be removed");
+            }
+        }
+    }
+
+    /// Takes up the segments that hold records from the log start on, and makes the first one of
+    /// a log that has none.
+    fn find_segments(&mut self, listing: &Listing) -> Result<(), LogError> {
+        let RecoveryOptions { fs, dir, log_start, .. } = *self.options;
+        let ends = listing.segments.iter().skip(1).map(|next| Some(next.base_offset));
+        for (found, end) in listing.segments.iter().zip(ends.chain([None])) {
+            let segment = Segment::existing(fs, dir, found.base_offset, found.len_bytes);
+            if end.is_some_and(|end| end <= log_start) {
+                for path in segment.mark_deleted()? {
+                    fs.remove_file(&path).map_err(LogError::io("remove", &path))?;
+                }
+            } else {
+                self.segments.push(Arc::new(segment));
+            }
+        }
+        if self.segments.is_empty() {
+            self.segments.push(Arc::new(Segment::create(fs, dir, log_start)?));
+            fs.sync_dir(dir).map_err(LogError::io("sync", dir))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the leader epochs; from the batches if the file is damaged.
+    fn load_epochs(&mut self, listing: &Listing) -> Result<(), LogError> {
+        if !listing.has_epochs {
+            return Ok(());
+        }
+        let path = self.options.dir.join(leader_epoch::LEADER_EPOCH_FILE);
+        match leader_epoch::read(&**self.options.fs, &path) {
+            Ok(epochs) => self.epochs = epochs,
+            Err(error @ LogError::Malformed { .. }) => {
+                self.findings.push(Finding::Rebuilt { error });
+                for segment in self.segments.clone() {
+                    for_each_header(&segment, Offset(i64::MAX), |header| self.note_epoch(header))?;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The end of a log that was closed in good order, without a scan; `None` if there must be
+    /// one.
+    fn load_clean_end(&mut self, listing: &Listing) -> Result<Option<Offset>, LogError> {
+        if !self.options.is_clean {
+            return Ok(None);
+        }
+        let Some(end) = self.end_of_active()? else { return Ok(None) };
+        self.rebuild_missing_indexes(listing)?;
+        self.load_producers(listing, end)?;
+        Ok(Some(end))
+    }
+
+    /// The offset after the last batch; `None` if that is not a whole one.
+    fn end_of_active(&mut self) -> Result<Option<Offset>, LogError> {
+        let active = self.segments.last().expect("a log has at least one segment");
+        if active.size_bytes() == 0 {
+            return Ok(Some(active.base_offset()));
+        }
+        let last_indexed = active.offsets.last().ok().flatten().map_or(0, |last| last.position);
+        let file = active.file()?;
+        let mut headers =
+            HeaderScan::new(file, active.path(), last_indexed, active.size_bytes());
+        let mut end = None;
+        loop {
+            match headers.next() {
+                Ok(Some(batch)) => end = Some(batch.header.next_offset()),
+                Ok(None) => return Ok(end),
+                Err(error @ LogError::Corrupt { .. }) => {
+                    let partition = self.options.partition;
+                    tracing::warn!(%partition, %error, "closed in good order, but not whole");
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Full segments have a time index and, unless they are tiny, an offset index.
+    fn rebuild_missing_indexes(&mut self, listing: &Listing) -> Result<(), LogError> {
+        let interval_bytes = self.options.index_interval_bytes;
+        let (_, full) = self.segments.split_last().expect("a log has at least one segment");
+        for segment in full.iter().filter(|segment| segment.size_bytes() > 0) {
+            let is_found = |found: &&FoundSegment| found.base_offset == segment.base_offset();
+            let found = listing.segments.iter().find(is_found);
+            let lacks_index = found.is_some_and(|found| {
+                let needs_offsets = found.len_bytes > u64::from(interval_bytes);
+                !found.has_time_index || (needs_offsets && !found.has_index)
+            });
+            if lacks_index {
+                let segment_path = segment.path().display();
+                tracing::warn!(segment = %segment_path, "an index is missing and is made anew");
+                segment.rebuild_indexes(interval_bytes)?;
+                segment.sync_indexes()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the newest good snapshot that knows the log no further than `end`, and notes the
+    /// batches from there to `end`.
+    fn load_producers(&mut self, listing: &Listing, end: Offset) -> Result<(), LogError> {
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let mut known = Offset::ZERO;
+        let usable = listing.snapshots.iter().rev().filter(|&&offset| offset <= end);
+        for &offset in usable {
+            match snapshot::read(&**fs, &file_path(dir, offset, SNAPSHOT_EXTENSION)) {
+                Ok(producers) => {
+                    self.producers.load(producers);
+                    known = offset;
+                    break;
+                }
+                Err(error @ LogError::Corrupt { .. }) => {
+                    self.findings.push(Finding::Rebuilt { error });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if known == end {
+            return Ok(());
+        }
+        let unknown_from =
+            self.segments.partition_point(|segment| segment.base_offset() <= known);
+        for segment in self.segments[unknown_from.saturating_sub(1)..].to_vec() {
+            for_each_header(&segment, end, |header| {
+                if header.base_offset >= known {
+                    self.note_producer(header);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn note_producer(&mut self, header: &BatchHeader) {
+        if let Some(batch) = ProducerBatch::of(header) {
+            // Nothing is taken back here.
+            let _ = self.producers.update(&batch, header.base_offset);
+        }
+    }
+
+    fn note_epoch(&mut self, header: &BatchHeader) {
+        if header.leader_epoch > LeaderEpoch::NONE {
+            self.epochs.assign(header.leader_epoch, header.base_offset);
+        }
+    }
+
+    fn into_log(mut self, topic_id: TopicId, end: Offset) -> RecoveredLog {
+        let first = self.segments.first().expect("a log has at least one segment");
+        let active = self.segments.last().expect("a log has at least one segment");
+        let log_start = self.options.log_start.max(first.base_offset()).min(end);
+        let end = LogPoint {
+            offset: end,
+            segment: active.base_offset(),
+            position: active.size_bytes(),
+        };
+        self.epochs.truncate_from_end(end.offset);
+        self.epochs.truncate_from_start(log_start);
+        let view = LogView {
+            segments: self.segments.into(),
+            log_start,
+            end,
+            flushed: end,
+            epochs: Arc::new(self.epochs),
+        };
+        RecoveredLog {
+            topic_id,
+            view,
+            producers: self.producers,
+            scanned_bytes: self.scanned_bytes,
+            findings: self.findings,
+        }
+    }
+
+    /// Removes the producer snapshots that know more than the log has, and those of earlier
+    /// shutdowns.
+    fn remove_stray_snapshots(&self, listing: &Listing, end: Offset) -> Result<(), LogError> {
+        let newest = listing.snapshots.iter().rev().find(|&&offset| offset <= end);
+        for offset in &listing.snapshots {
+            let path = file_path(self.options.dir, *offset, SNAPSHOT_EXTENSION);
+            let is_base = || self.segments.iter().any(|segment| segment.base_offset() == *offset);
+            if *offset > end {
+                // If it came back after another crash, it would lie about what was appended since.
+                remove_file(&**self.options.fs, &path)?;
+            } else if Some(offset) != newest && !is_base() {
+                match self.options.fs.remove_file(&path) {
+                    // It went with its segment.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    result => result.map_err(LogError::io("remove", &path))?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_topic_id(options: &RecoveryOptions<'_>, listing: &Listing) -> Result<TopicId, LogError> {
+    let metadata = match listing.has_metadata {
+        true => {
+            let path = options.dir.join(PartitionMetadata::FILE);
+            PartitionMetadata::read(&**options.fs, &path)?
+        }
+        false => None,
+    };
+    Ok(metadata.map_or(TopicId(Uuid::ZERO), |metadata| metadata.topic_id))
+}
+
+/// Calls `each` for the batches of a segment before `end`, or up to the first bad one.
+fn for_each_header(
+    segment: &Segment,
+    end: Offset,
+    mut each: impl FnMut(&BatchHeader),
+) -> Result<(), LogError> {
+    if segment.base_offset() >= end || segment.size_bytes() == 0 {
+        return Ok(());
+    }
+    let mut headers = HeaderScan::new(segment.file()?, segment.path(), 0, segment.size_bytes());
+    loop {
+        match headers.next() {
+            Ok(Some(batch)) if batch.header.base_offset < end => each(&batch.header),
+            Ok(_) => return Ok(()),
+            Err(error @ LogError::Corrupt { .. }) => {
+                let segment = segment.path().display();
+                tracing::warn!(%segment, %error, "the rest of the segment cannot be read");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

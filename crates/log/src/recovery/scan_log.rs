@@ -1,0 +1,237 @@
+//! The scan after a crash.
+
+use std::sync::Arc;
+
+use logway_model::Offset;
+use logway_record::Batch;
+
+use super::listing::Listing;
+use super::resync::find_batch_after;
+use super::{Finding, Recovery, RecoveryOptions};
+use crate::LogError;
+use crate::scan::{BatchScan, ScannedBatch};
+use crate::segment::Segment;
+
+/// How the scan of a segment ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SegmentEnd {
+    /// With its last byte.
+    Whole,
+    /// With the first bad batch of the unflushed tail, which is cut off.
+    CutOff,
+    /// With damage, behind which nothing good was found.
+    Damaged,
+}
+
+impl Recovery<'_> {
+    /// Scans the log from the recovery point on; returns its end. What is scanned is on stable
+    /// storage afterwards.
+    pub(super) fn scan(&mut self, listing: &Listing) -> Result<Offset, LogError> {
+        let recovery_point = self.options.recovery_point;
+        let at_or_before =
+            self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
+        let first = at_or_before.saturating_sub(1);
+        let mut end = self.segments[first].base_offset();
+        self.load_producers(listing, end)?;
+        self.epochs.truncate_from_end(end);
+
+        let mut index = first;
+        while index < self.segments.len() {
+            let segment = Arc::clone(&self.segments[index]);
+            let limit = self.segments.get(index + 1).map(|next| next.base_offset());
+            end = end.max(segment.base_offset());
+            let segment_end = self.scan_segment(&segment, limit, &mut end)?;
+            index += 1;
+            if segment_end == SegmentEnd::CutOff {
+                break;
+            }
+        }
+        self.remove_segments_from(index)?;
+        end = self.make_up_for_loss(end)?;
+        self.sync_scanned(first)?;
+        Ok(end)
+    }
+
+    /// Begins a new segment if the log ends before what is known to have been in it, so that no
+    /// offset is given twice; returns the new end.
+    fn make_up_for_loss(&mut self, end: Offset) -> Result<Offset, LogError> {
+        let RecoveryOptions { fs, dir, recovery_point, log_start, .. } = *self.options;
+        let known_end = recovery_point.max(log_start);
+        if end >= known_end {
+            return Ok(end);
+        }
+        let active = Arc::clone(self.segments.last().expect("a log has at least one segment"));
+        if end < recovery_point && active.size_bytes() == file_bytes(&active)? {
+            let position = active.size_bytes();
+            let reason = format!("the log went on to offset {recovery_point}, the file does not");
+            self.report_damage(&active, position, position, end, reason);
+        }
+        self.segments.push(Arc::new(Segment::create(fs, dir, known_end)?));
+        Ok(known_end)
+    }
+
+    /// Scans a segment that begins at or before `end`, and moves `end` behind its last batch.
+    /// `limit` is where the next segment begins.
+    fn scan_segment(
+        &mut self,
+        segment: &Segment,
+        limit: Option<Offset>,
+        end: &mut Offset,
+    ) -> Result<SegmentEnd, LogError> {
+        if segment.size_bytes() == 0 {
+            return Ok(SegmentEnd::Whole);
+        }
+        segment.reset_indexes()?;
+        let file = segment.file()?;
+        let file_bytes = segment.size_bytes();
+        self.scanned_bytes += file_bytes;
+        let mut scan = BatchScan::new(&*file, segment.path(), 0, file_bytes);
+        loop {
+            let position = scan.position();
+            let reason = match scan.next() {
+                Ok(None) => return Ok(SegmentEnd::Whole),
+                Ok(Some(batch)) => match misplacement(&batch, segment, limit, *end) {
+                    None => {
+                        self.note_batch(segment, position, &batch)?;
+                        *end = batch.header().next_offset();
+                        continue;
+                    }
+                    Some(reason) => reason,
+                },
+                Err(LogError::Corrupt { reason, .. }) => reason,
+                Err(error) => return Err(error),
+            };
+            if *end >= self.options.recovery_point {
+                self.cut_off(segment, position, reason)?;
+                return Ok(SegmentEnd::CutOff);
+            }
+            let resumed = find_batch_after(&*file, segment, position, *end)?;
+            self.report_damage(segment, position, resumed.unwrap_or(file_bytes), *end, reason);
+            let Some(resumed) = resumed else {
+                segment.set_size_bytes(position);
+                return Ok(SegmentEnd::Damaged);
+            };
+            scan.seek(resumed);
+        }
+    }
+
+    fn note_batch(
+        &mut self,
+        segment: &Segment,
+        position: u64,
+        batch: &Batch,
+    ) -> Result<(), LogError> {
+        let header = *batch.header();
+        segment.note_batch(
+            &ScannedBatch { position, header },
+            self.options.index_interval_bytes,
+        )?;
+        self.note_producer(&header);
+        self.note_epoch(&header);
+        Ok(())
+    }
+
+    /// Truncates a segment to the batches that are good.
+    fn cut_off(
+        &mut self,
+        segment: &Segment,
+        position: u64,
+        reason: String,
+    ) -> Result<(), LogError> {
+        let removed_bytes = segment.size_bytes() - position;
+        let path = segment.path().to_owned();
+        tracing::warn!(
+            segment = %path.display(), kept_bytes = position, removed_bytes, reason,
+            "the end of the log was cut off by a crash and is removed"
+        );
+        segment.file()?.set_len(position).map_err(LogError::io("cut", &path))?;
+        segment.set_size_bytes(position);
+        let kept_bytes = position;
+        self.findings.push(Finding::TailTruncated { path, kept_bytes, removed_bytes, reason });
+        Ok(())
+    }
+
+    fn report_damage(
+        &mut self,
+        segment: &Segment,
+        position: u64,
+        resumed_position: u64,
+        offset: Offset,
+        reason: String,
+    ) {
+        let path = segment.path().to_owned();
+        tracing::error!(
+            segment = %path.display(), position, resumed_position, %offset, reason,
+            "records that were on stable storage are damaged"
+        );
+        self.findings.push(Finding::Corruption {
+            path,
+            position,
+            resumed_position,
+            offset,
+            reason,
+        });
+    }
+
+    /// Removes the segments that continued an end that is no longer there.
+    fn remove_segments_from(&mut self, index: usize) -> Result<(), LogError> {
+        for segment in self.segments.split_off(index) {
+            let removed_bytes = segment.size_bytes();
+            let path = segment.path().to_owned();
+            tracing::warn!(
+                segment = %path.display(), removed_bytes,
+                "a segment continues what a crash cut off and is removed"
+            );
+            for marked in segment.mark_deleted()? {
+                self.options
+                    .fs
+                    .remove_file(&marked)
+                    .map_err(LogError::io("remove", &marked))?;
+            }
+            self.findings.push(Finding::SegmentRemoved { path, removed_bytes });
+        }
+        Ok(())
+    }
+
+    /// Puts the segments that were scanned, and the indexes of the full ones, on stable storage:
+    /// what a crash of the process alone left in the page cache is not there yet.
+    fn sync_scanned(&mut self, first: usize) -> Result<(), LogError> {
+        if self.scanned_bytes == 0 {
+            return Ok(());
+        }
+        for (index, segment) in self.segments.iter().enumerate().skip(first) {
+            if segment.size_bytes() > 0 || !self.findings.is_empty() {
+                let path = segment.path();
+                segment.file()?.sync_data().map_err(LogError::io("sync", path))?;
+            }
+            if index + 1 < self.segments.len() {
+                segment.sync_indexes()?;
+            }
+        }
+        let dir = self.options.dir;
+        self.options.fs.sync_dir(dir).map_err(LogError::io("sync", dir))
+    }
+}
+
+fn file_bytes(segment: &Segment) -> Result<u64, LogError> {
+    segment.file()?.len().map_err(LogError::io("look at", segment.path()))
+}
+
+/// Why a batch that is whole does not belong where it is; `None` if it does.
+fn misplacement(
+    batch: &Batch,
+    segment: &Segment,
+    limit: Option<Offset>,
+    end: Offset,
+) -> Option<String> {
+    let header = batch.header();
+    let (base, last) = (header.base_offset, header.last_offset());
+    if base < end {
+        return Some(format!("the batch at offset {base} comes after offset {}", end.0 - 1));
+    }
+    if last - segment.base_offset() > i64::from(i32::MAX) {
+        return Some(format!("offset {last} is too far from the segment's first"));
+    }
+    let limit = limit.filter(|&limit| last >= limit)?;
+    Some(format!("offset {last} belongs into the next segment, which begins with {limit}"))
+}

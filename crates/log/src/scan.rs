@@ -1,0 +1,210 @@
+//! Walking the batches of a segment file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader};
+
+use crate::LogError;
+use crate::fs::{File, read_exact_at, read_full_at};
+
+/// A batch found in a segment file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScannedBatch {
+    /// Where it begins, in bytes from the file's start.
+    pub(crate) position: u64,
+    /// Its header.
+    pub(crate) header: BatchHeader,
+}
+
+impl ScannedBatch {
+    /// Where the next batch begins.
+    pub(crate) fn end(&self) -> u64 {
+        self.position + self.header.size_bytes() as u64
+    }
+}
+
+/// Walks the headers of the batches in a part of a segment file; the records are passed over.
+///
+/// It reads a page at a time, so that a run of small batches costs one system call and a big batch
+/// no more than its header.
+pub(crate) struct HeaderScan<'a> {
+    file: Arc<dyn File>,
+    path: &'a Path,
+    position: u64,
+    end: u64,
+    page: [u8; PAGE_BYTES],
+    page_position: u64,
+    page_len: usize,
+}
+
+const PAGE_BYTES: usize = 4096;
+
+impl<'a> HeaderScan<'a> {
+    /// A walk from `position`, which must be the beginning of a batch, to `end`, which must be
+    /// the end of one.
+    pub(crate) fn new(file: Arc<dyn File>, path: &'a Path, position: u64, end: u64) -> Self {
+        let page = [0; PAGE_BYTES];
+        HeaderScan { file, path, position, end, page, page_position: position, page_len: 0 }
+    }
+
+    /// The next batch; `None` at the end.
+    ///
+    /// [`LogError::Corrupt`] where there is no batch, after which the walk cannot go on.
+    pub(crate) fn next(&mut self) -> Result<Option<ScannedBatch>, LogError> {
+        if self.position >= self.end {
+            return Ok(None);
+        }
+        let header = BatchHeader::parse(self.header_bytes()?)
+            .map_err(|error| self.corrupt(error.to_string()))?;
+        let batch = ScannedBatch { position: self.position, header };
+        if batch.end() > self.end {
+            return Err(self.corrupt(format!(
+                "the batch at offset {} takes {} bytes, but {} are left",
+                header.base_offset,
+                header.size_bytes(),
+                self.end - self.position
+            )));
+        }
+        self.position = batch.end();
+        Ok(Some(batch))
+    }
+
+    fn header_bytes(&mut self) -> Result<&[u8], LogError> {
+        let page_end = self.page_position + self.page_len as u64;
+        let is_paged = (self.page_position..=page_end).contains(&self.position)
+            && self.position + BATCH_HEADER_BYTES as u64 <= page_end;
+        if !is_paged {
+            self.page_position = self.position;
+            self.page_len = read_full_at(&*self.file, &mut self.page, self.position)
+                .map_err(LogError::io("read", self.path))?;
+        }
+        let from = (self.position - self.page_position) as usize;
+        let to = (from + BATCH_HEADER_BYTES).min(self.page_len);
+        Ok(&self.page[from..to])
+    }
+
+    fn corrupt(&self, reason: String) -> LogError {
+        LogError::Corrupt { path: self.path.to_owned(), position: self.position, reason }
+    }
+}
+
+/// Reads the batch that a scan found, all of it.
+pub(crate) fn read_batch(
+    file: &dyn File,
+    path: &Path,
+    batch: &ScannedBatch,
+) -> Result<Batch, LogError> {
+    let mut bytes = BytesMut::zeroed(batch.header.size_bytes());
+    read_exact_at(file, &mut bytes, batch.position).map_err(LogError::io("read", path))?;
+    Batch::parse(bytes.freeze()).map_err(|error| LogError::Corrupt {
+        path: path.to_owned(),
+        position: batch.position,
+        reason: error.to_string(),
+    })
+}
+
+/// Walks the batches of a segment file and checks each to its last byte.
+///
+/// It reads a piece of the file at a time; a batch longer than that is read by itself, after the
+/// bytes behind it were seen to begin another batch, so that a damaged length makes nobody
+/// allocate for it.
+pub(crate) struct BatchScan<'a> {
+    file: &'a dyn File,
+    path: &'a Path,
+    position: u64,
+    end: u64,
+    piece: Bytes,
+}
+
+/// What is read at once: enough to keep a disk busy.
+const PIECE_BYTES: u64 = 1 << 20;
+
+impl<'a> BatchScan<'a> {
+    /// A walk from `position` to the end of the file, `end`.
+    pub(crate) fn new(file: &'a dyn File, path: &'a Path, position: u64, end: u64) -> Self {
+        BatchScan { file, path, position, end, piece: Bytes::new() }
+    }
+
+    /// Where the next batch begins, or, after an error, where the bad one does.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes on elsewhere.
+    pub(crate) fn seek(&mut self, position: u64) {
+        self.position = position;
+        self.piece = Bytes::new();
+    }
+
+    /// The next batch, whose CRC is right; `None` at the end.
+    ///
+    /// [`LogError::Corrupt`] where there is no good batch; the walk stays there.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, LogError> {
+        if self.position >= self.end {
+            return Ok(None);
+        }
+        self.fill(BATCH_HEADER_BYTES)?;
+        let header =
+            BatchHeader::parse(&self.piece).map_err(|error| self.corrupt(error.to_string()))?;
+        let left = self.end - self.position;
+        if header.size_bytes() as u64 > left {
+            return Err(self.corrupt(format!(
+                "the batch at offset {} takes {} bytes, but {left} are left",
+                header.base_offset,
+                header.size_bytes(),
+            )));
+        }
+        if header.size_bytes() as u64 > PIECE_BYTES {
+            self.check_successor(&header)?;
+        }
+        self.fill(header.size_bytes())?;
+        let mut rest = self.piece.clone();
+        let batch =
+            Batch::split_first(&mut rest).map_err(|error| self.corrupt(error.to_string()))?;
+        batch.verify_crc().map_err(|error| self.corrupt(error.to_string()))?;
+        self.position += batch.size_bytes() as u64;
+        self.piece = rest;
+        Ok(Some(batch))
+    }
+
+    /// Makes at least `wanted` bytes of the file from here on available, or all there are.
+    fn fill(&mut self, wanted: usize) -> Result<(), LogError> {
+        if self.piece.len() >= wanted {
+            return Ok(());
+        }
+        let left = self.end - self.position;
+        let read_bytes = (wanted as u64).max(PIECE_BYTES).min(left);
+        let read_bytes = usize::try_from(read_bytes).expect("a batch's size is a usize");
+        let mut piece = BytesMut::zeroed(read_bytes);
+        let read = read_full_at(self.file, &mut piece, self.position)
+            .map_err(LogError::io("read", self.path))?;
+        piece.truncate(read);
+        self.piece = piece.freeze();
+        Ok(())
+    }
+
+    /// Looks whether another batch begins, or the file ends, where a long batch claims to end.
+    fn check_successor(&self, header: &BatchHeader) -> Result<(), LogError> {
+        let successor = self.position + header.size_bytes() as u64;
+        if successor == self.end {
+            return Ok(());
+        }
+        let mut bytes = [0; BATCH_HEADER_BYTES];
+        let read = read_full_at(self.file, &mut bytes, successor)
+            .map_err(LogError::io("read", self.path))?;
+        match BatchHeader::parse(&bytes[..read]) {
+            Ok(next) if next.base_offset >= header.next_offset() => Ok(()),
+            _ => Err(self.corrupt(format!(
+                "the batch at offset {} takes {} bytes, and no batch follows it",
+                header.base_offset,
+                header.size_bytes()
+            ))),
+        }
+    }
+
+    fn corrupt(&self, reason: String) -> LogError {
+        LogError::Corrupt { path: self.path.to_owned(), position: self.position, reason }
+    }
+}

@@ -1,0 +1,331 @@
+//! One segment of a log: a file of batches and its two indexes.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use logway_model::{Offset, TimestampMs};
+
+use crate::LogError;
+use crate::fs::{File, Fs, OpenMode};
+use crate::index::{OffsetIndex, TimeIndex, TimestampOffset};
+use crate::scan::{HeaderScan, ScannedBatch};
+
+/// The extension of the files that hold batches.
+pub(crate) const LOG_EXTENSION: &str = "log";
+/// The extension of offset indexes.
+pub(crate) const INDEX_EXTENSION: &str = "index";
+/// The extension of time indexes.
+pub(crate) const TIME_INDEX_EXTENSION: &str = "timeindex";
+/// The extension of indexes of aborted transactions.
+pub(crate) const TXN_INDEX_EXTENSION: &str = "txnindex";
+/// The extension of producer state snapshots.
+pub(crate) const SNAPSHOT_EXTENSION: &str = "snapshot";
+/// What the name of a file that awaits its removal ends with.
+pub(crate) const DELETED_SUFFIX: &str = ".deleted";
+
+/// A segment of a log, shared by the writer thread, which alone appends to the last one, and any
+/// number of readers.
+///
+/// It knows where its files are, and opens them when they are first needed. What lies beyond
+/// [`Segment::size_bytes`] in the file is not part of the log.
+pub(crate) struct Segment {
+    base_offset: Offset,
+    fs: Arc<dyn Fs>,
+    path: Box<Path>,
+    size_bytes: AtomicU64,
+    file: Mutex<Option<Arc<dyn File>>>,
+    was_used: AtomicBool,
+    pub(crate) offsets: OffsetIndex,
+    pub(crate) times: TimeIndex,
+    growth: Mutex<Growth>,
+}
+
+/// What is remembered of the batches of a segment beside the indexes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Growth {
+    /// The bytes since the last index entry.
+    unindexed_bytes: u64,
+    /// The largest timestamp with the last offset of the first batch that has it.
+    largest: Known<TimestampOffset>,
+    /// The timestamp that the age of the segment counts from.
+    first: Known<TimestampMs>,
+}
+
+/// Something that a segment found on disk knows only after it was looked up.
+#[derive(Debug, Clone, Copy, Default)]
+enum Known<T> {
+    #[default]
+    NotYet,
+    Nothing,
+    Value(T),
+}
+
+impl<T> Known<T> {
+    fn or_nothing(value: Option<T>) -> Known<T> {
+        value.map_or(Known::Nothing, Known::Value)
+    }
+}
+
+impl Segment {
+    /// Makes the segment that begins with `base_offset`: an empty file.
+    ///
+    /// Its name is on stable storage only after a sync of the directory.
+    pub(crate) fn create(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        base_offset: Offset,
+    ) -> Result<Segment, LogError> {
+        let path = file_path(dir, base_offset, LOG_EXTENSION);
+        let file = fs
+            .open(&path, OpenMode::CreateOrOpen)
+            .map_err(LogError::io("create", &path))?;
+        // An earlier attempt to roll may have left the file, but never anything in it.
+        let len_bytes = file.len().map_err(LogError::io("look at", &path))?;
+        if len_bytes > 0 {
+            let reason = format!("a new segment is to begin here, but {len_bytes} bytes are there");
+            return Err(LogError::Corrupt { path, position: 0, reason });
+        }
+        let index_path = file_path(dir, base_offset, INDEX_EXTENSION);
+        let times_path = file_path(dir, base_offset, TIME_INDEX_EXTENSION);
+        Ok(Segment {
+            base_offset,
+            fs: Arc::clone(fs),
+            path: path.into(),
+            size_bytes: AtomicU64::new(0),
+            file: Mutex::new(Some(file)),
+            was_used: AtomicBool::new(true),
+            offsets: OffsetIndex::create(Arc::clone(fs), &index_path, base_offset)?,
+            times: TimeIndex::create(Arc::clone(fs), &times_path, base_offset)?,
+            growth: Mutex::new(Growth {
+                unindexed_bytes: 0,
+                largest: Known::Nothing,
+                first: Known::Nothing,
+            }),
+        })
+    }
+
+    /// A segment found on disk, of which the first `size_bytes` are taken to be batches. Nothing
+    /// is opened.
+    pub(crate) fn existing(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        base_offset: Offset,
+        size_bytes: u64,
+    ) -> Segment {
+        let path = |extension| file_path(dir, base_offset, extension);
+        let index =
+            OffsetIndex::existing(Arc::clone(fs), &path(INDEX_EXTENSION), base_offset);
+        let times =
+            TimeIndex::existing(Arc::clone(fs), &path(TIME_INDEX_EXTENSION), base_offset);
+        Segment {
+            base_offset,
+            fs: Arc::clone(fs),
+            path: path(LOG_EXTENSION).into(),
+            size_bytes: AtomicU64::new(size_bytes),
+            file: Mutex::new(None),
+            was_used: AtomicBool::new(false),
+            offsets: index,
+            times,
+            growth: Mutex::default(),
+        }
+    }
+
+    /// The offset that the segment begins with.
+    pub(crate) fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    /// The file of batches.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of the batches.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Acquire)
+    }
+
+    /// Says how many bytes of the file are batches.
+    pub(crate) fn set_size_bytes(&self, size_bytes: u64) {
+        self.size_bytes.store(size_bytes, Ordering::Release);
+    }
+
+    /// The open file.
+    pub(crate) fn file(&self) -> Result<Arc<dyn File>, LogError> {
+        self.was_used.store(true, Ordering::Relaxed);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = &*file {
+            return Ok(Arc::clone(file));
+        }
+        let opened = self
+            .fs
+            .open(&self.path, OpenMode::ReadWrite)
+            .map_err(LogError::io("open", &self.path))?;
+        *file = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Whether the file of batches is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Closes the files of a segment that is full and that nobody has used since the last call.
+    pub(crate) fn close_if_unused(&self) -> Result<(), LogError> {
+        if self.was_used.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.offsets.release()?;
+        self.times.release()
+    }
+
+    /// Takes note of the next batch of the segment, which is written: every
+    /// `index_interval_bytes` it gets an entry in both indexes.
+    ///
+    /// An error is about an index, which can be made anew; the segment is as good as before.
+    pub(crate) fn note_batch(
+        &self,
+        batch: &ScannedBatch,
+        index_interval_bytes: u32,
+    ) -> Result<(), LogError> {
+        let header = &batch.header;
+        let last_offset = header.last_offset();
+        let largest = self.largest_timestamp()?;
+        let mut growth = self.growth();
+        if largest.is_none_or(|largest| header.max_timestamp > largest.timestamp) {
+            let new = TimestampOffset { timestamp: header.max_timestamp, offset: last_offset };
+            growth.largest = Known::Value(new);
+        }
+        if batch.position == 0 {
+            growth.first = Known::Value(header.max_timestamp);
+        }
+        let is_indexed = growth.unindexed_bytes > u64::from(index_interval_bytes);
+        if is_indexed {
+            growth.unindexed_bytes = 0;
+        }
+        growth.unindexed_bytes += header.size_bytes() as u64;
+        let largest = growth.largest;
+        drop(growth);
+
+        if is_indexed {
+            self.offsets.append(last_offset, batch.position)?;
+            if let Known::Value(largest) = largest {
+                self.times.append(largest.timestamp, largest.offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest timestamp in the segment, with the last offset of the first batch that has
+    /// it; `None` for a segment without batches.
+    pub(crate) fn largest_timestamp(&self) -> Result<Option<TimestampOffset>, LogError> {
+        match self.growth().largest {
+            Known::Value(largest) => return Ok(Some(largest)),
+            Known::Nothing => return Ok(None),
+            Known::NotYet => {}
+        }
+        let largest = self.times.last()?;
+        self.growth().largest = Known::or_nothing(largest);
+        Ok(largest)
+    }
+
+    /// The timestamp that the age of the segment counts from: the largest of its first batch.
+    pub(crate) fn first_timestamp(&self) -> Result<Option<TimestampMs>, LogError> {
+        match self.growth().first {
+            Known::Value(first) => return Ok(Some(first)),
+            Known::Nothing => return Ok(None),
+            Known::NotYet => {}
+        }
+        let first = match self.size_bytes() {
+            0 => None,
+            size_bytes => HeaderScan::new(self.file()?, &self.path, 0, size_bytes).next()?,
+        };
+        let first = first.map(|batch| batch.header.max_timestamp);
+        self.growth().first = Known::or_nothing(first);
+        Ok(first)
+    }
+
+    /// Gives the time index its last entry, the largest timestamp of all, and puts both indexes
+    /// on stable storage. Their names need a sync of the directory.
+    pub(crate) fn sync_indexes(&self) -> Result<(), LogError> {
+        if let Some(largest) = self.largest_timestamp()? {
+            self.times.append(largest.timestamp, largest.offset)?;
+        }
+        self.offsets.sync()?;
+        self.times.sync()
+    }
+
+    /// Makes the indexes anew from the headers of the batches.
+    pub(crate) fn rebuild_indexes(&self, index_interval_bytes: u32) -> Result<(), LogError> {
+        self.reset_indexes()?;
+        let mut scan = HeaderScan::new(self.file()?, &self.path, 0, self.size_bytes());
+        while let Some(batch) = scan.next()? {
+            self.note_batch(&batch, index_interval_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the indexes empty, so that [`Segment::note_batch`] can fill them again.
+    pub(crate) fn reset_indexes(&self) -> Result<(), LogError> {
+        self.offsets.reset()?;
+        self.times.reset()?;
+        *self.growth() =
+            Growth { unindexed_bytes: 0, largest: Known::Nothing, first: Known::Nothing };
+        Ok(())
+    }
+
+    /// Renames the files of the segment so that they do not count any more; returns what they
+    /// are called now, for a removal later on.
+    pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
+        let mut marked = Vec::new();
+        for extension in [
+            LOG_EXTENSION,
+            INDEX_EXTENSION,
+            TIME_INDEX_EXTENSION,
+            TXN_INDEX_EXTENSION,
+            SNAPSHOT_EXTENSION,
+        ] {
+            let path = self.path.with_extension(extension);
+            let mut renamed = path.clone().into_os_string();
+            renamed.push(DELETED_SUFFIX);
+            let renamed = PathBuf::from(renamed);
+            match self.fs.rename(&path, &renamed) {
+                Ok(()) => marked.push(renamed),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(LogError::io("rename", &path)(error)),
+            }
+        }
+        Ok(marked)
+    }
+
+    /// No code panics while it holds the lock, so a poisoned one guards a sound state.
+    fn growth(&self) -> MutexGuard<'_, Growth> {
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("path", &self.path)
+            .field("size_bytes", &self.size_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A file of a partition that is named after an offset: 20 digits and an extension.
+pub(crate) fn file_path(dir: &Path, offset: Offset, extension: &str) -> PathBuf {
+    dir.join(format!("{:020}.{extension}", offset.0))
+}
+
+/// Reads a file's name back: its offset and extension.
+pub(crate) fn parse_file_name(name: &str) -> Option<(Offset, &str)> {
+    let (digits, extension) = name.split_once('.')?;
+    let is_offset = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let offset = digits.parse().ok().filter(|_| is_offset)?;
+    Some((Offset(offset), extension))
+}

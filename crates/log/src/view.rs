@@ -1,0 +1,71 @@
+//! What a reader sees of a log at one moment.
+
+use std::sync::Arc;
+
+use logway_model::Offset;
+
+use crate::checkpoint::LeaderEpochCache;
+use crate::segment::Segment;
+
+/// A place in a log that is known both as an offset and as a place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPoint {
+    /// The offset; a batch begins here, or the log ends.
+    pub(crate) offset: Offset,
+    /// The segment, by its base offset.
+    pub(crate) segment: Offset,
+    /// The place in the segment's file, in bytes.
+    pub(crate) position: u64,
+}
+
+/// An immutable picture of a log.
+///
+/// The writer thread alone makes new ones and publishes them as a whole, so that what a reader
+/// loads is consistent without a lock: every byte before `end` is written, and every byte before
+/// `flushed` is on stable storage.
+#[derive(Debug, Clone)]
+pub(crate) struct LogView {
+    /// All segments, by base offset; at least one, and the last is the one that grows.
+    pub(crate) segments: Arc<[Arc<Segment>]>,
+    /// The first offset that can be read.
+    pub(crate) log_start: Offset,
+    /// The log end, in the last segment.
+    pub(crate) end: LogPoint,
+    /// The end of what is on stable storage.
+    pub(crate) flushed: LogPoint,
+    /// Which leader epoch wrote which part.
+    pub(crate) epochs: Arc<LeaderEpochCache>,
+}
+
+impl LogView {
+    /// The segment that grows.
+    pub(crate) fn active(&self) -> &Arc<Segment> {
+        self.segments.last().expect("a log has at least one segment")
+    }
+
+    /// The index of the segment that holds `offset`, or would: the last that begins at or before.
+    pub(crate) fn segment_index(&self, offset: Offset) -> usize {
+        let after = self.segments.partition_point(|segment| segment.base_offset() <= offset);
+        after.saturating_sub(1)
+    }
+
+    /// The bytes of a segment that belong to this picture: a reader must not go beyond them.
+    pub(crate) fn segment_bytes(&self, index: usize) -> u64 {
+        let segment = &self.segments[index];
+        if segment.base_offset() == self.end.segment {
+            self.end.position
+        } else {
+            segment.size_bytes()
+        }
+    }
+
+    /// The offset before which a segment ends.
+    pub(crate) fn segment_end(&self, index: usize) -> Offset {
+        self.segments.get(index + 1).map_or(self.end.offset, |next| next.base_offset())
+    }
+
+    /// The bytes of all segments.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        (0..self.segments.len()).map(|index| self.segment_bytes(index)).sum()
+    }
+}

@@ -1,0 +1,288 @@
+//! Appending to one log: sequence checks, offsets, one write.
+//!
+//! The appends of a round are *staged* one after the other: each gets its offsets, its batches join
+//! one vectored write, and its producers are noted. Then the write is made. If it fails, what was
+//! staged is taken back and its appends fail; the log is as if they had never been made.
+
+use std::sync::Arc;
+
+use logway_model::{LeaderEpoch, Offset, TimestampMs};
+use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType};
+
+use super::command::Append;
+use super::log_tail::{LogTail, Waiter};
+use super::round::Round;
+use super::write_vector::WriteVector;
+use crate::completion::Completer;
+use crate::producer_state::{PreviousState, ProducerBatch, SequenceCheck};
+use crate::scan::ScannedBatch;
+use crate::{AppendBatches, AppendOutcome, LogError};
+
+/// Appends of one log that are about to be written. The writer has one, which it uses for each
+/// log in turn.
+#[derive(Debug, Default)]
+pub(super) struct Staging {
+    vector: WriteVector,
+    batches: Vec<ScannedBatch>,
+    answers: Vec<Answer>,
+    undo: Vec<PreviousState>,
+    /// The new headers of the append that is being staged; `None` for a duplicate.
+    headers: Vec<Option<PatchedHeader>>,
+}
+
+/// An append and what it will be answered if the write succeeds.
+#[derive(Debug)]
+struct Answer {
+    result: Result<AppendOutcome, LogError>,
+    done: Completer<AppendOutcome>,
+}
+
+impl LogTail {
+    /// Appends everything that came in this round. The new state is not published yet, and
+    /// nobody is answered.
+    pub(super) fn append_incoming(&mut self, round: &mut Round) {
+        let mut incoming = std::mem::take(&mut self.incoming);
+        for Append { batches, done, .. } in incoming.drain(..) {
+            let result = self.stage(&batches, round);
+            round.staging.answers.push(Answer { result, done });
+        }
+        self.write_staged(round);
+        self.incoming = incoming;
+    }
+
+    /// Writes what is staged; the answers wait for their turn.
+    pub(super) fn write_staged(&mut self, round: &mut Round) {
+        if round.staging.answers.is_empty() {
+            return;
+        }
+        if let Err(error) = self.write_batches(round) {
+            self.take_back(error, round);
+        }
+        let is_durable = round.config.is_durable();
+        for Answer { result, done } in round.staging.answers.drain(..) {
+            let flushed_to = match &result {
+                Ok(outcome) if is_durable => outcome.last_offset.next(),
+                _ => Offset::ZERO,
+            };
+            if result.is_err() {
+                round.metrics.failed_appends.inc();
+            }
+            self.waiting.push_back(Waiter { flushed_to, result, done });
+        }
+        round.staging.clear();
+    }
+
+    /// Gives an append its offsets, and adds what the log does not have yet to the write.
+    fn stage(
+        &mut self,
+        append: &AppendBatches,
+        round: &mut Round,
+    ) -> Result<AppendOutcome, LogError> {
+        if self.must_roll_before(append, round) {
+            self.write_staged(round);
+            if self.poison.is_none() && self.view.end.position > 0 {
+                self.roll(round)?;
+            }
+        }
+        if let Some(error) = self.poisoned() {
+            return Err(error);
+        }
+        let undo_mark = round.staging.undo.len();
+        let placed = self.place_all(append, round);
+        if placed.is_err() {
+            self.restore_producers(undo_mark, round);
+            return placed;
+        }
+        let end_position = self.view.end.position;
+        round.staging.push_placed(&append.batches, end_position);
+        placed
+    }
+
+    /// Checks and places the batches of an append, one after the other.
+    fn place_all(
+        &mut self,
+        append: &AppendBatches,
+        round: &mut Round,
+    ) -> Result<AppendOutcome, LogError> {
+        let mut next_offset = round.staging.next_offset(self.view.end.offset);
+        let mut outcome: Option<AppendOutcome> = None;
+        round.staging.headers.clear();
+        for batch in &append.batches {
+            let header = patch(batch, next_offset, append.leader_epoch, round);
+            let placed = self.place(header.header(), &mut round.staging.undo)?;
+            if placed.is_duplicate {
+                round.metrics.duplicate_batches.inc();
+                round.staging.headers.push(None);
+            } else {
+                next_offset = placed.last_offset.next();
+                round.staging.headers.push(Some(header));
+            }
+            outcome = Some(joined(outcome, placed));
+        }
+        Ok(outcome.expect("an append is of at least one batch"))
+    }
+
+    /// Checks a batch's sequence and notes it with its producer; says where the batch is, or was
+    /// the first time.
+    fn place(
+        &mut self,
+        header: &BatchHeader,
+        undo: &mut Vec<PreviousState>,
+    ) -> Result<AppendOutcome, LogError> {
+        let log_append_time = match header.attributes.timestamp_type() {
+            TimestampType::LogAppendTime => header.max_timestamp,
+            TimestampType::CreateTime => TimestampMs::NONE,
+        };
+        let outcome = AppendOutcome {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            log_append_time,
+            log_start_offset: self.view.log_start,
+            is_duplicate: false,
+        };
+        let Some(batch) = ProducerBatch::of(header) else { return Ok(outcome) };
+        match self.producers.check(&batch)? {
+            SequenceCheck::Append => {
+                undo.push(self.producers.update(&batch, header.base_offset));
+                Ok(outcome)
+            }
+            SequenceCheck::Duplicate(known) => Ok(AppendOutcome {
+                base_offset: known.base_offset(),
+                last_offset: known.last_offset,
+                log_append_time: match log_append_time {
+                    TimestampMs::NONE => TimestampMs::NONE,
+                    _ => known.timestamp,
+                },
+                is_duplicate: true,
+                ..outcome
+            }),
+        }
+    }
+
+    fn write_batches(&mut self, round: &mut Round) -> Result<(), LogError> {
+        let staging = &mut round.staging;
+        let Some(last) = staging.batches.last() else { return Ok(()) };
+        let (end_offset, end_position) = (last.header.next_offset(), last.end());
+        let active = Arc::clone(self.view.active());
+        let file = self.active_file()?;
+        staging
+            .vector
+            .write_to(&*file, self.view.end.position)
+            .map_err(LogError::io("write", active.path()))?;
+        round.metrics.writes.inc();
+        round.metrics.written_bytes.inc_by(staging.vector.size_bytes());
+
+        for batch in &staging.batches {
+            self.note_epoch(batch.header.leader_epoch, batch.header.base_offset);
+            if let Err(error) = active.note_batch(batch, round.config.index_interval_bytes) {
+                let partition = self.log.name();
+                tracing::warn!(%partition, %error, "an index misses an entry");
+            }
+        }
+        if self.view.end.position == 0 {
+            self.active_since = round.now;
+        }
+        active.set_size_bytes(end_position);
+        self.is_unpublished = true;
+        self.view.end.offset = end_offset;
+        self.view.end.position = end_position;
+        self.is_changed = true;
+        self.unflushed_since.get_or_insert(round.started);
+        Ok(())
+    }
+
+    fn note_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+        let is_latest = self.view.epochs.latest().is_some_and(|latest| latest.epoch == epoch);
+        if !is_latest && epoch > LeaderEpoch::NONE {
+            self.epochs_changed |= Arc::make_mut(&mut self.view.epochs).assign(epoch, start);
+        }
+    }
+
+    /// Makes it as if nothing had been staged: the appends that the write was for fail.
+    fn take_back(&mut self, error: LogError, round: &mut Round) {
+        self.restore_producers(0, round);
+        let error = round.described(error);
+        let partition = self.log.name();
+        tracing::warn!(%partition, %error, "appends failed");
+        if let Err(cut_error) = self.cut_to_end() {
+            self.poison(&cut_error);
+        }
+        let error = self.poisoned().unwrap_or(error);
+        for answer in &mut round.staging.answers {
+            // A duplicate of what was written before is as good as ever.
+            let is_lost = |outcome: &AppendOutcome| outcome.last_offset >= self.view.end.offset;
+            if self.poison.is_some() || answer.result.as_ref().is_ok_and(is_lost) {
+                answer.result = Err(error.clone());
+            }
+        }
+    }
+
+    /// Removes what a failed write left behind the end of the log.
+    fn cut_to_end(&mut self) -> Result<(), LogError> {
+        let position = self.view.end.position;
+        let Some(file) = &self.file else { return Ok(()) };
+        file.set_len(position).map_err(LogError::io("cut", self.view.active().path()))
+    }
+
+    fn restore_producers(&mut self, mark: usize, round: &mut Round) {
+        for previous in round.staging.undo.drain(mark..).rev() {
+            self.producers.restore(previous);
+        }
+    }
+}
+
+impl Staging {
+    /// The bytes that wait to be written.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.vector.size_bytes()
+    }
+
+    /// The offset that the next batch gets, in a log that ends at `log_end` on disk.
+    pub(super) fn next_offset(&self, log_end: Offset) -> Offset {
+        self.batches.last().map_or(log_end, |last| last.header.next_offset())
+    }
+
+    /// Adds the batches of the append that was just placed, duplicates apart, to the write that
+    /// begins at `end_position`.
+    fn push_placed(&mut self, batches: &[Batch], end_position: u64) {
+        for (batch, header) in batches.iter().zip(&self.headers) {
+            let Some(header) = header else { continue };
+            let position = end_position + self.vector.size_bytes();
+            self.vector.push(header, batch);
+            self.batches.push(ScannedBatch { position, header: *header.header() });
+        }
+    }
+
+    fn clear(&mut self) {
+        self.vector.clear();
+        self.batches.clear();
+        self.answers.clear();
+        self.undo.clear();
+    }
+}
+
+/// The header that a batch gets.
+fn patch(
+    batch: &Batch,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    round: &Round,
+) -> PatchedHeader {
+    let header = PatchedHeader::of(batch).assign(base_offset, leader_epoch);
+    match round.config.timestamp_type {
+        TimestampType::CreateTime => header,
+        TimestampType::LogAppendTime => header.with_log_append_time(round.now),
+    }
+}
+
+/// The outcome of an append whose batches so far had the outcome `before`.
+fn joined(before: Option<AppendOutcome>, next: AppendOutcome) -> AppendOutcome {
+    match before {
+        None => next,
+        Some(before) => AppendOutcome {
+            base_offset: before.base_offset,
+            is_duplicate: before.is_duplicate && next.is_duplicate,
+            ..next
+        },
+    }
+}

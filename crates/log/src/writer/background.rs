@@ -1,0 +1,296 @@
+//! Work on the disk that must not stall the writer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use logway_model::Offset;
+
+use super::command::{Command, LogKey, SealOutcome};
+use super::offset_checkpoints::OffsetCheckpoints;
+use super::queue::CommandQueue;
+use super::reserve::Reserve;
+use crate::LogError;
+use crate::checkpoint::{LeaderEpochCache, leader_epoch};
+use crate::fs::{Fs, OpenMode};
+use crate::producer_state::{ProducerStateTable, snapshot};
+use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+
+/// The thread that does, one after the other, what the writer of a log directory has no time
+/// for: sealing full segments, writing checkpoints, removing files.
+///
+/// The order of the jobs is a promise: a log start that is sent before a deletion is on stable
+/// storage before the files go. When more jobs wait than the channel holds, the writer waits too.
+pub(crate) struct Background {
+    sender: JobSender,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A way to the thread.
+#[derive(Clone)]
+pub(crate) struct JobSender(SyncSender<Job>);
+
+/// Something to do.
+pub(crate) enum Job {
+    /// Put a full segment and what belongs to it on stable storage.
+    Seal(Arc<SealJob>),
+    /// Write checkpoints.
+    Checkpoint(Checkpoint),
+    /// Take segments' files out of use now, and remove them after a while.
+    DeleteSegments(Vec<(Arc<Segment>, Duration)>),
+    /// Remove a directory that is out of use, later.
+    DeleteDir { path: PathBuf, delay: Duration },
+    /// Close the files of those that nobody has used since they were last sent here.
+    CloseUnused(Vec<Arc<Segment>>),
+    /// End.
+    Stop,
+}
+
+/// A full segment that is to be put on stable storage.
+pub(crate) struct SealJob {
+    pub(super) key: LogKey,
+    /// The directory of the log.
+    pub(super) dir: Arc<Path>,
+    pub(super) segment: Arc<Segment>,
+    /// The offset before which the segment ends.
+    pub(super) end: Offset,
+    /// The producers as of that offset.
+    pub(super) producers: ProducerStateTable,
+    pub(super) index_interval_bytes: u32,
+}
+
+/// Checkpoints to be written.
+pub(crate) struct Checkpoint {
+    /// The leader epochs that changed. They are written first, because a recovery does not look
+    /// for epochs before the recovery point.
+    pub(super) epochs: Vec<ChangedEpochs>,
+    pub(super) offsets: OffsetCheckpoints,
+    /// Who wants to know when it is done.
+    pub(super) then: Vec<Then>,
+}
+
+/// Is called when a checkpoint is written, or cannot be.
+pub(super) type Then = Box<dyn FnOnce(Result<(), LogError>) + Send>;
+
+/// Leader epochs to be written down.
+pub(super) struct ChangedEpochs {
+    pub(super) key: LogKey,
+    pub(super) dir: Arc<Path>,
+    pub(super) epochs: Arc<LeaderEpochCache>,
+}
+
+/// How many jobs may wait.
+const JOBS_MAX: usize = 1024;
+
+impl Background {
+    /// Starts the thread for the log directory `dir`; what the writer must know it is told
+    /// through `queue`.
+    pub(crate) fn spawn(
+        fs: Arc<dyn Fs>,
+        dir: PathBuf,
+        queue: Arc<CommandQueue>,
+    ) -> Result<Background, LogError> {
+        let (sender, receiver) = sync_channel(JOBS_MAX);
+        let reserve = Reserve::new(Arc::clone(&fs), &dir);
+        let spawn_failed = LogError::io("start a thread for", &dir);
+        let worker = Worker { fs, dir: dir.clone(), queue, receiver, reserve, removals: Vec::new() };
+        let thread = thread::Builder::new()
+            .name("log-background".to_owned())
+            .spawn(move || worker.run())
+            .map_err(spawn_failed)?;
+        Ok(Background { sender: JobSender(sender), thread: Some(thread) })
+    }
+
+    /// Another way to the thread.
+    pub(crate) fn sender(&self) -> JobSender {
+        self.sender.clone()
+    }
+
+    /// See [`JobSender::send`].
+    pub(crate) fn send(&self, job: Job) {
+        self.sender.send(job);
+    }
+
+    /// Waits until all jobs are done and the thread has ended. Files that were to be removed
+    /// later are removed at the next start.
+    pub(crate) fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.send(Job::Stop);
+        if thread.join().is_err() {
+            tracing::error!("the background thread of the log directory has panicked");
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl JobSender {
+    /// Gives the thread a job. If the thread has ended, the job is dropped: recovery does at the
+    /// next start what is missing.
+    pub(crate) fn send(&self, job: Job) {
+        if self.0.send(job).is_err() {
+            tracing::warn!("the background thread of the log directory has ended");
+        }
+    }
+}
+
+struct Worker {
+    fs: Arc<dyn Fs>,
+    dir: PathBuf,
+    queue: Arc<CommandQueue>,
+    receiver: Receiver<Job>,
+    reserve: Reserve,
+    removals: Vec<Removal>,
+}
+
+/// A file or directory to be removed at some time.
+struct Removal {
+    due: Instant,
+    path: PathBuf,
+    is_dir: bool,
+}
+
+impl Worker {
+    fn run(mut self) {
+        self.reserve.keep();
+        loop {
+            match self.receiver.recv_timeout(self.time_to_next_removal()) {
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(job) => self.work(job),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.remove_due();
+        }
+    }
+
+    fn work(&mut self, job: Job) {
+        match job {
+            Job::Seal(job) => {
+                let (key, segment) = (job.key, job.segment.base_offset());
+                let outcome = job.run(&*self.fs);
+                self.queue.push(Command::Sealed { key, segment, outcome });
+            }
+            Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
+            Job::DeleteSegments(segments) => {
+                for (segment, delay) in segments {
+                    self.delete_segment(&segment, delay);
+                }
+            }
+            Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
+            Job::CloseUnused(segments) => {
+                for segment in segments {
+                    if let Err(error) = segment.close_if_unused() {
+                        tracing::warn!(%error, "an index was not saved");
+                    }
+                }
+            }
+            Job::Stop => unreachable!("the loop ends with it"),
+        }
+    }
+
+    fn write_checkpoint(&mut self, checkpoint: Checkpoint) {
+        let mut result = self.checkpoint(&checkpoint);
+        if result.as_ref().is_err_and(LogError::is_disk_full) {
+            self.reserve.give_up();
+            result = self.checkpoint(&checkpoint);
+        } else {
+            self.reserve.keep();
+        }
+        if let Err(error) = &result {
+            tracing::error!(dir = %self.dir.display(), %error, "no checkpoint was written");
+            for changed in &checkpoint.epochs {
+                self.queue.push(Command::EpochsUnsaved { key: changed.key });
+            }
+        }
+        for then in checkpoint.then {
+            then(result.clone());
+        }
+    }
+
+    fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
+        let fs = &*self.fs;
+        for ChangedEpochs { dir, epochs, .. } in &checkpoint.epochs {
+            match leader_epoch::write(fs, &dir.join(leader_epoch::LEADER_EPOCH_FILE), epochs) {
+                // The log was deleted meanwhile.
+                Err(error) if error.is_not_found() => {}
+                result => result?,
+            }
+        }
+        checkpoint.offsets.write(fs, &self.dir)
+    }
+
+    fn delete_segment(&mut self, segment: &Segment, delay: Duration) {
+        match segment.mark_deleted() {
+            Ok(paths) => {
+                for path in paths {
+                    self.remove_later(path, delay, false);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "a deleted segment stays until the next start"),
+        }
+    }
+
+    fn remove_later(&mut self, path: PathBuf, delay: Duration, is_dir: bool) {
+        // A time that no clock can name never comes; the next start removes the file.
+        if let Some(due) = Instant::now().checked_add(delay) {
+            self.removals.push(Removal { due, path, is_dir });
+        }
+    }
+
+    fn time_to_next_removal(&self) -> Duration {
+        const IDLE: Duration = Duration::from_secs(3600);
+        let next = self.removals.iter().map(|removal| removal.due).min();
+        next.map_or(IDLE, |due| due.saturating_duration_since(Instant::now()))
+    }
+
+    fn remove_due(&mut self) {
+        let now = Instant::now();
+        for removal in self.removals.extract_if(.., |removal| removal.due <= now) {
+            let removed = match removal.is_dir {
+                true => self.fs.remove_dir_all(&removal.path),
+                false => self.fs.remove_file(&removal.path),
+            };
+            if let Err(error) = removed {
+                let path = removal.path.display();
+                tracing::warn!(%path, %error, "cannot remove it; the next start tries again");
+            }
+        }
+    }
+}
+
+impl SealJob {
+    fn run(&self, fs: &dyn Fs) -> SealOutcome {
+        let path = self.segment.path();
+        // A handle of its own: the system reports a failed write-back once to each open file,
+        // and the writer's sync must not miss it.
+        let file = match fs.open(path, OpenMode::ReadWrite) {
+            Ok(file) => file,
+            Err(error) => return SealOutcome::NotYet(LogError::io("open", path)(error)),
+        };
+        if let Err(error) = file.sync_data() {
+            return SealOutcome::SyncFailed(LogError::io("sync", path)(error));
+        }
+        match self.seal_companions(fs) {
+            Ok(()) => SealOutcome::Sealed,
+            Err(error) => SealOutcome::NotYet(error),
+        }
+    }
+
+    fn seal_companions(&self, fs: &dyn Fs) -> Result<(), LogError> {
+        if let Err(error) = self.segment.sync_indexes() {
+            let segment = self.segment.path().display();
+            tracing::warn!(%segment, %error, "the indexes are made anew");
+            self.segment.rebuild_indexes(self.index_interval_bytes)?;
+            self.segment.sync_indexes()?;
+        }
+        // This syncs the directory, too, and so the names of the indexes.
+        let path = file_path(&self.dir, self.end, SNAPSHOT_EXTENSION);
+        snapshot::write(fs, &path, &self.producers)
+    }
+}

@@ -1,0 +1,215 @@
+//! The writer's side of one log.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use logway_model::{Offset, TimestampMs};
+
+use super::background::SealJob;
+use super::command::Append;
+use crate::completion::Completer;
+use crate::fs::{File, Fs};
+use crate::log::Log;
+use crate::producer_state::ProducerStateTable;
+use crate::segment::Segment;
+use crate::view::{LogPoint, LogView};
+use crate::{AppendOutcome, LogError};
+
+/// The end of a log, owned by the writer thread.
+///
+/// It holds what readers need not see: the open file, the idempotent producers, and the appends
+/// that wait for a sync. What readers see is the `view`, which is published when a step is done.
+///
+/// Invariants: `view.end` is the end of the last whole batch that was written; `view.flushed` is
+/// not behind it only if there is nothing unsynced; the appends in `waiting` are in the order in
+/// which they were made.
+pub(crate) struct LogTail {
+    pub(super) log: Arc<Log>,
+    pub(super) fs: Arc<dyn Fs>,
+    pub(super) dir: Arc<Path>,
+    pub(super) view: LogView,
+    /// The file of the active segment, once it was needed.
+    pub(super) file: Option<Arc<dyn File>>,
+    /// When the active segment began to grow, by the clock.
+    pub(super) active_since: TimestampMs,
+    pub(super) producers: ProducerStateTable,
+    /// The leader epochs changed since they were last written down.
+    pub(super) epochs_changed: bool,
+    /// The view differs from what readers see.
+    pub(super) is_unpublished: bool,
+    /// Anything was appended since the log was opened, or it was recovered by a scan.
+    pub(super) is_changed: bool,
+    /// Appends taken from the queue in this round.
+    pub(super) incoming: Vec<Append>,
+    /// Answers that wait for their turn.
+    pub(super) waiting: VecDeque<Waiter>,
+    /// Full segments with bytes that may not be on stable storage; the active one is not here.
+    pub(super) unsynced: Vec<Arc<Segment>>,
+    /// The name of a new segment may not be on stable storage.
+    pub(super) needs_dir_sync: bool,
+    /// When the oldest record that is not on stable storage was written.
+    pub(super) unflushed_since: Option<Instant>,
+    /// Full segments that the background thread has not yet sealed, the oldest first.
+    pub(super) unsealed: VecDeque<Unsealed>,
+    /// Why the log takes no more appends.
+    pub(super) poison: Option<Arc<str>>,
+}
+
+/// An append whose answer is known, but not yet due.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    /// What must be on stable storage first; [`Offset::ZERO`] for nothing.
+    pub(super) flushed_to: Offset,
+    pub(super) result: Result<AppendOutcome, LogError>,
+    pub(super) done: Completer<AppendOutcome>,
+}
+
+/// A full segment that the background thread is to put on stable storage.
+pub(super) struct Unsealed {
+    pub(super) job: Arc<SealJob>,
+    pub(super) state: SealState,
+}
+
+/// How far the sealing of a segment has come.
+#[derive(Debug)]
+pub(super) enum SealState {
+    /// The background thread has the job.
+    Sent,
+    /// It failed and has to be tried again.
+    Failed(LogError),
+    /// It is done, but not for a segment before this one.
+    Sealed,
+}
+
+impl Unsealed {
+    pub(super) fn is_sealed(&mut self) -> bool {
+        matches!(self.state, SealState::Sealed)
+    }
+}
+
+/// What recovery or creation knows of a log when the writer is given it.
+pub(crate) struct OpenedTail {
+    pub(crate) log: Arc<Log>,
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) dir: Arc<Path>,
+    pub(crate) view: LogView,
+    pub(crate) producers: ProducerStateTable,
+    /// The log was scanned, so that its indexes and snapshots on disk are behind.
+    pub(crate) is_changed: bool,
+    pub(crate) now: TimestampMs,
+}
+
+impl LogTail {
+    /// The tail of a log that is wholly on stable storage.
+    pub(crate) fn new(opened: OpenedTail) -> LogTail {
+        let OpenedTail { log, fs, dir, view, producers, is_changed, now } = opened;
+        LogTail {
+            log,
+            fs,
+            dir,
+            view,
+            file: None,
+            active_since: now,
+            producers,
+            epochs_changed: is_changed,
+            is_unpublished: false,
+            is_changed,
+            incoming: Vec::new(),
+            waiting: VecDeque::new(),
+            unsynced: Vec::new(),
+            needs_dir_sync: false,
+            unflushed_since: None,
+            unsealed: VecDeque::new(),
+            poison: None,
+        }
+    }
+
+    /// The log.
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// The open file of the active segment.
+    pub(super) fn active_file(&mut self) -> Result<Arc<dyn File>, LogError> {
+        if let Some(file) = &self.file {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.view.active().file()?;
+        self.file = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// How many records are written and not known to be on stable storage.
+    pub(super) fn unflushed_records(&self) -> u64 {
+        u64::try_from(self.view.end.offset - self.view.flushed.offset)
+            .expect("nothing is flushed before it is written")
+    }
+
+    /// Everything before this is on stable storage, and the indexes and snapshots that belong to
+    /// it too, so that recovery need not look at it.
+    pub(super) fn recovery_point(&self) -> Offset {
+        match self.unsealed.front() {
+            Some(unsealed) => unsealed.job.segment.base_offset(),
+            None => self.view.flushed.offset,
+        }
+    }
+
+    /// The error for everything that a poisoned log is asked to do.
+    pub(super) fn poisoned(&self) -> Option<LogError> {
+        self.poison.as_ref().map(|cause| LogError::Poisoned {
+            partition: self.log.topic_partition().clone(),
+            cause: Arc::clone(cause),
+        })
+    }
+
+    /// Takes no more appends from here on, and fails all that wait.
+    pub(super) fn poison(&mut self, cause: &LogError) {
+        let partition = self.log.name();
+        tracing::error!(%partition, %cause, "a log is poisoned until it is opened again");
+        self.poison.get_or_insert_with(|| cause.to_string().into());
+        let error = self.poisoned().expect("the poison was just given");
+        for waiter in self.waiting.drain(..) {
+            waiter.done.complete(Err(error.clone()));
+        }
+    }
+
+    /// Makes the present state visible to readers.
+    pub(super) fn publish(&mut self) {
+        if std::mem::take(&mut self.is_unpublished) {
+            self.log.publish(&self.view);
+        }
+    }
+
+    /// Answers the appends whose turn has come; returns how many.
+    pub(super) fn complete_due(&mut self) -> usize {
+        let mut answered = 0;
+        while let Some(waiter) = self.waiting.front()
+            && waiter.flushed_to <= self.view.flushed.offset
+        {
+            let waiter = self.waiting.pop_front().expect("there is a front");
+            waiter.done.complete(waiter.result);
+            answered += 1;
+        }
+        answered
+    }
+
+    /// Notes that everything before `point` is on stable storage.
+    pub(super) fn set_flushed(&mut self, point: LogPoint) {
+        if point.offset >= self.view.flushed.offset {
+            self.view.flushed = point;
+            self.is_unpublished = true;
+        }
+        if self.view.flushed.offset == self.view.end.offset {
+            self.unflushed_since = None;
+        }
+    }
+}
+
+impl fmt::Debug for LogTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogTail").field("log", &self.log).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! What the writer does by the clock, and at the end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use logway_model::Offset;
+
+use super::Writer;
+use super::background::{Background, ChangedEpochs, Checkpoint, Job, Then};
+use super::command::{Command, LogKey, SealOutcome};
+use super::log_tail::{LogTail, SealState, Unsealed};
+use super::offset_checkpoints::OffsetCheckpoints;
+use crate::LogError;
+use crate::checkpoint::{clean_shutdown, leader_epoch};
+use crate::producer_state::snapshot;
+use crate::segment::{SNAPSHOT_EXTENSION, file_path};
+
+/// When the regular work is due next.
+pub(super) struct Timers {
+    checkpoint_interval: Duration,
+    retention_interval: Duration,
+    next_checkpoint: Instant,
+    next_retention: Instant,
+}
+
+impl Timers {
+    /// Timers that are due for the first time one interval after `now`.
+    pub(super) fn new(
+        now: Instant,
+        checkpoint_interval: Duration,
+        retention_interval: Duration,
+    ) -> Timers {
+        Timers {
+            checkpoint_interval,
+            retention_interval,
+            next_checkpoint: now + checkpoint_interval,
+            next_retention: now + retention_interval,
+        }
+    }
+
+    /// Makes a checkpoint due shortly: not at once, so that it serves what follows, too.
+    fn checkpoint_soon(&mut self, now: Instant) {
+        const SOON: Duration = Duration::from_secs(1);
+        self.next_checkpoint = self.next_checkpoint.min(now + SOON);
+    }
+}
+
+impl Writer {
+    /// How long the writer may sleep.
+    pub(super) fn time_to_next_timer(&self) -> Duration {
+        let flushes = self.lagging.iter().filter_map(|key| self.flush_due(*key));
+        let timers = [self.timers.next_checkpoint, self.timers.next_retention];
+        let next = flushes.chain(timers).min().expect("there are two timers");
+        next.saturating_duration_since(Instant::now())
+    }
+
+    /// Does what is due.
+    pub(super) fn run_due_timers(&mut self) {
+        let now = self.round.started;
+        let is_due = |key: &LogKey| self.flush_due(*key).is_some_and(|due| due <= now);
+        let due: Vec<LogKey> = self.lagging.iter().copied().filter(is_due).collect();
+        for key in due {
+            self.sync_if_needed(key);
+        }
+        if self.timers.next_checkpoint <= now {
+            self.timers.next_checkpoint = now + self.timers.checkpoint_interval;
+            self.checkpoint(Vec::new());
+            self.close_unused();
+        }
+        if self.timers.next_retention <= now {
+            self.timers.next_retention = now + self.timers.retention_interval;
+            self.enforce_retention();
+            self.expire_producers();
+        }
+    }
+
+    /// Deletes the segments that are past their limits, in all logs.
+    pub(super) fn enforce_retention(&mut self) {
+        for tail in self.tails.values_mut() {
+            self.round.config = tail.log.config();
+            let rolled = tail.roll_if_old(&self.round);
+            let deleted = rolled.and_then(|()| tail.enforce_retention(&self.round));
+            tail.publish();
+            match deleted {
+                Ok(segments) => {
+                    let delay = self.round.config.file_delete_delay();
+                    self.deleted.extend(segments.into_iter().map(|segment| (segment, delay)));
+                }
+                Err(error) => {
+                    let partition = tail.log.name();
+                    tracing::warn!(%partition, %error, "retention has to wait");
+                }
+            }
+        }
+    }
+
+    /// The background thread is done with a full segment, or not.
+    pub(super) fn note_sealed(&mut self, key: LogKey, segment: Offset, outcome: SealOutcome) {
+        let Some(tail) = self.tails.get_mut(&key) else { return };
+        let is_sealed = matches!(outcome, SealOutcome::Sealed);
+        match tail.note_sealed(segment, outcome) {
+            Ok(()) if is_sealed => self.timers.checkpoint_soon(self.round.started),
+            Ok(()) => {}
+            Err(error) => tail.poison(&error),
+        }
+        tail.publish();
+        tail.complete_due();
+    }
+
+    /// Has the recovery points, the log starts, and the leader epochs that changed written down.
+    pub(super) fn checkpoint(&mut self, then: Vec<Then>) {
+        let mut epochs = Vec::new();
+        for tail in self.tails.values_mut() {
+            epochs.extend(tail.take_changed_epochs());
+            tail.retry_seals(&self.round.background);
+        }
+        let checkpoint = Checkpoint { epochs, offsets: self.offsets(), then };
+        self.round.background.send(Job::Checkpoint(checkpoint));
+    }
+
+    /// The offsets to be written down.
+    fn offsets(&self) -> OffsetCheckpoints {
+        let mut offsets = self.of_unopened.clone();
+        for tail in self.tails.values() {
+            let partition = tail.log.topic_partition();
+            offsets.recovery_points.insert(partition.clone(), tail.recovery_point());
+            if tail.view.log_start > Offset::ZERO {
+                offsets.log_starts.insert(partition.clone(), tail.view.log_start);
+            }
+        }
+        offsets
+    }
+
+    fn flush_due(&self, key: LogKey) -> Option<Instant> {
+        let tail = self.tails.get(&key)?;
+        tail.flush_due(&tail.log.config())
+    }
+
+    fn close_unused(&mut self) {
+        let full_segments = self.tails.values().flat_map(|tail| {
+            let (_, full) = tail.view.segments.split_last().expect("a log has a segment");
+            full.iter().filter(|segment| segment.is_open()).cloned()
+        });
+        let segments = full_segments.collect();
+        self.round.background.send(Job::CloseUnused(segments));
+    }
+
+    fn expire_producers(&mut self) {
+        for tail in self.tails.values_mut() {
+            tail.producers.expire(self.round.now, self.producer_expiration_ms);
+        }
+    }
+
+    /// Puts everything on stable storage, with all that a start without a scan needs, and marks
+    /// the directory as closed in good order, unless something failed.
+    pub(super) fn close(mut self) -> Result<(), LogError> {
+        for tail in self.tails.values_mut() {
+            tail.sync(&self.round);
+            tail.publish();
+            tail.complete_due();
+        }
+        self.round.background.stop();
+        self.queue.take(&mut self.backlog, Duration::ZERO);
+        for command in std::mem::take(&mut self.backlog) {
+            if let Command::Sealed { key, segment, outcome } = command {
+                self.note_sealed(key, segment, outcome);
+            }
+        }
+        // What fails for one log must not cost the others their checkpoints.
+        let sealed: Vec<_> = self.tails.values_mut().map(LogTail::seal_for_close).collect();
+        let (fs, dir) = (&*self.round.fs, &self.round.dir);
+        self.offsets().write(fs, dir)?;
+        sealed.into_iter().collect::<Result<(), LogError>>()?;
+        let no_broker_epoch = -1;
+        clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
+    }
+}
+
+impl LogTail {
+    fn take_changed_epochs(&mut self) -> Option<ChangedEpochs> {
+        std::mem::take(&mut self.epochs_changed).then(|| ChangedEpochs {
+            key: self.log.key(),
+            dir: Arc::clone(&self.dir),
+            epochs: Arc::clone(&self.view.epochs),
+        })
+    }
+
+    /// Takes note of what became of a full segment; the error is one that poisons the log.
+    fn note_sealed(&mut self, segment: Offset, outcome: SealOutcome) -> Result<(), LogError> {
+        let is_it = |unsealed: &&mut Unsealed| unsealed.job.segment.base_offset() == segment;
+        let Some(unsealed) = self.unsealed.iter_mut().find(is_it) else { return Ok(()) };
+        unsealed.state = match outcome {
+            SealOutcome::Sealed => SealState::Sealed,
+            // The next checkpoint tries again.
+            SealOutcome::NotYet(error) => {
+                let partition = self.log.name();
+                tracing::warn!(%partition, %segment, %error, "a full segment is not sealed yet");
+                SealState::Failed(error)
+            }
+            SealOutcome::SyncFailed(error) => return Err(error),
+        };
+        while let Some(oldest) = self.unsealed.pop_front_if(Unsealed::is_sealed) {
+            self.note_synced_before(oldest.job.end);
+        }
+        Ok(())
+    }
+
+    fn retry_seals(&mut self, background: &Background) {
+        for unsealed in &mut self.unsealed {
+            if let SealState::Failed(_) = unsealed.state {
+                unsealed.state = SealState::Sent;
+                background.send(Job::Seal(Arc::clone(&unsealed.job)));
+            }
+        }
+    }
+
+    /// Writes down what a start without a scan needs beside the batches.
+    fn seal_for_close(&mut self) -> Result<(), LogError> {
+        if let Some(error) = self.poisoned() {
+            return Err(error);
+        }
+        for unsealed in &self.unsealed {
+            if let SealState::Failed(error) = &unsealed.state {
+                return Err(error.clone());
+            }
+        }
+        if self.epochs_changed {
+            let path = self.dir.join(leader_epoch::LEADER_EPOCH_FILE);
+            leader_epoch::write(&*self.fs, &path, &self.view.epochs)?;
+        }
+        if self.is_changed {
+            self.view.active().sync_indexes()?;
+            let path = file_path(&self.dir, self.view.end.offset, SNAPSHOT_EXTENSION);
+            snapshot::write(&*self.fs, &path, &self.producers)?;
+        }
+        Ok(())
+    }
+}

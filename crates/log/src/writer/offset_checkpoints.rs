@@ -1,0 +1,37 @@
+//! The offsets that a log directory remembers of its logs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use logway_model::{Offset, TopicPartition};
+
+use crate::LogError;
+use crate::checkpoint::offset_checkpoint;
+use crate::fs::Fs;
+
+/// The content of the two offset checkpoint files of a log directory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OffsetCheckpoints {
+    /// Everything before is on stable storage, with its indexes and snapshots.
+    pub(crate) recovery_points: BTreeMap<TopicPartition, Offset>,
+    /// Where those logs start that have lost their beginning.
+    pub(crate) log_starts: BTreeMap<TopicPartition, Offset>,
+}
+
+impl OffsetCheckpoints {
+    /// Replaces both files of a log directory; they are durable on return.
+    pub(crate) fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<(), LogError> {
+        let log_starts = dir.join(offset_checkpoint::LOG_START_OFFSET_FILE);
+        offset_checkpoint::write(fs, &log_starts, &self.log_starts)?;
+        let recovery_points = dir.join(offset_checkpoint::RECOVERY_POINT_FILE);
+        offset_checkpoint::write(fs, &recovery_points, &self.recovery_points)
+    }
+
+    /// Keeps only what is about partitions for which `is_kept`; returns whether anything went.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&TopicPartition) -> bool) -> bool {
+        let before = self.recovery_points.len() + self.log_starts.len();
+        self.recovery_points.retain(|partition, _| is_kept(partition));
+        self.log_starts.retain(|partition, _| is_kept(partition));
+        before > self.recovery_points.len() + self.log_starts.len()
+    }
+}

@@ -1,0 +1,126 @@
+//! Which segments go, and letting them go.
+
+use std::sync::Arc;
+
+use logway_model::{Offset, TimestampMs};
+
+use super::log_tail::LogTail;
+use super::round::Round;
+use crate::LogError;
+use crate::segment::Segment;
+use crate::view::LogView;
+
+/// The limits past which segments are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    /// Segments whose newest record is older go.
+    retention_ms: Option<u64>,
+    /// The oldest go while at least this remains.
+    retention_bytes: Option<u64>,
+    now: TimestampMs,
+}
+
+impl LogTail {
+    /// Deletes the segments that are past `retention.ms` or `retention.bytes`; returns them. The
+    /// files are still in use by name. Nothing goes that is not flushed.
+    ///
+    /// If all segments are past it, the active one is rolled first, so that a log that nobody
+    /// appends to becomes empty.
+    pub(super) fn enforce_retention(
+        &mut self,
+        round: &Round,
+    ) -> Result<Vec<Arc<Segment>>, LogError> {
+        let config = &round.config;
+        if !config.deletes_old_segments() || self.poison.is_some() {
+            return Ok(Vec::new());
+        }
+        let limits = Limits {
+            retention_ms: config.retention_ms,
+            retention_bytes: config.retention_bytes,
+            now: round.now,
+        };
+        let count = expired_segments(&self.view, &limits)?;
+        if count == self.view.segments.len() {
+            self.roll(round)?;
+        }
+        let deleted = self.drop_segments(count);
+        if !deleted.is_empty() {
+            let partition = self.log.name();
+            let log_start = self.view.log_start;
+            tracing::info!(%partition, segments = deleted.len(), %log_start, "retention");
+        }
+        Ok(deleted)
+    }
+
+    /// Moves the log start to `before`; returns the segments that have no record left.
+    pub(super) fn delete_records(
+        &mut self,
+        before: Offset,
+    ) -> Result<Vec<Arc<Segment>>, LogError> {
+        let (start, end) = (self.view.log_start, self.view.end.offset);
+        if before > end {
+            let partition = self.log.topic_partition().clone();
+            return Err(LogError::OffsetOutOfRange { partition, requested: before, start, end });
+        }
+        self.advance_log_start(before);
+        let full = self.view.segments.len() - 1;
+        let count = (0..full).take_while(|&index| self.view.segment_end(index) <= before).count();
+        Ok(self.drop_segments(count))
+    }
+
+    /// Takes the first `count` segments out of the log.
+    fn drop_segments(&mut self, count: usize) -> Vec<Arc<Segment>> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let (deleted, kept) = self.view.segments.split_at(count);
+        let (deleted, kept): (Vec<_>, Arc<[_]>) = (deleted.to_vec(), kept.into());
+        let start = kept.first().expect("the active segment is kept").base_offset();
+        self.view.segments = kept;
+        self.is_unpublished = true;
+        self.unsynced.retain(|segment| segment.base_offset() >= start);
+        self.unsealed.retain(|unsealed| unsealed.job.segment.base_offset() >= start);
+        self.advance_log_start(start);
+        deleted
+    }
+
+    fn advance_log_start(&mut self, start: Offset) {
+        if start <= self.view.log_start {
+            return;
+        }
+        self.view.log_start = start;
+        self.is_unpublished = true;
+        self.epochs_changed |= Arc::make_mut(&mut self.view.epochs).truncate_from_start(start);
+    }
+}
+
+/// How many of the oldest segments are past the limits.
+fn expired_segments(view: &LogView, limits: &Limits) -> Result<usize, LogError> {
+    let mut excess_bytes = limits
+        .retention_bytes
+        .map_or(0, |retention_bytes| view.size_bytes().saturating_sub(retention_bytes));
+    for (index, segment) in view.segments.iter().enumerate() {
+        let size_bytes = view.segment_bytes(index);
+        let is_flushed = view.segment_end(index) <= view.flushed.offset;
+        let is_empty_active = index + 1 == view.segments.len() && size_bytes == 0;
+        if !is_flushed || is_empty_active {
+            return Ok(index);
+        }
+        let is_surplus = limits.retention_bytes.is_some() && size_bytes <= excess_bytes;
+        if !is_surplus && !is_too_old(segment, limits)? {
+            return Ok(index);
+        }
+        excess_bytes = excess_bytes.saturating_sub(size_bytes);
+    }
+    Ok(view.segments.len())
+}
+
+/// Segments whose records have no timestamps are never too old.
+fn is_too_old(segment: &Segment, limits: &Limits) -> Result<bool, LogError> {
+    let Some(retention_ms) = limits.retention_ms else { return Ok(false) };
+    let newest = segment.largest_timestamp()?.map(|largest| largest.timestamp);
+    Ok(newest.is_some_and(|newest| {
+        let age_ms = limits.now.0.saturating_sub(newest.0);
+        newest > TimestampMs::NONE && age_ms > i64::try_from(retention_ms).unwrap_or(i64::MAX)
+    }))
+}

@@ -1,0 +1,40 @@
+//! What all logs share while the writer does a round.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use logway_model::TimestampMs;
+
+use super::append::Staging;
+use super::background::Background;
+use crate::fs::Fs;
+use crate::{LogConfig, LogError, LogMetrics};
+
+/// One turn of the writer: what it took from its queue is written, synced and answered. The
+/// writer has one and uses it again for each turn.
+pub(super) struct Round {
+    /// The settings of the log whose turn it is.
+    pub(super) config: Arc<LogConfig>,
+    pub(super) staging: Staging,
+    pub(super) background: Background,
+    pub(super) metrics: LogMetrics,
+    pub(super) fs: Arc<dyn Fs>,
+    /// The log directory.
+    pub(super) dir: PathBuf,
+    /// The time of the turn, for the records.
+    pub(super) now: TimestampMs,
+    /// The time of the turn, for timers.
+    pub(super) started: Instant,
+}
+
+impl Round {
+    /// The error as its callers want to see it: a full disk with the space that is left.
+    pub(super) fn described(&self, error: LogError) -> LogError {
+        if !error.is_disk_full() {
+            return error;
+        }
+        let free_bytes = self.fs.free_bytes(&self.dir).unwrap_or(0);
+        LogError::DiskFull { dir: self.dir.clone(), free_bytes }
+    }
+}

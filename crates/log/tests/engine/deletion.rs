@@ -1,0 +1,258 @@
+//! Records and logs that go: retention, DeleteRecords, deleted topics.
+
+use std::path::Path;
+
+use logway_log::fs::Fs;
+use logway_log::{CleanupPolicy, LogConfig, LogError};
+use logway_model::Offset;
+
+use crate::support::*;
+
+/// Removes files at once, so that tests can see them go.
+fn no_delay(config: LogConfig) -> LogConfig {
+    LogConfig { file_delete_delay_ms: 0, ..config }
+}
+
+/// Lets the background thread of a directory do what it was told: what is sent before a
+/// DeleteRecords is done before its answer.
+fn settle(log: &logway_log::Log) {
+    log.delete_records_before(log.log_start_offset()).wait().expect("the checkpoint is written");
+}
+
+#[test]
+fn delete_records_moves_the_start_and_deletes_whole_segments() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 2, 300);
+    }
+    let segments = log.segment_count();
+    let start = log.delete_records_before(Offset(35)).wait().expect("the offset is in the log");
+    assert_eq!((start, log.log_start_offset()), (Offset(35), Offset(35)));
+    assert!(log.segment_count() < segments);
+    assert_eq!(read_records(&log, Offset(35)).len(), 25);
+    let error = log.read(everything_from(Offset(34))).expect_err("it is deleted");
+    assert!(matches!(error, LogError::OffsetOutOfRange { start: Offset(35), .. }), "{error}");
+
+    let start = log.delete_records_before(Offset(10)).wait().expect("it is deleted already");
+    assert_eq!(start, Offset(35));
+    let error = log.delete_records_before(Offset(61)).wait().expect_err("it is after the end");
+    assert!(matches!(error, LogError::OffsetOutOfRange { end: Offset(60), .. }), "{error}");
+
+    let start = log.delete_records_before(Offset(60)).wait().expect("the end is in the log");
+    assert_eq!(start, Offset(60));
+    assert!(log.read(everything_from(Offset(60))).expect("the end is in the log").is_empty());
+    assert_eq!(append_records(&log, 1, 10), Offset(60));
+}
+
+#[test]
+fn an_answered_delete_records_survives_a_power_cut() {
+    for seed in 0..20 {
+        let disk = TestDisk::new(seed).with_config(small_segments());
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        for _ in 0..20 {
+            append_records(&log, 2, 300);
+        }
+        log.delete_records_before(Offset(21)).wait().expect("the offset is in the log");
+        let disk = disk.crash();
+        drop(dir);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!(log.log_start_offset(), Offset(21), "seed {seed}");
+        assert_eq!(read_records(&log, Offset(21)).len(), 19, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_files_of_deleted_segments_go_after_a_while() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 2, 300);
+    }
+    // A read that is under way when the segment goes.
+    let slice = log.read(everything_from(Offset(0))).expect("the offset is in the log");
+    log.delete_records_before(Offset(59)).wait().expect("the offset is in the log");
+    settle(&log);
+    let names = names_in(&disk.fs, "/data/t-0");
+    assert!(names.iter().any(|name| name == "00000000000000000000.log.deleted"), "{names:?}");
+    assert!(slice.read().is_ok());
+    drop(dir);
+    let dir = disk.open();
+    let names = names_in(&disk.fs, "/data/t-0");
+    assert!(!names.iter().any(|name| name.ends_with(".deleted")), "{names:?}");
+    assert_eq!(read_records(&disk.log(&dir), Offset(59)).len(), 1);
+}
+
+#[test]
+fn retention_by_time_deletes_what_is_older() {
+    let config = LogConfig { retention_ms: Some(1000), ..no_delay(small_segments()) };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for index in 0..30 {
+        append(&log, batch_at(&[NOW_MS + index * 100], 1000)).expect("the append succeeds");
+    }
+    dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(log.log_start_offset(), Offset(0), "nothing is older than a second");
+    disk.clock.advance(2500);
+    dir.enforce_retention().wait().expect("the writer lives");
+    let start = log.log_start_offset();
+    assert!((Offset(10)..=Offset(15)).contains(&start), "{start}");
+    let oldest = read_records(&log, start);
+    assert!(oldest.iter().any(|record| record.timestamp.0 >= NOW_MS + 1500));
+
+    disk.clock.advance(100_000);
+    dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(30), Offset(30)));
+    assert_eq!((log.segment_count(), log.size_bytes()), (1, 0));
+    assert_eq!(append_records(&log, 1, 10), Offset(30));
+}
+
+#[test]
+fn retention_by_size_keeps_at_least_the_limit() {
+    let config = LogConfig { retention_bytes: Some(10_000), ..small_segments() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 1, 1000);
+    }
+    dir.enforce_retention().wait().expect("the writer lives");
+    let size_bytes = log.size_bytes();
+    assert!((10_000..10_000 + 4096).contains(&size_bytes), "{size_bytes}");
+    assert_eq!(log.log_end_offset(), Offset(30));
+}
+
+#[test]
+fn compaction_alone_and_no_limit_delete_nothing() {
+    let compacted = LogConfig { cleanup: CleanupPolicy::Compact, ..small_segments() };
+    let unlimited = LogConfig { retention_ms: None, ..small_segments() };
+    for config in [compacted, unlimited] {
+        let disk = TestDisk::new(1).with_config(config);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        for _ in 0..10 {
+            append_records(&log, 1, 1000);
+        }
+        disk.clock.advance(i64::MAX / 2);
+        dir.enforce_retention().wait().expect("the writer lives");
+        assert_eq!(log.log_start_offset(), Offset(0));
+    }
+}
+
+#[test]
+fn retention_does_not_touch_what_is_not_flushed() {
+    let config = LogConfig { retention_ms: Some(1), segment_bytes: 2000, ..not_durable() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.hold_syncs();
+    for _ in 0..5 {
+        append_records(&log, 1, 1000);
+    }
+    disk.clock.advance(1000);
+    dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(log.log_start_offset(), Offset(0));
+    disk.fs.release_syncs();
+    log.flush().wait().expect("the flush succeeds");
+    dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(log.log_start_offset(), Offset(5));
+}
+
+#[test]
+fn a_quiet_log_rolls_by_the_clock() {
+    let config = LogConfig { segment_ms: 1000, ..LogConfig::default() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 10);
+    disk.clock.advance(1001);
+    dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(log.segment_count(), 2);
+    disk.clock.advance(1001);
+    dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(log.segment_count(), 2, "an empty segment is not rolled");
+}
+
+#[test]
+fn a_deleted_log_is_gone_and_can_be_made_again() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 5, 10);
+    let slice = log.read(everything_from(Offset(0))).expect("the offset is in the log");
+    dir.delete_log(&partition(0)).expect("it is deleted");
+    assert!(dir.log(&partition(0)).is_none());
+    assert!(slice.read().is_ok(), "what was found stays readable");
+    let error = append(&log, batch(1, 10)).expect_err("the log is deleted");
+    assert!(matches!(error, LogError::Closed { .. }), "{error}");
+    dir.delete_log(&partition(0)).expect("there is none");
+
+    let new_log = disk.log(&dir);
+    assert_eq!(append_records(&new_log, 1, 10), Offset(0));
+    let condemned = |disk: &TestDisk| {
+        names_in(&disk.fs, "/data").iter().filter(|name| name.ends_with("-delete")).count()
+    };
+    assert_eq!(condemned(&disk), 1);
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(1));
+    dir.close().expect("it closes");
+    assert_eq!(condemned(&disk), 0, "the next start removes what was left");
+}
+
+#[test]
+fn a_log_made_again_does_not_inherit_checkpoints() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 50, 10);
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    log.delete_records_before(Offset(40)).wait().expect("the offset is in the log");
+    dir.delete_log(&partition(0)).expect("it is deleted");
+    let log = disk.log(&dir);
+    append_records(&log, 3, 10);
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty(), "{report:?}");
+    let log = disk.log(&dir);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(3)));
+}
+
+#[test]
+fn a_directory_removed_behind_our_back_leaves_no_checkpoints() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    append_records(&disk.log(&dir), 50, 10);
+    dir.close().expect("it closes");
+    disk.fs.remove_dir_all(Path::new("/data/t-0")).expect("the disk works");
+    let dir = disk.open();
+    append_records(&disk.log(&dir), 3, 10);
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    assert!(dir.recovery_report().findings.is_empty());
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(3));
+}
+
+#[test]
+fn the_files_of_a_deleted_log_are_removed_by_the_background_thread() {
+    let disk = TestDisk::new(1).with_config(no_delay(LogConfig::default()));
+    let dir = disk.open();
+    let (doomed, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    append_records(&doomed, 5, 10);
+    dir.delete_log(&partition(0)).expect("it is deleted");
+    // Each answer comes after the jobs before it; a file that is due goes after the next job.
+    settle(&other);
+    settle(&other);
+    let names = names_in(&disk.fs, "/data");
+    assert!(!names.iter().any(|name| name.ends_with("-delete")), "{names:?}");
+}

@@ -1,0 +1,264 @@
+//! Disks that fail, fill up, or lie.
+
+use logway_log::fs::Fs;
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::{Finding, LogError, ReadRequest};
+use logway_model::Offset;
+
+use crate::support::*;
+
+#[test]
+fn a_failed_sync_poisons_the_log_until_it_is_opened_again() {
+    for seed in 0..20 {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+        append_records(&log, 3, 1000);
+        disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("t-0/").times(1));
+        let error = append(&log, batch(2, 1000)).expect_err("the sync failed");
+        assert!(matches!(error, LogError::Poisoned { .. }), "seed {seed}: {error}");
+        // The disk would report success now, and the records would be lost all the same.
+        let error = append(&log, batch(2, 1000)).expect_err("the log is poisoned");
+        assert!(matches!(error, LogError::Poisoned { .. }), "seed {seed}: {error}");
+        let error = log.flush().wait().expect_err("the log is poisoned");
+        assert!(matches!(error, LogError::Poisoned { .. }), "seed {seed}: {error}");
+        assert_eq!(log.flushed_offset(), Offset(3));
+        let acknowledged = ReadRequest { upper_bound: Offset(3), ..everything_from(Offset(0)) };
+        read_bytes(&log, acknowledged).expect("what was acknowledged can be read");
+        append_records(&other, 1, 10);
+
+        dir.close().expect_err("one log is poisoned");
+        let disk = disk.crash();
+        let dir = disk.open();
+        assert!(!dir.recovery_report().was_clean);
+        let log = disk.log(&dir);
+        assert!(log.log_end_offset() >= Offset(3), "seed {seed}");
+        let end = log.log_end_offset();
+        assert_eq!(append_records(&log, 1, 10), end);
+        assert_eq!(read_records(&log, Offset(0)).len() as i64, end.0 + 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn all_that_wait_for_a_failed_sync_are_told() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 10);
+    disk.fs.hold_syncs();
+    let first = log.append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    let group: Vec<_> = (0..10).map(|_| log.append(append_of(batch(1, 10)))).collect();
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path(".log"));
+    disk.fs.release_syncs();
+    let _ = first.wait();
+    for append in group {
+        let error = append.wait().expect_err("the sync failed");
+        assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_full_disk_fails_appends_until_there_is_space() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..10 {
+        append_records(&log, 1, 1000);
+    }
+    let free_bytes = disk.fs.free_bytes("/data".as_ref()).expect("the disk works");
+    let used_bytes = (1 << 30) - free_bytes;
+    disk.fs.set_capacity_bytes(used_bytes + 100);
+    for _ in 0..3 {
+        let error = append(&log, batch(1, 1000)).expect_err("the disk is full");
+        assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
+        assert!(error.to_string().contains("/data"), "{error}");
+    }
+    assert_eq!(log.log_end_offset(), Offset(10));
+    assert_eq!(read_records(&log, Offset(0)).len(), 10, "reads go on");
+    let start = log.delete_records_before(Offset(9)).wait().expect("there is a reserve");
+    assert_eq!(start, Offset(9));
+
+    disk.fs.set_capacity_bytes(1 << 30);
+    assert_eq!(append_records(&log, 1, 1000), Offset(10));
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    assert!(dir.recovery_report().findings.is_empty());
+    assert_eq!(read_records(&disk.log(&dir), Offset(9)).len(), 2);
+}
+
+#[test]
+fn a_failed_write_takes_everything_back() {
+    for seed in 0..20 {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append(&log, producer_batch(7, 0, 0, 2)).expect("it is the first");
+        let fault = Fault::new(SimOperation::Write, Failure::NoSpace).in_path(".log").times(1);
+        disk.fs.inject(fault);
+        let error = append(&log, producer_batch(7, 0, 2, 2)).expect_err("the write failed");
+        assert!(matches!(error, LogError::DiskFull { .. }), "seed {seed}: {error}");
+        // The retry is no duplicate: the first time left nothing.
+        let outcome = append(&log, producer_batch(7, 0, 2, 2)).expect("it is the next");
+        assert!(!outcome.is_duplicate && outcome.base_offset == Offset(2), "seed {seed}");
+        assert_eq!(read_records(&log, Offset(0)).len(), 4, "seed {seed}");
+        let len_bytes = disk.fs.read_dir("/data/t-0".as_ref()).expect("the disk works");
+        let file = len_bytes.iter().find(|entry| entry.name.to_string_lossy().ends_with(".log"));
+        assert_eq!(file.expect("there is a segment").len_bytes, log.size_bytes(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_duplicate_in_the_group_of_a_failed_write_fails_with_it() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    disk.fs.hold_syncs();
+    let blocker = log.append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    let old = log.append(append_of(producer_batch(7, 0, 0, 1)));
+    let new = log.append(append_of(producer_batch(7, 0, 1, 1)));
+    let again = log.append(append_of(producer_batch(7, 0, 1, 1)));
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path(".log").times(1));
+    disk.fs.release_syncs();
+    blocker.wait().expect("it was written before");
+    assert!(old.wait().expect("the log had it before").is_duplicate);
+    new.wait().expect_err("the write failed");
+    again.wait().expect_err("what it repeats was not written");
+}
+
+#[test]
+fn a_roll_that_fails_is_tried_again() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 3000);
+    disk.fs.inject(Fault::new(SimOperation::Open, Failure::NoSpace).in_path(".log").times(1));
+    let error = append(&log, batch(1, 3000)).expect_err("there is no room for a new segment");
+    assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
+    assert_eq!(append_records(&log, 1, 3000), Offset(1));
+    assert_eq!(log.segment_count(), 2);
+}
+
+#[test]
+fn sealing_that_fails_is_no_harm() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path("snapshot"));
+    for _ in 0..10 {
+        append_records(&log, 1, 3000);
+    }
+    drop(dir);
+    disk.fs.heal();
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty(), "{report:?}");
+    assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 10);
+}
+
+#[test]
+fn damage_before_the_recovery_point_is_reported_and_left_alone() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..10 {
+        append_records(&log, 2, 1000);
+    }
+    dir.close().expect("it closes");
+    // Opened and not closed: the next start scans, with the recovery point at the end.
+    drop(disk.open());
+    let path = segment_path(0);
+    let batch_bytes = 20 * 1000 / 10;
+    disk.fs.flip_bit(&path, 3 * batch_bytes + 500, 1).expect("it is there");
+    let len_before = disk.fs.read_dir("/data/t-0".as_ref()).expect("the disk works");
+
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    let [Finding::Corruption { offset, position, resumed_position, .. }] = &report.findings[..]
+    else {
+        panic!("{report:?}")
+    };
+    assert!((Offset(4)..=Offset(6)).contains(offset), "{report:?}");
+    assert!(position < resumed_position);
+    let log = disk.log(&dir);
+    assert_eq!(log.log_end_offset(), Offset(20), "nothing is truncated");
+    assert_eq!(read_records(&log, *offset + 2).len() as i64, 18 - offset.0);
+    let before = ReadRequest { upper_bound: *offset, ..everything_from(Offset(0)) };
+    assert!(!read_bytes(&log, before).expect("it is good").is_empty());
+    assert_eq!(append_records(&log, 1, 10), Offset(20));
+    drop(dir);
+    let len_after = disk.fs.read_dir("/data/t-0".as_ref()).expect("the disk works");
+    let log_bytes = |entries: &[logway_log::fs::DirEntry]| {
+        entries.iter().find(|e| e.name.to_string_lossy().ends_with(".log")).map(|e| e.len_bytes)
+    };
+    assert!(log_bytes(&len_after) > log_bytes(&len_before));
+}
+
+#[test]
+fn a_damaged_length_is_skipped_too() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..10 {
+        append_records(&log, 2, 1000);
+    }
+    let third = read_batches(&log, Offset(0))[..3].iter().map(|b| b.size_bytes() as u64).sum::<u64>();
+    dir.close().expect("it closes");
+    drop(disk.open());
+    // The highest byte of the length: the batch claims to be longer than the file.
+    disk.fs.flip_bit(&segment_path(0), third + 8, 6).expect("it is there");
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(
+        matches!(report.findings[..], [Finding::Corruption { offset: Offset(6), .. }]),
+        "{report:?}"
+    );
+    let log = disk.log(&dir);
+    assert_eq!(read_records(&log, Offset(8)).len(), 12);
+    assert_eq!(log.log_end_offset(), Offset(20));
+}
+
+#[test]
+fn lost_data_before_the_recovery_point_is_reported_and_its_offsets_are_not_given_again() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..10 {
+        append_records(&log, 2, 1000);
+    }
+    dir.close().expect("it closes");
+    drop(disk.open());
+    use logway_log::fs::OpenMode;
+    let file = disk.fs.open(&segment_path(0), OpenMode::ReadWrite).expect("it is there");
+    file.set_len(5000).expect("the disk works");
+    drop(file);
+
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(matches!(report.findings[..], [Finding::Corruption { .. }]), "{report:?}");
+    let log = disk.log(&dir);
+    assert_eq!(log.log_end_offset(), Offset(20));
+    assert_eq!(append_records(&log, 1, 10), Offset(20));
+    let good = ReadRequest { upper_bound: Offset(4), ..everything_from(Offset(0)) };
+    assert!(!read_bytes(&log, good).expect("it is good").is_empty());
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(21));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_reported_and_costs_a_scan() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    append_records(&disk.log(&dir), 5, 10);
+    dir.close().expect("it closes");
+    let path = "/data/recovery-point-offset-checkpoint";
+    disk.fs.flip_bit(path.as_ref(), 0, 1).expect("it is there");
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(!report.was_clean);
+    assert!(matches!(report.findings[..], [Finding::Rebuilt { .. }]), "{report:?}");
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(5));
+}

@@ -1,0 +1,12 @@
+//! The storage engine as its users see it: appends, reads, crashes, faults.
+
+mod appends;
+//mod concurrency;
+//mod crashes;
+mod deletion;
+mod faults;
+//mod oracle;
+mod producers;
+mod reopening;
+mod support;
+mod timestamps;

@@ -1,0 +1,118 @@
+//! Idempotent producers: sequences, duplicates, fencing, and what a restart remembers.
+
+use logway_log::{LogConfig, LogError};
+use logway_model::{Offset, ProducerEpoch, Sequence};
+
+use crate::support::*;
+
+#[test]
+fn a_batch_that_was_appended_before_is_answered_as_the_first_time() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for sequence in [0, 2, 4] {
+        append(&log, producer_batch(7, 0, sequence, 2)).expect("it is the next");
+    }
+    let outcome = append(&log, producer_batch(7, 0, 2, 2)).expect("it is a duplicate");
+    assert!(outcome.is_duplicate);
+    assert_eq!((outcome.base_offset, outcome.last_offset), (Offset(2), Offset(3)));
+    assert_eq!(log.log_end_offset(), Offset(6));
+    assert_eq!(disk.metrics.duplicate_batches.get(), 1);
+}
+
+#[test]
+fn gaps_and_old_epochs_are_refused() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 1, 0, 2)).expect("it is the first");
+    let error = append(&log, producer_batch(7, 1, 3, 1)).expect_err("there is a gap");
+    let expected = Sequence(2);
+    assert!(
+        matches!(error, LogError::OutOfOrderSequence { expected: e, .. } if e == expected),
+        "{error}"
+    );
+    let error = append(&log, producer_batch(7, 0, 2, 1)).expect_err("the epoch is fenced");
+    let current = ProducerEpoch(1);
+    assert!(
+        matches!(error, LogError::FencedProducerEpoch { current: c, .. } if c == current),
+        "{error}"
+    );
+    append(&log, producer_batch(7, 1, 2, 1)).expect("it is the next");
+    append(&log, producer_batch(7, 2, 0, 1)).expect("a new epoch begins with 0");
+    assert_eq!(log.log_end_offset(), Offset(4));
+}
+
+#[test]
+fn a_duplicate_waits_for_the_sync_of_the_first() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 10);
+    disk.fs.hold_syncs();
+    let first = log.append(append_of(producer_batch(7, 0, 0, 1)));
+    let again = log.append(append_of(producer_batch(7, 0, 0, 1)));
+    disk.fs.wait_for_held_syncs(1);
+    assert_eq!(log.flushed_offset(), Offset(1));
+    disk.fs.release_syncs();
+    assert_eq!(first.wait().expect("it is appended").base_offset, Offset(1));
+    let outcome = again.wait().expect("it is a duplicate");
+    assert!(outcome.is_duplicate && outcome.base_offset == Offset(1));
+    assert!(log.flushed_offset() >= Offset(2));
+}
+
+#[test]
+fn producers_are_remembered_over_both_kinds_of_end() {
+    for is_clean in [true, false] {
+        let disk = TestDisk::new(1).with_config(small_segments());
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        for sequence in 0..10 {
+            append(&log, producer_batch(7, 0, sequence, 1)).expect("it is the next");
+            append_records(&log, 1, 1000);
+        }
+        assert!(log.segment_count() > 1);
+        if is_clean {
+            dir.close().expect("it closes");
+        } else {
+            drop(dir);
+        }
+        let disk = disk.crash();
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        let last = append(&log, producer_batch(7, 0, 9, 1)).expect("it is a duplicate");
+        assert!(last.is_duplicate, "clean {is_clean}");
+        assert_eq!(last.base_offset, Offset(18));
+        append(&log, producer_batch(7, 0, 11, 1)).expect_err("there is a gap");
+        append(&log, producer_batch(7, 0, 10, 1)).expect("it is the next");
+    }
+}
+
+#[test]
+fn a_damaged_snapshot_is_made_up_for_by_the_log() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for sequence in 0..3 {
+        append(&log, producer_batch(7, 0, sequence, 1)).expect("it is the next");
+    }
+    dir.close().expect("it closes");
+    let path = segment_path(3).with_extension("snapshot");
+    disk.fs.flip_bit(&path, 20, 1).expect("the snapshot is there");
+    let dir = disk.open();
+    assert_eq!(dir.recovery_report().findings.len(), 1);
+    let log = disk.log(&dir);
+    let again = append(&log, producer_batch(7, 0, 1, 1)).expect("it is a duplicate");
+    assert!(again.is_duplicate);
+}
+
+#[test]
+fn producers_do_not_care_whether_the_log_is_durable() {
+    let config = LogConfig { flush_messages: 1000, ..LogConfig::default() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    let outcome = append(&log, producer_batch(7, 0, 0, 1)).expect("it is a duplicate");
+    assert!(outcome.is_duplicate);
+}

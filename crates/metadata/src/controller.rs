@@ -1,0 +1,111 @@
+//! The controller: turns an admin command into records, or refuses it.
+//!
+//! A command is judged against one image and has no effect of its own. The quorum judges commands
+//! one after the other, each against the image that the commands before it lead to, commits the
+//! records, and only then lets the reply out. Random ids come in with the command, so that the
+//! same command and image give the same records everywhere.
+
+mod alter_configs;
+mod config_change;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
+mod placement;
+mod producer_ids;
+mod register_broker;
+
+use std::collections::BTreeSet;
+
+pub use alter_configs::{
+    AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
+    ResourceOperations,
+};
+pub use create_partitions::{CreatePartitions, PartitionsIncrease};
+pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
+pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
+use logway_model::ErrorCode;
+pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
+pub use register_broker::RegisterBroker;
+
+use crate::error::{MetadataError, excerpt};
+use crate::image::MetadataImage;
+use crate::record::MetadataRecord;
+use crate::settings::BrokerSettings;
+
+/// The most records that one command may make: one commit must stay a commit of moderate size.
+pub const COMMAND_RECORDS_MAX: usize = 10_000;
+
+/// An admin command.
+pub trait Command: Send + 'static {
+    /// What the one who asked is told once the records are committed.
+    type Reply: Send + 'static;
+
+    /// Whether the command can help when the disk is full, and is taken then too.
+    const MAKES_SPACE: bool = false;
+
+    /// Judges the command against the current image.
+    ///
+    /// Commands about many things (topics, resources) judge each by itself: the reply has one
+    /// result for each, in the order asked, and the records are those of the ones that succeed.
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        broker: &BrokerSettings,
+    ) -> Result<Decision<Self::Reply>, ControllerError>;
+}
+
+/// What a command leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<R> {
+    /// To be committed together; none where nothing changes or the command only validates.
+    pub records: Vec<MetadataRecord>,
+    /// To be sent when they are.
+    pub reply: R,
+}
+
+/// A command, or one thing in a command, that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct ControllerError {
+    /// Kafka's code for it.
+    pub code: ErrorCode,
+    /// The reason, naming the topic or the setting, for people.
+    pub message: String,
+}
+
+impl ControllerError {
+    fn new(code: ErrorCode, message: impl Into<String>) -> ControllerError {
+        ControllerError { code, message: message.into() }
+    }
+}
+
+impl From<MetadataError> for ControllerError {
+    fn from(error: MetadataError) -> ControllerError {
+        let code = match error {
+            MetadataError::UnknownSetting { .. }
+            | MetadataError::InvalidSetting { .. }
+            | MetadataError::ReadOnlySetting { .. } => ErrorCode::InvalidConfig,
+            _ => ErrorCode::UnknownServerError,
+        };
+        ControllerError::new(code, error.to_string())
+    }
+}
+
+/// The values that come more than once.
+fn duplicates<'a, T: Ord + Clone + 'a>(values: impl Iterator<Item = &'a T>) -> BTreeSet<T> {
+    let mut seen = BTreeSet::new();
+    values.filter(|&value| !seen.insert(value)).cloned().collect()
+}
+
+fn topic_asked_twice(name: &str) -> ControllerError {
+    let message = format!("Topic '{}' is in the request twice.", excerpt(name));
+    ControllerError::new(ErrorCode::InvalidRequest, message)
+}
+
+/// The refusal of a command that would commit too much at once.
+fn too_many_records(records_max: usize) -> ControllerError {
+    let message = format!(
+        "Too much in one request: it would make more than {records_max} metadata records; split it."
+    );
+    ControllerError::new(ErrorCode::PolicyViolation, message)
+}

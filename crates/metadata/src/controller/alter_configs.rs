@@ -1,0 +1,230 @@
+//! AlterConfigs and IncrementalAlterConfigs.
+
+use std::collections::BTreeSet;
+
+use logway_model::ErrorCode;
+
+use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
+use super::{
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
+};
+use crate::error::excerpt;
+use crate::image::{MetadataImage, Overrides};
+use crate::record::{ConfigResource, MetadataRecord};
+use crate::settings::{BrokerSettings, Setting};
+
+/// Replaces all settings of resources, each resource by itself; what is not named loses its
+/// override. Kafka's older call, with a race between reading and writing in its nature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterConfigs {
+    /// The resources.
+    pub resources: Vec<ResourceConfigs>,
+    /// Only say what would happen.
+    pub validate_only: bool,
+}
+
+/// All the settings that one resource is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceConfigs {
+    /// The resource.
+    pub resource: ConfigResource,
+    /// Settings with their values, not checked yet.
+    pub configs: Vec<(String, Option<String>)>,
+}
+
+/// Changes single settings of resources, each resource by itself (KIP-339).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncrementalAlterConfigs {
+    /// The resources.
+    pub resources: Vec<ResourceOperations>,
+    /// Only say what would happen.
+    pub validate_only: bool,
+}
+
+/// The changes of one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceOperations {
+    /// The resource.
+    pub resource: ConfigResource,
+    /// The changes; no setting twice.
+    pub operations: Vec<ConfigOperation>,
+}
+
+/// One change of one setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigOperation {
+    /// The setting, not checked yet.
+    pub name: String,
+    /// What to do.
+    pub kind: OperationKind,
+    /// The value to do it with; ignored by `Delete`.
+    pub value: Option<String>,
+}
+
+/// What to do with a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Override it.
+    Set,
+    /// End the override.
+    Delete,
+    /// Add items to a list.
+    Append,
+    /// Remove items from a list.
+    Subtract,
+}
+
+impl OperationKind {
+    /// The operation of a number on the wire.
+    pub fn from_code(code: i8) -> Option<OperationKind> {
+        match code {
+            0 => Some(OperationKind::Set),
+            1 => Some(OperationKind::Delete),
+            2 => Some(OperationKind::Append),
+            3 => Some(OperationKind::Subtract),
+            _ => None,
+        }
+    }
+}
+
+impl Command for AlterConfigs {
+    type Reply = Vec<Result<(), ControllerError>>;
+
+    /// Retention can be shortened.
+    const MAKES_SPACE: bool = true;
+
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        broker: &BrokerSettings,
+    ) -> Result<Decision<Self::Reply>, ControllerError> {
+        let asked_twice = duplicates(self.resources.iter().map(|change| &change.resource));
+        let plans = self.resources.iter().map(|change| {
+            let resource = &change.resource;
+            check_once(&asked_twice, resource)?;
+            check_names_once(change.configs.iter().map(|(name, _)| name))?;
+            let present = present_overrides(resource, image)?;
+            let mut wanted = Overrides::new();
+            for (name, value) in &change.configs {
+                let setting = changeable_setting(resource, name)?;
+                wanted.insert(name.clone(), checked_value(setting, value.as_deref())?);
+            }
+            change_records(resource, &present, &wanted, image, broker)
+        });
+        Ok(decide(plans, self.validate_only))
+    }
+}
+
+impl Command for IncrementalAlterConfigs {
+    type Reply = Vec<Result<(), ControllerError>>;
+
+    /// Retention can be shortened.
+    const MAKES_SPACE: bool = true;
+
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        broker: &BrokerSettings,
+    ) -> Result<Decision<Self::Reply>, ControllerError> {
+        let asked_twice = duplicates(self.resources.iter().map(|change| &change.resource));
+        let plans = self.resources.iter().map(|change| {
+            let resource = &change.resource;
+            check_once(&asked_twice, resource)?;
+            check_names_once(change.operations.iter().map(|operation| &operation.name))?;
+            let present = present_overrides(resource, image)?;
+            let mut wanted = present.clone();
+            for operation in &change.operations {
+                operate(resource, operation, &mut wanted)?;
+            }
+            change_records(resource, &present, &wanted, image, broker)
+        });
+        Ok(decide(plans, self.validate_only))
+    }
+}
+
+fn operate(
+    resource: &ConfigResource,
+    operation: &ConfigOperation,
+    wanted: &mut Overrides,
+) -> Result<(), ControllerError> {
+    let name = &operation.name;
+    if operation.kind == OperationKind::Delete && wanted.remove(name).is_some() {
+        return Ok(());
+    }
+    let setting = changeable_setting(resource, name)?;
+    let value = match operation.kind {
+        OperationKind::Delete => return Ok(()),
+        OperationKind::Set => checked_value(setting, operation.value.as_deref())?,
+        OperationKind::Append | OperationKind::Subtract => {
+            changed_list(setting, operation, wanted.get(name))?
+        }
+    };
+    wanted.insert(name.clone(), value);
+    Ok(())
+}
+
+/// A list with items added or removed. The list begins as the override or else the built-in
+/// default, as in Kafka.
+fn changed_list(
+    setting: &Setting,
+    operation: &ConfigOperation,
+    present: Option<&String>,
+) -> Result<String, ControllerError> {
+    if !setting.kind.is_list() {
+        let message = format!(
+            "Setting '{}' is not a list, so items cannot be added to it or \
+             removed from it.",
+            setting.name
+        );
+        return Err(ControllerError::new(ErrorCode::InvalidConfig, message));
+    }
+    let present = present.map(String::as_str).or(setting.default).unwrap_or_default();
+    let mut items: Vec<String> = setting.parse(present)?.items().to_vec();
+    let change = checked_value(setting, operation.value.as_deref())?;
+    let change = setting.parse(&change)?;
+    items.retain(|item| !change.items().contains(item));
+    if operation.kind == OperationKind::Append {
+        items.extend_from_slice(change.items());
+    }
+    checked_value(setting, Some(&items.join(",")))
+}
+
+fn check_once(
+    asked_twice: &BTreeSet<ConfigResource>,
+    resource: &ConfigResource,
+) -> Result<(), ControllerError> {
+    if !asked_twice.contains(resource) {
+        return Ok(());
+    }
+    let message = format!("The request has {resource} twice.");
+    Err(ControllerError::new(ErrorCode::InvalidRequest, message))
+}
+
+fn check_names_once<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), ControllerError> {
+    match duplicates(names).first() {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("The request has the setting '{}' twice.", excerpt(name));
+            Err(ControllerError::new(ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+fn decide(
+    plans: impl Iterator<Item = Result<Vec<MetadataRecord>, ControllerError>>,
+    validate_only: bool,
+) -> Decision<Vec<Result<(), ControllerError>>> {
+    let mut records = Vec::new();
+    let mut add = |made: Vec<MetadataRecord>| {
+        if records.len() + made.len() > COMMAND_RECORDS_MAX {
+            return Err(too_many_records(COMMAND_RECORDS_MAX));
+        }
+        records.extend(made);
+        Ok(())
+    };
+    let reply = plans.map(|plan| plan.and_then(&mut add)).collect();
+    if validate_only {
+        records.clear();
+    }
+    Decision { records, reply }
+}

@@ -1,0 +1,110 @@
+//! What AlterConfigs, IncrementalAlterConfigs and CreateTopics have in common: checking the
+//! overrides of one resource, and the records that lead to them.
+
+use logway_model::ErrorCode;
+
+use super::ControllerError;
+use super::delete_topics::unknown_topic;
+use crate::error::{MetadataError, excerpt};
+use crate::image::{MetadataImage, Overrides};
+use crate::record::{ConfigRecord, ConfigResource, MetadataRecord};
+use crate::settings::broker::broker_setting;
+use crate::settings::topic::topic_setting;
+use crate::settings::{BrokerSettings, Setting, TopicSettings, Update};
+
+/// What a resource overrides now, or the refusal if there is no such resource.
+pub(super) fn present_overrides(
+    resource: &ConfigResource,
+    image: &MetadataImage,
+) -> Result<Overrides, ControllerError> {
+    match resource {
+        ConfigResource::Topic(name) if image.topic(name.as_str()).is_none() => {
+            return Err(unknown_topic(name.as_str()));
+        }
+        ConfigResource::Broker(id) if image.broker(*id).is_none() => {
+            let message = format!("No broker {id} is registered.");
+            return Err(ControllerError::new(ErrorCode::BrokerIdNotRegistered, message));
+        }
+        _ => {}
+    }
+    Ok(image.overrides(resource).cloned().unwrap_or_default())
+}
+
+/// The setting of a name that can be set on a resource while the broker runs.
+pub(super) fn changeable_setting(
+    resource: &ConfigResource,
+    name: &str,
+) -> Result<&'static Setting, MetadataError> {
+    let setting = match resource {
+        ConfigResource::Topic(_) => topic_setting(name)?,
+        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => broker_setting(name)?,
+    };
+    match setting.update {
+        Update::Dynamic => Ok(setting),
+        Update::Restart => Err(MetadataError::ReadOnlySetting { name: setting.name }),
+    }
+}
+
+/// The value a setting is given: checked, in canonical text.
+pub(super) fn checked_value(
+    setting: &Setting,
+    value: Option<&str>,
+) -> Result<String, ControllerError> {
+    match value {
+        Some(value) => Ok(setting.parse(value)?.to_string()),
+        None => {
+            let message = format!("Setting '{}' is given no value.", setting.name);
+            Err(ControllerError::new(ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+/// The overrides of a topic that does not exist yet.
+pub(super) fn check_topic_overrides(
+    configs: &[(String, Option<String>)],
+    image: &MetadataImage,
+    broker: &BrokerSettings,
+) -> Result<Overrides, ControllerError> {
+    let mut overrides = Overrides::new();
+    for (name, value) in configs {
+        let setting = topic_setting(name)?;
+        let Some(value) = value else {
+            let message = format!("Setting '{}' is given no value.", excerpt(name));
+            return Err(ControllerError::new(ErrorCode::InvalidConfig, message));
+        };
+        overrides.insert(name.clone(), setting.parse(value)?.to_string());
+    }
+    TopicSettings::resolve(&overrides, image, broker)?.check_together()?;
+    Ok(overrides)
+}
+
+/// The records that turn a resource's present overrides into others.
+///
+/// Fails if settings that are valid one by one contradict each other.
+pub(super) fn change_records(
+    resource: &ConfigResource,
+    present: &Overrides,
+    wanted: &Overrides,
+    image: &MetadataImage,
+    broker: &BrokerSettings,
+) -> Result<Vec<MetadataRecord>, ControllerError> {
+    let record = |name: &String, value: Option<&String>| {
+        let (resource, name, value) = (resource.clone(), name.clone(), value.cloned());
+        MetadataRecord::Config(ConfigRecord { resource, name, value })
+    };
+    let removed = present.keys().filter(|name| !wanted.contains_key(*name));
+    let removed = removed.map(|name| record(name, None));
+    let set = wanted.iter().filter(|(name, value)| present.get(*name) != Some(*value));
+    let set = set.map(|(name, value)| record(name, Some(value)));
+    let records: Vec<MetadataRecord> = removed.chain(set).collect();
+
+    let changed = image.apply(&records)?;
+    let overrides = changed.overrides(resource).cloned().unwrap_or_default();
+    let overrides = if is_topic(resource) { overrides } else { Overrides::new() };
+    TopicSettings::resolve(&overrides, &changed, broker)?.check_together()?;
+    Ok(records)
+}
+
+fn is_topic(resource: &ConfigResource) -> bool {
+    matches!(resource, ConfigResource::Topic(_))
+}

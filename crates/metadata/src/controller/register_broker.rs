@@ -1,0 +1,37 @@
+//! A broker joins the cluster.
+
+use logway_model::BrokerId;
+
+use super::{Command, ControllerError, Decision};
+use crate::image::MetadataImage;
+use crate::record::{BrokerRecord, Endpoint, MetadataRecord};
+use crate::settings::BrokerSettings;
+
+/// Makes a broker known, or changes what is known of it. A broker does this each time it starts;
+/// when nothing is new, nothing is committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterBroker {
+    /// Its number.
+    pub id: BrokerId,
+    /// The address it advertises, or `None` to tell each client the address it came by.
+    pub endpoint: Option<Endpoint>,
+    /// The failure domain it stands in, if it knows.
+    pub rack: Option<String>,
+}
+
+impl Command for RegisterBroker {
+    type Reply = ();
+
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        _broker: &BrokerSettings,
+    ) -> Result<Decision<()>, ControllerError> {
+        let record = BrokerRecord { id: self.id, endpoint: self.endpoint, rack: self.rack };
+        let records = match image.broker(record.id) {
+            Some(known) if *known == record => Vec::new(),
+            _ => vec![MetadataRecord::Broker(record)],
+        };
+        Ok(Decision { records, reply: () })
+    }
+}

@@ -1,0 +1,286 @@
+//! The state that metadata records add up to.
+
+mod topic;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use logway_model::{BrokerId, ProducerId, TopicId, TopicName};
+use rpds::RedBlackTreeMapSync;
+
+pub use topic::{PartitionImage, TopicImage};
+
+use crate::error::MetadataError;
+use crate::record::{
+    BrokerRecord, ConfigRecord, ConfigResource, FeatureRecord, MetadataRecord, PartitionRecord,
+    ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
+};
+
+/// The settings that a resource overrides, by name, as text.
+pub type Overrides = BTreeMap<String, String>;
+
+/// The cluster's metadata as of one committed record.
+///
+/// An image never changes: [`apply`](MetadataImage::apply) makes the next one, which shares all
+/// that the records did not touch. Cloning one costs a few reference counts. So a handler takes
+/// the current image once and sees one consistent state for as long as it works.
+///
+/// Invariants: a topic is found under its name and its id or under neither; its partitions are
+/// numbered from 0 without gaps; two equal histories give equal images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataImage {
+    topics: RedBlackTreeMapSync<TopicName, Arc<TopicImage>>,
+    names_by_id: RedBlackTreeMapSync<TopicId, TopicName>,
+    brokers: RedBlackTreeMapSync<BrokerId, Arc<BrokerRecord>>,
+    broker_overrides: RedBlackTreeMapSync<BrokerId, Arc<Overrides>>,
+    broker_default_overrides: Arc<Overrides>,
+    features: RedBlackTreeMapSync<String, i16>,
+    next_producer_id: ProducerId,
+    partition_count: usize,
+}
+
+impl Default for MetadataImage {
+    fn default() -> MetadataImage {
+        MetadataImage {
+            topics: RedBlackTreeMapSync::new_sync(),
+            names_by_id: RedBlackTreeMapSync::new_sync(),
+            brokers: RedBlackTreeMapSync::new_sync(),
+            broker_overrides: RedBlackTreeMapSync::new_sync(),
+            broker_default_overrides: Arc::default(),
+            features: RedBlackTreeMapSync::new_sync(),
+            next_producer_id: ProducerId(0),
+            partition_count: 0,
+        }
+    }
+}
+
+impl MetadataImage {
+    /// The image after some more records, or the first record that does not fit.
+    pub fn apply(&self, records: &[MetadataRecord]) -> Result<MetadataImage, MetadataError> {
+        let mut next = self.clone();
+        for record in records {
+            next.apply_record(record)?;
+        }
+        Ok(next)
+    }
+
+    /// Records that make this image from an empty one: a snapshot's content.
+    pub fn to_records(&self) -> Vec<MetadataRecord> {
+        let mut records = Vec::with_capacity(self.topics.size() + self.partition_count);
+        records.extend(self.features().map(|(name, level)| {
+            MetadataRecord::Feature(FeatureRecord { name: name.to_owned(), level })
+        }));
+        records.extend(self.brokers().map(|broker| MetadataRecord::Broker(broker.clone())));
+        if self.next_producer_id != ProducerId(0) {
+            let next = self.next_producer_id;
+            records.push(MetadataRecord::ProducerIds(ProducerIdsRecord { next }));
+        }
+        push_overrides(&mut records, ConfigResource::BrokerDefault, &self.broker_default_overrides);
+        for (&id, overrides) in self.broker_overrides.iter() {
+            push_overrides(&mut records, ConfigResource::Broker(id), overrides);
+        }
+        for topic in self.topics() {
+            topic.push_records(&mut records);
+            let resource = ConfigResource::Topic(topic.name.clone());
+            push_overrides(&mut records, resource, &topic.overrides);
+        }
+        records
+    }
+
+    /// The topic of a name.
+    pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {
+        self.topics.get(name)
+    }
+
+    /// The topic of an id.
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
+        self.topics.get(self.names_by_id.get(&id)?)
+    }
+
+    /// Every topic, in the order of their names.
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<TopicImage>> {
+        self.topics.values()
+    }
+
+    /// The topics whose names come at or after a text, in order: where a listing in pages goes on.
+    pub fn topics_from<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<TopicImage>> {
+        let bounds = (Bound::Included(name), Bound::Unbounded);
+        self.topics.range::<str, _>(bounds).map(|(_, topic)| topic)
+    }
+
+    /// The existing topic that a new name could be confused with, if any: metrics write `.` as
+    /// `_`, so names that differ only in these two are refused.
+    pub fn colliding_topic(&self, name: &TopicName) -> Option<&TopicName> {
+        let ambiguous = |name: &TopicName| name.as_str().contains(['.', '_']);
+        if !ambiguous(name) {
+            return None;
+        }
+        self.topics.keys().find(|&other| other != name && collides(other, name))
+    }
+
+    /// How many topics there are.
+    pub fn topic_count(&self) -> usize {
+        self.topics.size()
+    }
+
+    /// How many partitions all topics have together.
+    pub fn partition_count(&self) -> usize {
+        self.partition_count
+    }
+
+    /// A broker of the cluster.
+    pub fn broker(&self, id: BrokerId) -> Option<&BrokerRecord> {
+        self.brokers.get(&id).map(Arc::as_ref)
+    }
+
+    /// Every broker of the cluster, by number.
+    pub fn brokers(&self) -> impl ExactSizeIterator<Item = &BrokerRecord> {
+        self.brokers.values().map(Arc::as_ref)
+    }
+
+    /// What a resource overrides, or `None` where the resource has or is nothing.
+    pub fn overrides(&self, resource: &ConfigResource) -> Option<&Overrides> {
+        match resource {
+            ConfigResource::Topic(name) => self.topic(name.as_str()).map(|topic| &topic.overrides),
+            ConfigResource::Broker(id) => self.broker_overrides.get(id).map(Arc::as_ref),
+            ConfigResource::BrokerDefault => Some(&self.broker_default_overrides),
+        }
+    }
+
+    /// The first producer id that was never given out.
+    pub fn next_producer_id(&self) -> ProducerId {
+        self.next_producer_id
+    }
+
+    /// The features that are on, by name, with their levels.
+    pub fn features(&self) -> impl Iterator<Item = (&str, i16)> {
+        self.features.iter().map(|(name, &level)| (name.as_str(), level))
+    }
+
+    fn apply_record(&mut self, record: &MetadataRecord) -> Result<(), MetadataError> {
+        match record {
+            MetadataRecord::Topic(record) => self.add_topic(record),
+            MetadataRecord::RemoveTopic(record) => self.remove_topic(record),
+            MetadataRecord::Partition(record) => self.set_partition(record),
+            MetadataRecord::Config(record) => self.set_config(record),
+            MetadataRecord::ProducerIds(record) => self.set_next_producer_id(record),
+            MetadataRecord::Broker(record) => {
+                self.brokers.insert_mut(record.id, Arc::new(record.clone()));
+                Ok(())
+            }
+            MetadataRecord::Feature(record) => {
+                self.set_feature(record);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_topic(&mut self, record: &TopicRecord) -> Result<(), MetadataError> {
+        let TopicRecord { name, id } = record.clone();
+        if self.topics.contains_key(&name) || self.names_by_id.contains_key(&id) {
+            return Err(MetadataError::TopicExists { name, id });
+        }
+        self.names_by_id.insert_mut(id, name.clone());
+        self.topics.insert_mut(name.clone(), Arc::new(TopicImage::new(name, id)));
+        Ok(())
+    }
+
+    fn remove_topic(&mut self, record: &RemoveTopicRecord) -> Result<(), MetadataError> {
+        let id = record.id;
+        let topic = self.topic_by_id(id).ok_or(MetadataError::UnknownTopicId { id })?.clone();
+        self.names_by_id.remove_mut(&id);
+        self.topics.remove_mut(&topic.name);
+        self.partition_count -= topic.partitions.len();
+        Ok(())
+    }
+
+    fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), MetadataError> {
+        let id = record.topic_id;
+        let name = self.names_by_id.get(&id).ok_or(MetadataError::UnknownTopicId { id })?;
+        let topic = self.topics.get_mut(name).ok_or(MetadataError::UnknownTopicId { id })?;
+        let topic = Arc::make_mut(topic);
+        let partitions_before = topic.partitions.len();
+        topic.set_partition(record)?;
+        self.partition_count += topic.partitions.len() - partitions_before;
+        Ok(())
+    }
+
+    fn set_config(&mut self, record: &ConfigRecord) -> Result<(), MetadataError> {
+        let ConfigRecord { resource, name, value } = record;
+        match resource {
+            ConfigResource::Topic(topic) => return self.set_topic_override(topic, name, value),
+            ConfigResource::Broker(id) => self.set_broker_override(*id, name, value),
+            ConfigResource::BrokerDefault => {
+                set_override(Arc::make_mut(&mut self.broker_default_overrides), name, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_topic_override(
+        &mut self,
+        topic: &TopicName,
+        name: &str,
+        value: &Option<String>,
+    ) -> Result<(), MetadataError> {
+        let Some(image) = self.topics.get_mut(topic) else {
+            let (name, setting) = (topic.clone(), name.to_owned());
+            return Err(MetadataError::UnknownTopicName { name, setting });
+        };
+        set_override(&mut Arc::make_mut(image).overrides, name, value);
+        Ok(())
+    }
+
+    fn set_broker_override(&mut self, id: BrokerId, name: &str, value: &Option<String>) {
+        let mut overrides = self.broker_overrides.get(&id).cloned().unwrap_or_default();
+        set_override(Arc::make_mut(&mut overrides), name, value);
+        match overrides.is_empty() {
+            true => drop(self.broker_overrides.remove_mut(&id)),
+            false => self.broker_overrides.insert_mut(id, overrides),
+        }
+    }
+
+    fn set_next_producer_id(&mut self, record: &ProducerIdsRecord) -> Result<(), MetadataError> {
+        let (from, to) = (self.next_producer_id, record.next);
+        if to < from {
+            return Err(MetadataError::ProducerIdsGoBack { from, to });
+        }
+        self.next_producer_id = to;
+        Ok(())
+    }
+
+    fn set_feature(&mut self, record: &FeatureRecord) {
+        match record.level {
+            0 => drop(self.features.remove_mut(record.name.as_str())),
+            level => self.features.insert_mut(record.name.clone(), level),
+        }
+    }
+}
+
+fn set_override(overrides: &mut Overrides, name: &str, value: &Option<String>) {
+    match value {
+        Some(value) => drop(overrides.insert(name.to_owned(), value.clone())),
+        None => drop(overrides.remove(name)),
+    }
+}
+
+fn push_overrides(
+    records: &mut Vec<MetadataRecord>,
+    resource: ConfigResource,
+    overrides: &Overrides,
+) {
+    records.extend(overrides.iter().map(|(name, value)| {
+        MetadataRecord::Config(ConfigRecord {
+            resource: resource.clone(),
+            name: name.clone(),
+            value: Some(value.clone()),
+        })
+    }));
+}
+
+fn collides(a: &TopicName, b: &TopicName) -> bool {
+    let flat = |byte: u8| if byte == b'.' { b'_' } else { byte };
+    let (a, b) = (a.as_str().bytes().map(flat), b.as_str().bytes().map(flat));
+    a.eq(b)
+}

@@ -1,0 +1,97 @@
+//! One topic within the image.
+
+use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName};
+
+use super::Overrides;
+use crate::error::MetadataError;
+use crate::record::{MetadataRecord, PartitionRecord, TopicRecord};
+
+/// A topic, its partitions and its own settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicImage {
+    /// Its name.
+    pub name: TopicName,
+    /// Its id.
+    pub id: TopicId,
+    /// Its partitions; the index is the partition's number.
+    pub partitions: Vec<PartitionImage>,
+    /// The settings it overrides, by name, as text.
+    pub overrides: Overrides,
+}
+
+/// One partition's place in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionImage {
+    /// The brokers that hold it, the preferred leader first.
+    pub replicas: Vec<BrokerId>,
+    /// Those of them that are in sync.
+    pub isr: Vec<BrokerId>,
+    /// The broker that leads it, if any can.
+    pub leader: Option<BrokerId>,
+    /// Grows with each new leader.
+    pub leader_epoch: LeaderEpoch,
+    /// Grows with each change of the partition.
+    pub partition_epoch: i32,
+}
+
+impl TopicImage {
+    /// The partition of a number.
+    pub fn partition(&self, partition: PartitionId) -> Option<&PartitionImage> {
+        self.partitions.get(usize::try_from(partition.0).ok()?)
+    }
+
+    /// The partitions with their numbers, in order.
+    pub fn numbered_partitions(&self) -> impl Iterator<Item = (PartitionId, &PartitionImage)> {
+        (0..).map(PartitionId).zip(&self.partitions)
+    }
+
+    /// The number of partitions, as the protocol counts them.
+    pub fn partition_count(&self) -> i32 {
+        i32::try_from(self.partitions.len()).expect("partitions are numbered by i32")
+    }
+
+    pub(super) fn new(name: TopicName, id: TopicId) -> TopicImage {
+        TopicImage { name, id, partitions: Vec::new(), overrides: Overrides::new() }
+    }
+
+    pub(super) fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), MetadataError> {
+        let count = self.partitions.len();
+        let gap = || MetadataError::PartitionGap {
+            name: self.name.clone(),
+            partition: record.partition,
+            count,
+        };
+        let index = usize::try_from(record.partition.0).map_err(|_| gap())?;
+        if index > count {
+            return Err(gap());
+        }
+        let image = PartitionImage {
+            replicas: record.replicas.clone(),
+            isr: record.isr.clone(),
+            leader: record.leader,
+            leader_epoch: record.leader_epoch,
+            partition_epoch: record.partition_epoch,
+        };
+        match self.partitions.get_mut(index) {
+            Some(partition) => *partition = image,
+            None => self.partitions.push(image),
+        }
+        Ok(())
+    }
+
+    pub(super) fn push_records(&self, records: &mut Vec<MetadataRecord>) {
+        let (name, topic_id) = (self.name.clone(), self.id);
+        records.push(MetadataRecord::Topic(TopicRecord { name, id: topic_id }));
+        records.extend(self.numbered_partitions().map(|(partition, image)| {
+            MetadataRecord::Partition(PartitionRecord {
+                topic_id,
+                partition,
+                replicas: image.replicas.clone(),
+                isr: image.isr.clone(),
+                leader: image.leader,
+                leader_epoch: image.leader_epoch,
+                partition_epoch: image.partition_epoch,
+            })
+        }));
+    }
+}

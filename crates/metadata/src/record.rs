@@ -1,0 +1,168 @@
+//! The records that cluster metadata is made of.
+//!
+//! On disk a record is one JSON object with one key, its kind and the version of its layout:
+//!
+//! ```text
+//! {"topic/0":{"name":"orders","id":"mHXhSmZmSNiVcUPAqvxVGg"}}
+//! ```
+//!
+//! JSON, because somebody will have to read it with nothing but a pager at hand. The version is a
+//! part of the key so that a record of a newer layout is an unknown kind, and an unknown kind or
+//! field fails the whole decode: a broker never runs on metadata that it understood in part.
+//! A layout that changes gets the next version beside the old one.
+
+use std::fmt;
+
+use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName};
+use serde::{Deserialize, Serialize};
+
+/// One change of the cluster's metadata.
+///
+/// Records are committed by the quorum and applied to a [`MetadataImage`] in order.
+///
+/// [`MetadataImage`]: crate::MetadataImage
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetadataRecord {
+    /// A topic exists.
+    #[serde(rename = "topic/0")]
+    Topic(TopicRecord),
+    /// A topic, its partitions and its settings are gone.
+    #[serde(rename = "remove_topic/0")]
+    RemoveTopic(RemoveTopicRecord),
+    /// The state of one partition, whole.
+    #[serde(rename = "partition/0")]
+    Partition(PartitionRecord),
+    /// A setting of a topic or broker is overridden, or no longer.
+    #[serde(rename = "config/0")]
+    Config(ConfigRecord),
+    /// A broker belongs to the cluster.
+    #[serde(rename = "broker/0")]
+    Broker(BrokerRecord),
+    /// Producer ids below a bound are given out.
+    #[serde(rename = "producer_ids/0")]
+    ProducerIds(ProducerIdsRecord),
+    /// A feature of the cluster is at a level.
+    #[serde(rename = "feature/0")]
+    Feature(FeatureRecord),
+}
+
+/// A topic exists, with no partition yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicRecord {
+    /// The topic's name, unused by any other topic.
+    pub name: TopicName,
+    /// Its id, never used before.
+    pub id: TopicId,
+}
+
+/// A topic is deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveTopicRecord {
+    /// Which topic.
+    pub id: TopicId,
+}
+
+/// The whole state of one partition; replaces what was known of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartitionRecord {
+    /// The partition's topic.
+    pub topic_id: TopicId,
+    /// Its number: that of a known partition, or the next one.
+    pub partition: PartitionId,
+    /// The brokers that hold it, the preferred leader first.
+    pub replicas: Vec<BrokerId>,
+    /// Those of them that are in sync.
+    pub isr: Vec<BrokerId>,
+    /// The broker that leads it, if any can.
+    pub leader: Option<BrokerId>,
+    /// Grows with each new leader.
+    pub leader_epoch: LeaderEpoch,
+    /// Grows with each change of this record, so that a late request to change it is noticed.
+    pub partition_epoch: i32,
+}
+
+/// What a setting is attached to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigResource {
+    /// One topic.
+    Topic(TopicName),
+    /// One broker.
+    Broker(BrokerId),
+    /// Every broker that does not say otherwise itself (the protocol's broker with an empty name).
+    BrokerDefault,
+}
+
+impl fmt::Display for ConfigResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigResource::Topic(name) => write!(f, "topic '{name}'"),
+            ConfigResource::Broker(id) => write!(f, "broker {id}"),
+            ConfigResource::BrokerDefault => f.write_str("the brokers' defaults"),
+        }
+    }
+}
+
+/// A setting of one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigRecord {
+    /// Whose setting.
+    pub resource: ConfigResource,
+    /// Its name, as in the tables of [`settings`](crate::settings).
+    pub name: String,
+    /// The new value as text, or `None` when the override ends.
+    pub value: Option<String>,
+}
+
+/// A broker of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerRecord {
+    /// Its number.
+    pub id: BrokerId,
+    /// Where clients reach it, or `None` when each client is told the address it came by.
+    pub endpoint: Option<Endpoint>,
+    /// The failure domain it stands in, if it said.
+    pub rack: Option<String>,
+}
+
+/// An address that a broker advertises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// A host name or an IP address.
+    pub host: String,
+    /// A TCP port.
+    pub port: u16,
+}
+
+/// Producer ids are given out in blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProducerIdsRecord {
+    /// The first id of the next block: all below it may be in use.
+    pub next: ProducerId,
+}
+
+/// The level of a feature that the whole cluster has agreed on (KIP-584).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureRecord {
+    /// The feature's name, e.g. `metadata.version`.
+    pub name: String,
+    /// Its level; 0 turns the feature off.
+    pub level: i16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}

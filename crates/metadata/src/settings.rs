@@ -1,0 +1,27 @@
+//! Every setting that exists, in two tables, and what is made from them: parsed values, the
+//! answers of DescribeConfigs, and the reference page.
+
+pub mod definition;
+mod nearest;
+mod value;
+
+pub mod topic;
+mod topic_settings;
+
+pub mod broker;
+mod broker_settings;
+mod config_file;
+
+mod layers;
+
+mod describe;
+mod reference;
+
+pub use broker_settings::BrokerSettings;
+pub use config_file::parse_config_file;
+pub use definition::{Effect, Kind, Setting, Synonym, Update};
+pub use describe::{ConfigEntry, describe_broker, describe_broker_default, describe_topic};
+pub use layers::{ConfigSource, ConfigSynonym};
+pub use reference::render_reference;
+pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};
+pub use value::Value;

@@ -1,0 +1,233 @@
+//! The table of broker settings, and how they are written down.
+//!
+//! A broker is configured by one TOML file (`logway serve --config FILE`) and by flags, which win.
+//! A setting has Kafka's name where Kafka has the setting; names that Kafka does not have begin
+//! with `logway.`. TOML reads a dotted key as nested tables, and a setting's name is the path to
+//! its value joined with dots, so these three say the same:
+//!
+//! ```toml
+//! log.retention.ms = 86400000
+//!
+//! "log.retention.ms" = 86400000
+//!
+//! [log.retention]
+//! ms = 86400000
+//! ```
+//!
+//! Lists are TOML arrays or texts with commas. A setting that is given twice, or that does not
+//! exist, stops the broker from starting.
+
+use std::sync::LazyLock;
+
+use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
+use super::topic::TOPIC_SETTINGS;
+use crate::error::MetadataError;
+
+/// The broker setting of a name, or the error that says so and which name comes close.
+pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
+    look_up(broker_settings(), "broker", name)
+}
+
+/// Every broker setting, by name: the broker's own, and the defaults of topic settings.
+pub fn broker_settings() -> &'static [Setting] {
+    static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+        let mut all: Vec<Setting> = OWN_SETTINGS.iter().copied().chain(topic_defaults()).collect();
+        all.sort_by_key(|setting| setting.name);
+        all
+    });
+    &ALL
+}
+
+/// The topic setting that a broker setting is the default of, and how its unit converts.
+pub fn topic_setting_of_default(
+    broker_setting: &str,
+) -> Option<(&'static Setting, &'static Synonym)> {
+    TOPIC_SETTINGS.iter().find_map(|setting| {
+        let synonym = setting.synonyms.iter().find(|synonym| synonym.name == broker_setting)?;
+        Some((setting, synonym))
+    })
+}
+
+fn topic_defaults() -> impl Iterator<Item = Setting> {
+    TOPIC_SETTINGS.iter().flat_map(|setting| {
+        let rows = setting.synonyms.iter().enumerate();
+        rows.map(move |(rank, synonym)| topic_default(setting, synonym, rank))
+    })
+}
+
+/// The broker's row of a topic setting's synonym.
+///
+/// The strongest synonym can be changed while the broker runs. It also shows the default, unless
+/// one in another unit does, as `log.retention.hours` for `log.retention.ms`.
+fn topic_default(setting: &Setting, synonym: &Synonym, rank: usize) -> Setting {
+    let default_is_elsewhere = setting.synonyms.iter().any(|other| other.default.is_some());
+    let (kind, unit) = match synonym.factor {
+        1 => (setting.kind, setting.unit),
+        _ => (coarser(&setting.kind), synonym.unit),
+    };
+    let default = match rank {
+        0 if !default_is_elsewhere => setting.default,
+        _ => synonym.default,
+    };
+    let update = if rank == 0 { Update::Dynamic } else { Update::Restart };
+    Setting { name: synonym.name, kind, default, unit, synonyms: &[], update, ..*setting }
+}
+
+/// The kind of a topic setting in a coarser unit: a 32-bit number, as in Kafka. The lower bounds
+/// are -1, 0 and 1, which mean the same in every unit.
+fn coarser(kind: &Kind) -> Kind {
+    match *kind {
+        Kind::Long { min, .. } => Kind::int(i32::try_from(min).expect("it is -1, 0 or 1")),
+        _ => unreachable!("only 64-bit settings have synonyms in other units"),
+    }
+}
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    unit: &'static str,
+    doc: &'static str,
+) -> Setting {
+    let (update, effect) = (Update::Restart, Effect::Now);
+    Setting { name, kind, default, unit, synonyms: &[], update, effect, doc }
+}
+
+/// The settings of the broker itself.
+static OWN_SETTINGS: &[Setting] = &[
+    row(
+        "advertised.listeners",
+        Kind::Address,
+        None,
+        "",
+        "The address that clients are told to use. Not set, each client is told the address that \
+         it reached the broker by, which is right unless something between them translates \
+         addresses.",
+    ),
+    row(
+        "auto.create.topics.enable",
+        Kind::Boolean,
+        Some("true"),
+        "",
+        "Whether asking for the metadata of a topic that does not exist creates it, if the client \
+         allows that.",
+    ),
+    row(
+        "connections.max.idle.ms",
+        Kind::long(-1),
+        Some("600000"),
+        "ms",
+        "How long a connection may be silent before it is closed; -1 is for ever.",
+    ),
+    row(
+        "default.replication.factor",
+        Kind::Int { min: 1, max: i16::MAX as i32, special: None },
+        Some("1"),
+        "replicas",
+        "How many replicas the partitions of a topic get where its creator does not say.",
+    ),
+    row("delete.topic.enable", Kind::Boolean, Some("true"), "", "Whether topics can be deleted."),
+    row(
+        "fetch.max.bytes",
+        Kind::int(1_024),
+        Some("57671680"),
+        "bytes",
+        "The most that one fetch response carries, whatever the consumer asked for.",
+    ),
+    row(
+        "listeners",
+        Kind::Addresses,
+        Some("127.0.0.1:9092"),
+        "",
+        "Where Kafka clients connect, as `host:port`; Kafka's `PLAINTEXT://host:port` is taken too. \
+         Port 0 takes a free one.",
+    ),
+    row(
+        "log.dirs",
+        Kind::Path,
+        Some("./logway-data"),
+        "",
+        "The directory of all data. One for now.",
+    ),
+    row(
+        "log.flush.offset.checkpoint.interval.ms",
+        Kind::int(1),
+        Some("60000"),
+        "ms",
+        "How often each log's recovery point is written down: a restart after a crash looks at \
+         what came later.",
+    ),
+    row(
+        "log.retention.check.interval.ms",
+        Kind::long(1),
+        Some("300000"),
+        "ms",
+        "How often segments that are too old or too many are looked for.",
+    ),
+    row(
+        "logway.http.listen",
+        Kind::Address,
+        Some("127.0.0.1:9644"),
+        "",
+        "Where health and metrics are served, as `host:port`. Port 0 takes a free one.",
+    ),
+    row(
+        "max.connections",
+        Kind::int(1),
+        Some("10000"),
+        "connections",
+        "How many connections may be open at once; further ones are closed as they come.",
+    ),
+    row(
+        "max.incremental.fetch.session.cache.slots",
+        Kind::int(0),
+        Some("1000"),
+        "sessions",
+        "How many fetch sessions are remembered (KIP-227). A consumer without one repeats its \
+         partitions in every request.",
+    ),
+    row(
+        "max.request.partition.size.limit",
+        Kind::int(1),
+        Some("2000"),
+        "partitions",
+        "How many partitions one DescribeTopicPartitions response lists; clients ask again for the \
+         rest.",
+    ),
+    row(
+        "node.id",
+        Kind::int(0),
+        Some("1"),
+        "",
+        "The broker's number in its cluster. It belongs to the data directory and never changes.",
+    ),
+    row(
+        "num.partitions",
+        Kind::int(1),
+        Some("1"),
+        "partitions",
+        "How many partitions a topic gets where its creator does not say.",
+    ),
+    row(
+        "producer.id.expiration.ms",
+        Kind::int(1),
+        Some("86400000"),
+        "ms",
+        "How long a partition remembers an idempotent producer that has stopped writing.",
+    ),
+    row(
+        "queued.max.request.bytes",
+        Kind::long(1_048_576),
+        Some("134217728"),
+        "bytes",
+        "The memory that all requests being received and handled share. When it is used up, \
+         connections are read no further until some is free.",
+    ),
+    row(
+        "socket.request.max.bytes",
+        Kind::int(1_024),
+        Some("104857600"),
+        "bytes",
+        "The largest request that is read; a connection that announces a larger one is closed.",
+    ),
+];

@@ -1,0 +1,174 @@
+//! What the broker was started with.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use logway_model::BrokerId;
+
+use super::broker::broker_setting;
+use super::value::{Value, parse_address};
+use crate::error::MetadataError;
+use crate::record::Endpoint;
+
+/// The broker's settings as its file and flags gave them; they last until it stops.
+///
+/// The defaults of topic settings are not fields here: other layers can override them, so they
+/// are found by [`TopicSettings`](super::TopicSettings).
+#[derive(Debug, Clone, PartialEq)]
+pub struct BrokerSettings {
+    given: BTreeMap<&'static str, String>,
+    /// `node.id`
+    pub node_id: BrokerId,
+    /// `log.dirs`
+    pub data_dir: PathBuf,
+    /// `listeners`, at least one.
+    pub listeners: Vec<Endpoint>,
+    /// `advertised.listeners`, or `None` to tell each client the address it came by.
+    pub advertised: Option<Endpoint>,
+    /// `logway.http.listen`
+    pub http_listen: Endpoint,
+    /// `num.partitions`
+    pub num_partitions: i32,
+    /// `default.replication.factor`
+    pub default_replication_factor: i16,
+    /// `auto.create.topics.enable`
+    pub auto_create_topics: bool,
+    /// `delete.topic.enable`
+    pub delete_topics: bool,
+    /// `socket.request.max.bytes`
+    pub request_max_bytes: usize,
+    /// `queued.max.request.bytes`
+    pub requests_memory_max_bytes: usize,
+    /// `fetch.max.bytes`
+    pub fetch_max_bytes: usize,
+    /// `max.connections`
+    pub connections_max: usize,
+    /// `connections.max.idle.ms`, or `None` for ever.
+    pub connections_max_idle: Option<Duration>,
+    /// `max.incremental.fetch.session.cache.slots`
+    pub fetch_sessions_max: usize,
+    /// `max.request.partition.size.limit`
+    pub describe_partitions_max: usize,
+    /// `log.retention.check.interval.ms`
+    pub retention_check_interval: Duration,
+    /// `log.flush.offset.checkpoint.interval.ms`
+    pub checkpoint_interval: Duration,
+    /// `producer.id.expiration.ms`
+    pub producer_id_expiration: Duration,
+}
+
+impl Default for BrokerSettings {
+    fn default() -> BrokerSettings {
+        BrokerSettings::new([]).expect("the defaults are valid")
+    }
+}
+
+impl BrokerSettings {
+    /// Checks settings given by name, a later one winning over an earlier one of the same name:
+    /// so the file's come first and the flags' after them.
+    pub fn new(
+        settings: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<BrokerSettings, MetadataError> {
+        let mut given = BTreeMap::new();
+        for (name, text) in settings {
+            let setting = broker_setting(&name)?;
+            let value = setting.parse(&text)?;
+            given.insert(setting.name, value.to_string());
+        }
+        Ok(BrokerSettings::of_checked(given))
+    }
+
+    /// The value that file or flags gave to a setting, in canonical text.
+    pub fn given(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(String::as_str)
+    }
+
+    fn of_checked(given: BTreeMap<&'static str, String>) -> BrokerSettings {
+        let fields = Fields { given: &given };
+        BrokerSettings {
+            node_id: BrokerId(fields.int("node.id")),
+            data_dir: PathBuf::from(fields.text("log.dirs")),
+            listeners: fields.addresses("listeners"),
+            advertised: fields.addresses("advertised.listeners").pop(),
+            http_listen: fields.address("logway.http.listen"),
+            num_partitions: fields.int("num.partitions"),
+            default_replication_factor: i16::try_from(fields.int("default.replication.factor"))
+                .expect("its bounds are those of i16"),
+            auto_create_topics: fields.boolean("auto.create.topics.enable"),
+            delete_topics: fields.boolean("delete.topic.enable"),
+            request_max_bytes: fields.size("socket.request.max.bytes"),
+            requests_memory_max_bytes: fields.size("queued.max.request.bytes"),
+            fetch_max_bytes: fields.size("fetch.max.bytes"),
+            connections_max: fields.size("max.connections"),
+            connections_max_idle: fields.duration("connections.max.idle.ms"),
+            fetch_sessions_max: fields.size("max.incremental.fetch.session.cache.slots"),
+            describe_partitions_max: fields.size("max.request.partition.size.limit"),
+            retention_check_interval: fields.interval("log.retention.check.interval.ms"),
+            checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
+            producer_id_expiration: fields.interval("producer.id.expiration.ms"),
+            given,
+        }
+    }
+}
+
+/// Reads fields out of checked texts. It panics on names and types that the table does not have,
+/// which the first test that makes any settings would show.
+struct Fields<'a> {
+    given: &'a BTreeMap<&'static str, String>,
+}
+
+impl Fields<'_> {
+    fn value(&self, name: &str) -> Option<Value> {
+        let setting = broker_setting(name).expect("the table has every field's setting");
+        match self.given.get(name) {
+            Some(text) => Some(setting.parse(text).expect("given values were checked")),
+            None => setting.default_value(),
+        }
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        match self.value(name) {
+            Some(Value::Int(number)) => i64::from(number),
+            Some(Value::Long(number)) => number,
+            other => unreachable!("'{name}' is {other:?}, not a number"),
+        }
+    }
+
+    fn int(&self, name: &str) -> i32 {
+        i32::try_from(self.number(name)).expect("the setting's type is int")
+    }
+
+    /// A size that is never negative.
+    fn size(&self, name: &str) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    fn duration(&self, name: &str) -> Option<Duration> {
+        u64::try_from(self.number(name)).ok().map(Duration::from_millis)
+    }
+
+    fn interval(&self, name: &str) -> Duration {
+        self.duration(name).expect("the setting's least value is positive")
+    }
+
+    fn boolean(&self, name: &str) -> bool {
+        match self.value(name) {
+            Some(Value::Boolean(value)) => value,
+            other => unreachable!("'{name}' is {other:?}, not a boolean"),
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.value(name).expect("the setting has a default").to_string()
+    }
+
+    fn address(&self, name: &str) -> Endpoint {
+        self.addresses(name).pop().expect("the setting has a default")
+    }
+
+    fn addresses(&self, name: &str) -> Vec<Endpoint> {
+        let text = self.value(name).map(|value| value.to_string()).unwrap_or_default();
+        text.split(',').filter_map(parse_address).collect()
+    }
+}

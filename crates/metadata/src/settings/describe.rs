@@ -1,0 +1,86 @@
+//! The answers of DescribeConfigs, out of the tables.
+
+use super::broker::{broker_setting, broker_settings};
+use super::broker_settings::BrokerSettings;
+use super::definition::{Setting, Update};
+use super::layers::{ConfigSource, ConfigSynonym, Layers, topic_value};
+use super::topic::TOPIC_SETTINGS;
+use crate::image::{MetadataImage, Overrides};
+use crate::record::ConfigResource;
+
+/// One setting as DescribeConfigs shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigEntry {
+    /// The setting; its row has the type and the documentation.
+    pub name: &'static str,
+    /// The value that holds, or `None` where the setting is not set.
+    pub value: Option<String>,
+    /// Where that value comes from.
+    pub source: ConfigSource,
+    /// Whether it can be changed only with a restart.
+    pub read_only: bool,
+    /// Whether the value must not be shown; no setting is a secret yet.
+    pub sensitive: bool,
+    /// The type's number on the wire.
+    pub type_code: i8,
+    /// What the setting does.
+    pub documentation: &'static str,
+    /// Every place where it has a value, strongest first.
+    pub synonyms: Vec<ConfigSynonym>,
+}
+
+/// All settings of a topic with these overrides, by name.
+pub fn describe_topic(
+    overrides: &Overrides,
+    image: &MetadataImage,
+    broker: &BrokerSettings,
+) -> Vec<ConfigEntry> {
+    let layers = Layers::new(image, broker);
+    let entry = |setting: &'static Setting| {
+        let places = layers.of_topic(setting, overrides);
+        // A stored value that this version cannot read is shown as it is.
+        let value = topic_value(setting, &places[0])
+            .map_or_else(|_| places[0].value.clone(), |value| value.to_string());
+        entry(setting, Some(value), places)
+    };
+    TOPIC_SETTINGS.iter().map(entry).collect()
+}
+
+/// All settings of this broker, by name.
+pub fn describe_broker(image: &MetadataImage, broker: &BrokerSettings) -> Vec<ConfigEntry> {
+    let layers = Layers::new(image, broker);
+    let entry = |setting: &'static Setting| {
+        let places = layers.of_broker(setting);
+        entry(setting, places.first().map(|place| place.value.clone()), places)
+    };
+    broker_settings().iter().map(entry).collect()
+}
+
+/// The settings that the cluster gives to all brokers while they run; only those that it does.
+pub fn describe_broker_default(image: &MetadataImage) -> Vec<ConfigEntry> {
+    let overrides = image.overrides(&ConfigResource::BrokerDefault);
+    let entry = |(name, value): (&String, &String)| {
+        let setting = broker_setting(name).ok()?;
+        let source = ConfigSource::DynamicDefaultBrokerConfig;
+        let place = ConfigSynonym { name: setting.name, value: value.clone(), source };
+        Some(entry(setting, Some(value.clone()), vec![place]))
+    };
+    overrides.into_iter().flatten().filter_map(entry).collect()
+}
+
+fn entry(
+    setting: &'static Setting,
+    value: Option<String>,
+    synonyms: Vec<ConfigSynonym>,
+) -> ConfigEntry {
+    ConfigEntry {
+        name: setting.name,
+        value,
+        source: synonyms.first().map_or(ConfigSource::DefaultConfig, |place| place.source),
+        read_only: setting.update == Update::Restart,
+        sensitive: false,
+        type_code: setting.kind.type_code(),
+        documentation: setting.doc,
+        synonyms,
+    }
+}

@@ -1,0 +1,119 @@
+//! The value of a setting.
+
+use std::fmt;
+
+use super::definition::Kind;
+use crate::record::Endpoint;
+
+/// A checked value.
+///
+/// Its [`Display`](fmt::Display) is the canonical text, which parses to the same value again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Of a boolean setting.
+    Boolean(bool),
+    /// Of a 32-bit setting.
+    Int(i32),
+    /// Of a 64-bit setting.
+    Long(i64),
+    /// Of a floating-point setting.
+    Double(f64),
+    /// Of a setting that is a word, a path or an address.
+    Text(String),
+    /// Of a setting that is a list.
+    List(Vec<String>),
+}
+
+impl Value {
+    /// Reads a value as Kafka does: spaces around it and around a list's items do not count, a
+    /// number may have a sign. The error is what a value has to be.
+    pub(super) fn parse(kind: &Kind, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        let not_allowed = || format!("it must be {}", kind.allowed());
+        let value = match *kind {
+            Kind::Boolean if text.eq_ignore_ascii_case("true") => Some(Value::Boolean(true)),
+            Kind::Boolean if text.eq_ignore_ascii_case("false") => Some(Value::Boolean(false)),
+            Kind::Boolean => None,
+            Kind::Int { min, max, special } => text
+                .parse()
+                .ok()
+                .filter(|number| (min..=max).contains(number) || special == Some(*number))
+                .map(Value::Int),
+            Kind::Long { min, max } => {
+                text.parse().ok().filter(|number| (min..=max).contains(number)).map(Value::Long)
+            }
+            Kind::Double { min, max } => {
+                text.parse().ok().filter(|number| (min..=max).contains(number)).map(Value::Double)
+            }
+            Kind::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
+            Kind::Path => (!text.is_empty()).then(|| Value::Text(text.to_owned())),
+            Kind::Address => parse_address(text).map(|address| Value::Text(address.to_string())),
+            Kind::Words(words) => {
+                checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
+            }
+            Kind::ThrottledReplicas if text == "*" => Some(Value::List(vec!["*".to_owned()])),
+            Kind::ThrottledReplicas => {
+                checked_list(text, |item| is_replica(item).then(|| item.to_owned()))
+            }
+            Kind::Addresses => {
+                let to_text = |item: &str| Some(parse_address(item)?.to_string());
+                checked_list(text, to_text).filter(|list| *list != Value::List(Vec::new()))
+            }
+        };
+        value.ok_or_else(not_allowed)
+    }
+
+    /// The items of a list, as APPEND and SUBTRACT see them; none where there is no list.
+    pub fn items(&self) -> &[String] {
+        match self {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Boolean(value) => value.fmt(f),
+            Value::Int(value) => value.fmt(f),
+            Value::Long(value) => value.fmt(f),
+            Value::Double(value) => write!(f, "{value:?}"),
+            Value::Text(value) => value.fmt(f),
+            Value::List(items) => f.write_str(&items.join(",")),
+        }
+    }
+}
+
+/// The items of a list; an empty text is an empty list.
+fn checked_list(text: &str, check: impl Fn(&str) -> Option<String>) -> Option<Value> {
+    if text.is_empty() {
+        return Some(Value::List(Vec::new()));
+    }
+    text.split(',').map(|item| check(item.trim())).collect::<Option<_>>().map(Value::List)
+}
+
+/// Whether a text is `partition:broker`.
+fn is_replica(text: &str) -> bool {
+    let is_number =
+        |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && part.parse::<i32>().is_ok();
+    text.split_once(':')
+        .is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
+}
+
+/// Reads `host:port`; Kafka's form with the protocol in front is taken too, if the protocol is the
+/// one there is. No host stands for every address of the machine, as in Kafka.
+pub(super) fn parse_address(text: &str) -> Option<Endpoint> {
+    let address = match text.split_once("://") {
+        Some((protocol, address)) if protocol.eq_ignore_ascii_case("plaintext") => address,
+        Some(_) => return None,
+        None => text,
+    };
+    let (host, port) = address.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    let is_legal =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%');
+    host.bytes().all(is_legal).then(|| Endpoint { host: host.to_owned(), port })
+}

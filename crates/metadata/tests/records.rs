@@ -1,0 +1,129 @@
+//! The records' form on disk. It must never change for a version that was released.
+
+use logway_metadata::record::{
+    BrokerRecord, ConfigRecord, Endpoint, FeatureRecord, PartitionRecord, ProducerIdsRecord,
+    RemoveTopicRecord, TopicRecord,
+};
+use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
+use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, Uuid};
+
+fn id() -> TopicId {
+    TopicId(Uuid([7; 16]))
+}
+
+fn name() -> TopicName {
+    TopicName::new("orders").expect("is a name")
+}
+
+fn config(resource: ConfigResource, value: Option<&str>) -> MetadataRecord {
+    let (name, value) = ("retention.ms".to_owned(), value.map(str::to_owned));
+    MetadataRecord::Config(ConfigRecord { resource, name, value })
+}
+
+fn partition(number: i32) -> MetadataRecord {
+    MetadataRecord::Partition(PartitionRecord {
+        topic_id: id(),
+        partition: PartitionId(number),
+        replicas: vec![BrokerId(1), BrokerId(2)],
+        isr: vec![BrokerId(1)],
+        leader: Some(BrokerId(1)),
+        leader_epoch: LeaderEpoch(3),
+        partition_epoch: 4,
+    })
+}
+
+#[test]
+fn every_kind_has_its_form() {
+    let endpoint = Endpoint { host: "broker.example".to_owned(), port: 9092 };
+    let forms = [
+        (
+            MetadataRecord::Topic(TopicRecord { name: name(), id: id() }),
+            r#"{"topic/0":{"name":"orders","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#,
+        ),
+        (
+            MetadataRecord::RemoveTopic(RemoveTopicRecord { id: id() }),
+            r#"{"remove_topic/0":{"id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#,
+        ),
+        (
+            partition(0),
+            concat!(
+                r#"{"partition/0":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":0,"#,
+                r#""replicas":[1,2],"isr":[1],"leader":1,"leader_epoch":3,"partition_epoch":4}}"#
+            ),
+        ),
+        (
+            config(ConfigResource::Topic(name()), Some("5")),
+            r#"{"config/0":{"resource":{"topic":"orders"},"name":"retention.ms","value":"5"}}"#,
+        ),
+        (
+            config(ConfigResource::Broker(BrokerId(1)), None),
+            r#"{"config/0":{"resource":{"broker":1},"name":"retention.ms","value":null}}"#,
+        ),
+        (
+            config(ConfigResource::BrokerDefault, None),
+            r#"{"config/0":{"resource":"broker_default","name":"retention.ms","value":null}}"#,
+        ),
+        (
+            MetadataRecord::Broker(BrokerRecord {
+                id: BrokerId(1),
+                endpoint: Some(endpoint),
+                rack: None,
+            }),
+            concat!(
+                r#"{"broker/0":{"id":1,"endpoint":{"host":"broker.example","port":9092},"#,
+                r#""rack":null}}"#
+            ),
+        ),
+        (
+            MetadataRecord::ProducerIds(ProducerIdsRecord { next: ProducerId(1000) }),
+            r#"{"producer_ids/0":{"next":1000}}"#,
+        ),
+        (
+            MetadataRecord::Feature(FeatureRecord {
+                name: "metadata.version".to_owned(),
+                level: 1,
+            }),
+            r#"{"feature/0":{"name":"metadata.version","level":1}}"#,
+        ),
+    ];
+    for (record, form) in forms {
+        assert_eq!(serde_json::to_string(&record).expect("can be written"), form);
+        assert_eq!(serde_json::from_str::<MetadataRecord>(form).expect("can be read"), record);
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_by_name() {
+    for (form, part) in [
+        (r#"{"acl/0":{}}"#, "acl/0"),
+        (r#"{"topic/1":{"name":"orders","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#, "topic/1"),
+        (r#"{"producer_ids/0":{"next":1,"more":2}}"#, "more"),
+        (r#"{"topic/0":{"name":"..","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#, "'..' is invalid"),
+        (r#"{"producer_ids/0":{}}"#, "next"),
+    ] {
+        let error = serde_json::from_str::<MetadataRecord>(form).expect_err(form).to_string();
+        assert!(error.contains(part), "{form}: {error}");
+    }
+}
+
+#[test]
+fn records_that_do_not_fit_are_errors() {
+    let topic = MetadataRecord::Topic(TopicRecord { name: name(), id: id() });
+    let remove = MetadataRecord::RemoveTopic(RemoveTopicRecord { id: id() });
+    let next = |next| MetadataRecord::ProducerIds(ProducerIdsRecord { next: ProducerId(next) });
+    let on_topic = config(ConfigResource::Topic(name()), None);
+    type Fits = fn(&MetadataError) -> bool;
+    let cases: [(&[MetadataRecord], Fits); 7] = [
+        (&[topic.clone(), topic.clone()], |e| matches!(e, MetadataError::TopicExists { .. })),
+        (&[remove], |e| matches!(e, MetadataError::UnknownTopicId { .. })),
+        (&[partition(0)], |e| matches!(e, MetadataError::UnknownTopicId { .. })),
+        (&[topic.clone(), partition(1)], |e| matches!(e, MetadataError::PartitionGap { .. })),
+        (&[topic, partition(-1)], |e| matches!(e, MetadataError::PartitionGap { .. })),
+        (&[on_topic], |e| matches!(e, MetadataError::UnknownTopicName { .. })),
+        (&[next(5), next(4)], |e| matches!(e, MetadataError::ProducerIdsGoBack { .. })),
+    ];
+    for (records, fits) in cases {
+        let error = MetadataImage::default().apply(records).expect_err("they do not fit");
+        assert!(fits(&error), "{records:?}: {error}");
+    }
+}

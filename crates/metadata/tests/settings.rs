@@ -1,0 +1,169 @@
+//! How settings are resolved and shown.
+
+use logway_metadata::record::{ConfigRecord, ConfigResource};
+use logway_metadata::settings::broker::{broker_setting, broker_settings};
+use logway_metadata::settings::topic::{TOPIC_SETTINGS, topic_setting};
+use logway_metadata::settings::{
+    BrokerSettings, ConfigEntry, ConfigSource, TopicSettings, describe_broker,
+    describe_broker_default, describe_topic, render_reference,
+};
+use logway_metadata::{MetadataImage, MetadataRecord, Overrides};
+use logway_model::BrokerId;
+
+fn texts(settings: &[(&str, &str)]) -> Vec<(String, String)> {
+    settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+fn broker(settings: &[(&str, &str)]) -> BrokerSettings {
+    BrokerSettings::new(texts(settings)).expect("is valid")
+}
+
+fn overrides(settings: &[(&str, &str)]) -> Overrides {
+    texts(settings).into_iter().collect()
+}
+
+fn image<const N: usize>(settings: [(ConfigResource, &str, &str); N]) -> MetadataImage {
+    let record = |(resource, name, value): (ConfigResource, &str, &str)| {
+        MetadataRecord::Config(ConfigRecord {
+            resource,
+            name: name.to_string(),
+            value: Some(value.to_string()),
+        })
+    };
+    let records: Vec<_> = settings.into_iter().map(record).collect();
+    MetadataImage::default().apply(&records).expect("they fit")
+}
+
+fn entry<'a>(entries: &'a [ConfigEntry], name: &str) -> &'a ConfigEntry {
+    entries.iter().find(|entry| entry.name == name).expect("is listed")
+}
+
+#[test]
+fn the_strongest_layer_wins() {
+    let file = broker(&[("log.retention.hours", "1"), ("log.retention.minutes", "2")]);
+    let cluster = (ConfigResource::BrokerDefault, "log.retention.ms", "4");
+    let own = (ConfigResource::Broker(BrokerId(1)), "log.retention.ms", "5");
+    let other = (ConfigResource::Broker(BrokerId(2)), "log.retention.ms", "6");
+    let topic = overrides(&[("retention.ms", "7")]);
+    let none = Overrides::new();
+    let empty = MetadataImage::default();
+    let default = BrokerSettings::default();
+    for (overrides, image, broker, expected) in [
+        (&none, &empty, &default, Some(7 * 24 * 60 * 60 * 1_000)),
+        (&none, &empty, &file, Some(2 * 60 * 1_000)),
+        (&none, &image([other.clone()]), &file, Some(2 * 60 * 1_000)),
+        (&none, &image([cluster.clone()]), &file, Some(4)),
+        (&none, &image([cluster.clone(), own.clone()]), &file, Some(5)),
+        (&topic, &image([cluster, own]), &file, Some(7)),
+        (&none, &empty, &self::broker(&[("log.retention.hours", "-1")]), None),
+        (&none, &empty, &self::broker(&[("log.retention.ms", "9")]), Some(9)),
+    ] {
+        let settings = TopicSettings::resolve(overrides, image, broker).expect("is valid");
+        assert_eq!(settings.retention_ms, expected, "{overrides:?} {image:?} {broker:?}");
+    }
+}
+
+#[test]
+fn the_defaults_are_durable() {
+    let (image, broker) = (MetadataImage::default(), BrokerSettings::default());
+    let settings = TopicSettings::resolve(&Overrides::new(), &image, &broker).expect("is valid");
+    assert_eq!(settings.flush_messages, 1);
+    assert_eq!(settings.segment_bytes, 1 << 30);
+    assert!(settings.cleanup_policy.delete && !settings.cleanup_policy.compact);
+}
+
+#[test]
+fn describing_shows_every_layer() {
+    let file = broker(&[("log.segment.bytes", "2000000")]);
+    let image = image([(ConfigResource::BrokerDefault, "log.segment.bytes", "3000000")]);
+    let entries = describe_topic(&overrides(&[("segment.bytes", "4000000")]), &image, &file);
+    assert_eq!(entries.len(), TOPIC_SETTINGS.len());
+    let segment = entry(&entries, "segment.bytes");
+    assert_eq!(segment.value.as_deref(), Some("4000000"));
+    assert_eq!(segment.source, ConfigSource::DynamicTopicConfig);
+    let places: Vec<_> =
+        segment.synonyms.iter().map(|p| (p.name, p.value.as_str(), p.source)).collect();
+    assert_eq!(
+        places,
+        [
+            ("segment.bytes", "4000000", ConfigSource::DynamicTopicConfig),
+            ("log.segment.bytes", "3000000", ConfigSource::DynamicDefaultBrokerConfig),
+            ("log.segment.bytes", "2000000", ConfigSource::StaticBrokerConfig),
+            ("log.segment.bytes", "1073741824", ConfigSource::DefaultConfig),
+        ]
+    );
+    let retention = entry(&entries, "retention.ms");
+    assert_eq!(retention.value.as_deref(), Some("604800000"));
+    assert_eq!(retention.synonyms[0].name, "log.retention.hours");
+    assert_eq!(retention.source, ConfigSource::DefaultConfig);
+
+    let entries = describe_broker(&image, &file);
+    assert_eq!(entries.len(), broker_settings().len());
+    let segment = entry(&entries, "log.segment.bytes");
+    assert_eq!(segment.value.as_deref(), Some("3000000"));
+    assert!(!segment.read_only);
+    let unset = entry(&entries, "advertised.listeners");
+    assert_eq!((unset.value.as_ref(), unset.read_only), (None, true));
+    assert_eq!(entry(&entries, "node.id").source, ConfigSource::DefaultConfig);
+
+    let entries = describe_broker_default(&image);
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].source, ConfigSource::DynamicDefaultBrokerConfig);
+}
+
+#[test]
+fn wrong_settings_are_named_with_the_reason() {
+    let long = "x".repeat(100_000);
+    for (error, part) in [
+        (topic_setting("retention.mss").map(drop), "did you mean 'retention.ms'?"),
+        (broker_setting("num.partition").map(drop), "did you mean 'num.partitions'?"),
+        (topic_setting(&long).map(drop), "unknown topic setting 'xxx"),
+        (parse("segment.bytes", "1"), "it must be 1048576 or more"),
+        (parse("compression.gzip.level", "0"), "it must be 1 to 9, or -1"),
+        (parse("compression.type", "brotli"), "it must be one of uncompressed, zstd"),
+        (parse("remote.storage.enable", "true"), "there is no tiered storage"),
+        (parse("retention.ms", &long), "it must be -1 or more"),
+        (BrokerSettings::new(texts(&[("listeners", "SSL://:9093")])).map(drop), "host:port"),
+        (BrokerSettings::new(texts(&[("node.id", "-1")])).map(drop), "it must be 0 or more"),
+    ] {
+        let message = error.expect_err(part).to_string();
+        assert!(message.contains(part), "{message}");
+        assert!(message.len() < 300, "{} bytes", message.len());
+    }
+}
+
+fn parse(name: &str, value: &str) -> Result<(), logway_metadata::MetadataError> {
+    topic_setting(name)?.parse(value).map(drop)
+}
+
+#[test]
+fn addresses_are_read_in_kafkas_form_too() {
+    let settings = broker(&[
+        ("listeners", "PLAINTEXT://:9092, [::1]:9093 ,localhost:0"),
+        ("advertised.listeners", "PLAINTEXT://broker.example:19092"),
+    ]);
+    let listeners: Vec<String> = settings.listeners.iter().map(ToString::to_string).collect();
+    assert_eq!(listeners, ["0.0.0.0:9092", "[::1]:9093", "localhost:0"]);
+    let advertised = settings.advertised.expect("is set");
+    assert_eq!((advertised.host.as_str(), advertised.port), ("broker.example", 19092));
+    for bad in ["", "localhost", "localhost:x", "localhost:70000", "a b:1", ","] {
+        assert!(BrokerSettings::new(texts(&[("listeners", bad)])).is_err(), "'{bad}'");
+    }
+}
+
+#[test]
+fn later_settings_win_over_earlier_ones() {
+    let settings = broker(&[("num.partitions", "3"), ("num.partitions", "4")]);
+    assert_eq!(settings.num_partitions, 4);
+    assert_eq!(settings.given("num.partitions"), Some("4"));
+    assert_eq!(settings.given("node.id"), None);
+}
+
+#[test]
+fn the_reference_lists_every_setting() {
+    let page = render_reference();
+    for setting in TOPIC_SETTINGS.iter().chain(broker_settings()) {
+        assert!(page.contains(&format!("\n### `{}`\n", setting.name)), "{}", setting.name);
+        assert!(!setting.doc.is_empty() && setting.doc.ends_with('.'), "{}", setting.name);
+    }
+}

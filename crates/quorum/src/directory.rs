@@ -1,0 +1,79 @@
+//! The quorum's directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use logway_log::fs::{FileLock, Fs};
+use tokio::sync::watch;
+
+use crate::error::QuorumError;
+
+/// The name of the file whose lock says that the directory is in use.
+const LOCK_FILE: &str = ".lock";
+
+/// With less space than this left, nothing is committed that does not make space.
+const FREE_MIN_BYTES: u64 = 16 << 20;
+
+/// A directory that nobody else uses, for as long as this lives.
+///
+/// ```text
+/// metadata/
+///   .lock             locked while the quorum is open
+///   log.redb          the Raft log, the vote and what was purged
+///   snapshot.json     the newest snapshot
+/// ```
+pub(crate) struct Directory {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) path: PathBuf,
+    _lock: FileLock,
+    /// Its receivers learn when this is dropped.
+    _open: watch::Sender<()>,
+}
+
+impl Directory {
+    /// Opens a directory, which is created if need be. The receiver's sender goes when the
+    /// directory is closed.
+    pub(crate) fn open(
+        fs: Arc<dyn Fs>,
+        path: &Path,
+    ) -> Result<(Arc<Directory>, watch::Receiver<()>), QuorumError> {
+        create_dir(&*fs, path)?;
+        let lock = fs.lock(&path.join(LOCK_FILE)).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => QuorumError::InUse { path: path.to_owned() },
+            _ => QuorumError::io("lock", path)(error),
+        })?;
+        let (open, closed) = watch::channel(());
+        Ok((Arc::new(Directory { fs, path: path.to_owned(), _lock: lock, _open: open }), closed))
+    }
+
+    /// Fails where a commit could use up the last of the disk.
+    pub(crate) fn check_space(&self) -> Result<(), QuorumError> {
+        let free = self.fs.free_bytes(&self.path);
+        match free.map_err(QuorumError::io("measure the free space of", &self.path))? {
+            free_bytes if free_bytes < FREE_MIN_BYTES => {
+                Err(QuorumError::DiskFull { path: self.path.clone(), free_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the names in the directory on stable storage.
+    pub(crate) fn sync(&self) -> Result<(), QuorumError> {
+        self.fs.sync_dir(&self.path).map_err(QuorumError::io("sync", &self.path))
+    }
+}
+
+/// Creates a directory and the ones above it, with their names on stable storage.
+fn create_dir(fs: &dyn Fs, path: &Path) -> Result<(), QuorumError> {
+    if fs.exists(path).map_err(QuorumError::io("look for", path))? {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_dir(fs, parent)?;
+    fs.create_dir_all(path).map_err(QuorumError::io("create", path))?;
+    fs.sync_dir(parent).map_err(QuorumError::io("sync", parent))
+}

@@ -1,0 +1,116 @@
+//! The one place where commands are judged and their records proposed.
+
+use std::sync::Arc;
+
+use logway_metadata::settings::BrokerSettings;
+use logway_metadata::{Command, MetadataImage, MetadataRecord};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::QuorumError;
+use crate::published::Published;
+use crate::raft::Consensus;
+
+/// How many commands may wait; the next one waits to be taken.
+pub(crate) const JOBS_MAX: usize = 1_024;
+
+/// Commands stop being added to a commit once it has this many records.
+const COMMIT_RECORDS: usize = 10_000;
+
+/// A command on its way: judges itself against an image.
+pub(crate) type Job = Box<dyn FnOnce(&MetadataImage, &BrokerSettings) -> Proposal + Send>;
+
+type Answer = Box<dyn FnOnce(Result<(), QuorumError>) + Send>;
+
+/// A judged command.
+pub(crate) struct Proposal {
+    /// To be committed.
+    records: Vec<MetadataRecord>,
+    /// Whether it is to be committed on a full disk too.
+    makes_space: bool,
+    /// Answers whoever waits, when the commit that it is part of has succeeded or failed.
+    answer: Answer,
+}
+
+/// Wraps a command as a job, with the place where its reply will arrive.
+pub(crate) fn job<C: Command>(
+    command: C,
+) -> (Job, oneshot::Receiver<Result<C::Reply, QuorumError>>) {
+    let (sender, receiver) = oneshot::channel();
+    let job = move |image: &MetadataImage, broker: &BrokerSettings| {
+        let (records, reply) = match command.evaluate(image, broker) {
+            Ok(decision) => (decision.records, Ok(decision.reply)),
+            Err(refusal) => (Vec::new(), Err(QuorumError::Refused(refusal))),
+        };
+        let answer = move |committed: Result<(), QuorumError>| {
+            // Whoever asked may have gone away; the command holds all the same.
+            _ = sender.send(committed.and(reply));
+        };
+        Proposal { records, makes_space: C::MAKES_SPACE, answer: Box::new(answer) }
+    };
+    (Box::new(job), receiver)
+}
+
+/// Judges and commits commands until no one can send any more.
+///
+/// Commands that wait while a commit is under way are committed together: each is judged against
+/// the image that the ones before it lead to, and every answer, refusals too, waits for the commit,
+/// because it may rest on what the commit contains.
+pub(crate) async fn run(
+    mut jobs: mpsc::Receiver<Job>,
+    consensus: Consensus,
+    published: Arc<Published>,
+    broker: Arc<BrokerSettings>,
+) {
+    while let Some(first) = jobs.recv().await {
+        let mut commit =
+            Commit { image: published.image(), records: Vec::new(), answers: Vec::new() };
+        let mut next = Some(first);
+        while let Some(job) = next {
+            let proposal = job(&commit.image, &broker);
+            commit.add(proposal, || consensus.check_space());
+            let has_room = commit.records.len() < COMMIT_RECORDS;
+            next = if has_room { jobs.try_recv().ok() } else { None };
+        }
+        let committed = match commit.records.is_empty() {
+            true => Ok(()),
+            false => consensus.commit(commit.records).await,
+        };
+        commit.answers.into_iter().for_each(|answer| answer(committed.clone()));
+        if let Err(error) = consensus.snapshot_if_due().await {
+            // The commands that follow fail with the same error and tell whoever asks.
+            tracing::error!(%error, "cannot write a snapshot of the metadata");
+        }
+    }
+}
+
+/// Proposals that are committed together.
+struct Commit {
+    /// What the records so far lead to.
+    image: Arc<MetadataImage>,
+    records: Vec<MetadataRecord>,
+    answers: Vec<Answer>,
+}
+
+impl Commit {
+    /// Takes a proposal in, or answers it with the reason why not.
+    fn add(&mut self, proposal: Proposal, check_space: impl FnOnce() -> Result<(), QuorumError>) {
+        let Proposal { records, makes_space, answer } = proposal;
+        if records.is_empty() {
+            self.answers.push(answer);
+            return;
+        }
+        let checked = if makes_space { Ok(()) } else { check_space() };
+        let applied = checked.and_then(|()| {
+            let fits = self.image.apply(&records);
+            fits.map_err(|error| QuorumError::Refused(error.into()))
+        });
+        match applied {
+            Ok(image) => {
+                self.image = Arc::new(image);
+                self.records.extend(records);
+                self.answers.push(answer);
+            }
+            Err(error) => answer(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The quorum as the broker sees it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use logway_log::fs::{Fs, RealFs};
+use logway_metadata::settings::BrokerSettings;
+use logway_metadata::{Command, MetadataImage};
+use tokio::sync::{mpsc, watch};
+
+use crate::error::QuorumError;
+use crate::proposer::{self, JOBS_MAX, Job};
+use crate::published::Published;
+use crate::raft::Consensus;
+
+/// How often the log is replaced by a snapshot, unless said otherwise.
+const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
+
+/// How to open a quorum.
+#[derive(Clone)]
+pub struct QuorumOptions {
+    /// The directory of the quorum's own log and snapshots; created if need be.
+    pub dir: PathBuf,
+    /// This node's settings: its number, and what the controller goes by.
+    pub settings: Arc<BrokerSettings>,
+    /// The file system.
+    pub fs: Arc<dyn Fs>,
+    /// A snapshot is written, and the log before it dropped, every so many committed entries.
+    pub snapshot_interval_entries: u64,
+}
+
+impl QuorumOptions {
+    /// The usual options for a directory.
+    pub fn new(dir: &Path, settings: Arc<BrokerSettings>) -> QuorumOptions {
+        QuorumOptions {
+            dir: dir.to_owned(),
+            settings,
+            fs: Arc::new(RealFs),
+            snapshot_interval_entries: SNAPSHOT_INTERVAL_ENTRIES,
+        }
+    }
+}
+
+/// This node's part in the metadata quorum.
+///
+/// Reads ([`image`](MetadataQuorum::image)) never wait. Writes ([`submit`](MetadataQuorum::submit))
+/// return when their records are on stable storage and in the image, so that whoever asked sees
+/// what it asked for.
+///
+/// Must be used within a tokio runtime with timers. Dropping it stops the quorum as a crash would;
+/// [`shutdown`](MetadataQuorum::shutdown) also waits until its files are closed. No committed
+/// record is lost by either, nor by a power cut.
+pub struct MetadataQuorum {
+    published: Arc<Published>,
+    jobs: mpsc::Sender<Job>,
+    consensus: Consensus,
+}
+
+impl fmt::Debug for MetadataQuorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetadataQuorum").finish_non_exhaustive()
+    }
+}
+
+impl MetadataQuorum {
+    /// Opens the quorum of this node alone, or creates it where the directory is empty.
+    ///
+    /// Returns when this node leads and every record that was ever committed is in the image.
+    pub async fn open(options: QuorumOptions) -> Result<MetadataQuorum, QuorumError> {
+        let published = Arc::new(Published::new());
+        let settings = options.settings.clone();
+        let consensus = Consensus::open(options, published.clone()).await?;
+        let (jobs, receiver) = mpsc::channel(JOBS_MAX);
+        tokio::spawn(proposer::run(receiver, consensus.clone(), published.clone(), settings));
+        Ok(MetadataQuorum { published, jobs, consensus })
+    }
+
+    /// The newest image.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.published.image()
+    }
+
+    /// Tells of new images: the value grows with each, and when it has changed,
+    /// [`image`](MetadataQuorum::image) returns that image or a newer one.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.published.watch()
+    }
+
+    /// Has the controller judge a command and commits what it decides.
+    ///
+    /// Fails with [`QuorumError::Refused`] if the controller refuses the whole command, and with
+    /// [`QuorumError::DiskFull`], [`QuorumError::NotLeader`] or [`QuorumError::Stopped`] if nothing
+    /// can be committed.
+    pub async fn submit<C: Command>(&self, command: C) -> Result<C::Reply, QuorumError> {
+        let (job, reply) = proposer::job(command);
+        let stopped = || QuorumError::Stopped { reason: "it is shutting down".to_owned() };
+        self.jobs.send(job).await.map_err(|_| stopped())?;
+        reply.await.map_err(|_| stopped())?
+    }
+
+    /// Why nothing can be committed any more, if the quorum has stopped. A stopped quorum does not
+    /// start again by itself; its last image stays readable.
+    pub fn check_running(&self) -> Result<(), QuorumError> {
+        self.consensus.check_running()
+    }
+
+    /// Writes a snapshot now and drops the log before it, instead of waiting for the next
+    /// interval. Returns when the snapshot is on stable storage.
+    pub async fn snapshot(&self) -> Result<(), QuorumError> {
+        self.consensus.snapshot().await
+    }
+
+    /// Stops, and returns when the files are closed.
+    pub async fn shutdown(self) -> Result<(), QuorumError> {
+        let MetadataQuorum { jobs, consensus, .. } = self;
+        drop(jobs);
+        consensus.shutdown().await
+    }
+}

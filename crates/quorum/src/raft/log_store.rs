@@ -1,0 +1,159 @@
+//! openraft's view of the log: entries, vote and log ids as JSON in the [`LogFile`].
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use openraft::storage::{LogFlushed, LogState, RaftLogStorage};
+use openraft::{OptionalSend, RaftLogReader, StorageIOError};
+use redb::Durability;
+use serde::de::DeserializeOwned;
+
+use super::{Entry, LogId, StorageError, TypeConfig, Vote, any_error, blocking};
+use crate::error::QuorumError;
+use crate::log_file::LogFile;
+
+const VOTE: &str = "vote";
+const PURGED: &str = "purged";
+const COMMITTED: &str = "committed";
+
+/// The log, the vote and what goes with them. Clones share one file.
+#[derive(Clone)]
+pub(super) struct LogStore(Arc<LogFile>);
+
+impl LogStore {
+    pub(super) fn new(file: LogFile) -> LogStore {
+        LogStore(Arc::new(file))
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&LogFile) -> Result<T, QuorumError> + Send + 'static,
+    ) -> Result<T, QuorumError> {
+        let file = self.0.clone();
+        blocking(move || work(&file)).await
+    }
+
+    async fn set_value(
+        &self,
+        durability: Durability,
+        key: &'static str,
+        value: Vec<u8>,
+    ) -> Result<(), QuorumError> {
+        self.run(move |file| file.set_value(durability, key, &value)).await
+    }
+
+    async fn value<T: DeserializeOwned + Send + 'static>(
+        &self,
+        key: &'static str,
+    ) -> Result<Option<T>, QuorumError> {
+        self.run(move |file| {
+            let value = file.value(key)?;
+            let decode = |bytes: Vec<u8>| {
+                serde_json::from_slice(&bytes)
+                    .map_err(|error| file.error(format!("{key}: {error}")))
+            };
+            value.map(decode).transpose()
+        })
+        .await
+    }
+}
+
+impl RaftLogReader<TypeConfig> for LogStore {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<Entry>, StorageError> {
+        let range: (Bound<u64>, Bound<u64>) =
+            (range.start_bound().cloned(), range.end_bound().cloned());
+        let read = self.run(move |file| {
+            let entries = file.entries(range)?;
+            entries.iter().map(|(index, entry)| decode_entry(file, *index, entry)).collect()
+        });
+        read.await.map_err(|error| StorageIOError::read_logs(any_error(error)).into())
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = LogStore;
+
+    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, StorageError> {
+        let failed = |error| StorageError::from(StorageIOError::read_logs(any_error(error)));
+        let purged: Option<LogId> = self.value(PURGED).await.map_err(failed)?;
+        let last = self.run(|file| {
+            let last = file.last_entry()?;
+            last.map(|(index, entry)| decode_entry(file, index, &entry)).transpose()
+        });
+        let last = last.await.map_err(failed)?.map(|entry| entry.log_id);
+        Ok(LogState { last_purged_log_id: purged, last_log_id: last.or(purged) })
+    }
+
+    async fn get_log_reader(&mut self) -> LogStore {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), StorageError> {
+        let saved = match serde_json::to_vec(vote) {
+            Ok(vote) => self.set_value(Durability::Immediate, VOTE, vote).await,
+            Err(error) => Err(self.0.error(error)),
+        };
+        saved.map_err(|error| StorageIOError::write_vote(any_error(error)).into())
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, StorageError> {
+        let vote = self.value(VOTE).await;
+        vote.map_err(|error| StorageIOError::read_vote(any_error(error)).into())
+    }
+
+    /// Not synced: it only lets a restart apply entries before it knows the leader again.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), StorageError> {
+        let saved = match serde_json::to_vec(&committed) {
+            Ok(committed) => self.set_value(Durability::None, COMMITTED, committed).await,
+            Err(error) => Err(self.0.error(error)),
+        };
+        saved.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId>, StorageError> {
+        let committed: Result<Option<Option<LogId>>, _> = self.value(COMMITTED).await;
+        let committed = committed.map(Option::flatten);
+        committed.map_err(|error| StorageIOError::read_logs(any_error(error)).into())
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: LogFlushed<TypeConfig>,
+    ) -> Result<(), StorageError>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let encode = |entry: Entry| Ok((entry.log_id.index, serde_json::to_vec(&entry)?));
+        let encoded: Result<Vec<_>, serde_json::Error> = entries.into_iter().map(encode).collect();
+        let appended = match encoded {
+            Ok(encoded) => self.run(move |file| file.append(&encoded)).await,
+            Err(error) => Err(self.0.error(error)),
+        };
+        callback.log_io_completed(appended.clone().map_err(io::Error::other));
+        appended.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
+    }
+
+    async fn truncate(&mut self, from: LogId) -> Result<(), StorageError> {
+        let truncated = self.run(move |file| file.truncate(from.index)).await;
+        truncated.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
+    }
+
+    async fn purge(&mut self, to: LogId) -> Result<(), StorageError> {
+        let purged = match serde_json::to_vec(&to) {
+            Ok(id) => self.run(move |file| file.purge(to.index, PURGED, &id)).await,
+            Err(error) => Err(self.0.error(error)),
+        };
+        purged.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
+    }
+}
+
+fn decode_entry(file: &LogFile, index: u64, bytes: &[u8]) -> Result<Entry, QuorumError> {
+    serde_json::from_slice(bytes).map_err(|error| file.error(format!("entry {index}: {error}")))
+}

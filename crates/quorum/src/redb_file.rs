@@ -1,0 +1,51 @@
+//! The database's file, opened through the storage engine's file system, so that the simulated
+//! disk tests it too.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use logway_log::fs::{File, read_exact_at};
+use redb::StorageBackend;
+
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// A file for redb.
+pub(crate) struct RedbFile(pub(crate) Arc<dyn File>);
+
+impl fmt::Debug for RedbFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RedbFile")
+    }
+}
+
+impl StorageBackend for RedbFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        read_exact_at(&*self.0, out, offset)
+    }
+
+    /// Growth is written out, so that the disk's blocks are taken now: a disk that is full later
+    /// does not stop what fits into the file, such as deleting a topic to make space.
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut end = self.0.len()?;
+        while end < len {
+            let growth = (len - end).min(ZEROS.len() as u64);
+            let zeros = &ZEROS[..growth as usize];
+            self.0.write_all_at(&[IoSlice::new(zeros)], end)?;
+            end += growth;
+        }
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(&[IoSlice::new(data)], offset)
+    }
+}

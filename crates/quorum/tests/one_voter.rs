@@ -1,0 +1,237 @@
+//! A quorum of one on a real disk: what was committed is there after any kind of end, and what is
+//! wrong with its directory is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use logway_metadata::controller::{
+    AllocateProducerIds, CreateTopics, DeleteTopics, NewTopic, RegisterBroker, TopicReference,
+};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
+use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("runs")
+}
+
+/// A directory that does not exist yet, in one that goes with the test.
+fn directory() -> (TempDir, PathBuf) {
+    let parent = tempfile::tempdir().expect("is made");
+    let path = parent.path().join("metadata");
+    (parent, path)
+}
+
+fn options(dir: &Path) -> QuorumOptions {
+    QuorumOptions::new(dir, Arc::default())
+}
+
+async fn open(dir: &Path) -> MetadataQuorum {
+    let quorum = MetadataQuorum::open(options(dir)).await.expect("opens");
+    let broker = RegisterBroker { id: BrokerId(1), endpoint: None, rack: None };
+    quorum.submit(broker).await.expect("is registered");
+    quorum
+}
+
+fn topic(number: u32) -> NewTopic {
+    let mut id = [1; 16];
+    id[..4].copy_from_slice(&number.to_be_bytes());
+    NewTopic {
+        name: format!("topic-{number}"),
+        id: TopicId(Uuid(id)),
+        num_partitions: 2,
+        replication_factor: 1,
+        assignments: Vec::new(),
+        configs: vec![("retention.ms".to_owned(), Some("1000".to_owned()))],
+    }
+}
+
+async fn create(quorum: &MetadataQuorum, number: u32) {
+    let command = CreateTopics { topics: vec![topic(number)], validate_only: false };
+    let reply = quorum.submit(command).await.expect("is judged");
+    reply[0].as_ref().expect("is created");
+    let name = format!("topic-{number}");
+    assert!(quorum.image().topic(&name).is_some(), "who asked sees what it asked for");
+}
+
+/// Runs a part of a test as a process of its own would: at its end everything stops at once.
+fn until_killed<T>(part: impl Future<Output = T>) -> T {
+    let runtime = runtime();
+    let result = runtime.block_on(part);
+    // What a killed process was writing is written or not; here it is written.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(60));
+    result
+}
+
+#[test]
+fn a_restart_keeps_the_image() {
+    let (_parent, dir) = directory();
+    let before = until_killed(async {
+        let quorum = open(&dir).await;
+        create(&quorum, 1).await;
+        let image = quorum.image();
+        quorum.shutdown().await.expect("stops");
+        image
+    });
+    until_killed(async {
+        let quorum = open(&dir).await;
+        assert_eq!(quorum.image(), before);
+        create(&quorum, 2).await;
+        quorum.shutdown().await.expect("stops");
+        let quorum = open(&dir).await;
+        assert_eq!(quorum.image().topic_count(), 2, "and it can be opened again at once");
+    });
+}
+
+#[test]
+fn a_kill_keeps_the_image() {
+    let (_parent, dir) = directory();
+    for number in 0..5 {
+        until_killed(async {
+            let quorum = open(&dir).await;
+            assert_eq!(quorum.image().topic_count(), number as usize);
+            create(&quorum, number).await;
+        });
+    }
+}
+
+#[test]
+fn snapshots_take_the_place_of_the_log() {
+    let (_parent, dir) = directory();
+    let often = || QuorumOptions { snapshot_interval_entries: 50, ..options(&dir) };
+    let before = until_killed(async {
+        let quorum = MetadataQuorum::open(often()).await.expect("opens");
+        let broker = RegisterBroker { id: BrokerId(1), endpoint: None, rack: None };
+        quorum.submit(broker).await.expect("is registered");
+        for number in 0..120 {
+            create(&quorum, number).await;
+        }
+        let name = TopicReference::Name("topic-7".to_owned());
+        quorum.submit(DeleteTopics { topics: vec![name] }).await.expect("is deleted");
+        quorum.submit(AllocateProducerIds).await.expect("are given");
+        assert!(dir.join("snapshot.json").exists(), "one was due twice");
+        quorum.snapshot().await.expect("is written");
+        quorum.image()
+    });
+    until_killed(async {
+        let quorum = MetadataQuorum::open(often()).await.expect("opens");
+        assert_eq!(quorum.image(), before);
+        let next = quorum.submit(AllocateProducerIds).await.expect("are given");
+        assert_eq!(next.first.0, 1_000, "no producer id is given out twice");
+    });
+}
+
+#[test]
+fn many_topics_at_once() {
+    const TOPICS: u32 = 5_000;
+    let (_parent, dir) = directory();
+    let before = until_killed(async {
+        let quorum = Arc::new(open(&dir).await);
+        let mut versions = quorum.watch();
+        let create = |number| {
+            let quorum = quorum.clone();
+            tokio::spawn(async move { create(&quorum, number).await })
+        };
+        for created in (0..TOPICS).map(create).collect::<Vec<_>>() {
+            created.await.expect("does not panic");
+        }
+        assert!(versions.has_changed().expect("is open"));
+        let commits = *versions.borrow_and_update();
+        assert!(
+            commits < u64::from(TOPICS),
+            "those that waited were committed together: {commits}"
+        );
+        quorum.image()
+    });
+    assert_eq!(before.topic_count(), TOPICS as usize);
+    until_killed(async {
+        assert_eq!(open(&dir).await.image(), before);
+    });
+}
+
+#[test]
+fn one_of_two_that_ask_for_the_same_name_gets_it() {
+    let (_parent, dir) = directory();
+    until_killed(async {
+        let quorum = open(&dir).await;
+        let mut other = topic(1);
+        other.id = TopicId(Uuid([2; 16]));
+        let command = |topic| CreateTopics { topics: vec![topic], validate_only: false };
+        let (first, second) =
+            tokio::join!(quorum.submit(command(topic(1))), quorum.submit(command(other)));
+        first.expect("is judged")[0].as_ref().expect("is created");
+        let refusal = second.expect("is judged").remove(0).expect_err("the name is taken");
+        assert_eq!(refusal.code, ErrorCode::TopicAlreadyExists);
+    });
+}
+
+async fn refusal(options: QuorumOptions) -> QuorumError {
+    MetadataQuorum::open(options).await.expect_err("does not open")
+}
+
+#[test]
+fn a_directory_is_opened_once_and_by_its_owner() {
+    let (_parent, dir) = directory();
+    until_killed(async {
+        let quorum = open(&dir).await;
+        let error = refusal(options(&dir)).await;
+        assert!(matches!(&error, QuorumError::InUse { path } if *path == dir), "{error}");
+        quorum.shutdown().await.expect("stops");
+
+        let settings = BrokerSettings::new([("node.id".to_owned(), "2".to_owned())]);
+        let settings = Arc::new(settings.expect("is valid"));
+        let error = refusal(QuorumOptions::new(&dir, settings)).await;
+        assert!(error.to_string().contains("belongs to node 1, but node.id is 2"), "{error}");
+    });
+}
+
+/// Opens a directory with a snapshot and a log after one of its files was changed.
+fn open_damaged(file: &str, damage: impl FnOnce(&mut Vec<u8>)) -> (PathBuf, QuorumError) {
+    let (_parent, dir) = directory();
+    until_killed(async {
+        let quorum = open(&dir).await;
+        create(&quorum, 1).await;
+        quorum.snapshot().await.expect("is written");
+        create(&quorum, 2).await;
+    });
+    let path = dir.join(file);
+    let mut bytes = fs::read(&path).expect("can be read");
+    damage(&mut bytes);
+    fs::write(&path, bytes).expect("can be written");
+    let error = until_killed(refusal(options(&dir)));
+    (path, error)
+}
+
+#[test]
+fn a_damaged_snapshot_is_reported_with_its_path() {
+    let flip = |bytes: &mut Vec<u8>| bytes[100] ^= 1;
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let empty = |bytes: &mut Vec<u8>| bytes.clear();
+    let garbage = |bytes: &mut Vec<u8>| bytes.fill(0xff);
+    let damages: [fn(&mut Vec<u8>); 4] = [flip, cut, empty, garbage];
+    for damage in damages {
+        let (damaged, error) = open_damaged("snapshot.json", damage);
+        assert!(
+            matches!(&error, QuorumError::Snapshot { path, .. } if *path == damaged),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_log_is_reported_with_its_path() {
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let garbage = |bytes: &mut Vec<u8>| bytes.fill(0xff);
+    let damages: [fn(&mut Vec<u8>); 2] = [cut, garbage];
+    for damage in damages {
+        let (damaged, error) = open_damaged("log.redb", damage);
+        assert!(error.to_string().contains(&damaged.display().to_string()), "{error}");
+    }
+}
