@@ -1,1 +1,43 @@
-//! A small Kafka client for the command line and tests.
+//! A small Kafka client: for the command line, the benchmarks and the tests.
+//!
+//! It works with Logway and with Apache Kafka alike. From the bottom up:
+//!
+//! - [`RawConnection`] is a socket with frames after the version negotiation, [`Connection`] adds
+//!   pipelining and typed calls.
+//! - [`Client`] knows the cluster's brokers and topics and whom to ask what; the calls that
+//!   administer a cluster are its methods.
+//! - [`Producer`] writes one topic, by default without duplicates (KIP-98).
+//! - [`Consumer`] reads a set of partitions from given places.
+//!
+//! It knows no consumer groups, no transactions and no encryption.
+
+mod address;
+mod admin;
+mod api_versions;
+mod client;
+mod cluster;
+mod connection;
+mod consumer;
+mod error;
+mod frame;
+mod in_flight;
+mod partitioner;
+mod producer;
+mod raw_connection;
+mod retry;
+
+pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
+pub use admin::{
+    ConfigChange, ConfigEntry, ConfigSource, CreatedTopic, ListedOffset, LogDir, NewTopic,
+    OffsetAt, TopicOutcomes,
+};
+pub use api_versions::ApiVersions;
+pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
+pub use cluster::{BrokerInfo, ClusterMetadata, PartitionMetadata, TopicMetadata};
+pub use connection::{Connection, PendingCall, PendingResponse};
+pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
+pub use error::{ClientError, ConnectionFailure};
+pub use frame::{FrameReader, FrameWriter};
+pub use partitioner::{Partitioner, murmur2};
+pub use producer::{Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions};
+pub use raw_connection::{ConnectionOptions, RawConnection};

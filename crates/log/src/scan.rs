@@ -71,6 +71,11 @@ impl<'a> HeaderScan<'a> {
         Ok(Some(batch))
     }
 
+    /// Goes on elsewhere, at the beginning of a batch.
+    pub(crate) fn seek(&mut self, position: u64) {
+        self.position = position;
+    }
+
     fn header_bytes(&mut self) -> Result<&[u8], LogError> {
         let page_end = self.page_position + self.page_len as u64;
         let is_paged = (self.page_position..=page_end).contains(&self.position)

@@ -220,6 +220,12 @@ impl Segment {
         Ok(())
     }
 
+    /// Gives the next batch an index entry in any case, because nobody can walk to it: the bytes
+    /// before it are damaged.
+    pub(crate) fn index_next_batch(&self) {
+        self.growth().unindexed_bytes = u64::MAX;
+    }
+
     /// The largest timestamp in the segment, with the last offset of the first batch that has
     /// it; `None` for a segment without batches.
     pub(crate) fn largest_timestamp(&self) -> Result<Option<TimestampOffset>, LogError> {

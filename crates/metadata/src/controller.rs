@@ -23,7 +23,7 @@ pub use alter_configs::{
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
 
@@ -76,6 +76,12 @@ pub struct ControllerError {
 impl ControllerError {
     fn new(code: ErrorCode, message: impl Into<String>) -> ControllerError {
         ControllerError { code, message: message.into() }
+    }
+
+    /// The same, naming the topic that it is about: a request may be about many.
+    fn of_topic(self, name: &TopicName) -> ControllerError {
+        let message = format!("topic '{name}': {}", self.message);
+        ControllerError { message, ..self }
     }
 }
 

@@ -93,11 +93,12 @@ impl LogFile {
         mode: OpenMode,
     ) -> Result<LogFile, QuorumError> {
         let file = directory.fs.open(&path, mode).map_err(QuorumError::io("open", &path))?;
+        let file = RedbFile::new(file).map_err(QuorumError::io("open", &path))?;
         let database = redb::Builder::new()
             .set_cache_size(CACHE_BYTES)
             // What something else wrote into the file must be an error here, not a panic later.
             .set_check_integrity_on_open(mode != OpenMode::CreateTruncate)
-            .create_with_backend(RedbFile(file))
+            .create_with_backend(file)
             .map_err(|error| log_error(&path, error))?;
         Ok(LogFile { database, path, directory })
     }

@@ -111,10 +111,9 @@ impl MetadataQuorum {
         self.consensus.snapshot().await
     }
 
-    /// Stops, and returns when the files are closed.
-    pub async fn shutdown(self) -> Result<(), QuorumError> {
-        let MetadataQuorum { jobs, consensus, .. } = self;
-        drop(jobs);
-        consensus.shutdown().await
+    /// Stops, and returns when the files are closed. What is submitted from now on fails with
+    /// [`QuorumError::Stopped`]; the last image stays readable.
+    pub async fn shutdown(&self) -> Result<(), QuorumError> {
+        self.consensus.shutdown().await
     }
 }

@@ -9,7 +9,7 @@ mod storage_suite;
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use logway_metadata::MetadataRecord;
 use openraft::error::{ClientWriteError, Fatal, RaftError};
@@ -61,7 +61,8 @@ const TICK_OF_ONE_VOTER_MS: u64 = 24 * 60 * 60 * 1_000;
 #[derive(Clone)]
 pub(crate) struct Consensus {
     raft: Raft<TypeConfig>,
-    directory: Arc<Directory>,
+    /// Not an owner: the files are closed when the log and the state machine let them go.
+    directory: Weak<Directory>,
     snapshot_interval_entries: u64,
     /// Its sender goes when the files are closed.
     closed: watch::Receiver<()>,
@@ -80,7 +81,7 @@ impl Consensus {
             let (directory, closed) = Directory::open(options.fs, &options.dir)?;
             let log_file = LogFile::open(directory.clone(), node_id)?;
             let state_machine = StateMachine::open(directory.clone(), published)?;
-            Ok((directory, closed, log_file, state_machine))
+            Ok((Arc::downgrade(&directory), closed, log_file, state_machine))
         })
         .await?;
         let (config, log_store) = (Arc::new(config()), LogStore::new(log_file));
@@ -108,7 +109,10 @@ impl Consensus {
 
     /// Fails where the disk is so full that only what makes space should be committed.
     pub(crate) fn check_space(&self) -> Result<(), QuorumError> {
-        self.directory.check_space()
+        match self.directory.upgrade() {
+            Some(directory) => directory.check_space(),
+            None => Err(QuorumError::Stopped { reason: "its files are closed".to_owned() }),
+        }
     }
 
     /// Why the node has stopped, if it has.
@@ -149,12 +153,10 @@ impl Consensus {
     }
 
     /// Stops the node, and returns when its files are closed.
-    pub(crate) async fn shutdown(self) -> Result<(), QuorumError> {
-        let Consensus { raft, directory, mut closed, .. } = self;
-        drop(directory);
-        let stopped = raft.shutdown().await;
-        drop(raft);
+    pub(crate) async fn shutdown(&self) -> Result<(), QuorumError> {
+        let stopped = self.raft.shutdown().await;
         // The sender is never used: a change can only be that it has gone, with the directory.
+        let mut closed = self.closed.clone();
         while closed.changed().await.is_ok() {}
         stopped.map_err(|error| QuorumError::Stopped { reason: error.to_string() })
     }

@@ -10,8 +10,25 @@ use redb::StorageBackend;
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
+/// redb changes the file's length by whole pages only, and refuses any other length.
+const PAGE_BYTES: u64 = 4_096;
+
 /// A file for redb.
-pub(crate) struct RedbFile(pub(crate) Arc<dyn File>);
+pub(crate) struct RedbFile(Arc<dyn File>);
+
+impl RedbFile {
+    /// Takes an open file.
+    ///
+    /// A power cut while the file grew can leave it with part of a page at its end. Nothing refers
+    /// to what is beyond the old length until the new one is synced, so that part is cut off.
+    pub(crate) fn new(file: Arc<dyn File>) -> io::Result<RedbFile> {
+        let part_bytes = file.len()? % PAGE_BYTES;
+        if part_bytes > 0 {
+            file.set_len(file.len()? - part_bytes)?;
+        }
+        Ok(RedbFile(file))
+    }
+}
 
 impl fmt::Debug for RedbFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

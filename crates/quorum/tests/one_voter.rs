@@ -11,6 +11,7 @@ use logway_metadata::controller::{
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
+use redb::{ReadableDatabase, ReadableTable};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -126,6 +127,66 @@ fn snapshots_take_the_place_of_the_log() {
         let next = quorum.submit(AllocateProducerIds).await.expect("are given");
         assert_eq!(next.first.0, 1_000, "no producer id is given out twice");
     });
+}
+
+#[test]
+fn the_log_before_a_snapshot_is_dropped() {
+    const COMMITS: u64 = 1_300;
+    let (_parent, dir) = directory();
+    until_killed(async {
+        let quorum = open(&dir).await;
+        for _ in 0..COMMITS {
+            quorum.submit(AllocateProducerIds).await.expect("are given");
+        }
+        quorum.snapshot().await.expect("is written");
+        // The log is cut after the snapshot is done, but before the next commit.
+        quorum.submit(AllocateProducerIds).await.expect("are given");
+        quorum.shutdown().await.expect("stops");
+    });
+    let entries = entries(&dir);
+    assert!(entries[0].0 > 200, "the first entry is {}", entries[0].0);
+    assert!(entries.len() > 1_000, "some are kept for followers that are a little behind");
+    until_killed(async {
+        let next = open(&dir).await.image().next_producer_id();
+        assert_eq!(next.0, (COMMITS as i64 + 1) * 1_000);
+    });
+}
+
+#[test]
+fn an_entry_that_is_not_understood_stops_the_start() {
+    let (_parent, dir) = directory();
+    until_killed(async {
+        let quorum = open(&dir).await;
+        create(&quorum, 1).await;
+        quorum.shutdown().await.expect("stops");
+    });
+    let (index, entry) = entries(&dir).pop().expect("there is one");
+    let newer = entry.replace("config/0", "config/9");
+    assert_ne!(newer, entry);
+    let database = redb::Database::open(dir.join("log.redb")).expect("opens");
+    let transaction = database.begin_write().expect("begins");
+    let mut table = transaction.open_table(ENTRIES).expect("exists");
+    table.insert(index, newer.as_bytes()).expect("is written");
+    drop(table);
+    transaction.commit().expect("is committed");
+    drop(database);
+
+    let error = until_killed(refusal(options(&dir))).to_string();
+    for part in ["log.redb", &format!("entry {index}"), "unknown variant `config/9`"] {
+        assert!(error.contains(part), "'{part}' is not in: {error}");
+    }
+}
+
+const ENTRIES: redb::TableDefinition<u64, &[u8]> = redb::TableDefinition::new("entries");
+
+/// The entries in the log of a quorum that is closed.
+fn entries(dir: &Path) -> Vec<(u64, String)> {
+    let database = redb::Database::open(dir.join("log.redb")).expect("opens");
+    let table = database.begin_read().expect("begins").open_table(ENTRIES).expect("exists");
+    let text = |(index, entry): (redb::AccessGuard<u64>, redb::AccessGuard<&[u8]>)| {
+        (index.value(), String::from_utf8(entry.value().to_vec()).expect("is text"))
+    };
+    table.iter().expect("can be read").map(|entry| text(entry.expect("can be read"))).collect()
 }
 
 #[test]

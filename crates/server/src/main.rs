@@ -1,1 +1,33 @@
-fn main() {}
+//! Logway: a durable, partitioned log that speaks Kafka's protocol, in one binary.
+
+mod cli;
+mod serve;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+/// Gives freed memory back and shares it between threads better than the system's allocator, which
+/// matters to a process that receives every request into a fresh buffer.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Says what is logged, in `tracing`'s filter language, e.g. `debug` or `logway_log=trace`.
+const LOG_FILTER_VARIABLE: &str = "LOGWAY_LOG";
+
+/// The consensus library is chatty about things that are normal for a lone voter.
+const LOG_FILTER_DEFAULT: &str = "info,openraft=error";
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let filter = EnvFilter::try_from_env(LOG_FILTER_VARIABLE)
+        .unwrap_or_else(|_| EnvFilter::new(LOG_FILTER_DEFAULT));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
+    cli::run(cli)
+}

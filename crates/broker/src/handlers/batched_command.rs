@@ -1,8 +1,5 @@
 //! Requests about many things, each of which is accepted or refused by itself.
 
-use std::collections::HashSet;
-use std::hash::Hash;
-
 use logway_metadata::{Command, ControllerError};
 
 use crate::dispatch::RequestContext;
@@ -53,13 +50,6 @@ fn merge<R>(
     refused.into_iter().map(|refusal| refusal.map_or_else(&mut next, Err)).collect()
 }
 
-/// Leaves only the first result about each thing. What is in a request twice is refused twice, and
-/// told once: clients look results up by name.
-pub(super) fn keep_first<R, K: Hash + Eq>(results: &mut Vec<R>, key: impl Fn(&R) -> K) {
-    let mut seen = HashSet::new();
-    results.retain(|result| seen.insert(key(result)));
-}
-
 #[cfg(test)]
 mod tests {
     use logway_model::ErrorCode;
@@ -75,12 +65,5 @@ mod tests {
         let replies = accepted.into_iter().map(|thing| Ok(thing.to_ascii_uppercase())).collect();
         let expected = vec![Ok('A'), Err(refusal.clone()), Ok('B'), Err(refusal)];
         assert_eq!(merge(refused, replies), expected);
-    }
-
-    #[test]
-    fn the_first_of_equals_stays() {
-        let mut results = vec![("a", 1), ("b", 2), ("a", 3)];
-        keep_first(&mut results, |(name, _)| *name);
-        assert_eq!(results, [("a", 1), ("b", 2)]);
     }
 }

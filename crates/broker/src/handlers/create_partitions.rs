@@ -9,7 +9,8 @@ use logway_wire::messages::create_partitions_request::{
 use logway_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use logway_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
-use super::batched_command::{keep_first, submit_each};
+use super::batched_command::submit_each;
+use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 

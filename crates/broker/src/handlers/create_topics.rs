@@ -8,7 +8,8 @@ use logway_wire::messages::create_topics_request::CreatableTopic;
 use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
-use super::batched_command::{keep_first, submit_each};
+use super::batched_command::submit_each;
+use super::repeats::keep_first;
 use crate::broker::random_uuid;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;

@@ -1,13 +1,14 @@
 //! DeleteTopics, by names and by ids (KIP-516).
 
 use logway_metadata::controller::{DeleteTopics, DeletedTopic, TopicReference};
-use logway_model::{ErrorCode, TopicId};
+use logway_model::{ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::delete_topics_response::DeletableTopicResult;
 use logway_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 
-use super::batched_command::{keep_first, submit_each};
+use super::batched_command::submit_each;
+use super::repeats::{keep_first, repeated};
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 
@@ -19,8 +20,8 @@ pub(crate) async fn handle(
     request: DeleteTopicsRequest,
 ) -> DeleteTopicsResponse {
     let asked = asked_topics(request);
-    let references = asked.iter().map(reference).collect();
-    let results = submit_each(&context, references, |topics| DeleteTopics { topics }).await;
+    let delete = |topics| DeleteTopics { topics };
+    let results = submit_each(&context, references(&asked), delete).await;
 
     let results = asked.into_iter().zip(results);
     let mut responses: Vec<DeletableTopicResult> = results
@@ -39,14 +40,31 @@ fn asked_topics(request: DeleteTopicsRequest) -> Vec<DeleteTopicState> {
     request.topic_names.into_iter().map(by_name).chain(request.topics).collect()
 }
 
+/// What a request has twice is not deleted: somebody may not have meant it.
+fn references(asked: &[DeleteTopicState]) -> Vec<Result<TopicReference, Failure>> {
+    let asked_twice = repeated(asked.iter().map(key));
+    let reference_once = |topic| match asked_twice.contains(&key(topic)) {
+        true => invalid("the request has this topic more than once"),
+        false => reference(topic),
+    };
+    asked.iter().map(reference_once).collect()
+}
+
 fn reference(asked: &DeleteTopicState) -> Result<TopicReference, Failure> {
-    let invalid = |message| Err(Failure::new(ErrorCode::InvalidRequest, message));
     match &asked.name {
         Some(name) if asked.topic_id.is_zero() => Ok(TopicReference::Name(name.to_string())),
         Some(_) => invalid("a topic is named either by its name or by its id, not by both"),
         None if asked.topic_id.is_zero() => invalid("a topic must be named by its name or its id"),
         None => Ok(TopicReference::Id(TopicId(asked.topic_id))),
     }
+}
+
+fn key(asked: &DeleteTopicState) -> (Option<&str>, Uuid) {
+    (asked.name.as_deref(), asked.topic_id)
+}
+
+fn invalid(message: &str) -> Result<TopicReference, Failure> {
+    Err(Failure::new(ErrorCode::InvalidRequest, message))
 }
 
 fn deleted(topic: DeletedTopic) -> DeletableTopicResult {
@@ -75,8 +93,6 @@ fn refused(asked: DeleteTopicState, failure: Failure, version: i16) -> Deletable
 
 #[cfg(test)]
 mod tests {
-    use logway_model::Uuid;
-
     use super::*;
 
     #[test]
@@ -90,6 +106,15 @@ mod tests {
         assert_eq!(refer(None, id), Some(TopicReference::Id(TopicId(id))));
         assert_eq!(refer(Some("a"), id), None);
         assert_eq!(refer(None, Uuid::ZERO), None);
+    }
+
+    #[test]
+    fn what_is_asked_twice_is_not_deleted() {
+        let by_name =
+            |name: &'static str| DeleteTopicState { name: Some(name.into()), ..Default::default() };
+        let accepted = references(&[by_name("a"), by_name("b"), by_name("a")]);
+        let accepted: Vec<bool> = accepted.iter().map(Result::is_ok).collect();
+        assert_eq!(accepted, [false, true, false]);
     }
 
     #[test]

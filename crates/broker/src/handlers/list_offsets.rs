@@ -10,6 +10,7 @@ use logway_wire::messages::list_offsets_response::{
 };
 use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
+use super::repeats::repeated;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use crate::partition::Partition;
@@ -67,11 +68,9 @@ fn answer(context: &RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
 
 /// The partitions that a request has more than once.
 fn asked_twice(topics: &[ListOffsetsTopic]) -> HashSet<(&str, i32)> {
-    let mut seen = HashSet::new();
-    let partitions = topics.iter().flat_map(|topic| {
+    repeated(topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| (topic.name.as_str(), partition.partition_index))
-    });
-    partitions.filter(|partition| !seen.insert(*partition)).collect()
+    }))
 }
 
 /// Where the log ends for the one who asks.

@@ -34,3 +34,4 @@ pub(crate) mod describe_log_dirs;
 pub(crate) mod init_producer_id;
 
 mod authorized_operations;
+mod repeats;

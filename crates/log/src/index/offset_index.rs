@@ -60,6 +60,12 @@ impl SparseIndex<OffsetEntry> {
         Ok(found.map_or(start, |entry| self.decoded(entry)))
     }
 
+    /// The first entry whose position is above `position`.
+    pub fn next_position(&self, position: u64) -> Result<Option<OffsetPosition>, LogError> {
+        let found = self.first_where_not(|entry| self.decoded(*entry).position <= position)?;
+        Ok(found.map(|entry| self.decoded(entry)))
+    }
+
     /// The last entry.
     pub fn last(&self) -> Result<Option<OffsetPosition>, LogError> {
         Ok(self.last_entry()?.map(|entry| self.decoded(entry)))

@@ -215,6 +215,25 @@ impl<E: Entry> SparseIndex<E> {
         Ok(self.split(holds)?.before.filter(E::is_valid))
     }
 
+    /// The first entry for which `holds` is false, on the same terms.
+    pub(super) fn first_where_not(
+        &self,
+        holds: impl Fn(&E) -> bool,
+    ) -> Result<Option<E>, LogError> {
+        let position = self.split(holds)?.count * E::WIDTH as u64;
+        let file = {
+            let mut state = self.loaded_mut()?;
+            if let Some(unsaved_position) = position.checked_sub(state.saved_len()) {
+                let from = usize::try_from(unsaved_position).unwrap_or(usize::MAX);
+                let coded = state.unsaved.get(from..).and_then(|rest| rest.get(..E::WIDTH));
+                return Ok(coded.map(E::decode).filter(E::is_valid));
+            }
+            self.opened(&mut state)?
+        };
+        let entry = read_entry(&*file, position).map_err(LogError::io("read", &self.path))?;
+        Ok(Some(entry).filter(E::is_valid))
+    }
+
     /// Appends an entry, unless it may not follow the last one.
     pub(super) fn push(&self, entry: E) -> Result<(), LogError> {
         let unsaved_entries = {

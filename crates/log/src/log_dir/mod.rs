@@ -194,7 +194,8 @@ impl LogDir {
     }
 
     /// Deletes what is past its retention in all logs now, as the timer does every
-    /// [`LogDirOptions::retention_check_interval`].
+    /// [`LogDirOptions::retention_check_interval`]; answers when the new log starts are on stable
+    /// storage.
     pub fn enforce_retention(&self) -> Completion<()> {
         let (done, completion) = Completion::new(&self.name());
         self.queue.push(Command::EnforceRetention { done });

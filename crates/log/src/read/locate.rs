@@ -21,9 +21,7 @@ impl Segment {
                     return Ok(Some(found));
                 }
                 Ok(None) => return Ok(None),
-                Err(LogError::Io { op, path, source }) => {
-                    return Err(LogError::Io { op, path, source });
-                }
+                Err(error @ LogError::Io { .. }) => return Err(error),
                 Ok(Some(_)) | Err(_) => tracing::warn!(
                     segment = %self.path().display(),
                     %offset,
@@ -70,19 +68,31 @@ impl Segment {
         Ok(HeaderScan::new(self.file()?, self.path(), start, end))
     }
 
+    /// Walks from `from` on. Damage on the way is passed over by way of the index, as recovery
+    /// left it; but if the offset may have been in it, the damage is the answer.
     fn find_batch_from(
         &self,
         from: u64,
         offset: Offset,
         end: u64,
     ) -> Result<Option<ScannedBatch>, LogError> {
-        let mut scan = HeaderScan::new(self.file()?, self.path(), from, end);
-        while let Some(batch) = scan.next()? {
-            if batch.header.last_offset() >= offset {
-                return Ok(Some(batch));
+        let mut damage = None;
+        let mut headers = HeaderScan::new(self.file()?, self.path(), from, end);
+        loop {
+            match headers.next() {
+                Ok(Some(batch)) if batch.header.last_offset() < offset => {}
+                Ok(Some(batch)) if batch.header.base_offset <= offset => return Ok(Some(batch)),
+                Ok(found) => return damage.map_or(Ok(found), Err),
+                Err(LogError::Corrupt { path, position, reason }) => {
+                    let Some(resumed) = self.offsets.next_position(position)? else {
+                        return Err(LogError::Corrupt { path, position, reason });
+                    };
+                    headers.seek(resumed.position);
+                    damage = Some(LogError::Corrupt { path, position, reason });
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(None)
     }
 
     /// Where a scan for `offset` can begin. The index is a hint: without it the scan is longer.

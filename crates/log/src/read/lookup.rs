@@ -19,10 +19,12 @@ pub struct TimestampedOffset {
     pub leader_epoch: LeaderEpoch,
 }
 
-/// A batch that holds the largest timestamp found so far.
+/// A batch that may hold the record with the largest timestamp.
 struct Candidate<'a> {
     segment: &'a Segment,
     batch: ScannedBatch,
+    /// The largest timestamp of its visible records.
+    timestamp: TimestampMs,
 }
 
 impl LogView {
@@ -65,19 +67,12 @@ impl LogView {
         let bound = bound.min(self.end.offset);
         let mut best: Option<Candidate<'_>> = None;
         for index in self.visible_segments(bound) {
-            let newer = self.largest_visible(index, bound)?;
-            let is_larger = |newer: &Candidate<'_>| {
-                let timestamp = newer.batch.header.max_timestamp;
-                best.as_ref().is_none_or(|best| timestamp > best.batch.header.max_timestamp)
-            };
-            if let Some(newer) = newer.filter(is_larger) {
-                best = Some(newer);
-            }
+            best = larger(best, self.largest_visible(index, bound)?);
         }
-        let Some(Candidate { segment, batch }) = best else { return Ok(None) };
+        let Some(Candidate { segment, batch, .. }) = best else { return Ok(None) };
+        // The header's word for the largest timestamp is the client's.
         let records = self.visible_records(segment, &batch, bound)?;
-        let first_of_largest =
-            records.into_iter().rev().max_by_key(|record| record.timestamp);
+        let first_of_largest = records.into_iter().rev().max_by_key(|record| record.timestamp);
         Ok(first_of_largest.filter(|record| record.timestamp > TimestampMs::NONE))
     }
 
@@ -90,24 +85,41 @@ impl LogView {
         let segment = &*self.segments[index];
         let end = self.segment_bytes(index);
         let Some(largest) = segment.largest_timestamp()? else { return Ok(None) };
-        if (self.log_start..bound).contains(&largest.offset) {
-            let batch = segment.find_batch(largest.offset, end)?;
-            return Ok(batch.map(|batch| Candidate { segment, batch }));
+        if (self.log_start..bound).contains(&largest.offset)
+            && let Some(batch) = segment.find_batch(largest.offset, end)?
+            && batch.header.base_offset >= self.log_start
+        {
+            let timestamp = batch.header.max_timestamp;
+            return Ok(Some(Candidate { segment, batch, timestamp }));
         }
         // The largest of all may be invisible. Up to the last entry before the bound, the time
         // index knows the largest; behind it there are only the headers.
         let known = segment.times.lookup_offset(bound)?.offset.max(self.log_start);
         let mut headers = segment.headers_from(known, end)?;
-        let mut best: Option<ScannedBatch> = None;
+        let mut best = None;
         while let Some(batch) = headers.next()?
             && batch.header.base_offset < bound
         {
-            let timestamp = batch.header.max_timestamp;
-            if best.is_none_or(|best| timestamp > best.header.max_timestamp) {
-                best = Some(batch);
-            }
+            best = larger(best, self.candidate(segment, batch, bound)?);
         }
-        Ok(best.map(|batch| Candidate { segment, batch }))
+        Ok(best)
+    }
+
+    fn candidate<'a>(
+        &self,
+        segment: &'a Segment,
+        batch: ScannedBatch,
+        bound: Offset,
+    ) -> Result<Option<Candidate<'a>>, LogError> {
+        let header = &batch.header;
+        let is_whole = header.base_offset >= self.log_start && header.last_offset() < bound;
+        let timestamp = if is_whole {
+            Some(header.max_timestamp)
+        } else {
+            let visible = self.visible_records(segment, &batch, bound)?;
+            visible.iter().map(|record| record.timestamp).max()
+        };
+        Ok(timestamp.map(|timestamp| Candidate { segment, batch, timestamp }))
     }
 
     /// The records of a batch that readers may see, in their order.
@@ -141,5 +153,17 @@ impl LogView {
     fn visible_segments(&self, bound: Offset) -> impl Iterator<Item = usize> {
         let first = self.segment_index(self.log_start);
         (first..self.segments.len()).filter(move |&index| self.segments[index].base_offset() < bound)
+    }
+}
+
+/// The one with the larger timestamp; of two with the same, the earlier.
+fn larger<'a>(
+    earlier: Option<Candidate<'a>>,
+    later: Option<Candidate<'a>>,
+) -> Option<Candidate<'a>> {
+    match (earlier, later) {
+        (Some(earlier), Some(later)) if later.timestamp > earlier.timestamp => Some(later),
+        (None, later) => later,
+        (earlier, _) => earlier,
     }
 }

@@ -282,18 +282,20 @@ impl Recovery<'_> {
         }
     }
 
-    /// Removes the producer snapshots that know more than the log has, and those of earlier
-    /// shutdowns.
+    /// Removes the producer snapshots that would lie about what is appended next: those that know
+    /// more than the log has, and after a scan one at its very end, which would say that the
+    /// active segment is sealed. Those of earlier shutdowns go, too, except for the newest.
     fn remove_stray_snapshots(&self, listing: &Listing, end: Offset) -> Result<(), LogError> {
+        let fs = &**self.options.fs;
         let newest = listing.snapshots.iter().rev().find(|&&offset| offset <= end);
         for offset in &listing.snapshots {
             let path = file_path(self.options.dir, *offset, SNAPSHOT_EXTENSION);
-            let is_base = || self.segments.iter().any(|segment| segment.base_offset() == *offset);
-            if *offset > end {
-                // If it came back after another crash, it would lie about what was appended since.
-                remove_file(&**self.options.fs, &path)?;
-            } else if Some(offset) != newest && !is_base() {
-                match self.options.fs.remove_file(&path) {
+            let is_base = self.segments.iter().any(|segment| segment.base_offset() == *offset);
+            let was_scanned = self.scanned_bytes > 0;
+            if *offset > end || (*offset == end && was_scanned && !is_base) {
+                remove_file(fs, &path)?;
+            } else if !is_base && Some(offset) != newest {
+                match fs.remove_file(&path) {
                     // It went with its segment.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     result => result.map_err(LogError::io("remove", &path))?,

@@ -9,8 +9,9 @@ use super::listing::Listing;
 use super::resync::find_batch_after;
 use super::{Finding, Recovery, RecoveryOptions};
 use crate::LogError;
+use crate::producer_state::snapshot;
 use crate::scan::{BatchScan, ScannedBatch};
-use crate::segment::Segment;
+use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 
 /// How the scan of a segment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +28,7 @@ impl Recovery<'_> {
     /// Scans the log from the recovery point on; returns its end. What is scanned is on stable
     /// storage afterwards.
     pub(super) fn scan(&mut self, listing: &Listing) -> Result<Offset, LogError> {
-        let recovery_point = self.options.recovery_point;
-        let at_or_before =
-            self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
-        let first = at_or_before.saturating_sub(1);
+        let first = self.first_to_scan(listing);
         let mut end = self.segments[first].base_offset();
         self.load_producers(listing, end)?;
         self.epochs.truncate_from_end(end);
@@ -38,8 +36,14 @@ impl Recovery<'_> {
         let mut index = first;
         while index < self.segments.len() {
             let segment = Arc::clone(&self.segments[index]);
+            if segment.base_offset() > end && self.is_cut_off_before(index, end)? {
+                break;
+            }
+            end = segment.base_offset();
+            if index > first {
+                self.seal_before(index)?;
+            }
             let limit = self.segments.get(index + 1).map(|next| next.base_offset());
-            end = end.max(segment.base_offset());
             let segment_end = self.scan_segment(&segment, limit, &mut end)?;
             index += 1;
             if segment_end == SegmentEnd::CutOff {
@@ -48,8 +52,68 @@ impl Recovery<'_> {
         }
         self.remove_segments_from(index)?;
         end = self.make_up_for_loss(end)?;
-        self.sync_scanned(first)?;
+        if self.scanned_bytes > 0 {
+            self.sync_end()?;
+        }
         Ok(end)
+    }
+
+    /// The segment that holds the recovery point, or one before it.
+    ///
+    /// A segment may end just at the recovery point and have been rolled after the checkpoint: its
+    /// indexes need not be on the disk then. A snapshot of the producers as of its end says that
+    /// they are, because it is written after them.
+    fn first_to_scan(&self, listing: &Listing) -> usize {
+        let recovery_point = self.options.recovery_point;
+        let at_or_before =
+            self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
+        let is_sealed_before = |segment: &Segment| {
+            listing.snapshots.binary_search(&segment.base_offset()).is_ok()
+        };
+        let mut first = at_or_before.saturating_sub(1);
+        while first > 0 && !is_sealed_before(&self.segments[first]) {
+            first -= 1;
+        }
+        first
+    }
+
+    /// Records are missing between the segment before `index`, which ends at `end`, and that one.
+    /// Says whether a crash cut them off; if not, they were on stable storage and are lost.
+    fn is_cut_off_before(&mut self, index: usize, end: Offset) -> Result<bool, LogError> {
+        if end >= self.options.recovery_point {
+            return Ok(true);
+        }
+        let before = Arc::clone(&self.segments[index - 1]);
+        let next = self.segments[index].base_offset();
+        self.report_missing_end(&before, end, next)?;
+        Ok(false)
+    }
+
+    /// Reports that a segment should go on to `expected_end`, unless what is there instead is
+    /// reported already.
+    fn report_missing_end(
+        &mut self,
+        segment: &Segment,
+        end: Offset,
+        expected_end: Offset,
+    ) -> Result<(), LogError> {
+        let position = segment.size_bytes();
+        if position == file_bytes(segment)? {
+            let reason = format!("the records went on to offset {expected_end}, the file does not");
+            self.report_damage(segment, position, position, end, reason);
+        }
+        Ok(())
+    }
+
+    /// Does what the roll to the segment at `index` does for the one before it, which is scanned.
+    fn seal_before(&self, index: usize) -> Result<(), LogError> {
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let (full, next) = (&self.segments[index - 1], &self.segments[index]);
+        sync_data(full)?;
+        full.sync_indexes()?;
+        fs.sync_dir(dir).map_err(LogError::io("sync", dir))?;
+        let path = file_path(dir, next.base_offset(), SNAPSHOT_EXTENSION);
+        snapshot::write(&**fs, &path, &self.producers)
     }
 
     /// Begins a new segment if the log ends before what is known to have been in it, so that no
@@ -60,13 +124,12 @@ impl Recovery<'_> {
         if end >= known_end {
             return Ok(end);
         }
-        let active = Arc::clone(self.segments.last().expect("a log has at least one segment"));
-        if end < recovery_point && active.size_bytes() == file_bytes(&active)? {
-            let position = active.size_bytes();
-            let reason = format!("the log went on to offset {recovery_point}, the file does not");
-            self.report_damage(&active, position, position, end, reason);
+        if end < recovery_point {
+            let active = self.segments.last().expect("a log has at least one segment");
+            self.report_missing_end(&Arc::clone(active), end, recovery_point)?;
         }
         self.segments.push(Arc::new(Segment::create(fs, dir, known_end)?));
+        self.seal_before(self.segments.len() - 1)?;
         Ok(known_end)
     }
 
@@ -111,6 +174,7 @@ impl Recovery<'_> {
                 segment.set_size_bytes(position);
                 return Ok(SegmentEnd::Damaged);
             };
+            segment.index_next_batch();
             scan.seek(resumed);
         }
     }
@@ -193,24 +257,19 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Puts the segments that were scanned, and the indexes of the full ones, on stable storage:
-    /// what a crash of the process alone left in the page cache is not there yet.
-    fn sync_scanned(&mut self, first: usize) -> Result<(), LogError> {
-        if self.scanned_bytes == 0 {
-            return Ok(());
-        }
-        for (index, segment) in self.segments.iter().enumerate().skip(first) {
-            if segment.size_bytes() > 0 || !self.findings.is_empty() {
-                let path = segment.path();
-                segment.file()?.sync_data().map_err(LogError::io("sync", path))?;
-            }
-            if index + 1 < self.segments.len() {
-                segment.sync_indexes()?;
-            }
-        }
+    /// Puts the end of the log on stable storage: what a crash of the process alone left in the
+    /// page cache is not there yet.
+    fn sync_end(&self) -> Result<(), LogError> {
         let dir = self.options.dir;
+        for segment in self.segments.iter().rev().take(2) {
+            sync_data(segment)?;
+        }
         self.options.fs.sync_dir(dir).map_err(LogError::io("sync", dir))
     }
+}
+
+fn sync_data(segment: &Segment) -> Result<(), LogError> {
+    segment.file()?.sync_data().map_err(LogError::io("sync", segment.path()))
 }
 
 fn file_bytes(segment: &Segment) -> Result<u64, LogError> {

@@ -289,7 +289,8 @@ impl SealJob {
             self.segment.rebuild_indexes(self.index_interval_bytes)?;
             self.segment.sync_indexes()?;
         }
-        // This syncs the directory, too, and so the names of the indexes.
+        // Recovery takes the snapshot for a sign that the indexes are there.
+        fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir))?;
         let path = file_path(&self.dir, self.end, SNAPSHOT_EXTENSION);
         snapshot::write(fs, &path, &self.producers)
     }

@@ -271,7 +271,7 @@ impl Writer {
             }
             Command::EnforceRetention { done } => {
                 self.enforce_retention();
-                done.complete(Ok(()));
+                self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
             Command::Append(_) | Command::Adopt(_) | Command::Close { .. } | Command::Abort => {
                 unreachable!("it was dealt out before")

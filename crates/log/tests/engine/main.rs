@@ -1,11 +1,11 @@
 //! The storage engine as its users see it: appends, reads, crashes, faults.
 
 mod appends;
-//mod concurrency;
-//mod crashes;
+mod concurrency;
+mod crashes;
 mod deletion;
 mod faults;
-//mod oracle;
+mod oracle;
 mod producers;
 mod reopening;
 mod support;

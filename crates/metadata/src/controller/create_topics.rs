@@ -94,6 +94,17 @@ fn plan(
     records_max: usize,
 ) -> Result<(Vec<MetadataRecord>, CreatedTopic), ControllerError> {
     let name = free_name(&topic.name, image)?;
+    plan_named(topic, name.clone(), image, broker, records_max).map_err(|error| error.of_topic(&name))
+}
+
+/// The records of a topic whose name can be had.
+fn plan_named(
+    topic: NewTopic,
+    name: TopicName,
+    image: &MetadataImage,
+    broker: &BrokerSettings,
+    records_max: usize,
+) -> Result<(Vec<MetadataRecord>, CreatedTopic), ControllerError> {
     let overrides = check_topic_overrides(&topic.configs, image, broker)?;
     let replicas = match topic.assignments.is_empty() {
         true => placed(&topic, image, broker, records_max)?,

@@ -41,11 +41,10 @@ struct Trailer {
     crc32c: u64,
 }
 
-/// A snapshot that was read.
+/// A snapshot whose bytes are what was written; its records are not read yet.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) meta: SnapshotMeta,
-    pub(super) image: MetadataImage,
     /// The file's bytes.
     pub(super) bytes: Vec<u8>,
 }
@@ -80,7 +79,7 @@ impl SnapshotFile {
         let file = fs.open(&path, OpenMode::Read).map_err(QuorumError::io("open", &path))?;
         let bytes =
             read_to_end(&*file, SNAPSHOT_MAX_BYTES).map_err(QuorumError::io("read", &path))?;
-        self.decode(bytes).map(Some)
+        self.check(bytes).map(Some)
     }
 
     /// Makes bytes that [`encode`] made the snapshot, unless a newer one is there by now.
@@ -103,11 +102,21 @@ impl SnapshotFile {
         Ok(())
     }
 
-    /// Checks and reads a snapshot's bytes.
-    pub(super) fn decode(&self, bytes: Vec<u8>) -> Result<Snapshot, QuorumError> {
-        let (meta, image) =
-            decode(&bytes).map_err(|reason| QuorumError::Snapshot { path: self.path(), reason })?;
-        Ok(Snapshot { meta, image, bytes })
+    /// Takes bytes for a snapshot if they are what [`encode`] made.
+    pub(super) fn check(&self, bytes: Vec<u8>) -> Result<Snapshot, QuorumError> {
+        match check(&bytes) {
+            Ok(meta) => Ok(Snapshot { meta, bytes }),
+            Err(reason) => Err(self.error(reason)),
+        }
+    }
+
+    /// The image that a snapshot's records make.
+    pub(super) fn image(&self, snapshot: &Snapshot) -> Result<MetadataImage, QuorumError> {
+        image(&snapshot.bytes).map_err(|reason| self.error(reason))
+    }
+
+    fn error(&self, reason: String) -> QuorumError {
+        QuorumError::Snapshot { path: self.path(), reason }
     }
 
     fn path(&self) -> PathBuf {
@@ -142,31 +151,45 @@ fn push_line(bytes: &mut Vec<u8>, value: &impl Serialize) -> Result<(), serde_js
     Ok(())
 }
 
-/// The error is what is wrong with the bytes.
-fn decode(bytes: &[u8]) -> Result<(SnapshotMeta, MetadataImage), String> {
-    let text = bytes.strip_suffix(b"\n").ok_or("it is cut off")?;
-    let trailer_at = text.iter().rposition(|&byte| byte == b'\n').ok_or("it is cut off")? + 1;
-    let (content, trailer) = text.split_at(trailer_at);
+/// Checks the frame of a snapshot: that it is whole, unchanged and of a format that is known.
+/// The error is what is wrong.
+fn check(bytes: &[u8]) -> Result<SnapshotMeta, String> {
+    let (content, trailer) = split_trailer(bytes).ok_or("it is cut off")?;
     let trailer: Trailer =
         serde_json::from_slice(trailer).map_err(|error| format!("its last line: {error}"))?;
     if checksum(CrcAlgorithm::Crc32Iscsi, content) != trailer.crc32c {
         return Err("its checksum does not match its content".to_owned());
     }
-    let mut lines = content.split_inclusive(|&byte| byte == b'\n');
-    let header: Header = serde_json::from_slice(lines.next().unwrap_or_default())
-        .map_err(|error| format!("its first line: {error}"))?;
+    let header = lines(content).next().unwrap_or_default();
+    let header: Header =
+        serde_json::from_slice(header).map_err(|error| format!("its first line: {error}"))?;
     if header.format != FORMAT {
         return Err(format!("its format '{}' is not one this version reads", header.format));
     }
-    let records: Vec<MetadataRecord> = lines
-        .zip(2..)
-        .map(|(line, number)| {
-            serde_json::from_slice(line).map_err(|error| format!("line {number}: {error}"))
-        })
-        .collect::<Result<_, String>>()?;
-    if records.len() != trailer.records {
-        return Err(format!("it has {} records instead of {}", records.len(), trailer.records));
+    match lines(content).skip(1).count() {
+        records if records == trailer.records => Ok(header.meta),
+        records => Err(format!("it has {records} records instead of {}", trailer.records)),
     }
-    let image = MetadataImage::default().apply(&records).map_err(|error| error.to_string())?;
-    Ok((header.meta, image))
+}
+
+/// The image of a snapshot that was checked. The error is what is wrong with a record.
+fn image(bytes: &[u8]) -> Result<MetadataImage, String> {
+    let (content, _) = split_trailer(bytes).ok_or("it is cut off")?;
+    let read = |(line, number)| {
+        serde_json::from_slice(line).map_err(|error| format!("line {number}: {error}"))
+    };
+    let records: Result<Vec<MetadataRecord>, String> =
+        lines(content).zip(1..).skip(1).map(read).collect();
+    MetadataImage::default().apply(&records?).map_err(|error| error.to_string())
+}
+
+/// The last line, and all before it.
+fn split_trailer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = bytes.strip_suffix(b"\n")?;
+    let end_of_content = text.iter().rposition(|&byte| byte == b'\n')?;
+    Some(text.split_at(end_of_content + 1))
+}
+
+fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
+    content.split_inclusive(|&byte| byte == b'\n')
 }

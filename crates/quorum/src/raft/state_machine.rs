@@ -43,7 +43,7 @@ impl StateMachine {
         let (snapshot_file, snapshot) = SnapshotFile::open(directory)?;
         let state = match snapshot {
             Some(snapshot) => State {
-                image: Arc::new(snapshot.image),
+                image: Arc::new(snapshot_file.image(&snapshot)?),
                 last_applied: snapshot.meta.last_log_id,
                 membership: snapshot.meta.last_membership,
             },
@@ -112,9 +112,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     ) -> Result<(), StorageError> {
         let (file, meta_to_write) = (self.snapshot_file.clone(), meta.clone());
         let installed = blocking(move || {
-            let snapshot = file.decode(snapshot.into_inner())?;
+            let snapshot = file.check(snapshot.into_inner())?;
+            let image = file.image(&snapshot)?;
             file.write(&meta_to_write, &snapshot.bytes)?;
-            Ok(snapshot.image)
+            Ok(image)
         });
         let image = installed.await.map_err(|error| {
             StorageIOError::write_snapshot(Some(meta.signature()), any_error(error))

@@ -1,0 +1,18 @@
+# What a newcomer needs: `make demo` shows it, `make test` proves it. The rest is cargo.
+
+.PHONY: build test demo clean
+
+build:
+	cargo build --release --locked --package logway
+
+# All suites of tests/suites.toml; one of them: tests/run.py NAME
+test:
+	python3 tests/run.py
+
+# FILE=/path/to/a/text/file streams that one
+demo: build
+	FILE='$(FILE)' scripts/demo.sh
+
+clean:
+	cargo clean
+	rm -rf tests/.work

@@ -1,0 +1,90 @@
+//! Administering a cluster: each call is a method of [`crate::Client`].
+
+mod configs;
+mod log_dirs;
+mod offsets;
+mod topics;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use configs::{ConfigChange, ConfigEntry, ConfigSource};
+pub use log_dirs::LogDir;
+use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
+use logway_wire::Request;
+pub use offsets::{ListedOffset, OffsetAt};
+pub use topics::{CreatedTopic, NewTopic};
+
+use crate::{Client, ClientError, MissingTopic, TopicSelection};
+
+/// What a call that is about several topics did with each.
+pub type TopicOutcomes<T> = Vec<(TopicName, Result<T, ClientError>)>;
+
+/// How long a broker may take to carry out a change of the cluster.
+const CHANGE_TIMEOUT_MS: i32 = 30_000;
+
+impl Client {
+    /// Asks the controller for a change, which is not repeated unless the broker answered that it
+    /// is not the controller and so did nothing.
+    async fn change<R: Request>(
+        &self,
+        request: &R,
+        codes: impl Fn(&R::Response) -> Vec<i16>,
+    ) -> Result<R::Response, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let response = self.controller().await?.call(request).await?;
+            let is_elsewhere = codes(&response).contains(&ErrorCode::NotController.code());
+            if !is_elsewhere || !backoff.pause().await {
+                return Ok(response);
+            }
+            self.refresh_metadata(TopicSelection::Named(&BTreeSet::new()), MissingTopic::Refuse)
+                .await?;
+        }
+    }
+
+    /// Which broker to ask about which of the partitions, after what is known at present.
+    ///
+    /// # Errors
+    ///
+    /// A partition that does not exist, or has no leader.
+    pub(crate) fn by_leader(
+        &self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Result<BTreeMap<BrokerId, Vec<TopicPartition>>, ClientError> {
+        let metadata = self.metadata();
+        let mut by_leader: BTreeMap<BrokerId, Vec<TopicPartition>> = BTreeMap::new();
+        for partition in partitions {
+            let Some(known) = metadata.partition(&partition) else {
+                let topic = metadata.topics.get(&partition.topic);
+                return Err(ClientError::NoSuchPartition {
+                    partitions: topic.map_or(0, |topic| topic.partitions.len()),
+                    topic: partition.topic,
+                    partition: partition.partition,
+                });
+            };
+            let leader = known
+                .leader
+                .ok_or_else(|| ClientError::NoLeader { partition: partition.clone() })?;
+            by_leader.entry(leader).or_default().push(partition);
+        }
+        Ok(by_leader)
+    }
+}
+
+/// Partitions grouped as requests want them: by topic.
+pub(crate) fn by_topic(
+    partitions: impl IntoIterator<Item = TopicPartition>,
+) -> BTreeMap<TopicName, Vec<i32>> {
+    let mut by_topic: BTreeMap<TopicName, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        by_topic.entry(partition.topic).or_default().push(partition.partition.0);
+    }
+    by_topic
+}
+
+/// The topics of some partitions.
+pub(crate) fn topics_of<'a>(
+    partitions: impl IntoIterator<Item = &'a TopicPartition>,
+) -> BTreeSet<TopicName> {
+    partitions.into_iter().map(|partition| partition.topic.clone()).collect()
+}

@@ -1,0 +1,271 @@
+//! A client of a cluster: whom to ask what.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
+use logway_wire::messages::MetadataRequest;
+use logway_wire::messages::metadata_request::MetadataRequestTopic;
+use logway_wire::{Request, WireString};
+
+use crate::error::check;
+use crate::retry::Backoff;
+use crate::{BrokerAddress, ClientError, ClusterMetadata, Connection, ConnectionOptions};
+
+/// How a client behaves.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// How each connection behaves.
+    pub connection: ConnectionOptions,
+    /// How long to repeat what a broker refused for a reason that passes, such as an election.
+    pub retry_patience: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions {
+            connection: ConnectionOptions::default(),
+            retry_patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Which topics to ask for.
+#[derive(Debug, Clone, Copy)]
+pub enum TopicSelection<'a> {
+    /// Every topic there is.
+    All,
+    /// These; none if empty.
+    Named(&'a BTreeSet<TopicName>),
+}
+
+/// What to do about a topic that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissingTopic {
+    /// Ask the broker to create it, which it does if it is configured so.
+    Create,
+    /// Wait for it: it has been created, but not every broker may know yet.
+    Await,
+    /// Report it.
+    Refuse,
+}
+
+/// Connections to the brokers of one cluster, and what they last said about it; clones share both.
+///
+/// Questions are repeated when the connection breaks or the broker's answer says that a later
+/// attempt may succeed. Nothing that changes the cluster is repeated after a broken connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    bootstrap: Vec<BrokerAddress>,
+    options: ClientOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    metadata: Arc<ClusterMetadata>,
+    connections: HashMap<BrokerAddress, Connection>,
+}
+
+impl Client {
+    /// A client that will find the cluster through any of `bootstrap`; connects when first used.
+    pub fn new(bootstrap: Vec<BrokerAddress>, options: ClientOptions) -> Client {
+        let state = Mutex::default();
+        Client { shared: Arc::new(Shared { bootstrap, options, state }) }
+    }
+
+    /// A client of the same cluster with connections of its own: so that its long requests hold
+    /// nobody else up.
+    #[must_use]
+    pub fn fork(&self) -> Client {
+        let state = State { metadata: self.metadata(), connections: HashMap::new() };
+        Client {
+            shared: Arc::new(Shared {
+                bootstrap: self.shared.bootstrap.clone(),
+                options: self.shared.options.clone(),
+                state: Mutex::new(state),
+            }),
+        }
+    }
+
+    /// How this client was asked to behave.
+    pub fn options(&self) -> &ClientOptions {
+        &self.shared.options
+    }
+
+    /// What the cluster last said about itself; empty before the first
+    /// [`Client::refresh_metadata`].
+    pub fn metadata(&self) -> Arc<ClusterMetadata> {
+        Arc::clone(&self.lock().metadata)
+    }
+
+    /// A connection to any broker: one that is open, else to the first that answers, bootstrap
+    /// addresses before advertised ones.
+    pub async fn any(&self) -> Result<Connection, ClientError> {
+        if let Some(open) = self.open_connection() {
+            return Ok(open);
+        }
+        let metadata = self.metadata();
+        let advertised = metadata.brokers.values().map(|broker| &broker.address);
+        let mut last = None;
+        for address in self.shared.bootstrap.iter().chain(advertised) {
+            match self.connection_to(address).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = Some(error),
+            }
+        }
+        let brokers: Vec<String> = self.shared.bootstrap.iter().map(ToString::to_string).collect();
+        let last = last.unwrap_or(ClientError::Stopped { task: "list of brokers" });
+        Err(ClientError::NoBroker { brokers: brokers.join(","), last: Box::new(last) })
+    }
+
+    /// A connection to one broker, at the address that the metadata gives.
+    pub async fn broker(&self, id: BrokerId) -> Result<Connection, ClientError> {
+        let metadata = self.metadata();
+        match metadata.brokers.get(&id) {
+            Some(broker) => self.connection_to(&broker.address).await,
+            None => Err(ClientError::Refused {
+                what: format!("find broker {id}"),
+                code: ErrorCode::BrokerNotAvailable,
+                message: None,
+            }),
+        }
+    }
+
+    /// A connection to the broker that takes changes to the cluster.
+    pub async fn controller(&self) -> Result<Connection, ClientError> {
+        if self.metadata().brokers.is_empty() {
+            self.refresh_metadata(TopicSelection::Named(&BTreeSet::new()), MissingTopic::Refuse)
+                .await?;
+        }
+        match self.metadata().controller {
+            Some(controller) => self.broker(controller).await,
+            None => self.any().await,
+        }
+    }
+
+    /// Asks any broker something that may be asked twice.
+    pub async fn call_any<R: Request>(&self, request: &R) -> Result<R::Response, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let error = match self.any().await?.call(request).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            if !error.is_retriable() || !backoff.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Asks about topics, and remembers the answer beside what is known of other topics.
+    ///
+    /// An error of a single topic is part of the answer.
+    pub async fn refresh_metadata(
+        &self,
+        topics: TopicSelection<'_>,
+        missing: MissingTopic,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
+        let named = match topics {
+            TopicSelection::All => None,
+            TopicSelection::Named(names) => Some(names.iter().map(requested_topic).collect()),
+        };
+        let request = MetadataRequest {
+            topics: named,
+            allow_auto_topic_creation: missing == MissingTopic::Create,
+            ..MetadataRequest::default()
+        };
+        let response = self.call_any(&request).await?;
+        check(|| "read the cluster's metadata".to_owned(), response.error_code, None)?;
+        let mut fresh = ClusterMetadata::from_response(&response);
+        let mut state = self.lock();
+        if let TopicSelection::Named(names) = topics {
+            let known = state.metadata.topics.iter().filter(|(name, _)| !names.contains(*name));
+            fresh.topics.extend(known.map(|(name, topic)| (name.clone(), topic.clone())));
+        }
+        state.metadata = Arc::new(fresh);
+        Ok(Arc::clone(&state.metadata))
+    }
+
+    /// Asks about topics until all exist and their partitions have leaders.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first topic that is not ready: at once if waiting does not help,
+    /// or when [`ClientOptions::retry_patience`] is over.
+    pub async fn await_topics(
+        &self,
+        names: &BTreeSet<TopicName>,
+        missing: MissingTopic,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let metadata = self.refresh_metadata(TopicSelection::Named(names), missing).await?;
+            let Some(error) = names.iter().find_map(|name| not_ready(&metadata, name)) else {
+                return Ok(metadata);
+            };
+            let is_missing = error.code() == Some(ErrorCode::UnknownTopicOrPartition);
+            let is_final = is_missing && missing == MissingTopic::Refuse;
+            if is_final || !error.is_retriable() || !backoff.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Pauses between repetitions, within this client's patience.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff::within(self.shared.options.retry_patience)
+    }
+
+    fn open_connection(&self) -> Option<Connection> {
+        let mut state = self.lock();
+        state.connections.retain(|_, connection| !connection.is_broken());
+        state.connections.values().next().cloned()
+    }
+
+    async fn connection_to(&self, address: &BrokerAddress) -> Result<Connection, ClientError> {
+        let open = self.lock().connections.get(address).cloned();
+        if let Some(connection) = open.filter(|connection| !connection.is_broken()) {
+            return Ok(connection);
+        }
+        let fresh = Connection::open(address, &self.shared.options.connection).await?;
+        // Of two callers that connected at the same time both get a connection that works; the
+        // later one stays.
+        self.lock().connections.insert(address.clone(), fresh.clone());
+        Ok(fresh)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code under this lock can leave the state half changed.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn requested_topic(name: &TopicName) -> MetadataRequestTopic {
+    MetadataRequestTopic {
+        name: Some(WireString::copy_of(name.as_str())),
+        ..MetadataRequestTopic::default()
+    }
+}
+
+/// Why a topic cannot be used yet.
+pub(crate) fn not_ready(metadata: &ClusterMetadata, name: &TopicName) -> Option<ClientError> {
+    let error = match metadata.topics.get(name) {
+        None => ErrorCode::UnknownTopicOrPartition,
+        Some(topic) if topic.error.is_error() => topic.error,
+        Some(topic) if topic.partitions.is_empty() => ErrorCode::LeaderNotAvailable,
+        Some(topic) => {
+            let leaderless =
+                topic.partitions.iter().find(|partition| partition.leader.is_none())?;
+            let partition = TopicPartition::new(name.clone(), leaderless.id);
+            return Some(ClientError::NoLeader { partition });
+        }
+    };
+    check(|| format!("find topic '{name}'"), error.code(), None).err()
+}

@@ -1,0 +1,246 @@
+//! The task that fetches ahead.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use logway_model::{BrokerId, ErrorCode, Offset, TopicPartition};
+use logway_wire::messages::FetchResponse;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::position::Position;
+use super::request::{Fetch, FetchedPartition, partitions};
+use super::{ConsumerOptions, FetchEvent, FetchedRecords};
+use crate::admin::topics_of;
+use crate::error::{check, error_code};
+use crate::{Client, ClientError, MissingTopic, OffsetAt, TopicSelection};
+
+/// Fetches partitions from their leaders, one request per broker at a time, and hands over what
+/// comes. Ends when all is read, after an error, or when nobody listens.
+#[derive(Debug)]
+pub(super) struct Fetcher {
+    client: Client,
+    options: ConsumerOptions,
+    positions: BTreeMap<TopicPartition, Position>,
+    events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
+    requests: JoinSet<Finished>,
+    busy: HashSet<BrokerId>,
+    responses: u64,
+}
+
+/// A request that has been answered or has failed.
+#[derive(Debug)]
+struct Finished {
+    leader: BrokerId,
+    asked: Vec<TopicPartition>,
+    result: Result<FetchResponse, ClientError>,
+}
+
+impl Fetcher {
+    pub(super) fn new(
+        client: Client,
+        options: ConsumerOptions,
+        positions: BTreeMap<TopicPartition, Position>,
+        events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
+    ) -> Fetcher {
+        Fetcher {
+            client,
+            options,
+            positions,
+            events,
+            requests: JoinSet::new(),
+            busy: HashSet::new(),
+            responses: 0,
+        }
+    }
+
+    /// Hands `first` over and then fetches.
+    pub(super) async fn run(mut self, first: Vec<FetchEvent>) {
+        if !first.is_empty() && self.events.send(Ok(first)).await.is_err() {
+            return;
+        }
+        if let Err(error) = self.fetch_all().await {
+            // Whoever listened may have left, which is no reason to complain.
+            drop(self.events.send(Err(error)).await);
+        }
+    }
+
+    async fn fetch_all(&mut self) -> Result<(), ClientError> {
+        while !self.positions.is_empty() {
+            self.find_leaders().await?;
+            self.ask_idle_brokers();
+            let events = match self.next_finished().await {
+                Some(finished) => self.finish(finished).await?,
+                None => Vec::new(),
+            };
+            // The next request is under way while the events wait to be read.
+            self.ask_idle_brokers();
+            if !events.is_empty() && self.events.send(Ok(events)).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Pauses the partitions that have no leader, so that every partition is asked for, or paused,
+    /// or waits for its leader's response.
+    async fn find_leaders(&mut self) -> Result<(), ClientError> {
+        let now = Instant::now();
+        let metadata = self.client.metadata();
+        let is_paused = |position: &Position| position.retry_at.is_some_and(|at| at > now);
+        let unpaused = self.positions.iter().filter(|(_, position)| !is_paused(position));
+        let leaderless: Vec<TopicPartition> = unpaused
+            .map(|(partition, _)| partition.clone())
+            .filter(|partition| metadata.leader(partition).is_none())
+            .collect();
+        match leaderless.first().cloned() {
+            None => Ok(()),
+            Some(partition) => self.retry(leaderless, ClientError::NoLeader { partition }).await,
+        }
+    }
+
+    /// Asks each broker that has nothing to do for those of its partitions that are not paused.
+    fn ask_idle_brokers(&mut self) {
+        let now = Instant::now();
+        let metadata = self.client.metadata();
+        let mut by_leader: BTreeMap<BrokerId, Vec<(u64, TopicPartition, Offset)>> = BTreeMap::new();
+        for (partition, position) in &self.positions {
+            let is_paused = position.retry_at.is_some_and(|at| at > now);
+            let Some(leader) = metadata.leader(partition) else { continue };
+            if !is_paused && !self.busy.contains(&leader) {
+                let wanted = (position.served, partition.clone(), position.next);
+                by_leader.entry(leader).or_default().push(wanted);
+            }
+        }
+        for (leader, mut wanted) in by_leader {
+            wanted.sort();
+            let wanted: Vec<_> = wanted.into_iter().map(|(_, p, offset)| (p, offset)).collect();
+            let fetch = Fetch::new(&wanted, &metadata, &self.options);
+            let (client, options) = (self.client.clone(), self.options.clone());
+            self.busy.insert(leader);
+            self.requests.spawn(async move {
+                let result = match client.broker(leader).await {
+                    Ok(connection) => fetch.run(&connection, &options).await,
+                    Err(error) => Err(error),
+                };
+                let asked = wanted.into_iter().map(|(partition, _)| partition).collect();
+                Finished { leader, asked, result }
+            });
+        }
+    }
+
+    /// The next response, or `None` when it is time to ask again for a partition.
+    async fn next_finished(&mut self) -> Option<Finished> {
+        let now = Instant::now();
+        let paused = self.positions.values().filter_map(|position| position.retry_at);
+        let retry_at = paused.filter(|&at| at > now).min();
+        let timer = async {
+            match retry_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // A request's task does nothing that could panic, nor is it ever aborted.
+            Some(finished) = self.requests.join_next() => finished.ok(),
+            () = timer => None,
+        }
+    }
+
+    async fn finish(&mut self, finished: Finished) -> Result<Vec<FetchEvent>, ClientError> {
+        let Finished { leader, asked, result } = finished;
+        self.busy.remove(&leader);
+        self.responses += 1;
+        let what = || format!("fetch from broker {leader}");
+        let result =
+            result.and_then(|response| check(what, response.error_code, None).map(|()| response));
+        let mut events = Vec::new();
+        match result {
+            Err(error) => self.retry(asked, error).await?,
+            Ok(response) => {
+                for fetched in partitions(response) {
+                    events.extend(self.partition(fetched).await?);
+                }
+            }
+        }
+        self.positions.retain(|_, position| !position.is_at_stop());
+        Ok(events)
+    }
+
+    /// Deals with the answer about one partition.
+    async fn partition(
+        &mut self,
+        fetched: FetchedPartition,
+    ) -> Result<Option<FetchEvent>, ClientError> {
+        let FetchedPartition { partition, error_code: code, records } = fetched;
+        let Some(position) = self.positions.get_mut(&partition) else { return Ok(None) };
+        if let Err(error) = check(|| format!("read {partition}"), code, None) {
+            return match error_code(code) {
+                ErrorCode::OffsetOutOfRange => self.relocate(partition).await,
+                _ => self.retry(vec![partition], error).await.map(|()| None),
+            };
+        }
+        position.succeeded();
+        let (from, until) = (position.next, position.stop);
+        let batches = position.advance(&partition, records)?;
+        if batches.is_empty() {
+            return Ok(None);
+        }
+        position.served = self.responses;
+        let decode_limit = self.options.decode_limit;
+        let records = FetchedRecords { partition, batches, from, until, decode_limit };
+        Ok(Some(FetchEvent::Records(records)))
+    }
+
+    /// Goes on at the first record there is when those to be read next are gone.
+    async fn relocate(
+        &mut self,
+        partition: TopicPartition,
+    ) -> Result<Option<FetchEvent>, ClientError> {
+        let only = BTreeSet::from([partition.clone()]);
+        let start = self.client.list_offsets(&only, OffsetAt::Start).await?;
+        let end = self.client.list_offsets(&only, OffsetAt::End).await?;
+        let start = start[&partition].offset.unwrap_or(Offset::ZERO);
+        let end = end[&partition].offset.unwrap_or(Offset::ZERO);
+        let Some(position) = self.positions.get_mut(&partition) else { return Ok(None) };
+        let from = position.next;
+        if from > end {
+            return Err(ClientError::OffsetOutOfRange { partition, offset: from, start, end });
+        }
+        if from >= start {
+            // It was out of range for a broker that knows less than its followers: ask again.
+            position.failed();
+            return Ok(None);
+        }
+        position.next = start;
+        Ok(Some(FetchEvent::Skipped { partition, from, to: start }))
+    }
+
+    /// Lets partitions pause and finds their leaders again.
+    ///
+    /// # Errors
+    ///
+    /// The given one, if it will not pass, or has not within the consumer's patience.
+    async fn retry(
+        &mut self,
+        asked: Vec<TopicPartition>,
+        error: ClientError,
+    ) -> Result<(), ClientError> {
+        if !error.is_retriable() {
+            return Err(error);
+        }
+        for partition in &asked {
+            let Some(position) = self.positions.get_mut(partition) else { continue };
+            if position.failed().elapsed() > self.options.patience {
+                return Err(error);
+            }
+        }
+        let topics = topics_of(&asked);
+        let selection = TopicSelection::Named(&topics);
+        match self.client.refresh_metadata(selection, MissingTopic::Refuse).await {
+            Err(error) if !error.is_retriable() => Err(error),
+            // The pause is over soon enough to try again.
+            Err(_) | Ok(_) => Ok(()),
+        }
+    }
+}

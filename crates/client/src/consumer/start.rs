@@ -1,0 +1,143 @@
+//! Where reading begins and ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use logway_model::{Offset, TimestampMs, TopicPartition};
+
+use super::position::Position;
+use super::{ConsumerOptions, FetchEvent};
+use crate::admin::topics_of;
+use crate::{Client, ClientError, ListedOffset, MissingTopic, OffsetAt};
+
+/// Where to begin in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartAt {
+    /// At the first record there is.
+    Start,
+    /// After the last record there is.
+    End,
+    /// At this offset, or the first record there is if that comes later.
+    Offset(Offset),
+    /// At the first record with at least this timestamp, or after the last record.
+    Timestamp(TimestampMs),
+    /// This many offsets before the end, or at the first record there is.
+    BeforeEnd(u64),
+}
+
+/// What a partition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    start: Offset,
+    end: Offset,
+    /// The answer to a look-up by timestamp, if there was one.
+    at_timestamp: Option<Offset>,
+}
+
+/// Finds the place to begin in each partition, and the records that are gone although they were
+/// asked for.
+pub(super) async fn resolve(
+    client: &Client,
+    assignment: &BTreeMap<TopicPartition, StartAt>,
+    options: &ConsumerOptions,
+) -> Result<(BTreeMap<TopicPartition, Position>, Vec<FetchEvent>), ClientError> {
+    let mut ranges = BTreeMap::new();
+    if !assignment.is_empty() {
+        client.await_topics(&topics_of(assignment.keys()), MissingTopic::Refuse).await?;
+        ranges = look_up(client, assignment).await?;
+    }
+    let mut positions = BTreeMap::new();
+    let mut skipped = Vec::new();
+    for (partition, &start_at) in assignment {
+        let range = ranges[partition];
+        let next = place(partition, start_at, range)?;
+        if let StartAt::Offset(from) = start_at
+            && from < next
+        {
+            skipped.push(FetchEvent::Skipped { partition: partition.clone(), from, to: next });
+        }
+        let stop = options.stops_at_end.then_some(range.end);
+        if stop.is_none_or(|stop| next < stop) {
+            positions.insert(partition.clone(), Position::new(next, stop));
+        }
+    }
+    Ok((positions, skipped))
+}
+
+async fn look_up(
+    client: &Client,
+    assignment: &BTreeMap<TopicPartition, StartAt>,
+) -> Result<BTreeMap<TopicPartition, Range>, ClientError> {
+    let all: BTreeSet<TopicPartition> = assignment.keys().cloned().collect();
+    let starts = client.list_offsets(&all, OffsetAt::Start).await?;
+    let ends = client.list_offsets(&all, OffsetAt::End).await?;
+    let mut at_timestamps = BTreeMap::new();
+    for (partition, start_at) in assignment {
+        if let StartAt::Timestamp(timestamp) = *start_at {
+            let only = BTreeSet::from([partition.clone()]);
+            at_timestamps.extend(client.list_offsets(&only, OffsetAt::Timestamp(timestamp)).await?);
+        }
+    }
+    let offset = |listed: Option<&ListedOffset>| listed.and_then(|listed| listed.offset);
+    let range = |partition: TopicPartition| {
+        let range = Range {
+            start: offset(starts.get(&partition)).unwrap_or(Offset::ZERO),
+            end: offset(ends.get(&partition)).unwrap_or(Offset::ZERO),
+            at_timestamp: offset(at_timestamps.get(&partition)),
+        };
+        (partition, range)
+    };
+    Ok(all.into_iter().map(range).collect())
+}
+
+/// The offset to begin at.
+fn place(
+    partition: &TopicPartition,
+    start_at: StartAt,
+    range: Range,
+) -> Result<Offset, ClientError> {
+    let Range { start, end, at_timestamp } = range;
+    match start_at {
+        StartAt::Start => Ok(start),
+        StartAt::End => Ok(end),
+        StartAt::Timestamp(_) => Ok(at_timestamp.unwrap_or(end)),
+        StartAt::BeforeEnd(records) => {
+            let records = i64::try_from(records).unwrap_or(i64::MAX);
+            Ok(Offset(end.0.saturating_sub(records)).max(start))
+        }
+        StartAt::Offset(offset) if offset <= end => Ok(offset.max(start)),
+        StartAt::Offset(offset) => {
+            Err(ClientError::OffsetOutOfRange { partition: partition.clone(), offset, start, end })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::{PartitionId, TopicName};
+
+    use super::*;
+
+    #[test]
+    fn every_way_to_begin_stays_within_the_partition() {
+        let name = TopicName::new("t").expect("a name");
+        let partition = TopicPartition::new(name, PartitionId(0));
+        let range = Range { start: Offset(10), end: Offset(20), at_timestamp: None };
+        let found = Range { at_timestamp: Some(Offset(15)), ..range };
+        for (start_at, range, expected) in [
+            (StartAt::Start, range, 10),
+            (StartAt::End, range, 20),
+            (StartAt::Offset(Offset(3)), range, 10),
+            (StartAt::Offset(Offset(12)), range, 12),
+            (StartAt::Offset(Offset(20)), range, 20),
+            (StartAt::BeforeEnd(3), range, 17),
+            (StartAt::BeforeEnd(u64::MAX), range, 10),
+            (StartAt::Timestamp(TimestampMs(1)), found, 15),
+            (StartAt::Timestamp(TimestampMs(1)), range, 20),
+        ] {
+            let offset = place(&partition, start_at, range).expect("in range");
+            assert_eq!(offset, Offset(expected), "{start_at:?}");
+        }
+        let beyond = place(&partition, StartAt::Offset(Offset(21)), range);
+        assert!(matches!(beyond, Err(ClientError::OffsetOutOfRange { .. })));
+    }
+}

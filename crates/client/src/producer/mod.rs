@@ -1,0 +1,214 @@
+//! Writing a topic.
+//!
+//! [`Producer`] runs in the caller's task and fills batches in the shared [`Accumulator`]; the
+//! [`Sender`] task takes them from there, sends them, and puts back what has to be sent again.
+
+mod accumulator;
+mod batch;
+mod identity;
+mod options;
+mod outcome;
+mod partition_queue;
+mod sender;
+mod summary;
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use logway_model::{BrokerId, PartitionId, TimestampMs, TopicName};
+use logway_record::Header;
+use logway_wire::messages::ApiVersionsRequest;
+pub use options::{Acks, ProducerOptions};
+pub use summary::{PartitionSummary, ProduceSummary};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use self::accumulator::Accumulator;
+use self::sender::Sender;
+use crate::{Client, ClientError, MissingTopic, Partitioner};
+
+/// A record to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRecord<'a> {
+    /// Where it goes; `None` leaves it to the key, or to the producer if there is no key.
+    pub partition: Option<PartitionId>,
+    /// When it was made.
+    pub timestamp: TimestampMs,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value; `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: &'a [Header],
+}
+
+/// Writes one topic in batches.
+///
+/// With [`Acks::All`] and idempotence, the default, each record is stored once and in order even
+/// when requests are repeated. The first record that cannot be stored ends the producer: from
+/// then on each call returns that error, and what was not acknowledged is given up.
+///
+/// Dropping it gives up what is buffered; [`Producer::close`] does not.
+#[derive(Debug)]
+pub struct Producer {
+    topic: TopicName,
+    client: Client,
+    partitioner: Partitioner,
+    shared: Arc<Shared>,
+    sender: JoinHandle<()>,
+    acks: Acks,
+}
+
+/// What the producer and its sender task share.
+#[derive(Debug)]
+struct Shared {
+    accumulator: Mutex<Accumulator>,
+    /// Wakes the sender: there is something to send, or a time-out to watch.
+    work: Notify,
+    /// Wakes the producer: there is room, or nothing left, or a failure.
+    progress: Notify,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Accumulator> {
+        // A panic under this lock leaves at worst a batch that is not sent, never a wrong one.
+        self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Producer {
+    /// Finds the topic, creating it if the brokers do that by themselves, and becomes a producer
+    /// with an id of its own.
+    pub async fn open(
+        client: Client,
+        topic: TopicName,
+        options: ProducerOptions,
+    ) -> Result<Producer, ClientError> {
+        let names = BTreeSet::from([topic.clone()]);
+        let metadata = client.await_topics(&names, MissingTopic::Create).await?;
+        let identity = match options.is_idempotent() {
+            true => Some(identity::init_producer_id(&client).await?),
+            false => None,
+        };
+        let partitions = metadata.topics.get(&topic).map_or(0, |topic| topic.partitions.len());
+        let partitions =
+            u32::try_from(partitions).expect("no response has room for 2^32 partitions");
+
+        let shared = Arc::new(Shared {
+            accumulator: Mutex::new(Accumulator::new(topic.clone(), partitions, &options)),
+            work: Notify::new(),
+            progress: Notify::new(),
+        });
+        let acks = options.acks;
+        let sender =
+            Sender::new(client.clone(), topic.clone(), options, identity, Arc::clone(&shared));
+        let first = RandomState::new().hash_one(topic.as_str()) as u32;
+        Ok(Producer {
+            topic,
+            client,
+            partitioner: Partitioner::new(partitions, first),
+            shared,
+            sender: tokio::spawn(sender.run()),
+            acks,
+        })
+    }
+
+    /// Puts a record into a batch. Waits while the buffer is full.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoSuchPartition`], a record that cannot be encoded, or what ended the
+    /// producer before.
+    pub async fn send(&mut self, record: NewRecord<'_>) -> Result<(), ClientError> {
+        let partition = self.choose_partition(&record);
+        loop {
+            {
+                let mut accumulator = self.shared.lock();
+                accumulator.check()?;
+                if accumulator.has_room_for(&record) {
+                    let appended = accumulator.append(partition, &record)?;
+                    drop(accumulator);
+                    if appended.is_batch_closed && record.key.is_none() {
+                        self.partitioner.advance();
+                    }
+                    if appended.is_news {
+                        self.shared.work.notify_one();
+                    }
+                    return Ok(());
+                }
+                accumulator.press();
+            }
+            self.shared.work.notify_one();
+            self.shared.progress.notified().await;
+        }
+    }
+
+    /// Waits until everything is acknowledged.
+    ///
+    /// With [`Acks::None`] it waits until the brokers have read it, and says nothing about
+    /// whether they stored it.
+    pub async fn flush(&mut self) -> Result<(), ClientError> {
+        loop {
+            {
+                let mut accumulator = self.shared.lock();
+                accumulator.check()?;
+                if accumulator.is_empty() {
+                    break;
+                }
+                accumulator.press();
+            }
+            self.shared.work.notify_one();
+            self.shared.progress.notified().await;
+        }
+        match self.acks {
+            Acks::None => self.await_readers().await,
+            Acks::Leader | Acks::All => Ok(()),
+        }
+    }
+
+    /// What has been acknowledged so far.
+    pub fn summary(&self) -> ProduceSummary {
+        self.shared.lock().summary().clone()
+    }
+
+    /// How many records have been acknowledged so far.
+    pub fn acknowledged_records(&self) -> u64 {
+        self.shared.lock().summary().records
+    }
+
+    /// Flushes and ends.
+    pub async fn close(mut self) -> Result<ProduceSummary, ClientError> {
+        self.flush().await?;
+        Ok(self.summary())
+    }
+
+    fn choose_partition(&mut self, record: &NewRecord<'_>) -> PartitionId {
+        match (record.partition, record.key) {
+            (Some(partition), _) => partition,
+            (None, Some(key)) => self.partitioner.for_key(key),
+            (None, None) => self.partitioner.sticky(),
+        }
+    }
+
+    /// Each broker handles the requests of a connection in order: the answer to this one proves
+    /// that all before it have been read.
+    async fn await_readers(&self) -> Result<(), ClientError> {
+        let metadata = self.client.metadata();
+        let topic = metadata.topics.get(&self.topic);
+        let leaders: BTreeSet<BrokerId> = topic
+            .into_iter()
+            .flat_map(|topic| topic.partitions.iter().filter_map(|partition| partition.leader))
+            .collect();
+        for leader in leaders {
+            self.client.broker(leader).await?.call(&ApiVersionsRequest::default()).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.sender.abort();
+    }
+}

@@ -1,0 +1,186 @@
+//! One TCP connection that speaks frames.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use logway_model::ErrorCode;
+use logway_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use logway_wire::{
+    ApiKey, Decoder, Message, Request, WireString, decode_response_header, encode_request,
+};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::error::check;
+use crate::frame::{FrameReader, FrameWriter};
+use crate::{ApiVersions, BrokerAddress, ClientError, ConnectionFailure};
+
+/// How a connection behaves.
+#[derive(Debug, Clone)]
+pub struct ConnectionOptions {
+    /// The client id in each request.
+    pub client_id: WireString,
+    /// How long to wait for the TCP connection and the first answer.
+    pub connect_timeout: Duration,
+    /// How long to wait for the answer to a request, beyond what the request itself asks the
+    /// broker to wait.
+    pub request_timeout: Duration,
+    /// The largest response accepted, and the most memory its decoded form may take beside it.
+    pub response_bytes_max: usize,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> ConnectionOptions {
+        ConnectionOptions {
+            client_id: WireString::from_static("logway-cli"),
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            response_bytes_max: 128 << 20,
+        }
+    }
+}
+
+/// A connection after the version negotiation, without the tasks that [`crate::Connection`] adds.
+///
+/// For callers that build frames themselves and count correlation ids themselves: write with one
+/// half, read with the other. Responses come in the order of the requests.
+#[derive(Debug)]
+pub struct RawConnection {
+    /// Responses.
+    pub reader: FrameReader,
+    /// Requests.
+    pub writer: FrameWriter,
+    /// What the broker announced.
+    pub versions: ApiVersions,
+    /// Whom this connects to.
+    pub address: BrokerAddress,
+    options: ConnectionOptions,
+}
+
+impl RawConnection {
+    /// Connects, and asks for the broker's versions.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Connect`], or what may happen to an ApiVersions request.
+    pub async fn open(
+        address: &BrokerAddress,
+        options: &ConnectionOptions,
+    ) -> Result<RawConnection, ClientError> {
+        let stream = connect(address, options.connect_timeout).await.map_err(|error| {
+            ClientError::Connect { address: address.clone(), source: Arc::new(error) }
+        })?;
+        let (read_half, write_half) = stream.into_split();
+        let mut connection = RawConnection {
+            reader: FrameReader::new(read_half, options.response_bytes_max),
+            writer: FrameWriter::new(write_half),
+            versions: ApiVersions::default(),
+            address: address.clone(),
+            options: options.clone(),
+        };
+        connection.versions = connection.negotiate().await?;
+        Ok(connection)
+    }
+
+    /// How the connection was asked to behave.
+    pub(crate) fn options(&self) -> &ConnectionOptions {
+        &self.options
+    }
+
+    /// A broker that does not know our version of ApiVersions answers as for version 0, with
+    /// UNSUPPORTED_VERSION (KIP-511); we then ask again at version 0.
+    async fn negotiate(&mut self) -> Result<ApiVersions, ClientError> {
+        let newest = ApiVersionsRequest::VALID_VERSIONS.max;
+        let mut response = self.ask_versions(newest).await?;
+        if response.error_code == ErrorCode::UnsupportedVersion.code() {
+            response = self.ask_versions(0).await?;
+        }
+        check(|| format!("negotiate versions with {}", self.address), response.error_code, None)?;
+        Ok(ApiVersions::from_response(&response))
+    }
+
+    async fn ask_versions(&mut self, version: i16) -> Result<ApiVersionsResponse, ClientError> {
+        let request = ApiVersionsRequest {
+            client_software_name: WireString::from_static("logway"),
+            client_software_version: WireString::from_static(env!("CARGO_PKG_VERSION")),
+            ..ApiVersionsRequest::default()
+        };
+        let frame = encode(&request, version, 0, &self.options.client_id)?;
+        let patience = self.options.connect_timeout;
+        let response = timeout(patience, self.exchange(&frame))
+            .await
+            .unwrap_or(Err(ConnectionFailure::TimedOut(patience)))
+            .map_err(|failure| ClientError::Connection {
+                address: self.address.clone(),
+                api: ApiKey::ApiVersions.name(),
+                failure,
+            })?;
+        let body_version = if refuses_version(&response) { 0 } else { version };
+        let limit = self.options.response_bytes_max;
+        decode::<ApiVersionsRequest>(response, body_version, limit, &self.address)
+    }
+
+    async fn exchange(&mut self, frame: &[u8]) -> Result<Bytes, ConnectionFailure> {
+        self.writer.write_frame(frame).await?;
+        self.writer.flush().await?;
+        let response = self.reader.read_frame().await?;
+        match correlation_id(&response) {
+            Some(0) => Ok(response),
+            Some(actual) => Err(ConnectionFailure::UnexpectedCorrelationId { expected: 0, actual }),
+            None => Err(ConnectionFailure::ResponseTooShort),
+        }
+    }
+}
+
+async fn connect(address: &BrokerAddress, patience: Duration) -> io::Result<TcpStream> {
+    let connecting = TcpStream::connect((address.host.as_str(), address.port));
+    let stream = timeout(patience, connecting).await.map_err(|_| {
+        let message = format!("no answer within {} ms", patience.as_millis());
+        io::Error::new(io::ErrorKind::TimedOut, message)
+    })??;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// The error code follows the correlation id in every version of an ApiVersions response.
+fn refuses_version(response: &[u8]) -> bool {
+    response.get(4..6) == Some(&ErrorCode::UnsupportedVersion.code().to_be_bytes())
+}
+
+/// The id at the start of a response frame.
+pub(crate) fn correlation_id(response: &[u8]) -> Option<i32> {
+    response.first_chunk().map(|&bytes| i32::from_be_bytes(bytes))
+}
+
+/// A request frame, with its length in front.
+pub(crate) fn encode<R: Request>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: &WireString,
+) -> Result<Bytes, ClientError> {
+    encode_request(correlation_id, Some(client_id), version, request)
+        .map(|encoded| encoded.bytes)
+        .map_err(|source| ClientError::Request { api: R::API_KEY.name(), version, source })
+}
+
+/// The message in a response frame without its length.
+pub(crate) fn decode<R: Request>(
+    response: Bytes,
+    version: i16,
+    decoded_bytes_max: usize,
+    address: &BrokerAddress,
+) -> Result<R::Response, ClientError> {
+    let mut decoder = Decoder::with_limit(response, decoded_bytes_max);
+    decode_response_header(&mut decoder, R::API_KEY, version)
+        .and_then(|_header| R::Response::decode(&mut decoder, version))
+        .and_then(|message| decoder.finish(R::Response::NAME).map(|()| message))
+        .map_err(|source| ClientError::MalformedResponse {
+            address: address.clone(),
+            api: R::API_KEY.name(),
+            version,
+            source,
+        })
+}

@@ -1,0 +1,243 @@
+//! A consumer whose broker sends partial batches, damaged ones, and none.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use logway_client::{ClientError, Consumer, ConsumerOptions, FetchEvent, StartAt};
+use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicPartition};
+use logway_record::{BatchBuilder, Compression};
+use logway_wire::ApiKey;
+use logway_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use logway_wire::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use logway_wire::messages::{FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse};
+
+use crate::fake_broker::{Action, Asked, FakeBroker, TOPIC_ID, topic};
+
+/// What the partition holds: offsets 10 to 19, two to a batch.
+const START: i64 = 10;
+const END: i64 = 20;
+
+fn batch(base_offset: i64) -> Bytes {
+    let mut builder =
+        BatchBuilder::new(Compression::Gzip).with_assignment(Offset(base_offset), LeaderEpoch(0));
+    for offset in base_offset..base_offset + 2 {
+        let value = offset.to_string();
+        builder.append(TimestampMs(1), None, Some(value.as_bytes()), &[]).expect("small");
+    }
+    builder.finish().expect("two records")
+}
+
+/// The offset that a Fetch asks for.
+fn fetch_offset(asked: &Asked) -> i64 {
+    asked.request::<FetchRequest>().topics[0].partitions[0].fetch_offset
+}
+
+/// Whole batches from the one that holds `offset`, cut off after `bytes_max`.
+fn records_from(offset: i64, bytes_max: usize) -> Bytes {
+    let batches: Vec<u8> = (offset / 2 * 2..END).step_by(2).flat_map(batch).collect();
+    Bytes::from(batches).slice_to(bytes_max)
+}
+
+trait SliceTo {
+    fn slice_to(self, bytes_max: usize) -> Self;
+}
+
+impl SliceTo for Bytes {
+    fn slice_to(mut self, bytes_max: usize) -> Bytes {
+        self.truncate(bytes_max);
+        self
+    }
+}
+
+fn fetched(asked: &Asked, error: ErrorCode, records: Bytes) -> Action {
+    let partition = PartitionData {
+        error_code: error.code(),
+        high_watermark: END,
+        records: Some(records.into()),
+        ..PartitionData::default()
+    };
+    asked.answer(&FetchResponse {
+        responses: vec![FetchableTopicResponse {
+            topic_id: TOPIC_ID,
+            partitions: vec![partition],
+            ..FetchableTopicResponse::default()
+        }],
+        ..FetchResponse::default()
+    })
+}
+
+fn listed(asked: &Asked, start: i64) -> Action {
+    let request: ListOffsetsRequest = asked.request();
+    let is_start = request.topics[0].partitions[0].timestamp == -2;
+    let partition = ListOffsetsPartitionResponse {
+        offset: if is_start { start } else { END },
+        ..ListOffsetsPartitionResponse::default()
+    };
+    asked.answer(&ListOffsetsResponse {
+        topics: vec![ListOffsetsTopicResponse {
+            name: request.topics[0].name.clone(),
+            partitions: vec![partition],
+            ..ListOffsetsTopicResponse::default()
+        }],
+        ..ListOffsetsResponse::default()
+    })
+}
+
+/// A broker that answers each Fetch as the script says, which gets the number of the Fetch.
+async fn broker(mut fetch: impl FnMut(&Asked, usize) -> Action + Send + 'static) -> FakeBroker {
+    let mut fetches = 0;
+    FakeBroker::start(move |asked| match asked.api_key {
+        ApiKey::ListOffsets => listed(asked, START),
+        ApiKey::Fetch => {
+            fetches += 1;
+            fetch(asked, fetches - 1)
+        }
+        _ => Action::Usual,
+    })
+    .await
+}
+
+/// Reads to the end and returns the records' values, or `skipped FROM-TO`.
+async fn read(broker: &FakeBroker, start_at: StartAt) -> Result<Vec<String>, ClientError> {
+    let partition = TopicPartition::new(topic(), PartitionId(0));
+    let assignment = BTreeMap::from([(partition, start_at)]);
+    let options = ConsumerOptions { stops_at_end: true, ..ConsumerOptions::default() };
+    let mut consumer = Consumer::open(&broker.client(), &assignment, options).await?;
+    let mut seen = Vec::new();
+    while let Some(events) = consumer.next().await? {
+        for event in events {
+            match event {
+                FetchEvent::Skipped { from, to, .. } => seen.push(format!("skipped {from}-{to}")),
+                FetchEvent::Records(records) => {
+                    for record in records.records() {
+                        let record = record?;
+                        let value = record.value.expect("a value");
+                        assert_eq!(value, record.offset.to_string());
+                        seen.push(String::from_utf8_lossy(&value).into_owned());
+                    }
+                }
+            }
+        }
+    }
+    Ok(seen)
+}
+
+fn offsets(from: i64) -> Vec<String> {
+    (from..END).map(|offset| offset.to_string()).collect()
+}
+
+#[tokio::test]
+async fn batches_are_cut_to_what_is_wanted() {
+    let broker = broker(|asked, _| {
+        let records = records_from(fetch_offset(asked), usize::MAX);
+        fetched(asked, ErrorCode::None, records)
+    })
+    .await;
+    // Offset 13 lies inside a batch, which comes whole.
+    for (start_at, from) in [
+        (StartAt::Start, START),
+        (StartAt::Offset(Offset(13)), 13),
+        (StartAt::BeforeEnd(3), 17),
+        (StartAt::End, END),
+    ] {
+        let seen = read(&broker, start_at).await.expect("a healthy broker");
+        assert_eq!(seen, offsets(from), "{start_at:?}");
+    }
+    let beyond = read(&broker, StartAt::Offset(Offset(END + 1))).await;
+    assert!(matches!(beyond, Err(ClientError::OffsetOutOfRange { .. })), "{beyond:?}");
+}
+
+#[tokio::test]
+async fn a_batch_cut_off_at_the_end_is_asked_for_again() {
+    let broker = broker(|asked, _| {
+        let bytes_max = batch(START).len() * 5 / 2;
+        let records = records_from(fetch_offset(asked), bytes_max);
+        fetched(asked, ErrorCode::None, records)
+    })
+    .await;
+    assert_eq!(read(&broker, StartAt::Start).await.expect("in pieces"), offsets(START));
+}
+
+#[tokio::test]
+async fn passing_errors_and_broken_connections_are_overcome() {
+    let broker = broker(|asked, number| match number {
+        0 => fetched(asked, ErrorCode::NotLeaderOrFollower, Bytes::new()),
+        1 => Action::Close,
+        2 => fetched(asked, ErrorCode::None, Bytes::new()),
+        3 => fetched(asked, ErrorCode::UnknownTopicId, Bytes::new()),
+        _ => {
+            let records = records_from(fetch_offset(asked), batch(START).len());
+            fetched(asked, ErrorCode::None, records)
+        }
+    })
+    .await;
+    assert_eq!(read(&broker, StartAt::Start).await.expect("in the end"), offsets(START));
+}
+
+#[tokio::test]
+async fn records_that_are_gone_are_reported() {
+    let broker = broker(|asked, _| {
+        let records = records_from(fetch_offset(asked), usize::MAX);
+        fetched(asked, ErrorCode::None, records)
+    })
+    .await;
+    let seen = read(&broker, StartAt::Offset(Offset(3))).await.expect("what is left");
+    assert_eq!(seen[0], "skipped 3-10");
+    assert_eq!(seen[1..], offsets(START));
+}
+
+#[tokio::test]
+async fn records_that_vanish_while_reading_are_reported() {
+    // The partition begins at 10 when the consumer starts, and at 14 soon after.
+    let mut start = START;
+    let broker = FakeBroker::start(move |asked| match asked.api_key {
+        ApiKey::ListOffsets => listed(asked, start),
+        ApiKey::Fetch if fetch_offset(asked) < 14 => {
+            start = 14;
+            fetched(asked, ErrorCode::OffsetOutOfRange, Bytes::new())
+        }
+        ApiKey::Fetch => {
+            let records = records_from(fetch_offset(asked), usize::MAX);
+            fetched(asked, ErrorCode::None, records)
+        }
+        _ => Action::Usual,
+    })
+    .await;
+    let seen = read(&broker, StartAt::Start).await.expect("what is left");
+    assert_eq!(seen[0], "skipped 10-14");
+    assert_eq!(seen[1..], offsets(14));
+}
+
+#[tokio::test]
+async fn damaged_records_are_an_error_and_not_a_loop() {
+    let whole = batch(START);
+    let mut flipped = whole.to_vec();
+    flipped[70] ^= 1;
+    let mut other_magic = whole.to_vec();
+    other_magic[16] = 1;
+    let old = batch(START - 2);
+    for (name, records) in [
+        ("a flipped bit", flipped.into()),
+        ("a format that is not supported", Bytes::from(other_magic)),
+        ("less than a batch", whole.slice(..40)),
+        ("only what was not asked for", old),
+    ] {
+        let broker = broker(move |asked, _| fetched(asked, ErrorCode::None, records.clone())).await;
+        let outcome = read(&broker, StartAt::Start).await;
+        assert!(
+            matches!(outcome, Err(ClientError::UnreadableRecords { .. })),
+            "{name}: {outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_stays_ends_the_consumer() {
+    let broker =
+        broker(|asked, _| fetched(asked, ErrorCode::TopicAuthorizationFailed, Bytes::new())).await;
+    let error = read(&broker, StartAt::Start).await.expect_err("no rights");
+    assert_eq!(error.code(), Some(ErrorCode::TopicAuthorizationFailed));
+    assert!(error.to_string().contains("t-0"), "{error}");
+}

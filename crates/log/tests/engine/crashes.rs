@@ -1,0 +1,154 @@
+//! Power cuts at every point of a fixed piece of work.
+
+use logway_log::{Finding, LogConfig, LogError};
+use logway_model::{Offset, TimestampMs};
+
+use crate::support::*;
+
+/// How many batches the work appends.
+const BATCHES: i32 = 12;
+
+/// Two batches fill a segment, so that the work rolls many times.
+fn config() -> LogConfig {
+    LogConfig { segment_bytes: 200, index_interval_bytes: 1, ..LogConfig::default() }
+}
+
+/// Appends the batches of an idempotent producer from `first` on, and deletes the oldest records
+/// half-way; returns the sequence of the first that failed.
+fn work(disk: &TestDisk, first: i32) -> Result<(), i32> {
+    let Ok(dir) = disk.try_open() else { return Err(first) };
+    let config = std::sync::Arc::new(disk.config.clone());
+    let Ok(log) = dir.create_log(partition(0), topic_id(), config) else { return Err(first) };
+    for sequence in first..BATCHES {
+        append(&log, producer_batch(7, 0, sequence, 1)).map_err(|_| sequence)?;
+        if sequence == BATCHES / 2 {
+            // An answer is not owed.
+            let _ = log.delete_records_before(Offset(2)).wait();
+        }
+    }
+    dir.close().map_err(|_| BATCHES)
+}
+
+/// The sequences of the records in the log, each at its own offset.
+fn sequences(disk: &TestDisk) -> (i64, Vec<i32>) {
+    let dir = disk.open();
+    let damage = |finding: &&Finding| {
+        !matches!(finding, Finding::TailTruncated { .. } | Finding::SegmentRemoved { .. })
+    };
+    let report = dir.recovery_report();
+    assert!(report.findings.iter().find(damage).is_none(), "{report:?}");
+    let log = disk.log(&dir);
+    let start = log.log_start_offset();
+    let batches = read_batches(&log, start);
+    (start.0, batches.iter().map(|batch| batch.header().base_sequence.0).collect())
+}
+
+#[test]
+fn a_producer_that_retries_over_a_power_cut_leaves_each_record_once() {
+    for seed in 0..3 {
+        let whole = TestDisk::new(seed).with_config(config());
+        work(&whole, 0).expect("the disk works");
+        // The threads take turns as they like, so that the number differs from run to run.
+        for change in 1..whole.fs.changes() + 10 {
+            let disk = TestDisk::new(seed * 1000 + change).with_config(config());
+            disk.fs.crash_at_change(change);
+            let reached = work(&disk, 0).err().unwrap_or(BATCHES);
+            let disk = disk.crash();
+            let (start, found) = sequences(&disk);
+            let expected: Vec<i32> = (start as i32..start as i32 + found.len() as i32).collect();
+            assert_eq!(found, expected, "seed {seed}, change {change}");
+            let end = start as i32 + found.len() as i32;
+            assert!(end >= reached, "seed {seed}, change {change}: {reached} were acknowledged");
+
+            // The producer goes on with the batch that it got no answer for.
+            let left = work(&disk, reached).err();
+            assert_eq!(left, None, "seed {seed}, change {change}");
+            let (start, found) = sequences(&disk);
+            let expected: Vec<i32> = (start as i32..BATCHES).collect();
+            assert_eq!(found, expected, "seed {seed}, change {change}");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_loses_nothing_that_was_written() {
+    let config = LogConfig { flush_messages: u64::MAX, ..config() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for sequence in 0..BATCHES {
+        append(&log, producer_batch(7, 0, sequence, 1)).expect("the disk works");
+    }
+    drop(dir);
+    let (start, found) = sequences(&disk);
+    assert_eq!((start, found.len()), (0, BATCHES as usize));
+    // Opening has put it on stable storage.
+    let (_, found) = sequences(&disk.crash());
+    assert_eq!(found.len(), BATCHES as usize);
+}
+
+#[test]
+fn a_restart_scans_only_from_the_last_full_segment_on() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..100 {
+        append_records(&log, 1, 1000);
+    }
+    // It is written after the segments before it are sealed, and their seals are before it.
+    log.delete_records_before(Offset(1)).wait().expect("the offset is in the log");
+    log.delete_records_before(Offset(2)).wait().expect("the offset is in the log");
+    let size_bytes = log.size_bytes();
+    drop(dir);
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.scanned_bytes < size_bytes / 4, "{} of {size_bytes}", report.scanned_bytes);
+}
+
+#[test]
+fn a_torn_tail_is_truncated_and_reported() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 3, 100);
+    let whole_bytes = log.size_bytes();
+    drop(dir);
+    use logway_log::fs::{Fs, OpenMode};
+    let file = disk.fs.open(&segment_path(0), OpenMode::ReadWrite).expect("it is there");
+    let torn = batch(2, 100).bytes().slice(..150);
+    file.write_all_at(&[std::io::IoSlice::new(&torn)], whole_bytes).expect("the disk works");
+
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    let [Finding::TailTruncated { kept_bytes, removed_bytes, .. }] = report.findings[..] else {
+        panic!("{report:?}")
+    };
+    assert_eq!((kept_bytes, removed_bytes), (whole_bytes, 150));
+    let log = disk.log(&dir);
+    assert_eq!((log.log_end_offset(), log.size_bytes()), (Offset(3), whole_bytes));
+    assert_eq!(append_records(&log, 1, 10), Offset(3));
+}
+
+#[test]
+fn a_writer_that_panics_leaves_nobody_waiting() {
+    struct Panics;
+    impl logway_log::TailListener for Panics {
+        fn on_tail(&self, _log_end: Offset, _flushed: Offset) {
+            panic!("a bug in a listener, on purpose");
+        }
+    }
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    log.set_tail_listener(std::sync::Arc::new(Panics));
+    for _ in 0..2 {
+        let error = append(&log, batch(1, 10)).expect_err("the writer is dead");
+        assert!(matches!(error, LogError::Closed { .. }), "{error}");
+    }
+    dir.close().expect_err("the writer is dead");
+    let dir = disk.open();
+    assert!(!dir.recovery_report().was_clean);
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(1));
+    let nothing = disk.log(&dir).offset_for_timestamp(TimestampMs(i64::MAX), Offset(1));
+    assert_eq!(nothing.expect("the log is whole"), None);
+}

@@ -1,0 +1,74 @@
+//! How commands fail.
+
+use std::io;
+use std::process::ExitCode;
+
+use logway_client::ClientError;
+
+use super::hint;
+
+/// Why a command did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    /// The command makes no sense as given.
+    #[error("{0}")]
+    Usage(String),
+    /// A broker could not do it, or could not be asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The same for several things that were asked for at once.
+    #[error("{} of the things asked for failed", .0.len())]
+    Several(Vec<ClientError>),
+    /// The local system refused.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// stdout does not take what is written to it.
+    #[error("cannot write to stdout: {0}")]
+    Output(io::Error),
+    /// The input cannot be used.
+    #[error("{0}")]
+    Input(String),
+    /// A broker could not run, or an experiment not be made.
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
+
+impl CliError {
+    /// Says what went wrong on stderr, and returns the process's exit code.
+    pub(super) fn report(&self) -> ExitCode {
+        match self {
+            // Whoever read our output has seen enough.
+            CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return ExitCode::SUCCESS;
+            }
+            CliError::Several(errors) => errors.iter().for_each(report_client_error),
+            CliError::Client(error) => report_client_error(error),
+            other => eprintln!("error: {other}"),
+        }
+        match self {
+            CliError::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
+    /// Fails with all the errors there are, if there are any.
+    pub(super) fn collect(mut errors: Vec<ClientError>) -> Result<(), CliError> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(CliError::Client(errors.remove(0))),
+            _ => Err(CliError::Several(errors)),
+        }
+    }
+}
+
+fn report_client_error(error: &ClientError) {
+    eprintln!("error: {error}");
+    if let Some(hint) = hint::hint(error) {
+        eprintln!("hint: {hint}");
+    }
+}

@@ -1,0 +1,114 @@
+//! The command line.
+//!
+//! One file per command. stdout carries data, stderr everything else; failures end with an
+//! `error:` line, often a `hint:` line, and exit code 1, or 2 for wrong usage.
+
+mod bench;
+mod bytes_text;
+mod completions;
+mod connect;
+mod consume;
+mod error;
+mod escape;
+mod hint;
+mod offset_spec;
+mod output;
+mod produce;
+mod quantity;
+mod timestamp;
+mod topic;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use self::connect::BrokerArgs;
+use self::error::CliError;
+use self::output::Format;
+use crate::serve::{self, ServeArgs};
+
+/// Durable, partitioned log that speaks Kafka's protocol
+///
+/// Start a broker with `logway serve`; the other commands talk to any Kafka-compatible broker.
+#[derive(Debug, Parser)]
+#[command(name = "logway", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where the help of each command lists what all of them take.
+const GLOBAL_OPTIONS: &str = "Global options";
+
+/// What every command takes.
+#[derive(Debug, Args)]
+struct GlobalArgs {
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    /// How to print data: as tables, or as JSON, one document or a line per record
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = GLOBAL_OPTIONS
+    )]
+    format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(ServeArgs),
+    /// Create, list, describe, alter, trim and delete topics
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    Produce(produce::ProduceArgs),
+    Consume(consume::ConsumeArgs),
+    /// Measure a broker
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    Completions(completions::CompletionsArgs),
+}
+
+/// Carries a command out and reports how it went.
+pub(crate) fn run(cli: Cli) -> ExitCode {
+    let Cli { global, command } = cli;
+    let outcome = match command {
+        Command::Serve(args) => serve::run(args).map_err(CliError::from),
+        Command::Topic(command) => in_runtime(topic::run(command, &global)),
+        Command::Produce(args) => in_runtime(produce::run(args, &global)),
+        Command::Consume(args) => in_runtime(consume::run(args, &global)),
+        Command::Bench(command) => in_runtime(bench::run(command, &global)),
+        Command::Completions(args) => completions::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
+    }
+}
+
+/// Runs a command that talks to brokers. Its own future may block the main thread, on stdin or
+/// stdout: what must go on meanwhile are tasks on the runtime's threads.
+fn in_runtime(command: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|source| CliError::Io { what: "start the runtime".to_owned(), source })?
+        .block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,84 @@
+//! Printing data: tables for people, JSON for programs.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::error::CliError;
+
+/// How to print data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Prints a value as a JSON document.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let json = serde_json::to_string_pretty(value)
+        .map_err(|error| CliError::Io { what: "write JSON".to_owned(), source: error.into() })?;
+    print(&format!("{json}\n"))
+}
+
+/// Prints text that is complete with its line ends.
+pub(super) fn print(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(CliError::Output)
+}
+
+/// Lines up columns; the last column is not padded.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with a line of column names.
+    pub(super) fn new(names: &[&str]) -> Table {
+        Table { rows: vec![names.iter().map(|name| (*name).to_owned()).collect()] }
+    }
+
+    /// A table without column names.
+    pub(super) fn without_names() -> Table {
+        Table { rows: Vec::new() }
+    }
+
+    /// Adds a line. An empty cell is shown as `-`, so that each line has as many words.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let or_dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
+        self.rows.push(cells.into_iter().map(or_dash).collect());
+    }
+
+    /// The lines.
+    pub(super) fn render(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+            let line = padded.collect::<Vec<_>>().join("  ");
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["NAME", "N"]);
+        table.row(["a-long-name".to_owned(), "1".to_owned()]);
+        table.row([String::new(), "22".to_owned()]);
+        assert_eq!(table.render(), "NAME         N\na-long-name  1\n-            22\n");
+    }
+}

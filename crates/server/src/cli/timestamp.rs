@@ -1,0 +1,134 @@
+//! Points in time as people write them.
+
+use logway_model::TimestampMs;
+
+/// Reads milliseconds since the Unix epoch, or a time of RFC 3339 such as
+/// `2026-01-31T12:00:00Z` or `2026-01-31T13:00:00.250+01:00`.
+///
+/// # Errors
+///
+/// What is wrong, for the user.
+pub(super) fn parse(text: &str) -> Result<TimestampMs, String> {
+    let parsed = match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse().ok(),
+        false => rfc3339(text),
+    };
+    parsed.map(TimestampMs).ok_or_else(|| {
+        format!("'{text}' is neither milliseconds since 1970 nor a time like 2026-01-31T12:00:00Z")
+    })
+}
+
+fn rfc3339(text: &str) -> Option<i64> {
+    let (date, time) = text.split_once(['T', 't', ' '])?;
+    let (time, offset_minutes) = split_zone(time)?;
+
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
+    // A leap second counts as the first of the next minute, as POSIX time has none.
+    let is_in_range = (1..=days_in_month(year, month)?).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60;
+    if !is_in_range {
+        return None;
+    }
+    let minutes = (days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    Some((minutes * 60 + second) * 1000 + milliseconds(fraction)?)
+}
+
+/// Splits the zone off and returns it as minutes east of Greenwich.
+fn split_zone(time: &str) -> Option<(&str, i64)> {
+    if let Some(time) = time.strip_suffix(['Z', 'z']) {
+        return Some((time, 0));
+    }
+    let sign_at = time.rfind(['+', '-'])?;
+    let (time, zone) = time.split_at(sign_at);
+    let [hours, minutes] = numbers(&zone[1..], ':', [2, 2])?;
+    let east = if zone.starts_with('-') { -1 } else { 1 };
+    (hours < 24 && minutes < 60).then_some((time, east * (hours * 60 + minutes)))
+}
+
+/// Numbers of fixed widths with separators between them, and nothing else.
+fn numbers<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> Option<[i64; N]> {
+    let mut numbers = [0; N];
+    let mut fields = text.split(separator);
+    for (number, width) in numbers.iter_mut().zip(widths) {
+        let field = fields.next().filter(|field| field.len() == width)?;
+        let is_number = field.bytes().all(|byte| byte.is_ascii_digit());
+        *number = is_number.then(|| field.parse().ok())??;
+    }
+    fields.next().is_none().then_some(numbers)
+}
+
+/// The first three digits of a fraction of a second.
+fn milliseconds(fraction: &str) -> Option<i64> {
+    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = fraction.bytes().chain([b'0'; 2]).take(3);
+    Some(digits.fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
+}
+
+fn days_in_month(year: i64, month: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => Some(31),
+        4 | 6 | 9 | 11 => Some(30),
+        2 => Some(if is_leap { 29 } else { 28 }),
+        _ => None,
+    }
+}
+
+/// Counts years from March, so that the leap day comes last (Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms", `days_from_civil`); for years from 0.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read() {
+        for (text, expected) in [
+            ("0", 0),
+            ("1700000000123", 1_700_000_000_123),
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T12:34:56Z", 951_827_696_000),
+            ("2026-01-31T13:00:00.25+01:00", 1_769_860_800_250),
+            ("2026-01-31 07:00:00.1239-05:00", 1_769_860_800_123),
+            ("1969-12-31T23:59:59.999z", -1),
+            ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+        ] {
+            assert_eq!(parse(text), Ok(TimestampMs(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in [
+            "",
+            "yesterday",
+            "-5",
+            "99999999999999999999",
+            "2026-01-31",
+            "2026-01-31T12:00:00",
+            "2026-02-29T12:00:00Z",
+            "2026-13-01T12:00:00Z",
+            "2026-01-31T24:00:00Z",
+            "2026-01-31T12:00Z",
+            "2026-01-31T12:00:00.Z",
+            "2026-01-31T12:00:00+0100",
+            "2026-1-31T12:00:00Z",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

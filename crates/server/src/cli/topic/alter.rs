@@ -1,0 +1,48 @@
+//! `logway topic alter`.
+
+use clap::Args;
+use logway_client::ConfigChange;
+use logway_model::TopicName;
+
+use super::parse_config;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CliError;
+
+/// Change a topic's settings, or add partitions
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  logway topic alter events -c retention.ms=86400000 --delete-config flush.ms
+  logway topic alter events -p 12")]
+pub(in crate::cli) struct AlterArgs {
+    /// Name of the topic
+    name: TopicName,
+    /// Setting to change; repeatable
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_config)]
+    configs: Vec<(String, String)>,
+    /// Setting to take back to its default; repeatable
+    #[arg(long = "delete-config", value_name = "KEY")]
+    delete_configs: Vec<String>,
+    /// Partitions that the topic is to have
+    #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: Option<i32>,
+}
+
+pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let set = args.configs.into_iter().map(|(name, value)| ConfigChange::Set { name, value });
+    let delete = args.delete_configs.into_iter().map(|name| ConfigChange::Delete { name });
+    let changes: Vec<ConfigChange> = set.chain(delete).collect();
+    if changes.is_empty() && args.partitions.is_none() {
+        let message = "nothing to change: use -c KEY=VALUE, --delete-config KEY or -p PARTITIONS";
+        return Err(CliError::Usage(message.to_owned()));
+    }
+    let client = global.brokers.client()?;
+    if !changes.is_empty() {
+        client.alter_topic_configs(&args.name, &changes).await?;
+        eprintln!("changed the settings of topic '{}'", args.name);
+    }
+    if let Some(partitions) = args.partitions {
+        client.create_partitions(&args.name, partitions).await?;
+        eprintln!("topic '{}' has {partitions} partitions", args.name);
+    }
+    Ok(())
+}

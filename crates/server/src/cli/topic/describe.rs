@@ -1,0 +1,280 @@
+//! `logway topic describe`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Args;
+use logway_client::{
+    Client, ConfigEntry, ConfigSource, ListedOffset, MissingTopic, OffsetAt, TopicMetadata,
+};
+use logway_model::{BrokerId, TopicName, TopicPartition};
+use serde::Serialize;
+
+use super::partitions_of;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CliError;
+use crate::cli::output::{self, Format, Table};
+use crate::cli::quantity;
+
+/// Show topics: their partitions with offsets and replicas, and their settings
+///
+/// Without -p and -c it shows the partitions, and the settings that differ from the defaults. JSON
+/// always holds everything.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DescribeArgs {
+    /// Names of the topics
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<TopicName>,
+    /// Only the partitions
+    #[arg(short, long)]
+    partitions: bool,
+    /// Only the settings, all of them
+    #[arg(short, long)]
+    configs: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Description {
+    name: TopicName,
+    id: String,
+    internal: bool,
+    partitions: Vec<Partition>,
+    configs: Vec<Config>,
+}
+
+#[derive(Debug, Serialize)]
+struct Partition {
+    partition: i32,
+    leader: Option<BrokerId>,
+    leader_epoch: i32,
+    replicas: Vec<BrokerId>,
+    isr: Vec<BrokerId>,
+    offline: Vec<BrokerId>,
+    start_offset: Option<i64>,
+    end_offset: Option<i64>,
+    size_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Config {
+    name: String,
+    value: Option<String>,
+    source: &'static str,
+    read_only: bool,
+    sensitive: bool,
+}
+
+pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let client = global.brokers.client()?;
+    let names: BTreeSet<TopicName> = args.names.iter().cloned().collect();
+    let metadata = client.await_topics(&names, MissingTopic::Refuse).await?;
+    let mut descriptions = Vec::new();
+    for name in &names {
+        if let Some(topic) = metadata.topics.get(name) {
+            descriptions.push(describe(&client, name, topic).await?);
+        }
+    }
+    match global.format {
+        Format::Json => output::print_json(&descriptions),
+        Format::Text => output::print(&text(&descriptions, &args)),
+    }
+}
+
+async fn describe(
+    client: &Client,
+    name: &TopicName,
+    topic: &TopicMetadata,
+) -> Result<Description, CliError> {
+    let all = partitions_of(name, topic.partitions.iter().map(|partition| partition.id));
+    let starts = client.list_offsets(&all, OffsetAt::Start).await?;
+    let ends = client.list_offsets(&all, OffsetAt::End).await?;
+    let sizes = sizes(client, topic, &all).await;
+    let mut configs = client.describe_topic_configs(name).await?;
+    configs.sort_by(|a, b| a.name.cmp(&b.name));
+    let offset = |listed: &BTreeMap<TopicPartition, ListedOffset>, key: &TopicPartition| {
+        listed.get(key).and_then(|listed| listed.offset).map(|offset| offset.0)
+    };
+    let partitions = topic.partitions.iter().map(|partition| {
+        let key = TopicPartition::new(name.clone(), partition.id);
+        Partition {
+            partition: partition.id.0,
+            leader: partition.leader,
+            leader_epoch: partition.leader_epoch.0,
+            replicas: partition.replicas.clone(),
+            isr: partition.isr.clone(),
+            offline: partition.offline.clone(),
+            start_offset: offset(&starts, &key),
+            end_offset: offset(&ends, &key),
+            size_bytes: sizes.get(&key).copied(),
+        }
+    });
+    Ok(Description {
+        name: name.clone(),
+        id: topic.id.to_string(),
+        internal: topic.is_internal,
+        partitions: partitions.collect(),
+        configs: configs.into_iter().map(config).collect(),
+    })
+}
+
+/// What the partitions take on their leaders' disks. It is good to know but needs more rights
+/// than the rest, so what cannot be found out is left out.
+async fn sizes(
+    client: &Client,
+    topic: &TopicMetadata,
+    partitions: &BTreeSet<TopicPartition>,
+) -> BTreeMap<TopicPartition, u64> {
+    let mut sizes = BTreeMap::new();
+    let leaders: BTreeSet<BrokerId> = topic.partitions.iter().filter_map(|p| p.leader).collect();
+    for leader in leaders {
+        let is_led = |partition: &&TopicPartition| {
+            let metadata = topic.partitions.iter().find(|p| p.id == partition.partition);
+            metadata.is_some_and(|metadata| metadata.leader == Some(leader))
+        };
+        let led: BTreeSet<TopicPartition> = partitions.iter().filter(is_led).cloned().collect();
+        let dirs = client.describe_log_dirs(leader, &led).await.unwrap_or_default();
+        sizes.extend(dirs.into_iter().flat_map(|dir| dir.partitions));
+    }
+    sizes
+}
+
+fn config(entry: ConfigEntry) -> Config {
+    Config {
+        name: entry.name,
+        value: entry.value,
+        source: entry.source.name(),
+        read_only: entry.is_read_only,
+        sensitive: entry.is_sensitive,
+    }
+}
+
+fn text(descriptions: &[Description], args: &DescribeArgs) -> String {
+    let shows_both = args.partitions == args.configs;
+    let mut sections = Vec::new();
+    for description in descriptions {
+        sections.push(summary(description).render());
+        if args.partitions || shows_both {
+            sections.push(partition_table(&description.partitions).render());
+        }
+        let is_shown = |config: &&Config| args.configs || config.source == OWN_SETTING;
+        let configs: Vec<&Config> = description.configs.iter().filter(is_shown).collect();
+        if (args.configs || shows_both) && !configs.is_empty() {
+            sections.push(config_table(&configs).render());
+        }
+    }
+    sections.join("\n")
+}
+
+/// The source of a setting that was made for the topic.
+const OWN_SETTING: &str = ConfigSource::Topic.name();
+
+fn summary(description: &Description) -> Table {
+    let replicas = description.partitions.first().map_or(0, |partition| partition.replicas.len());
+    let mut table = Table::without_names();
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    row("NAME", description.name.to_string());
+    row("ID", description.id.clone());
+    row("PARTITIONS", description.partitions.len().to_string());
+    row("REPLICAS", replicas.to_string());
+    if description.internal {
+        row("INTERNAL", "yes".to_owned());
+    }
+    table
+}
+
+fn partition_table(partitions: &[Partition]) -> Table {
+    let names = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END", "SIZE"];
+    let mut table = Table::new(&names);
+    let number = |offset: Option<i64>| offset.map(|offset| offset.to_string()).unwrap_or_default();
+    for partition in partitions {
+        table.row([
+            partition.partition.to_string(),
+            partition.leader.map(|leader| leader.to_string()).unwrap_or_default(),
+            partition.leader_epoch.to_string(),
+            broker_list(&partition.replicas),
+            broker_list(&partition.isr),
+            number(partition.start_offset),
+            number(partition.end_offset),
+            partition.size_bytes.map(quantity::bytes).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+fn config_table(configs: &[&Config]) -> Table {
+    let mut table = Table::new(&["SETTING", "VALUE", "SOURCE"]);
+    for config in configs {
+        let value = config.value.clone().unwrap_or_default();
+        table.row([config.name.clone(), value, config.source.to_owned()]);
+    }
+    table
+}
+
+fn broker_list(brokers: &[BrokerId]) -> String {
+    brokers.iter().map(BrokerId::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        let config = |name: &str, value: &str, source| Config {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            source,
+            read_only: false,
+            sensitive: false,
+        };
+        let partition = |id, leader: Option<i32>| Partition {
+            partition: id,
+            leader: leader.map(BrokerId),
+            leader_epoch: 3,
+            replicas: vec![BrokerId(1), BrokerId(2)],
+            isr: vec![BrokerId(1)],
+            offline: Vec::new(),
+            start_offset: Some(0),
+            end_offset: leader.map(|_| 42),
+            size_bytes: leader.map(|_| 2048),
+        };
+        Description {
+            name: TopicName::new("orders").expect("a name"),
+            id: "AAAAAAAAAAAAAAAAAAAAAQ".to_owned(),
+            internal: false,
+            partitions: vec![partition(0, Some(1)), partition(1, None)],
+            configs: vec![
+                config("flush.messages", "1", "default"),
+                config("retention.ms", "1000", "topic"),
+            ],
+        }
+    }
+
+    fn args(partitions: bool, configs: bool) -> DescribeArgs {
+        DescribeArgs { names: Vec::new(), partitions, configs }
+    }
+
+    #[test]
+    fn the_text_shows_partitions_and_changed_settings() {
+        let expected = "\
+NAME        orders
+ID          AAAAAAAAAAAAAAAAAAAAAQ
+PARTITIONS  2
+REPLICAS    2
+
+PARTITION  LEADER  EPOCH  REPLICAS  ISR  START  END  SIZE
+0          1       3      1,2       1    0      42   2.0 KiB
+1          -       3      1,2       1    0      -    -
+
+SETTING       VALUE  SOURCE
+retention.ms  1000   topic
+";
+        assert_eq!(text(&[description()], &args(false, false)), expected);
+    }
+
+    #[test]
+    fn sections_can_be_chosen() {
+        let partitions = text(&[description()], &args(true, false));
+        assert!(partitions.contains("LEADER") && !partitions.contains("SETTING"));
+        let configs = text(&[description()], &args(false, true));
+        assert!(!configs.contains("LEADER") && configs.contains("flush.messages"));
+    }
+}

@@ -1,0 +1,57 @@
+//! `logway topic`: what there is to do with topics.
+
+mod alter;
+mod create;
+mod delete;
+mod describe;
+mod list;
+mod trim;
+
+use std::collections::BTreeSet;
+
+use clap::Subcommand;
+use logway_model::{TopicName, TopicPartition};
+
+use super::GlobalArgs;
+use super::error::CliError;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum TopicCommand {
+    Create(create::CreateArgs),
+    List(list::ListArgs),
+    Describe(describe::DescribeArgs),
+    Alter(alter::AlterArgs),
+    Delete(delete::DeleteArgs),
+    Trim(trim::TrimArgs),
+}
+
+/// Carries a command out.
+pub(super) async fn run(command: TopicCommand, global: &GlobalArgs) -> Result<(), CliError> {
+    match command {
+        TopicCommand::Create(args) => create::run(args, global).await,
+        TopicCommand::List(args) => list::run(args, global).await,
+        TopicCommand::Describe(args) => describe::run(args, global).await,
+        TopicCommand::Alter(args) => alter::run(args, global).await,
+        TopicCommand::Delete(args) => delete::run(args, global).await,
+        TopicCommand::Trim(args) => trim::run(args, global).await,
+    }
+}
+
+/// Reads `key=value`; the value may be empty and may contain `=`.
+fn parse_config(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// Names the partitions of one topic.
+fn partitions_of(
+    topic: &TopicName,
+    ids: impl IntoIterator<Item = logway_model::PartitionId>,
+) -> BTreeSet<TopicPartition> {
+    ids.into_iter().map(|id| TopicPartition::new(topic.clone(), id)).collect()
+}

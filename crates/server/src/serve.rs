@@ -1,0 +1,142 @@
+//! `logway serve`: run a broker until it is told to stop.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use logway_broker::RunningBroker;
+use logway_http::{HttpState, ProcessCollector};
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::{BrokerSettings, parse_config_file};
+use prometheus_client::registry::Registry;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Run a broker.
+///
+/// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
+/// file. When the broker accepts requests it prints one line to stdout:
+/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Settings, as TOML
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directory of all data [default: ./logway-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
+    #[arg(long, value_name = "ADDR")]
+    kafka_listen: Option<String>,
+    /// Where health and metrics are served [default: 127.0.0.1:9644]
+    #[arg(long, value_name = "ADDR")]
+    http_listen: Option<String>,
+    /// Any other setting, e.g. --set num.partitions=3
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
+    set: Vec<(String, String)>,
+}
+
+fn parse_assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Runs a broker until SIGTERM or SIGINT; a clean stop is success.
+pub fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let started_at = Instant::now();
+    let settings = settings_of(args)?;
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(settings, started_at))
+}
+
+fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
+    let mut settings = match &args.config {
+        Some(path) => read_config(path)?,
+        None => Vec::new(),
+    };
+    let data_dir = args.data_dir.map(|dir| dir.to_string_lossy().into_owned());
+    let flags = [
+        ("log.dirs", data_dir),
+        ("listeners", args.kafka_listen),
+        ("logway.http.listen", args.http_listen),
+    ];
+    let given = |(name, value): (&str, Option<String>)| Some((name.to_owned(), value?));
+    settings.extend(args.set);
+    settings.extend(flags.into_iter().filter_map(given));
+    Ok(BrokerSettings::new(settings)?)
+}
+
+fn read_config(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
+    Ok(parse_config_file(&text).with_context(|| path.display().to_string())?)
+}
+
+/// Each connection and each active segment is a descriptor: take as many as we may.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}
+
+async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let http = bind_http(&settings.http_listen).await?;
+    let http_address = http.local_addr()?;
+    let (node_id, data_dir) = (settings.node_id, settings.data_dir.clone());
+
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(ProcessCollector));
+    let broker = RunningBroker::start(settings, &mut registry).await?;
+    let (ready, is_ready) = watch::channel(true);
+    let state = HttpState { registry: Arc::new(registry), ready: is_ready };
+    let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
+    let http_server = tokio::spawn(logway_http::serve(http, state, async {
+        let _ = http_stopped.await;
+    }));
+    let ready_ms = started_at.elapsed().as_millis();
+    let kafka = listed(broker.addresses());
+    let data = data_dir.display();
+    print_line(&format!(
+        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}"
+    ))?;
+
+    let signal = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    tracing::info!(signal, "stopping");
+    ready.send_replace(false);
+    broker.stop().await?;
+    // The HTTP server may be waiting for a client that reads no answer; the data is safe already.
+    let _ = stop_http.send(());
+    http_server.abort();
+    Ok(())
+}
+
+async fn bind_http(endpoint: &Endpoint) -> anyhow::Result<TcpListener> {
+    let address = (endpoint.host.as_str(), endpoint.port);
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {endpoint} (HTTP)"))
+}
+
+fn listed(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A closed stdout does not keep a broker from running.
+fn print_line(line: &str) -> anyhow::Result<()> {
+    match writeln!(io::stdout().lock(), "{line}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Java's kafka-clients 4.3 against the broker at $BOOTSTRAP: Kafka's own tools, and a program of ours for what they
+# do not reach. DATA_DIR is the broker's, for DumpLogSegments.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$here/../.." && pwd)
+
+libs=$("$tests/harness/need" kafka)
+mvn --quiet --batch-mode --file "$here/pom.xml" compile
+
+failed=0
+java "-Dlog4j2.configurationFile=$tests/harness/kafka/log4j2.properties" \
+  -cp "$tests/.work/java-kafka-clients/classes:$libs/*" io.logway.clients.Main || failed=1
+PYTHONPATH=$tests python3 -m harness.cases "$here" || failed=1
+exit $failed

@@ -1,0 +1,76 @@
+"""Apache Kafka 4.3.0 as a suite runs it: one KRaft node, fetched from Maven Central at the first use."""
+
+import socket
+import subprocess
+from pathlib import Path
+
+from harness.broker import TESTS, Broker
+from harness.protocol import METADATA, Connection, metadata_v1
+
+# A UUID in base64url, 16 bytes, as Kafka writes them.
+CLUSTER_ID = "TG9nd2F5IHRlc3QgcGVlcg"
+LOG4J = TESTS / "harness" / "kafka" / "log4j2.properties"
+
+
+class ApacheKafka(Broker):
+    """Kafka with its own defaults, but for what one node needs and what `settings` say."""
+
+    kind = "kafka"
+    sigterm_exit_code = 128 + 15
+    restart_s_max = 30.0
+    rss_growth_bytes_max = 1200 << 20
+    connection_limit = "max.connections.per.ip"
+
+    def __init__(self, name: str, settings: dict[str, str] | None = None, data_dir: Path | None = None):
+        super().__init__(name, settings, data_dir)
+        self.libs = need_kafka()
+        self.bootstrap, controller = free_addresses(2)
+        self.properties_path = self.directory / "server.properties"
+        self.properties_path.write_text("".join(f"{key}={value}\n" for key, value in {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(self.data_dir),
+            # Beside the data: within it, a second instance would write to the first one's metadata before it is refused.
+            "metadata.log.dir": f"{self.data_dir}-metadata",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **self.settings,
+        }.items()))
+        format_storage = ["format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config", str(self.properties_path)]
+        subprocess.run(java(self.libs, "kafka.tools.StorageTool", format_storage), check=True, capture_output=True)
+
+    def command(self) -> list[str]:
+        return java(self.libs, "kafka.Kafka", [str(self.properties_path)], "-Xmx1g", "-XX:+UseG1GC")
+
+    def is_ready(self) -> bool:
+        """Ready when a metadata answer names a broker."""
+        try:
+            with Connection(self.bootstrap, timeout_s=1) as connection:
+                response = connection.request(METADATA, 1, metadata_v1([]))
+                return int.from_bytes(response[:4]) > 0
+        except OSError:
+            return False
+
+
+def need_kafka() -> str:
+    """The directory with Kafka's jars, fetched if need be."""
+    need = [str(TESTS / "harness" / "need"), "kafka"]
+    return subprocess.run(need, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def java(libs: str, main_class: str, arguments: list[str], *jvm_options: str) -> list[str]:
+    """The command that runs one of Kafka's main classes."""
+    return ["java", *jvm_options, f"-Dlog4j2.configurationFile={LOG4J}", "-cp", f"{libs}/*", main_class, *arguments]
+
+
+def free_addresses(count: int) -> list[str]:
+    """Loopback addresses that nobody listens on; held open together, so that they differ."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
+    for held in sockets:
+        held.close()
+    return addresses

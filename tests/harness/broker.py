@@ -1,0 +1,122 @@
+"""A broker process that a suite starts, kills and restarts."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+WORK = TESTS / ".work"
+
+READY_DEADLINE_S = 60
+STOP_DEADLINE_S = 60
+POLL_INTERVAL_S = 0.005
+
+
+class BrokerFailed(Exception):
+    """The process ended, or did not become ready in time; the message carries the end of its log."""
+
+
+class Broker:
+    """One broker over one directory. It listens on loopback only, at the same address after every restart.
+
+    Only a process started here is ever signalled. Subclasses say what to run (`command`), when it accepts
+    requests (`is_ready`), and in what the two brokers differ (the constants).
+    """
+
+    kind: str
+    sigterm_exit_code: int
+    restart_s_max: float
+    # How much resident memory clients may cost, however they behave.
+    rss_growth_bytes_max: int
+    # The setting by which connections beyond a number are closed as they come.
+    connection_limit: str
+
+    def __init__(self, name: str, settings: dict[str, str] | None = None, data_dir: Path | None = None):
+        """`name` says what it is for; the data goes to `data_dir`, or else to a fresh directory under tests/.work/brokers.
+
+        That directory stays when the process has ended, for whoever looks into a failure, until the next of that name.
+        """
+        self.directory = fresh_directory(f"{name}-{self.kind}")
+        self.data_dir = data_dir or self.directory / "data"
+        self.log_path = self.directory / "broker.log"
+        self.settings = settings or {}
+        self.bootstrap = ""
+        self.process: subprocess.Popen | None = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start(self):
+        """Starts the process and returns when it accepts requests; `ready_s` says how long that took."""
+        began = time.monotonic()
+        self._log_offset_bytes = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self.process = self.spawn()
+        try:
+            while not self.is_ready():
+                if self.process.poll() is not None:
+                    raise self._failure(f"ended with exit code {self.process.returncode} before it was ready")
+                if time.monotonic() - began > READY_DEADLINE_S:
+                    raise self._failure(f"was not ready within {READY_DEADLINE_S} s")
+                time.sleep(POLL_INTERVAL_S)
+        except BaseException:
+            self.kill()
+            raise
+        self.ready_s = time.monotonic() - began
+        return self
+
+    def spawn(self) -> subprocess.Popen:
+        """Starts a process on this broker's directory and address without waiting for it."""
+        with self.log_path.open("ab") as log:
+            return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def stop(self) -> int:
+        """Asks for a clean shutdown and returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_DEADLINE_S)
+
+    def kill(self):
+        """`kill -9`; nothing happens if the process is gone already."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(STOP_DEADLINE_S)
+
+    def rss_bytes(self) -> int:
+        """Resident memory, from /proc/PID/status."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise self._failure("is not running")
+
+    def log_since_start(self) -> str:
+        """What the process has printed, on either stream, since it was last started."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_offset_bytes)
+            return log.read().decode(errors="replace")
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def is_ready(self) -> bool:
+        raise NotImplementedError
+
+    def _failure(self, what: str) -> BrokerFailed:
+        tail = "\n".join(self.log_since_start().splitlines()[-40:])
+        return BrokerFailed(f"{self.kind} {what}; the end of {self.log_path}:\n{tail}")
+
+
+def fresh_directory(name: str) -> Path:
+    """An empty directory of this process's own; those of the same name that ended processes have left are removed."""
+    brokers = WORK / "brokers"
+    for left in brokers.glob(f"{name}.*"):
+        pid = left.suffix.removeprefix(".")
+        if pid == str(os.getpid()) or not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    directory = brokers / f"{name}.{os.getpid()}"
+    directory.mkdir(parents=True)
+    return directory

@@ -1,0 +1,33 @@
+"""Logway as a suite runs it."""
+
+import os
+import re
+
+from harness.broker import TESTS, Broker
+
+BINARY = os.environ.get("LOGWAY", str(TESTS.parent / "target" / "release" / "logway"))
+
+READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) ", re.MULTILINE)
+
+
+class Logway(Broker):
+    """`logway serve` on free ports, which it chooses itself at the first start."""
+
+    kind = "logway"
+    sigterm_exit_code = 0
+    restart_s_max = 2.0
+    rss_growth_bytes_max = 256 << 20
+    connection_limit = "max.connections"
+
+    http = ""
+
+    def command(self) -> list[str]:
+        listen = ["--kafka-listen", self.bootstrap or "127.0.0.1:0", "--http-listen", self.http or "127.0.0.1:0"]
+        settings = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
+        return [BINARY, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
+
+    def is_ready(self) -> bool:
+        found = READY_LINE.search(self.log_since_start())
+        if found:
+            self.bootstrap, self.http = found.groups()
+        return found is not None

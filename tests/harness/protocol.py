@@ -1,0 +1,162 @@
+"""A raw Kafka connection and the few requests that the suites write by hand.
+
+Only versions before the flexible encoding are used, so a message is the plain concatenation of its fields:
+https://kafka.apache.org/protocol (request header v1, response header v0, record batch v2).
+"""
+
+import socket
+import struct
+
+PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 3, 18, 19
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Splits `HOST:PORT`."""
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
+
+class Connection:
+    """One client connection that sends whatever it is told to, well formed or not."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = 10):
+        self.socket = socket.create_connection(parse_address(bootstrap), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+
+    def send_frame(self, payload: bytes):
+        self.socket.sendall(struct.pack(">i", len(payload)) + payload)
+
+    def read_frame(self) -> bytes:
+        (length,) = struct.unpack(">i", self._read_exactly(4))
+        return self._read_exactly(length)
+
+    def send(self, api_key: int, version: int, body: bytes):
+        self._correlation_id += 1
+        self.send_frame(request_header(api_key, version, self._correlation_id) + body)
+
+    def request(self, api_key: int, version: int, body: bytes) -> bytes:
+        """Sends a request, waits for its response and returns the response's body."""
+        self.send(api_key, version, body)
+        response = self.read_frame()
+        (correlation_id,) = struct.unpack_from(">i", response)
+        if correlation_id != self._correlation_id:
+            raise ValueError(f"response {correlation_id} where {self._correlation_id} was due")
+        return response[4:]
+
+    def is_closed_by_peer(self, timeout_s: float = 10) -> bool:
+        """Waits for the broker to close the connection; false when it stays open and silent."""
+        self.socket.settimeout(timeout_s)
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+        except TimeoutError:
+            return False
+
+    def _read_exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self.socket.recv(count - len(parts))
+            if not part:
+                raise ConnectionError(f"closed by the broker after {len(parts)} of {count} bytes")
+            parts += part
+        return bytes(parts)
+
+
+def request_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    return struct.pack(">hhi", api_key, version, correlation_id) + string("logway-tests")
+
+
+def string(text: str | None) -> bytes:
+    if text is None:
+        return struct.pack(">h", -1)
+    raw = text.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def data(raw: bytes) -> bytes:
+    return struct.pack(">i", len(raw)) + raw
+
+
+def array(items: list[bytes]) -> bytes:
+    return struct.pack(">i", len(items)) + b"".join(items)
+
+
+def metadata_v1(topics: list[str]) -> bytes:
+    return array([string(topic) for topic in topics])
+
+
+def create_topic_v2(topic: str, partitions: int) -> bytes:
+    one = string(topic) + struct.pack(">ih", partitions, 1) + array([]) + array([])
+    return array([one]) + struct.pack(">i?", 10_000, False)
+
+
+def produce_v3(topic: str, partition: int, batch: bytes, acks: int = -1) -> bytes:
+    one_partition = struct.pack(">i", partition) + data(batch)
+    one_topic = string(topic) + array([one_partition])
+    return string(None) + struct.pack(">hi", acks, 30_000) + array([one_topic])
+
+
+def produce_error_v3(response: bytes) -> int:
+    """The error code of the only partition in a Produce v3 response."""
+    (name_length,) = struct.unpack_from(">h", response, 4)
+    (error,) = struct.unpack_from(">h", response, 4 + 2 + name_length + 4 + 4)
+    return error
+
+
+def fetch_v4(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
+    one_partition = struct.pack(">iqi", partition, offset, max_bytes)
+    one_topic = string(topic) + array([one_partition])
+    return struct.pack(">iiiib", -1, 500, 1, max_bytes, 0) + array([one_topic])
+
+
+def batch_v2(values: list[bytes], timestamp_ms: int) -> bytes:
+    """An uncompressed record batch at base offset 0, without keys, headers or producer id."""
+    records = b""
+    for delta, value in enumerate(values):
+        body = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(len(value)) + value + varint(0)
+        records += varint(len(body)) + body
+    last = len(values) - 1
+    checked = struct.pack(">hiqqqhii", 0, last, timestamp_ms, timestamp_ms, -1, -1, -1, len(values)) + records
+    tail = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
+    return struct.pack(">qi", 0, len(tail)) + tail
+
+
+def varint(number: int) -> bytes:
+    """Zigzag variable-length encoding, as in Protocol Buffers' sint64."""
+    rest = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def crc32c(raw: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in raw:
+        crc = CRC32C_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def crc32c_table() -> list[int]:
+    table = []
+    for entry in range(256):
+        for _ in range(8):
+            entry = (entry >> 1) ^ 0x82F63B78 if entry & 1 else entry >> 1
+        table.append(entry)
+    return table
+
+
+CRC32C_TABLE = crc32c_table()

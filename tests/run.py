@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Runs the suites of tests/suites.toml and ends with the line `N passed, M failed`, summed over all of them.
+
+    tests/run.py                         all of them, as `make test` does
+    tests/run.py kcat crash              only these
+    tests/run.py kcat --against kafka    against Apache Kafka, which is fetched if need be
+
+A suite reports by lines `N passed, M failed` in what it prints (cargo's own summary counts too); without any, its exit
+code is one pass or one failure. What it printed is kept in tests/.work/results/NAME@KIND.log, its counts in .json.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.broker import TESTS, WORK, BrokerFailed
+from harness.brokers import KINDS
+
+ROOT = TESTS.parent
+RESULTS = WORK / "results"
+COUNTS = re.compile(r"^(?:test result: \w+\. )?(\d+) passed[,;] (\d+) failed", re.MULTILINE)
+
+
+@dataclass
+class Result:
+    suite: str
+    against: str
+    passed: int
+    failed: int
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.suite}@{self.against}" if self.against else self.suite
+
+
+def main() -> int:
+    suites = tomllib.loads((TESTS / "suites.toml").read_text())["suite"]
+    options = parse_options([suite["name"] for suite in suites])
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    results = []
+    for suite in suites:
+        if not options.suites or suite["name"] in options.suites:
+            for against in kinds(suite, options.against):
+                results.append(run_suite(suite, against))
+                report(results[-1])
+    passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def parse_options(names: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}; all if none is given")
+    parser.add_argument("--against", choices=KINDS, help="the broker, if not those that the table says")
+    options = parser.parse_args()
+    unknown = set(options.suites) - set(names)
+    if unknown:
+        parser.error(f"no suite is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    return options
+
+
+def kinds(suite: dict, chosen: str | None) -> list[str]:
+    """The brokers to run a suite against; one empty name for a suite that needs none."""
+    if "broker" not in suite:
+        return [""]
+    return [chosen] if chosen else suite.get("against", ["logway"])
+
+
+def run_suite(suite: dict, against: str) -> Result:
+    result = Result(suite["name"], against, passed=0, failed=0, seconds=0)
+    # Under its final name only when it is complete: another run may be going on.
+    log_path = RESULTS / f"{result.name}.log.{os.getpid()}"
+    began = time.monotonic()
+    with log_path.open("wb") as log:
+        try:
+            exit_code = run_with_broker(suite, against, log)
+        except BrokerFailed as failure:
+            log.write(str(failure).encode())
+            exit_code = 1
+    result.seconds = round(time.monotonic() - began, 1)
+    log_path = log_path.rename(RESULTS / f"{result.name}.log")
+    counts = COUNTS.findall(log_path.read_text(errors="replace"))
+    result.passed = sum(int(passed) for passed, _ in counts)
+    result.failed = sum(int(failed) for _, failed in counts)
+    if exit_code != 0 and result.failed == 0:
+        result.failed = 1
+    elif not counts:
+        result.passed = 1
+    return result
+
+
+def run_with_broker(suite: dict, against: str, log) -> int:
+    environment = {**os.environ, "AGAINST": against}
+    if suite.get("broker") != "given":
+        return run_command(suite, environment, log)
+    with KINDS[against](suite["name"]) as broker:
+        exit_code = run_command(suite, environment | {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)}, log)
+        if exit_code != 0:
+            log.write(f"\nWhat the broker printed ({broker.directory} is kept):\n{broker.log_since_start()}".encode())
+        return exit_code
+
+
+def run_command(suite: dict, environment: dict, log) -> int:
+    """Runs the suite in a process group of its own, so that nothing of it is left when it is stopped."""
+    process = subprocess.Popen(
+        suite["run"], shell=True, cwd=ROOT, env=environment, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+    )
+    deadline_s = suite.get("deadline_s", 600)
+    try:
+        return process.wait(deadline_s)
+    except subprocess.TimeoutExpired:
+        log.write(f"\nstopped after {deadline_s} s\n".encode())
+        return 1
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+def report(result: Result):
+    """One line on stdout and one JSON file per suite; the end of its output as well if something failed."""
+    (RESULTS / f"{result.name}.json").write_text(json.dumps(asdict(result)) + "\n")
+    if result.failed:
+        log = (RESULTS / f"{result.name}.log").read_text(errors="replace").splitlines()
+        print("\n".join(f"    {line}" for line in log[-80:]))
+    verdict = "FAILED" if result.failed else "ok"
+    print(f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
