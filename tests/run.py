@@ -17,9 +17,9 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from dataclasses import asdict, dataclass
-from pathlib import Path
+
+import tomllib
 
 from harness.broker import TESTS, WORK, BrokerFailed
 from harness.brokers import KINDS
@@ -103,17 +103,25 @@ def run_with_broker(suite: dict, against: str, log) -> int:
     if suite.get("broker") != "given":
         return run_command(suite, environment, log)
     with KINDS[against](suite["name"]) as broker:
-        exit_code = run_command(suite, environment | {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)}, log)
+        exit_code = run_command(
+            suite, environment | {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)}, log
+        )
         if exit_code != 0:
             log.write(f"\nWhat the broker printed ({broker.directory} is kept):\n{broker.log_since_start()}".encode())
         return exit_code
 
 
 def run_command(suite: dict, environment: dict, log) -> int:
-    """Runs the suite in a process group of its own, so that nothing of it is left when it is stopped."""
+    """Runs the suite in a process group of its own, so that nothing of it goes on when it is stopped."""
     process = subprocess.Popen(
-        suite["run"], shell=True, cwd=ROOT, env=environment, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        suite["run"],
+        shell=True,
+        cwd=ROOT,
+        env=environment,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
     )
     deadline_s = suite.get("deadline_s", 600)
     try:
@@ -122,11 +130,9 @@ def run_command(suite: dict, environment: dict, log) -> int:
         log.write(f"\nstopped after {deadline_s} s\n".encode())
         return 1
     finally:
-        try:
+        if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+            process.wait()
 
 
 def report(result: Result):
@@ -136,7 +142,10 @@ def report(result: Result):
         log = (RESULTS / f"{result.name}.log").read_text(errors="replace").splitlines()
         print("\n".join(f"    {line}" for line in log[-80:]))
     verdict = "FAILED" if result.failed else "ok"
-    print(f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s", flush=True)
+    print(
+        f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

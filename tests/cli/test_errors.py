@@ -1,6 +1,7 @@
 import unittest
 
 from command import create_topic, produce, run
+
 from harness.apache_kafka import free_addresses
 
 
@@ -19,7 +20,11 @@ class Errors(unittest.TestCase):
         self.assert_refused(["topic", "list", "-b", nobody], nobody, "logway serve")
 
     def test_an_unknown_topic(self):
-        for command in (["consume", "cli-missing", "-e"], ["topic", "describe", "cli-missing"], ["topic", "delete", "cli-missing"]):
+        for command in (
+            ["consume", "cli-missing", "-e"],
+            ["topic", "describe", "cli-missing"],
+            ["topic", "delete", "cli-missing"],
+        ):
             with self.subTest(command):
                 self.assert_refused(command, "cli-missing", "topic list")
 
@@ -54,8 +59,15 @@ class Errors(unittest.TestCase):
 
 class Usage(unittest.TestCase):
     def test_wrong_usage_exits_with_2(self):
-        for arguments in [["no-such-command"], ["consume"], ["consume", "t", "-o", "yesterday"], ["consume", "t", "-f", "%x"],
-                          ["produce", "t", "-z", "rar"], ["topic", "alter", "t"], ["topic", "create", "a b"]]:
+        for arguments in [
+            ["no-such-command"],
+            ["consume"],
+            ["consume", "t", "-o", "yesterday"],
+            ["consume", "t", "-f", "%x"],
+            ["produce", "t", "-z", "rar"],
+            ["topic", "alter", "t"],
+            ["topic", "create", "a b"],
+        ]:
             with self.subTest(arguments):
                 refused = run(*arguments)
                 self.assertEqual((refused.returncode, refused.stdout), (2, b""))

@@ -5,7 +5,18 @@ import tempfile
 import time
 import unittest
 
-from command import BOOTSTRAP, DEADLINE_S, consume, consume_json, create_topic, logway_json, numbered_lines, produce, run
+from command import (
+    BOOTSTRAP,
+    DEADLINE_S,
+    consume,
+    consume_json,
+    create_topic,
+    logway_json,
+    numbered_lines,
+    produce,
+    run,
+)
+
 from harness.logway import BINARY
 
 
@@ -40,7 +51,9 @@ class RoundTrip(unittest.TestCase):
         topic = create_topic("kinds", "-p", "3")
         produce(topic, b"k=v=w\nk=\nno key\n", "-k", "=", "-H", "a=1", "-H", "a=2", "-p", "2", "--tombstone")
         records = consume_json(topic)
-        self.assertEqual([(record["key"], record["value"]) for record in records], [("k", "v=w"), ("k", None), (None, "no key")])
+        self.assertEqual(
+            [(record["key"], record["value"]) for record in records], [("k", "v=w"), ("k", None), (None, "no key")]
+        )
         for offset, record in enumerate(records):
             self.assertEqual((record["topic"], record["partition"], record["offset"]), (topic, 2, offset))
             self.assertEqual(record["headers"], [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}])
@@ -49,7 +62,9 @@ class RoundTrip(unittest.TestCase):
     def test_a_template(self):
         topic = create_topic("template")
         produce(topic, b"k\tv\n", "-k", "\\t", "-H", "h=1")
-        self.assertEqual(consume(topic, "-f", r"%t/%p:%o %k(%K)=%v(%V) %h 100%%\n"), f"{topic}/0:0 k(1)=v(1) h=1 100%\n".encode())
+        self.assertEqual(
+            consume(topic, "-f", r"%t/%p:%o %k(%K)=%v(%V) %h 100%%\n"), f"{topic}/0:0 k(1)=v(1) h=1 100%\n".encode()
+        )
 
     def test_equal_keys_meet_in_one_partition(self):
         topic = create_topic("keyed", "-p", "4")

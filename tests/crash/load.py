@@ -8,7 +8,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 DEADLINE_S = 60
 
-# The writer sends so many records to each partition, then waits this long: the broker is busy, the client is not starved.
+# The writer sends so many records to each partition, then waits this long: the broker is busy, and the client is
+# not starved.
 BURST_RECORDS = 50
 BURST_INTERVAL_S = 0.005
 
@@ -27,14 +28,16 @@ class Writer:
         self.written = [0] * partitions
         self.errors = []
         self._topic = topic
-        self._producer = Producer({
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "linger.ms": 1,
-            "message.timeout.ms": DEADLINE_S * 1_000,
-            "queue.buffering.max.messages": 5_000,
-            **QUIET,
-        })
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "message.timeout.ms": DEADLINE_S * 1_000,
+                "queue.buffering.max.messages": 5_000,
+                **QUIET,
+            }
+        )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
 

@@ -3,8 +3,9 @@ import random
 import unittest
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
-from harness.brokers import KINDS
 from load import DEADLINE_S, Writer, admin_client, create_topics, read_all
+
+from harness.brokers import KINDS
 
 KIND = KINDS[os.environ["AGAINST"]]
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
@@ -25,7 +26,9 @@ class KillNine(unittest.TestCase):
                     broker.kill()
                     acked = [list(partition) for partition in writer.acked]
                     broker.start()
-                    print(f"round {round}: {sum(map(len, acked))} records acknowledged, ready again in {broker.ready_s:.2f} s")
+                    print(
+                        f"round {round}: {sum(map(len, acked))} records acknowledged, ready again in {broker.ready_s:.2f} s"
+                    )
                     self.assertLess(broker.ready_s, KIND.restart_s_max)
                     self.assert_kept(acked, read_all(broker.bootstrap, "killed", PARTITIONS))
                 writer.finish()
@@ -33,7 +36,9 @@ class KillNine(unittest.TestCase):
             found = read_all(broker.bootstrap, "killed", PARTITIONS)
             self.assert_kept(writer.acked, found)
             for partition in range(PARTITIONS):
-                self.assertEqual(found[partition], list(range(writer.written[partition])), f"SEED={SEED}, partition {partition}")
+                self.assertEqual(
+                    found[partition], list(range(writer.written[partition])), f"SEED={SEED}, partition {partition}"
+                )
 
     def assert_kept(self, acked, found):
         """Each acknowledged number stands at the offset that the acknowledgement told, and nothing stands twice."""
@@ -56,6 +61,10 @@ class KillNine(unittest.TestCase):
             broker.start()
             admin = admin_client(broker.bootstrap)
             listed = admin.list_topics(timeout=DEADLINE_S)
-            self.assertEqual({name: len(topic.partitions) for name, topic in listed.topics.items()},
-                             {f"kept-{number}": number + 1 for number in range(4)})
-            self.assertEqual(admin.describe_configs([resource])[resource].result(DEADLINE_S)["retention.ms"].value, "12345")
+            self.assertEqual(
+                {name: len(topic.partitions) for name, topic in listed.topics.items()},
+                {f"kept-{number}": number + 1 for number in range(4)},
+            )
+            self.assertEqual(
+                admin.describe_configs([resource])[resource].result(DEADLINE_S)["retention.ms"].value, "12345"
+            )

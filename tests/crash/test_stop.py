@@ -2,10 +2,11 @@ import os
 import unittest
 
 from confluent_kafka.admin import NewTopic
+from load import Writer, create_topics, read_all
+
 from harness.broker import BrokerFailed
 from harness.brokers import KINDS
 from harness.dump_log import dump_log
-from load import Writer, create_topics, read_all
 
 KIND = KINDS[os.environ["AGAINST"]]
 RECORDS = 50_000

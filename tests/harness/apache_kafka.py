@@ -26,21 +26,22 @@ class ApacheKafka(Broker):
         self.libs = need_kafka()
         self.bootstrap, controller = free_addresses(2)
         self.properties_path = self.directory / "server.properties"
-        self.properties_path.write_text("".join(f"{key}={value}\n" for key, value in {
+        properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"1@{controller}",
             "log.dirs": str(self.data_dir),
-            # Beside the data: within it, a second instance would write to the first one's metadata before it is refused.
+            # Beside the data: within it, a second instance writes to the first one's metadata before it is refused.
             "metadata.log.dir": f"{self.data_dir}-metadata",
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
-            **self.settings,
-        }.items()))
-        format_storage = ["format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config", str(self.properties_path)]
+        } | self.settings
+        self.properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        config = ["--cluster-id", CLUSTER_ID, "--config", str(self.properties_path)]
+        format_storage = ["format", "--ignore-formatted", *config]
         subprocess.run(java(self.libs, "kafka.tools.StorageTool", format_storage), check=True, capture_output=True)
 
     def command(self) -> list[str]:

@@ -35,7 +35,7 @@ class Broker:
     connection_limit: str
 
     def __init__(self, name: str, settings: dict[str, str] | None = None, data_dir: Path | None = None):
-        """`name` says what it is for; the data goes to `data_dir`, or else to a fresh directory under tests/.work/brokers.
+        """`name` says what it is for; the data goes to `data_dir`, or else to a fresh directory in tests/.work/brokers.
 
         That directory stays when the process has ended, for whoever looks into a failure, until the next of that name.
         """

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from harness.apache_kafka import java, need_kafka
 
-COMPLAINTS = re.compile(r"mismatch|corrupt|error|exception|misordered|non-consecutive|isvalid: false|found that", re.IGNORECASE)
+COMPLAINTS = re.compile(
+    r"mismatch|corrupt|error|exception|misordered|non-consecutive|isvalid: false|found that", re.IGNORECASE
+)
 
 
 def dump_log(files: list[Path], *arguments: str) -> str:
@@ -16,6 +18,8 @@ def dump_log(files: list[Path], *arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     complaint = COMPLAINTS.search(done.stdout)
     if done.returncode != 0 or complaint:
-        around = done.stdout[max(0, complaint.start() - 500):complaint.end() + 500] if complaint else done.stdout[-1_000:]
+        around = (
+            done.stdout[max(0, complaint.start() - 500) : complaint.end() + 500] if complaint else done.stdout[-1_000:]
+        )
         raise AssertionError(f"DumpLogSegments exited with {done.returncode}: {around}\n{done.stderr[-1_000:]}")
     return done.stdout

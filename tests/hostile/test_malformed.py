@@ -3,11 +3,22 @@ import random
 import struct
 import unittest
 
+from polite import TOPIC, PoliteProducer, create_topic
+
 from harness.brokers import KINDS
 from harness.protocol import (
-    API_VERSIONS, FETCH, METADATA, PRODUCE, Connection, batch_v2, metadata_v1, produce_error_v3, produce_v3, request_header, string,
+    API_VERSIONS,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    Connection,
+    batch_v2,
+    metadata_v1,
+    produce_error_v3,
+    produce_v3,
+    request_header,
+    string,
 )
-from polite import TOPIC, PoliteProducer, create_topic
 
 KIND = KINDS[os.environ["AGAINST"]]
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
@@ -47,7 +58,8 @@ NOT_REQUESTS = {
     "two billion topics to produce to": request(PRODUCE, 3, string(None) + struct.pack(">hi", -1, 1_000) + HUGE),
     "two billion topics to fetch": request(FETCH, 4, struct.pack(">iiiib", -1, 0, 0, 1, 0) + HUGE),
     "two billion bytes of records": request(
-        PRODUCE, 3, string(None) + struct.pack(">hii", -1, 1_000, 1) + string(TOPIC) + struct.pack(">ii", 1, 0) + HUGE),
+        PRODUCE, 3, string(None) + struct.pack(">hii", -1, 1_000, 1) + string(TOPIC) + struct.pack(">ii", 1, 0) + HUGE
+    ),
     "two billion tagged fields": framed(request_header(METADATA, 9, 1) + b"\xff\xff\xff\xff\x07"),
 }
 
@@ -78,7 +90,9 @@ class Malformed(unittest.TestCase):
                 # Request header v2 ends with tagged fields, here none.
                 answer = connection.request(API_VERSIONS, version, b"\0")
                 error, count = struct.unpack_from(">hi", answer)
-                ranges = {key: (least, most) for key, least, most in struct.iter_unpack(">hhh", answer[6:6 + 6 * count])}
+                ranges = {
+                    key: (least, most) for key, least, most in struct.iter_unpack(">hhh", answer[6 : 6 + 6 * count])
+                }
                 self.assertEqual(error, UNSUPPORTED_VERSION)
                 self.assertEqual(ranges[API_VERSIONS], (0, 4))
             error, count = struct.unpack_from(">hi", connection.request(API_VERSIONS, 0, b""))
@@ -96,7 +110,7 @@ class Malformed(unittest.TestCase):
             self.assertEqual(produce_error_v3(connection.request(PRODUCE, 3, produce_v3(TOPIC, 0, good))), 0)
 
     def test_random_frames(self):
-        """Known requests at known and unknown versions with random bodies; whatever is answered, nobody else notices."""
+        """Known requests at known and unknown versions with random bodies: whatever comes back, nobody else notices."""
         print(f"SEED={SEED}")
         chance = random.Random(SEED)
         for _ in range(RANDOM_FRAMES):

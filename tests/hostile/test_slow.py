@@ -4,9 +4,10 @@ import resource
 import struct
 import unittest
 
+from polite import TOPIC, PoliteProducer, create_topic
+
 from harness.brokers import KINDS
 from harness.protocol import FETCH, METADATA, PRODUCE, Connection, batch_v2, fetch_v4, produce_v3, request_header
-from polite import TOPIC, PoliteProducer, create_topic
 
 KIND = KINDS[os.environ["AGAINST"]]
 P99_MS_MAX = 250
@@ -43,7 +44,9 @@ class Slow(unittest.TestCase):
             self.rss_bytes_most = max(self.rss_bytes_most, self.broker.rss_bytes())
         p99_ms = self.polite.finish()
         growth_bytes = self.rss_bytes_most - self.rss_bytes_before
-        print(f"{self.id().split('.')[-1]}: polite p99 {p99_ms:.1f} ms, resident memory +{growth_bytes // MEBIBYTE} MiB")
+        print(
+            f"{self.id().split('.')[-1]}: polite p99 {p99_ms:.1f} ms, resident memory +{growth_bytes // MEBIBYTE} MiB"
+        )
         self.assertLess(p99_ms, P99_MS_MAX)
         self.assertLess(growth_bytes, KIND.rss_growth_bytes_max)
 

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a binary exports nothing; `pub` means: for the other modules")]
 
 mod codegen;
+mod reference;
 mod samples;
 
 use std::path::PathBuf;
@@ -10,10 +11,13 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 
 const USAGE: &str = "usage: cargo xtask codegen [--jar PATH] [--check]
+       cargo xtask reference [--check]
        cargo xtask wire-samples --out FILE [--seed N] [--samples N] [--jar PATH]
 
 codegen        write the protocol's messages, crates/wire/src/messages, from the definitions in the kafka-clients jar
   --check      write nothing; fail if the committed code differs
+reference      write docs/reference from the tables in the code
+  --check      write nothing; fail if a committed page differs
 wire-samples   write random messages of every version, one a line, made from the definitions alone
   --out FILE   where to
   --seed N     the same seed gives the same messages (default 1)
@@ -25,6 +29,11 @@ fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("codegen") => codegen::run(&codegen_options(args)?),
+        Some("reference") => match args.next().as_deref() {
+            None => reference::run(false),
+            Some("--check") => reference::run(true),
+            Some(other) => bail!("unknown argument '{other}'\n{USAGE}"),
+        },
         Some("wire-samples") => samples::run(&samples_options(args)?),
         _ => bail!("{USAGE}"),
     }

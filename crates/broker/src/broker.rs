@@ -104,8 +104,18 @@ impl Broker {
     }
 }
 
-/// A fresh id for a topic, a directory or a cluster.
+/// A fresh id for a topic, a directory or a cluster. Its text does not begin with `-`, which
+/// command lines would take for an option; Kafka's do not either.
 pub fn random_uuid() -> Uuid {
+    loop {
+        let id = Uuid::from_random(random_bits());
+        if !id.to_string().starts_with('-') {
+            return id;
+        }
+    }
+}
+
+fn random_bits() -> [u8; 16] {
     let mut bits = [0; 16];
     let mut filled = 0;
     while filled < bits.len() {
@@ -116,5 +126,5 @@ pub fn random_uuid() -> Uuid {
             Err(error) => panic!("the kernel gives no randomness: {error}"),
         }
     }
-    Uuid::from_random(bits)
+    bits
 }

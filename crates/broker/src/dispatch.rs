@@ -25,7 +25,7 @@ use crate::handlers;
 
 /// The memory that the decoded form of one request may take, apart from its frame. Names and
 /// records stay in the frame; what counts here is the structs around them.
-const DECODED_BYTES_MAX: usize = 64 << 20;
+const DECODED_BYTES_MAX: usize = 32 << 20;
 
 /// What a handler knows of the connection that a request came by.
 #[derive(Debug)]

@@ -146,7 +146,7 @@ impl FetchSessions {
     }
 
     /// How many sessions there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.sessions().by_id.len()
     }
 
@@ -411,6 +411,6 @@ mod tests {
         let id = small.scope(0, 0, topic([(0, 0)]), &[], false).expect("opens").session_id;
         let grown = small.scope(id, 1, topic([(1, 0)]), &[], false);
         assert_eq!(grown, Err(ErrorCode::FetchSessionIdNotFound));
-        assert_eq!(small.len(), 0);
+        assert_eq!(small.count(), 0);
     }
 }

@@ -229,7 +229,7 @@ impl Collector for BrokerState {
                 "The most that requests may hold (queued.max.request.bytes)",
                 broker.memory.limit_bytes(),
             ),
-            ("logway_fetch_sessions", "Fetch sessions", broker.fetch_sessions.len()),
+            ("logway_fetch_sessions", "Fetch sessions", broker.fetch_sessions.count()),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(as_i64(value));

@@ -112,6 +112,7 @@ impl RunningBroker {
         // Nobody listens any more if every acceptor has ended by itself.
         let _ = self.stopping.send(true);
         while self.acceptors.join_next().await.is_some() {}
+        self.broker.quorum.shutdown().await?;
         let broker = Arc::clone(&self.broker);
         Ok(self.broker.off_thread(move || broker.log_dir.close()).await?)
     }

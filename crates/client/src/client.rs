@@ -130,11 +130,7 @@ impl Client {
         let metadata = self.metadata();
         match metadata.brokers.get(&id) {
             Some(broker) => self.connection_to(&broker.address).await,
-            None => Err(ClientError::Refused {
-                what: format!("find broker {id}"),
-                code: ErrorCode::BrokerNotAvailable,
-                message: None,
-            }),
+            None => Err(ClientError::UnknownBroker { id }),
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
+use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
 use logway_record::RecordError;
 use logway_wire::{DecodeError, EncodeError, VersionRange, WireString};
 
@@ -111,6 +111,12 @@ pub enum ClientError {
         /// The partition.
         partition: TopicPartition,
     },
+    /// A broker that leads something but is not among those that are alive.
+    #[error("broker {id} is not alive")]
+    UnknownBroker {
+        /// Its number.
+        id: BrokerId,
+    },
     /// A position outside of what the partition holds.
     #[error("offset {offset} of {partition} is out of range: it holds {start} to {end}")]
     OffsetOutOfRange {
@@ -215,6 +221,7 @@ impl ClientError {
             ClientError::Connect { .. }
             | ClientError::NoBroker { .. }
             | ClientError::Connection { .. }
+            | ClientError::UnknownBroker { .. }
             | ClientError::NoLeader { .. } => true,
             ClientError::Refused { code, .. } => code.is_retriable(),
             _ => false,

@@ -20,17 +20,16 @@ use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 pub use process::ProcessCollector;
 
 /// What the listener shows.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpState {
     /// Every metric of the process.
     pub registry: Arc<Registry>,
-    /// Whether the broker accepts requests.
-    pub ready: watch::Receiver<bool>,
+    /// Whether the broker accepts requests and can do what they ask; must not block.
+    pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// Serves until `shutdown` ends; requests in work are finished.
@@ -51,7 +50,7 @@ fn router(state: HttpState) -> Router {
 }
 
 async fn ready(State(state): State<HttpState>) -> Response {
-    if *state.ready.borrow() {
+    if (state.is_ready)() {
         "ready\n".into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
@@ -74,6 +73,8 @@ async fn metrics(State(state): State<HttpState>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -96,16 +97,18 @@ mod tests {
         counter.inc_by(3);
         registry.register("test_events", "Events", counter);
         registry.register_collector(Box::new(ProcessCollector));
-        let (ready, is_ready) = watch::channel(false);
+        let ready = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ready);
+        let is_ready = Arc::new(move || seen.load(Ordering::Relaxed));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
-        let state = HttpState { registry: Arc::new(registry), ready: is_ready };
+        let state = HttpState { registry: Arc::new(registry), is_ready };
         let server = tokio::spawn(serve(listener, state, async { _ = stopped.await }));
 
         assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 503"));
-        ready.send(true).expect("the server listens");
+        ready.store(true, Ordering::Relaxed);
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 200"));
         let metrics = get(address, "/metrics").await;
         assert!(metrics.contains("test_events_total 3"), "{metrics}");

@@ -1,4 +1,5 @@
-//! commands into records, and the table of settings.
+//! Cluster metadata: records, the immutable image they build, the controller that turns admin
+//! commands into records, and the tables of settings.
 //!
 //! Everything here is synchronous and pure: no files, clocks, tasks or randomness. The
 //! `quorum` crate commits the records and publishes the images.
@@ -7,11 +8,11 @@ pub mod record;
 
 pub mod image;
 
+pub mod controller;
+
 pub mod settings;
 
 mod error;
-
-pub mod controller;
 
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;

@@ -169,7 +169,10 @@ impl LogFile {
         key: &str,
         value: &[u8],
     ) -> Result<(), QuorumError> {
-        self.write(durability, |_, state| Ok(drop(state.insert(key, value)?)))
+        self.write(durability, |_, state| {
+            state.insert(key, value)?;
+            Ok(())
+        })
     }
 
     /// An error about this log.

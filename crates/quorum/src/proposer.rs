@@ -68,7 +68,7 @@ pub(crate) async fn run(
         while let Some(job) = next {
             let proposal = job(&commit.image, &broker);
             commit.add(proposal, || consensus.check_space());
-            let has_room = commit.records.len() < COMMIT_RECORDS;
+            let has_room = commit.records.len() < COMMIT_RECORDS && commit.answers.len() < JOBS_MAX;
             next = if has_room { jobs.try_recv().ok() } else { None };
         }
         let committed = match commit.records.is_empty() {

@@ -222,6 +222,6 @@ fn stopped(error: Fatal<u64>) -> QuorumError {
     QuorumError::Stopped { reason: error.to_string() }
 }
 
-fn any_error(error: impl std::error::Error + 'static) -> AnyError {
-    AnyError::new(&error)
+fn any_error(error: impl std::error::Error) -> AnyError {
+    AnyError::error(error)
 }

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use logway_broker::RunningBroker;
+use logway_broker::{Broker, RunningBroker};
 use logway_http::{HttpState, ProcessCollector};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, parse_config_file};
@@ -16,7 +17,6 @@ use prometheus_client::registry::Registry;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 /// Run a broker.
 ///
@@ -98,8 +98,9 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
     let broker = RunningBroker::start(settings, &mut registry).await?;
-    let (ready, is_ready) = watch::channel(true);
-    let state = HttpState { registry: Arc::new(registry), ready: is_ready };
+    let stopping = Arc::new(AtomicBool::new(false));
+    let is_ready = is_ready(&broker, &stopping);
+    let state = HttpState { registry: Arc::new(registry), is_ready };
     let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
     let http_server = tokio::spawn(logway_http::serve(http, state, async {
         let _ = http_stopped.await;
@@ -116,12 +117,25 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
         _ = interrupt.recv() => "SIGINT",
     };
     tracing::info!(signal, "stopping");
-    ready.send_replace(false);
+    stopping.store(true, Ordering::Relaxed);
     broker.stop().await?;
     // The HTTP server may be waiting for a client that reads no answer; the data is safe already.
     let _ = stop_http.send(());
     http_server.abort();
     Ok(())
+}
+
+/// Ready is who can serve: not on the way out, and with metadata that can still be changed.
+fn is_ready(
+    broker: &RunningBroker,
+    stopping: &Arc<AtomicBool>,
+) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    let broker = Arc::downgrade(broker.broker());
+    let stopping = Arc::clone(stopping);
+    Arc::new(move || {
+        let can_commit = |broker: Arc<Broker>| broker.quorum.check_running().is_ok();
+        !stopping.load(Ordering::Relaxed) && broker.upgrade().is_some_and(can_commit)
+    })
 }
 
 async fn bind_http(endpoint: &Endpoint) -> anyhow::Result<TcpListener> {

@@ -5,7 +5,14 @@ import os
 import time
 
 from confluent_kafka import (
-    OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition,
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 

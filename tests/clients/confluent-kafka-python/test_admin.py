@@ -1,10 +1,17 @@
 import unittest
 
-from clients import BOOTSTRAP, DEADLINE_S, admin, consume, consumer, create_topic, description, produce, wait_until
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
-    AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
 )
+
+from clients import BOOTSTRAP, DEADLINE_S, admin, consume, consumer, create_topic, description, produce, wait_until
 
 
 def only(futures: dict):
@@ -67,7 +74,11 @@ class Configs(unittest.TestCase):
         configs = topic_configs(create_topic("described", retention_ms="3600000"))
         self.assertEqual(configs["retention.ms"].value, "3600000")
         self.assertFalse(configs["retention.ms"].is_default)
-        for name, value in {"segment.bytes": "1073741824", "cleanup.policy": "delete", "max.message.bytes": "1048588"}.items():
+        for name, value in {
+            "segment.bytes": "1073741824",
+            "cleanup.policy": "delete",
+            "max.message.bytes": "1048588",
+        }.items():
             self.assertEqual((configs[name].value, configs[name].is_default), (value, True))
 
     def test_set_append_subtract_and_delete(self):

@@ -1,7 +1,8 @@
 import unittest
 
-from clients import DEADLINE_S, consume, consumer, create_topic, produce, read
 from confluent_kafka import OFFSET_END, KafkaError, TopicPartition
+
+from clients import DEADLINE_S, consume, consumer, create_topic, produce, read
 
 BASE_MS = 1_700_000_000_000
 
@@ -34,7 +35,12 @@ class Positions(unittest.TestCase):
             self.assertEqual(read(self.consumer, 1)[0].offset(), offset)
 
     def test_seeks_by_time(self):
-        for time_ms, offset in [(0, 0), (BASE_MS + 250_000, 250), (BASE_MS + 250_001, 251), (BASE_MS + 10**9, OFFSET_END)]:
+        for time_ms, offset in [
+            (0, 0),
+            (BASE_MS + 250_000, 250),
+            (BASE_MS + 250_001, 251),
+            (BASE_MS + 10**9, OFFSET_END),
+        ]:
             asked = [TopicPartition(self.topic, 1, time_ms)]
             self.assertEqual(self.consumer.offsets_for_times(asked, DEADLINE_S)[0].offset, offset, f"at {time_ms}")
 

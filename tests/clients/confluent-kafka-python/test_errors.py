@@ -1,10 +1,11 @@
 import os
 import unittest
 
-from clients import DEADLINE_S, admin, consume, consumer, create_topic, produce
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
 from test_produce import LARGEST_VALUE_BYTES
+
+from clients import DEADLINE_S, admin, consume, consumer, create_topic, produce
 
 
 class Refusals(unittest.TestCase):
@@ -38,7 +39,9 @@ class Refusals(unittest.TestCase):
     def test_an_invalid_partition_count(self):
         topic = create_topic("shrunk", partitions=3)
         for count in [2, 3]:
-            self.assert_refused(admin.create_partitions([NewPartitions(topic, count)]), KafkaError.INVALID_PARTITIONS, topic)
+            self.assert_refused(
+                admin.create_partitions([NewPartitions(topic, count)]), KafkaError.INVALID_PARTITIONS, topic
+            )
 
     def test_things_that_do_not_exist(self):
         unknown = KafkaError.UNKNOWN_TOPIC_OR_PART

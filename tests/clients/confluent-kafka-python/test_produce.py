@@ -1,8 +1,9 @@
 import time
 import unittest
 
-from clients import CODECS, consume, create_topic, produce
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
+
+from clients import CODECS, consume, create_topic, produce
 
 # A record of this size makes a batch of exactly 1,048,588 bytes, the default max.message.bytes: the batch header takes
 # 61 bytes, and a record without key and headers 11 more.

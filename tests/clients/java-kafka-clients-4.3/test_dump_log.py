@@ -5,8 +5,9 @@ import re
 import unittest
 from pathlib import Path
 
-from harness.dump_log import dump_log
 from tools import CODECS, ask, create_topic
+
+from harness.dump_log import dump_log
 
 DATA_DIR = Path(os.environ["DATA_DIR"])
 RECORDS = 5_000
@@ -24,8 +25,20 @@ class DumpLog(unittest.TestCase):
     def setUpClass(cls):
         for codec in CODECS:
             create_topic(f"dump-{codec}", 1, segment_bytes=1_048_576)
-            ask("ProducerPerformance", "--topic", f"dump-{codec}", "--num-records", str(RECORDS), "--record-size", "1000",
-                "--throughput", "-1", "--command-property", f"compression.type={codec}", "enable.idempotence=true")
+            ask(
+                "ProducerPerformance",
+                "--topic",
+                f"dump-{codec}",
+                "--num-records",
+                str(RECORDS),
+                "--record-size",
+                "1000",
+                "--throughput",
+                "-1",
+                "--command-property",
+                f"compression.type={codec}",
+                "enable.idempotence=true",
+            )
 
     def files(self, codec: str, suffix: str) -> list[Path]:
         """A partition's files of one kind, the active segment's last."""
@@ -60,5 +73,7 @@ class DumpLog(unittest.TestCase):
             with self.subTest(codec):
                 snapshots = self.files(codec, ".snapshot")
                 dumped = dump_log(snapshots)
-                last_offsets = re.findall(r"^producerId: \d+ producerEpoch: 0 .* lastOffset: (\d+)", dumped, re.MULTILINE)
+                last_offsets = re.findall(
+                    r"^producerId: \d+ producerEpoch: 0 .* lastOffset: (\d+)", dumped, re.MULTILINE
+                )
                 self.assertEqual(last_offsets, [str(int(snapshot.stem) - 1) for snapshot in snapshots])

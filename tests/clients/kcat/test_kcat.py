@@ -126,7 +126,15 @@ class Times(unittest.TestCase):
             return kcat("-Q", "-t", f"kcat-times:0:{time_ms}").decode().strip()
 
         first, second, third = self.times_ms
-        for time_ms, offset in [(0, 0), (first + 1, 1), (second, 1), (third, 2), (third + 1_000_000, -1), (-1, 3), (-2, 0)]:
+        for time_ms, offset in [
+            (0, 0),
+            (first + 1, 1),
+            (second, 1),
+            (third, 2),
+            (third + 1_000_000, -1),
+            (-1, 3),
+            (-2, 0),
+        ]:
             self.assertEqual(offset_of(time_ms), f"kcat-times [0] offset {offset}", f"at {time_ms}")
 
 

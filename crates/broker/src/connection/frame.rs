@@ -9,6 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use logway_wire::ApiKey;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -16,6 +17,13 @@ use tokio::time::{Instant, timeout_at};
 use super::memory_budget::{BudgetShare, MemoryBudget};
 
 const LENGTH_BYTES: usize = 4;
+
+/// Every request begins with the number of its API.
+const API_KEY_BYTES: usize = 2;
+
+/// A Produce is nearly all records, which stay in the frame; its structs are few. Any other request
+/// turns into structs, and its answer into more: it is charged this many times its size.
+const DECODED_FACTOR: usize = 8;
 
 /// What one read asks for. Many small requests arrive with one system call; the rest of a larger
 /// one is then read straight into a buffer of its size.
@@ -93,12 +101,12 @@ impl FrameReader {
     pub(super) async fn next(&mut self, socket: &TcpStream) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(body_bytes) = self.announced_bytes()? {
-                if self.granted.is_none() {
-                    let share = self.budget.take(body_bytes).await;
+                if let (None, Some(charge_bytes)) = (&self.granted, self.charge_bytes(body_bytes)) {
+                    let share = self.budget.take(charge_bytes).await;
                     let (interval_start, buffered_at_start) = (Instant::now(), self.buffer.len());
                     self.granted = Some(Granted { share, interval_start, buffered_at_start });
                 }
-                if self.buffer.len() >= LENGTH_BYTES + body_bytes {
+                if self.granted.is_some() && self.buffer.len() >= LENGTH_BYTES + body_bytes {
                     return Ok(Some(self.take_frame(body_bytes)));
                 }
                 let missing = LENGTH_BYTES + body_bytes - self.buffer.len();
@@ -119,6 +127,16 @@ impl FrameReader {
             Ok(bytes) if bytes <= self.max_bytes => Ok(Some(bytes)),
             _ => Err(FrameError::Length { length, max_bytes: self.max_bytes }),
         }
+    }
+
+    /// What the frame at the front of the buffer costs of the budget, once that can be told.
+    fn charge_bytes(&self, body_bytes: usize) -> Option<usize> {
+        if body_bytes < API_KEY_BYTES {
+            return Some(body_bytes);
+        }
+        let mut api_key = self.buffer.get(LENGTH_BYTES..LENGTH_BYTES + API_KEY_BYTES)?;
+        let is_produce = api_key.get_i16() == ApiKey::Produce.id();
+        Some(if is_produce { body_bytes } else { body_bytes.saturating_mul(DECODED_FACTOR) })
     }
 
     fn take_frame(&mut self, body_bytes: usize) -> Frame {
@@ -236,6 +254,7 @@ mod tests {
         let budget = MemoryBudget::new(MAX_BYTES);
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
+        client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
         let stalled = tokio::spawn(async move { reader.next(&server).await.map(|_| ()) });
         while budget.used_bytes() == 0 {
             tokio::task::yield_now().await;

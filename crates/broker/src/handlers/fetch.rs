@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_log::checkpoint::EpochEnd;
 use logway_log::{FileRange, LogError, ReadRequest, ReadSlice};
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId};
 use logway_wire::messages::fetch_request::FetchPartition;
@@ -88,12 +87,22 @@ impl Limits {
 }
 
 /// What reading every wish gave.
+#[derive(Default)]
 struct Outcome {
     answers: Vec<PartitionData>,
     files: Vec<Vec<FileRange>>,
+    /// What to count once it is certain that this is sent.
+    traffic: Vec<Traffic>,
     read_bytes: u64,
     /// Something that the client should hear at once: an error, or that its log diverges.
     is_urgent: bool,
+}
+
+/// Records of one topic on their way out.
+struct Traffic {
+    topic: Arc<Topic>,
+    records: u64,
+    bytes: usize,
 }
 
 /// Reads until there is enough, something urgent, or no time left. It waits on the partitions
@@ -126,7 +135,7 @@ struct Subscription<'a> {
 impl<'a> Subscription<'a> {
     fn new(context: &RequestContext, scope: &FetchScope, waiter: &'a Arc<Notify>) -> Self {
         let found = scope.wishes.iter().filter_map(|wish| find(context, &wish.key).ok());
-        let partitions: Vec<_> = found.map(|(_, partition)| partition).collect();
+        let partitions: Vec<_> = found.map(|place| place.partition).collect();
         for partition in &partitions {
             partition.high_watermark().subscribe(waiter);
         }
@@ -142,19 +151,24 @@ impl Drop for Subscription<'_> {
     }
 }
 
-fn find(context: &RequestContext, key: &FetchKey) -> Result<(Arc<Topic>, Arc<Partition>), ErrorCode> {
+/// Where a wish leads.
+struct Place {
+    topic: Arc<Topic>,
+    partition: Arc<Partition>,
+}
+
+fn find(context: &RequestContext, key: &FetchKey) -> Result<Place, ErrorCode> {
     let table = context.topics();
-    let topic = table.by_name_or_id(&key.topic, key.topic_id)?;
-    let partition = topic.partition(PartitionId(key.partition))?;
-    Ok((Arc::clone(topic), Arc::clone(partition)))
+    let topic = Arc::clone(table.by_name_or_id(&key.topic, key.topic_id)?);
+    let partition = Arc::clone(topic.partition(PartitionId(key.partition))?);
+    Ok(Place { topic, partition })
 }
 
 async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope) -> Outcome {
-    let mut outcome =
-        Outcome { answers: Vec::new(), files: Vec::new(), read_bytes: 0, is_urgent: false };
+    let mut outcome = Outcome::default();
     for wish in &scope.wishes {
         let answer = match read_one(context, limits, wish, outcome.read_bytes).await {
-            Ok((partition, slice)) => found(&mut outcome, &partition, slice),
+            Ok((place, slice)) => found(&mut outcome, &place, wish, slice),
             Err(refusal) => {
                 outcome.is_urgent = true;
                 refusal
@@ -165,16 +179,24 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
     outcome
 }
 
-fn found(outcome: &mut Outcome, partition: &Partition, slice: ReadSlice) -> PartitionData {
-    let len_bytes = slice.size_bytes();
+fn found(
+    outcome: &mut Outcome,
+    place: &Place,
+    wish: &FetchWish,
+    slice: ReadSlice,
+) -> PartitionData {
+    let Place { topic, partition } = place;
+    let bytes = usize::try_from(slice.size_bytes()).expect("bounded by max_bytes and a batch");
     let records = if slice.is_empty() {
         Records::default()
     } else {
+        let offsets = slice.next_offset - Offset(wish.request.fetch_offset);
+        let records = u64::try_from(offsets).unwrap_or(0);
+        outcome.traffic.push(Traffic { topic: Arc::clone(topic), records, bytes });
         outcome.files.push(slice.ranges);
-        let len_bytes = usize::try_from(len_bytes).expect("bounded by max_bytes and a batch");
-        Records::External { len_bytes, token: outcome.files.len() - 1 }
+        Records::External { len_bytes: bytes, token: outcome.files.len() - 1 }
     };
-    outcome.read_bytes += len_bytes;
+    outcome.read_bytes += bytes as u64;
     PartitionData {
         high_watermark: partition.high_watermark().get().0,
         last_stable_offset: partition.last_stable_offset().0,
@@ -189,15 +211,17 @@ async fn read_one(
     limits: &Limits,
     wish: &FetchWish,
     read_bytes: u64,
-) -> Result<(Arc<Partition>, ReadSlice), PartitionData> {
-    let refuse = |code| refusal(code);
-    let (_, partition) = find(context, &wish.key).map_err(refuse)?;
+) -> Result<(Place, ReadSlice), PartitionData> {
+    let place = find(context, &wish.key).map_err(refusal)?;
+    let partition = &place.partition;
     if limits.is_follower {
-        return Err(refuse(ErrorCode::NotLeaderOrFollower));
+        return Err(refusal(ErrorCode::NotLeaderOrFollower));
     }
     let client_epoch = LeaderEpoch(wish.request.current_leader_epoch);
-    partition.check_leader_epoch(client_epoch).map_err(refuse)?;
-    check_divergence(&partition, &wish.request)?;
+    partition.check_leader_epoch(client_epoch).map_err(refusal)?;
+    if let Some(diverging) = divergence(partition, &wish.request) {
+        return Err(diverging);
+    }
     let upper_bound = match limits.read_committed {
         true => partition.last_stable_offset(),
         false => partition.high_watermark().get(),
@@ -210,29 +234,34 @@ async fn read_one(
         upper_bound,
         at_least_one_batch: read_bytes == 0,
     };
-    match context.read(&partition, request).await {
-        Ok(slice) => Ok((partition, slice)),
-        Err(LogError::OffsetOutOfRange { .. }) => Err(out_of_range(&partition)),
-        Err(error) => Err(refuse(Failure::from(error).code)),
+    match context.read(partition, request).await {
+        Ok(slice) => Ok((place, slice)),
+        Err(LogError::OffsetOutOfRange { .. }) => Err(out_of_range(partition)),
+        Err(error) => {
+            let partition = partition.topic_partition();
+            tracing::error!(%partition, offset = %request.offset, %error, "a read failed");
+            Err(refusal(Failure::from(error).code))
+        }
     }
 }
 
 /// Tells a client whose last record is of an epoch that ended earlier in our log where that was
 /// (KIP-595).
-fn check_divergence(partition: &Partition, request: &FetchPartition) -> Result<(), PartitionData> {
+fn divergence(partition: &Partition, request: &FetchPartition) -> Option<PartitionData> {
     if request.last_fetched_epoch < 0 {
-        return Ok(());
+        return None;
     }
     let last_fetched = LeaderEpoch(request.last_fetched_epoch);
-    let end = partition.log().end_offset_for_epoch(last_fetched);
-    let EpochEnd { epoch, end_offset } = end.ok_or_else(|| refusal(ErrorCode::OffsetOutOfRange))?;
-    if epoch == last_fetched && end_offset.0 >= request.fetch_offset {
-        return Ok(());
+    let Some(end) = partition.log().end_offset_for_epoch(last_fetched) else {
+        return Some(refusal(ErrorCode::OffsetOutOfRange));
+    };
+    if end.epoch == last_fetched && end.end_offset.0 >= request.fetch_offset {
+        return None;
     }
-    Err(PartitionData {
+    Some(PartitionData {
         diverging_epoch: EpochEndOffset {
-            epoch: epoch.0,
-            end_offset: end_offset.0,
+            epoch: end.epoch.0,
+            end_offset: end.end_offset.0,
             ..Default::default()
         },
         high_watermark: partition.high_watermark().get().0,
@@ -267,9 +296,11 @@ fn respond(
     outcome: Outcome,
 ) -> (FetchResponse, Vec<Vec<FileRange>>) {
     let mentioned = context.fetch_sessions.filter_answers(&scope, &outcome.answers);
+    for Traffic { topic, records, bytes } in outcome.traffic {
+        topic.traffic.fetched(records, bytes);
+    }
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     for ((wish, answer), mentioned) in scope.wishes.iter().zip(outcome.answers).zip(mentioned) {
-        count_traffic(context, &wish.key, &answer);
         if !mentioned {
             continue;
         }
@@ -289,13 +320,4 @@ fn respond(
     }
     let session_id = scope.session_id;
     (FetchResponse { session_id, responses, ..Default::default() }, outcome.files)
-}
-
-fn count_traffic(context: &RequestContext, key: &FetchKey, answer: &PartitionData) {
-    let bytes = answer.records.as_ref().map_or(0, Records::len_bytes);
-    if bytes > 0
-        && let Ok((topic, _)) = find(context, key)
-    {
-        topic.traffic.fetched(0, bytes);
-    }
 }

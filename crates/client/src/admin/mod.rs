@@ -19,8 +19,9 @@ use crate::{Client, ClientError, MissingTopic, TopicSelection};
 /// What a call that is about several topics did with each.
 pub type TopicOutcomes<T> = Vec<(TopicName, Result<T, ClientError>)>;
 
-/// How long a broker may take to carry out a change of the cluster.
-const CHANGE_TIMEOUT_MS: i32 = 30_000;
+/// How long a broker may take to carry out a change of the cluster; less than the client waits for
+/// the answer.
+const CHANGE_TIMEOUT_MS: i32 = 20_000;
 
 impl Client {
     /// Asks the controller for a change, which is not repeated unless the broker answered that it

@@ -70,7 +70,11 @@ impl Client {
                 return Err(error);
             }
             let topics = topics_of(partitions);
-            self.refresh_metadata(TopicSelection::Named(&topics), MissingTopic::Refuse).await?;
+            let selection = TopicSelection::Named(&topics);
+            let refreshed = self.refresh_metadata(selection, MissingTopic::Refuse).await;
+            if let Some(error) = refreshed.err().filter(|error| !error.is_retriable()) {
+                return Err(error);
+            }
         }
     }
 

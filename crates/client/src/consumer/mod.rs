@@ -60,7 +60,8 @@ impl Default for ConsumerOptions {
 /// Reads given partitions from given places, each in order; belongs to no group and commits
 /// nothing.
 ///
-/// It sees records of open and aborted transactions, too (`read_uncommitted`).
+/// It sees records of open and aborted transactions, too (`read_uncommitted`), and nothing of
+/// partitions that a topic gets later.
 #[derive(Debug)]
 pub struct Consumer {
     responses: mpsc::Receiver<Result<Vec<FetchEvent>, ClientError>>,

@@ -67,6 +67,12 @@ impl Accumulator {
         self.is_empty() || self.buffered_bytes + record_bytes(record) <= self.buffer_bytes
     }
 
+    /// Whether a partition has a batch that the record fits into.
+    pub(super) fn has_batch_for(&self, partition: PartitionId, record: &NewRecord<'_>) -> bool {
+        let queue = usize::try_from(partition.0).ok().and_then(|i| self.partitions.get(i));
+        queue.is_some_and(|queue| queue.has_batch_for(record))
+    }
+
     /// Lets incomplete batches go without waiting for more, until the next record is taken.
     pub(super) fn press(&mut self) {
         self.is_pressed = true;

@@ -121,17 +121,14 @@ impl Producer {
     /// [`ClientError::NoSuchPartition`], a record that cannot be encoded, or what ended the
     /// producer before.
     pub async fn send(&mut self, record: NewRecord<'_>) -> Result<(), ClientError> {
-        let partition = self.choose_partition(&record);
         loop {
             {
                 let mut accumulator = self.shared.lock();
                 accumulator.check()?;
                 if accumulator.has_room_for(&record) {
+                    let partition = choose_partition(&mut self.partitioner, &accumulator, &record);
                     let appended = accumulator.append(partition, &record)?;
                     drop(accumulator);
-                    if appended.is_batch_closed && record.key.is_none() {
-                        self.partitioner.advance();
-                    }
                     if appended.is_news {
                         self.shared.work.notify_one();
                     }
@@ -183,14 +180,6 @@ impl Producer {
         Ok(self.summary())
     }
 
-    fn choose_partition(&mut self, record: &NewRecord<'_>) -> PartitionId {
-        match (record.partition, record.key) {
-            (Some(partition), _) => partition,
-            (None, Some(key)) => self.partitioner.for_key(key),
-            (None, None) => self.partitioner.sticky(),
-        }
-    }
-
     /// Each broker handles the requests of a connection in order: the answer to this one proves
     /// that all before it have been read.
     async fn await_readers(&self) -> Result<(), ClientError> {
@@ -210,5 +199,23 @@ impl Producer {
 impl Drop for Producer {
     fn drop(&mut self) {
         self.sender.abort();
+    }
+}
+
+/// Records without a key fill one batch after the other, each in the next partition.
+fn choose_partition(
+    partitioner: &mut Partitioner,
+    accumulator: &Accumulator,
+    record: &NewRecord<'_>,
+) -> PartitionId {
+    match (record.partition, record.key) {
+        (Some(partition), _) => partition,
+        (None, Some(key)) => partitioner.for_key(key),
+        (None, None) => {
+            if !accumulator.has_batch_for(partitioner.sticky(), record) {
+                partitioner.advance();
+            }
+            partitioner.sticky()
+        }
     }
 }

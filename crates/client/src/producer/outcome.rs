@@ -61,9 +61,7 @@ pub(super) fn of_response(
 pub(super) fn of_failure(error: ClientError, is_idempotent: bool) -> Outcome {
     let may_repeat = match &error {
         // Never sent.
-        ClientError::Connect { .. }
-        | ClientError::NoLeader { .. }
-        | ClientError::Refused { .. } => true,
+        ClientError::Connect { .. } | ClientError::UnknownBroker { .. } => true,
         ClientError::Connection { failure, .. } => {
             is_idempotent && !matches!(failure, ConnectionFailure::ResponseTooLarge { .. })
         }

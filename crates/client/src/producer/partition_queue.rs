@@ -48,8 +48,6 @@ struct OpenBatch {
 /// What an append has brought about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Appended {
-    /// The batch that the partition had, or now has, takes no more.
-    pub(super) is_batch_closed: bool,
     /// The sender does not know of it: there is a batch to send, or a time to send one at.
     pub(super) is_news: bool,
     /// By how much the buffered bytes grew.
@@ -83,11 +81,7 @@ impl PartitionQueue {
         due: Instant,
         deadline: Instant,
     ) -> Result<Appended, RecordError> {
-        let record_bytes = record_bytes(record);
-        let has_no_room =
-            |open: &OpenBatch| open.batch.plain_bytes + record_bytes > self.batch_bytes;
-        let mut is_batch_closed = self.open.as_ref().is_some_and(has_no_room);
-        if is_batch_closed {
+        if !self.has_batch_for(record) {
             self.close();
         }
         let is_new = self.open.is_none();
@@ -104,11 +98,18 @@ impl PartitionQueue {
         }
         let grown_bytes = open.batch.plain_bytes - before_bytes;
         self.next_record += 1;
-        if open.batch.plain_bytes >= self.batch_bytes {
+        let is_full = open.batch.plain_bytes >= self.batch_bytes;
+        if is_full {
             self.close();
-            is_batch_closed = true;
         }
-        Ok(Appended { is_batch_closed, is_news: is_new || is_batch_closed, grown_bytes })
+        // A batch that was closed to make room is news, too, but then there is a new one.
+        Ok(Appended { is_news: is_new || is_full, grown_bytes })
+    }
+
+    /// Whether there is a batch that the record fits into.
+    pub(super) fn has_batch_for(&self, record: &NewRecord<'_>) -> bool {
+        let plain_bytes = self.open.as_ref().map(|open| open.batch.plain_bytes);
+        plain_bytes.is_some_and(|bytes| bytes + record_bytes(record) <= self.batch_bytes)
     }
 
     fn close(&mut self) {

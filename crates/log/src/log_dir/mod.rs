@@ -154,6 +154,7 @@ impl LogDir {
             view,
             producers: ProducerStateTable::new(partition.clone(), producers_max),
             is_changed: false,
+            needs_dir_sync: false,
             now: self.options.clock.now(),
         });
         self.queue.push(Command::Adopt(Box::new(tail)));

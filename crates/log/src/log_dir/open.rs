@@ -64,7 +64,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
                     topic_id: recovered.topic_id,
                     queue,
                 };
-                let (log, tail) = start_log(&options, identity, recovered);
+                let (log, tail) = start_log(&options, identity, recovered, report.was_clean);
                 logs.insert(partition, log);
                 tails.push(tail);
             }
@@ -195,7 +195,8 @@ impl Found {
             } else if let Some(partition) = TopicPartition::from_dir_name(name) {
                 found.partitions.push((partition, path));
             } else {
-                tracing::warn!(path = %path.display(), "not the directory of a partition");
+                // The metadata's own, or `lost+found` where the directory is a mount point.
+                tracing::debug!(path = %path.display(), "not the directory of a partition");
             }
         }
         Ok(found)
@@ -253,6 +254,7 @@ fn start_log(
     options: &LogDirOptions,
     identity: LogIdentity,
     recovered: RecoveredLog,
+    was_clean: bool,
 ) -> (Arc<Log>, LogTail) {
     let dir = options.path.join(identity.partition.to_string());
     let config = Arc::clone(&options.default_config);
@@ -264,6 +266,7 @@ fn start_log(
         view: recovered.view,
         producers: recovered.producers,
         is_changed: recovered.scanned_bytes > 0,
+        needs_dir_sync: !was_clean,
         now: options.clock.now(),
     });
     (log, tail)

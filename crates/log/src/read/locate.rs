@@ -6,6 +6,26 @@ use crate::LogError;
 use crate::scan::{HeaderScan, ScannedBatch};
 use crate::segment::Segment;
 
+/// Where one batch ends and the next begins, as a place in a segment's file and as an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Boundary {
+    pub(crate) position: u64,
+    /// The offset to go on from.
+    pub(crate) offset: Offset,
+}
+
+impl Boundary {
+    /// The beginning of a batch.
+    pub(crate) fn before(batch: &ScannedBatch) -> Boundary {
+        Boundary { position: batch.position, offset: batch.header.base_offset }
+    }
+
+    /// The end of a batch.
+    pub(crate) fn after(batch: &ScannedBatch) -> Boundary {
+        Boundary { position: batch.end(), offset: batch.header.next_offset() }
+    }
+}
+
 impl Segment {
     /// The batch that holds `offset`, or else the first behind it: the first one that ends at or
     /// after `offset`. `end` is the end of a batch, in bytes; nothing beyond is looked at.
@@ -33,29 +53,51 @@ impl Segment {
         self.find_batch_from(0, offset, end)
     }
 
-    /// The last place at or before `limit` where a batch begins; `from` is one.
+    /// The last boundary at or before the place `wanted`; `from` is one before it, `end` one
+    /// behind it. If there is damage before `wanted`, the last one before the damage.
     pub(crate) fn floor_boundary(
         &self,
-        from: u64,
-        limit: u64,
-        end: u64,
-    ) -> Result<u64, LogError> {
-        let hint = match self.offsets.lookup_position(limit) {
-            Ok(found) => found.position.max(from),
+        from: Boundary,
+        wanted: u64,
+        end: Boundary,
+    ) -> Result<Boundary, LogError> {
+        let hint = match self.offsets.lookup_position(wanted) {
+            Ok(found) => found.position,
             Err(error) => {
                 self.warn_of_index(&error);
-                from
+                0
             }
         };
-        let mut scan = HeaderScan::new(self.file()?, self.path(), hint, end);
-        let mut boundary = hint;
-        while let Some(batch) = scan.next()? {
-            if batch.end() > limit {
-                break;
-            }
-            boundary = batch.end();
+        if hint > from.position
+            && let Some(boundary) = self.floor_boundary_from(hint, None, wanted, end)?
+        {
+            return Ok(boundary);
         }
-        Ok(boundary)
+        let found = self.floor_boundary_from(from.position, Some(from), wanted, end)?;
+        Ok(found.unwrap_or(from))
+    }
+
+    /// The same, walking from `start`, where `known` is a boundary; `None` if no batch is there.
+    fn floor_boundary_from(
+        &self,
+        start: u64,
+        known: Option<Boundary>,
+        wanted: u64,
+        end: Boundary,
+    ) -> Result<Option<Boundary>, LogError> {
+        let mut boundary = known;
+        let mut headers = HeaderScan::new(self.file()?, self.path(), start, end.position);
+        loop {
+            match headers.next() {
+                Ok(Some(batch)) if batch.end() <= wanted => {
+                    boundary = Some(Boundary::after(&batch));
+                }
+                Ok(Some(batch)) => return Ok(Some(Boundary::before(&batch))),
+                Ok(None) => return Ok(Some(end)),
+                Err(LogError::Corrupt { .. }) => return Ok(boundary),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The headers from the batch on that [`Segment::find_batch`] finds.

@@ -7,13 +7,12 @@
 pub use lookup::TimestampedOffset;
 pub use slice::{FileRange, ReadRequest, ReadSlice};
 
-use std::ops::Range;
-
 use logway_model::Offset;
 
 use crate::LogError;
 use crate::segment::Segment;
 use crate::view::LogView;
+use locate::Boundary;
 
 mod locate;
 mod lookup;
@@ -26,12 +25,9 @@ impl LogView {
             ranges: Vec::new(),
             log_start_offset: self.log_start,
             log_end_offset: self.end.offset,
+            next_offset: request.offset,
         };
         let bound = request.upper_bound.min(self.end.offset);
-        if request.offset >= bound {
-            // A consumer that waits for news: nothing to look up.
-            return Ok(slice);
-        }
         if request.offset >= bound {
             return Ok(slice);
         }
@@ -39,75 +35,85 @@ impl LogView {
         let mut index = self.segment_index(request.offset);
         while index < self.segments.len() && self.segments[index].base_offset() < bound {
             let segment = &self.segments[index];
-            let limit = self.bytes_before(index, bound)?;
-            let range = if slice.ranges.is_empty() {
-                first_range(segment, limit, request)?
+            let limit = self.limit(index, bound)?;
+            let found = if slice.ranges.is_empty() {
+                first_piece(segment, limit, request)?
             } else {
-                further_range(segment, limit, bytes_left)?
+                further_piece(segment, limit, bytes_left)?
             };
             index += 1;
             // Nothing of the segment is asked for: compaction can leave such a one.
-            let Some(Range { start, end }) = range else { continue };
-            if start < end {
-                let len_bytes = end - start;
+            let Some(Piece { start, end }) = found else { continue };
+            if start < end.position {
+                let len_bytes = end.position - start;
                 bytes_left = bytes_left.saturating_sub(len_bytes);
                 let file = segment.file()?;
                 slice.ranges.push(FileRange { file, position: start, len_bytes });
+                slice.next_offset = end.offset;
             }
-            if end < limit || bytes_left == 0 {
+            if end.position < limit.position || bytes_left == 0 {
                 break;
             }
         }
         Ok(slice)
     }
 
-    /// The bytes of a segment's batches that lie wholly before `bound`.
-    fn bytes_before(&self, index: usize, bound: Offset) -> Result<u64, LogError> {
-        let all_bytes = self.segment_bytes(index);
-        if self.segment_end(index) <= bound {
-            return Ok(all_bytes);
+    /// How far a segment may be read: to the end of the last batch that lies wholly before
+    /// `bound`.
+    fn limit(&self, index: usize, bound: Offset) -> Result<Boundary, LogError> {
+        let end_position = self.segment_bytes(index);
+        let end = Boundary { position: end_position, offset: self.segment_end(index) };
+        if end.offset <= bound {
+            return Ok(end);
         }
         let segment = &self.segments[index];
         if bound == self.flushed.offset && segment.base_offset() == self.flushed.segment {
-            return Ok(self.flushed.position);
+            return Ok(Boundary { position: self.flushed.position, offset: bound });
         }
-        let first_beyond = segment.find_batch(bound, all_bytes)?;
-        Ok(first_beyond.map_or(all_bytes, |batch| batch.position))
+        let first_beyond = segment.find_batch(bound, end_position)?;
+        Ok(first_beyond.map_or(end, |batch| Boundary::before(&batch)))
     }
 }
 
-/// The part of the first segment to return: empty if not even one batch fits, `None` if no batch
-/// in it ends at or after the offset. `limit` is how far it may be read.
-fn first_range(
-    segment: &Segment,
-    limit: u64,
-    request: &ReadRequest,
-) -> Result<Option<Range<u64>>, LogError> {
-    let Some(first) = segment.find_batch(request.offset, limit)? else { return Ok(None) };
-    let start = first.position;
-    let wanted_end = start.saturating_add(request.max_bytes);
-    let end = if wanted_end >= limit {
-        limit
-    } else if wanted_end >= first.end() {
-        segment.floor_boundary(first.end(), wanted_end, limit)?
-    } else if request.at_least_one_batch {
-        first.end()
-    } else {
-        start
-    };
-    Ok(Some(start..end))
+/// The part of a segment to return; nothing if it ends where it starts.
+struct Piece {
+    start: u64,
+    end: Boundary,
 }
 
-/// The part of a further segment to return, from its beginning.
-fn further_range(
+/// The part of the first segment: empty if not even one batch fits, `None` if no batch in it ends
+/// at or after the offset.
+fn first_piece(
     segment: &Segment,
-    limit: u64,
-    bytes_left: u64,
-) -> Result<Option<Range<u64>>, LogError> {
-    let end = match limit {
-        0 => return Ok(None),
-        _ if bytes_left >= limit => limit,
-        _ => segment.floor_boundary(0, bytes_left, limit)?,
+    limit: Boundary,
+    request: &ReadRequest,
+) -> Result<Option<Piece>, LogError> {
+    let Some(first) = segment.find_batch(request.offset, limit.position)? else { return Ok(None) };
+    let start = first.position;
+    let wanted_end = start.saturating_add(request.max_bytes);
+    let end = if wanted_end >= limit.position {
+        limit
+    } else if wanted_end >= first.end() {
+        segment.floor_boundary(Boundary::after(&first), wanted_end, limit)?
+    } else if request.at_least_one_batch {
+        Boundary::after(&first)
+    } else {
+        Boundary::before(&first)
     };
-    Ok(Some(0..end))
+    Ok(Some(Piece { start, end }))
+}
+
+/// The part of a further segment, from its beginning.
+fn further_piece(
+    segment: &Segment,
+    limit: Boundary,
+    bytes_left: u64,
+) -> Result<Option<Piece>, LogError> {
+    let start = Boundary { position: 0, offset: segment.base_offset() };
+    let end = match limit.position {
+        0 => return Ok(None),
+        _ if bytes_left >= limit.position => limit,
+        _ => segment.floor_boundary(start, bytes_left, limit)?,
+    };
+    Ok(Some(Piece { start: 0, end }))
 }

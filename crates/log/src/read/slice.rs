@@ -32,6 +32,9 @@ pub struct ReadSlice {
     pub log_start_offset: Offset,
     /// The log end when it was read.
     pub log_end_offset: Offset,
+    /// The offset to go on from: the one after the last record in the ranges, or the requested one
+    /// if there are none.
+    pub next_offset: Offset,
 }
 
 impl ReadSlice {

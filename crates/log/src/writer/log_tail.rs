@@ -99,13 +99,16 @@ pub(crate) struct OpenedTail {
     pub(crate) producers: ProducerStateTable,
     /// The log was scanned, so that its indexes and snapshots on disk are behind.
     pub(crate) is_changed: bool,
+    /// The names of its files may not be on stable storage: a process before this one may have
+    /// been killed between the creation of a segment and the sync of the directory.
+    pub(crate) needs_dir_sync: bool,
     pub(crate) now: TimestampMs,
 }
 
 impl LogTail {
     /// The tail of a log that is wholly on stable storage.
     pub(crate) fn new(opened: OpenedTail) -> LogTail {
-        let OpenedTail { log, fs, dir, view, producers, is_changed, now } = opened;
+        let OpenedTail { log, fs, dir, view, producers, is_changed, needs_dir_sync, now } = opened;
         LogTail {
             log,
             fs,
@@ -120,7 +123,7 @@ impl LogTail {
             incoming: Vec::new(),
             waiting: VecDeque::new(),
             unsynced: Vec::new(),
-            needs_dir_sync: false,
+            needs_dir_sync,
             unflushed_since: None,
             unsealed: VecDeque::new(),
             poison: None,

@@ -279,7 +279,8 @@ impl World {
             }
         }
         let end = self.log.log_end_offset();
-        assert!(end >= safe_end, "seed {}: {end} is before {safe_end}", self.seed);
+        let (seed, report) = (self.seed, self.dir.recovery_report());
+        assert!(end >= safe_end, "seed {seed}: {end} is before {safe_end}, {report:?}");
         self.model.truncate(end);
         self.check_read(&everything_from(self.model.start));
     }

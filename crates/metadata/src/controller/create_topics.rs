@@ -94,7 +94,8 @@ fn plan(
     records_max: usize,
 ) -> Result<(Vec<MetadataRecord>, CreatedTopic), ControllerError> {
     let name = free_name(&topic.name, image)?;
-    plan_named(topic, name.clone(), image, broker, records_max).map_err(|error| error.of_topic(&name))
+    plan_named(topic, name.clone(), image, broker, records_max)
+        .map_err(|error| error.of_topic(&name))
 }
 
 /// The records of a topic whose name can be had.

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use logway_metadata::MetadataImage;
+use logway_metadata::{MetadataError, MetadataImage};
 use openraft::storage::RaftStateMachine;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, StorageIOError};
 
@@ -59,16 +59,14 @@ impl StateMachine {
         self.published.publish(self.state.image.clone(), version);
     }
 
-    fn apply_entry(&mut self, entry: Entry) -> Result<(), StorageError> {
+    fn apply_entry(&mut self, entry: Entry) -> Result<(), MetadataError> {
         match entry.payload {
             EntryPayload::Blank => {}
             EntryPayload::Membership(membership) => {
                 self.state.membership = StoredMembership::new(Some(entry.log_id), membership);
             }
             EntryPayload::Normal(batch) => {
-                let next = self.state.image.apply(&batch.0);
-                let failed = |error| StorageIOError::apply(entry.log_id, any_error(error));
-                self.state.image = Arc::new(next.map_err(failed)?);
+                self.state.image = Arc::new(self.state.image.apply(&batch.0)?);
             }
         }
         self.state.last_applied = Some(entry.log_id);
@@ -90,7 +88,9 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     {
         let mut replies = Vec::new();
         for entry in entries {
-            self.apply_entry(entry)?;
+            let log_id = entry.log_id;
+            let applied = self.apply_entry(entry);
+            applied.map_err(|error| StorageIOError::apply(log_id, any_error(error)))?;
             replies.push(());
         }
         self.publish();
