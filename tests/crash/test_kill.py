@@ -26,9 +26,8 @@ class KillNine(unittest.TestCase):
                     broker.kill()
                     acked = [list(partition) for partition in writer.acked]
                     broker.start()
-                    print(
-                        f"round {round}: {sum(map(len, acked))} records acknowledged, ready again in {broker.ready_s:.2f} s"
-                    )
+                    count = sum(map(len, acked))
+                    print(f"round {round}: {count} records acknowledged, ready again in {broker.ready_s:.2f} s")
                     self.assertLess(broker.ready_s, KIND.restart_s_max)
                     self.assert_kept(acked, read_all(broker.bootstrap, "killed", PARTITIONS))
                 writer.finish()

@@ -9,8 +9,7 @@ use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use clap::Args;
 use logway_client::{
-    BrokerAddress, Client, ClientOptions, ConnectionOptions, MissingTopic, NewTopic,
-    RawConnection,
+    BrokerAddress, Client, ClientOptions, ConnectionOptions, MissingTopic, NewTopic, RawConnection,
 };
 use logway_model::{TimestampMs, TopicName};
 use logway_record::{BatchBuilder, Compression};

@@ -109,7 +109,8 @@ fn check(response: Bytes, version: i16) -> anyhow::Result<()> {
     let response = ProduceResponse::decode(&mut decoder, version)?;
     for partition in response.responses.iter().flat_map(|topic| &topic.partition_responses) {
         if partition.error_code != ErrorCode::None.code() {
-            let name = ErrorCode::from_code(partition.error_code).map_or("unknown", ErrorCode::name);
+            let name =
+                ErrorCode::from_code(partition.error_code).map_or("unknown", ErrorCode::name);
             bail!("the broker refused an append: {name} {:?}", partition.error_message);
         }
     }

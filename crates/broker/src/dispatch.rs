@@ -15,7 +15,7 @@ use logway_model::ErrorCode;
 use logway_wire::messages::ApiVersionsResponse;
 use logway_wire::{
     ApiKey, DecodeError, Decoder, EncodeError, Request, Response, VersionRange, WireString,
-     decode_request_header, encode_response,
+    decode_request_header, encode_response,
 };
 use thiserror::Error;
 
@@ -233,8 +233,11 @@ pub(crate) fn decode_request<R: Request>(
     mut body: Decoder,
 ) -> Result<R, RequestError> {
     let version = context.version;
-    R::decode(&mut body, version)
-        .map_err(|source| RequestError::Decode { api: R::API_KEY.name(), version, source })
+    R::decode(&mut body, version).map_err(|source| RequestError::Decode {
+        api: R::API_KEY.name(),
+        version,
+        source,
+    })
 }
 
 /// Encodes an answer, with its length and header. `files` are what the response's external

@@ -217,8 +217,7 @@ impl Sessions {
         partitions_max: usize,
     ) -> Result<FetchScope, ErrorCode> {
         let others = self.partitions;
-        let session =
-            self.by_id.get_mut(&session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        let session = self.by_id.get_mut(&session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
         if session.next_epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
@@ -372,7 +371,10 @@ mod tests {
 
         let next = sessions.scope(first.session_id, 1, Vec::new(), &[], false).expect("goes on");
         assert_eq!(sessions.filter_answers(&next, &quiet), [false, false]);
-        assert_eq!(sessions.filter_answers(&next, &[answer(3, b"x"), answer(5, b"")]), [true, true]);
+        assert_eq!(
+            sessions.filter_answers(&next, &[answer(3, b"x"), answer(5, b"")]),
+            [true, true]
+        );
     }
 
     #[test]

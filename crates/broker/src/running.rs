@@ -124,7 +124,8 @@ async fn open(
 ) -> Result<Broker, BrokerError> {
     let (log_dir, cluster_id) = open_log_dir(settings, registry).await?;
     let metadata_dir = settings.data_dir.join(METADATA_DIR);
-    let quorum = MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    let quorum =
+        MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
     Ok(Broker {
         cluster_id,
         quorum,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use logway_log::LogConfig;
-use logway_metadata::{Overrides, TopicImage};
 use logway_metadata::settings::TopicSettings;
+use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
 use logway_record::{AppendRules, DecodeLimit};
 

@@ -234,8 +234,11 @@ async fn offsets_are_found_by_time() {
     }
     let offset = async |timestamp| {
         let partition = ListOffsetsPartition { timestamp, ..Default::default() };
-        let topic =
-            ListOffsetsTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+        let topic = ListOffsetsTopic {
+            name: "t".into(),
+            partitions: vec![partition],
+            ..Default::default()
+        };
         let request =
             ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
         let response = connection.call(&request).await.expect("is answered");

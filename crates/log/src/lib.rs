@@ -21,6 +21,7 @@ mod config;
 mod error;
 pub mod fs;
 pub mod index;
+pub mod inspect;
 mod log;
 mod log_dir;
 mod metrics;

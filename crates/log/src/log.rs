@@ -232,10 +232,7 @@ impl Log {
 
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
     /// it was deleted.
-    fn with_view<T>(
-        &self,
-        look: impl Fn(&LogView) -> Result<T, LogError>,
-    ) -> Result<T, LogError> {
+    fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
         let view = self.view.load_full();
         match look(&view) {
             Err(error) if error.is_not_found() => {

@@ -1,6 +1,6 @@
 //! Walking the batches of a segment file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -115,9 +115,9 @@ pub(crate) fn read_batch(
 /// It reads a piece of the file at a time; a batch longer than that is read by itself, after the
 /// bytes behind it were seen to begin another batch, so that a damaged length makes nobody
 /// allocate for it.
-pub(crate) struct BatchScan<'a> {
-    file: &'a dyn File,
-    path: &'a Path,
+pub(crate) struct BatchScan {
+    file: Arc<dyn File>,
+    path: PathBuf,
     position: u64,
     end: u64,
     piece: Bytes,
@@ -126,10 +126,10 @@ pub(crate) struct BatchScan<'a> {
 /// What is read at once: enough to keep a disk busy.
 const PIECE_BYTES: u64 = 1 << 20;
 
-impl<'a> BatchScan<'a> {
+impl BatchScan {
     /// A walk from `position` to the end of the file, `end`.
-    pub(crate) fn new(file: &'a dyn File, path: &'a Path, position: u64, end: u64) -> Self {
-        BatchScan { file, path, position, end, piece: Bytes::new() }
+    pub(crate) fn new(file: Arc<dyn File>, path: &Path, position: u64, end: u64) -> BatchScan {
+        BatchScan { file, path: path.to_owned(), position, end, piece: Bytes::new() }
     }
 
     /// Where the next batch begins, or, after an error, where the bad one does.
@@ -183,8 +183,8 @@ impl<'a> BatchScan<'a> {
         let read_bytes = (wanted as u64).max(PIECE_BYTES).min(left);
         let read_bytes = usize::try_from(read_bytes).expect("a batch's size is a usize");
         let mut piece = BytesMut::zeroed(read_bytes);
-        let read = read_full_at(self.file, &mut piece, self.position)
-            .map_err(LogError::io("read", self.path))?;
+        let read = read_full_at(&*self.file, &mut piece, self.position)
+            .map_err(LogError::io("read", &self.path))?;
         piece.truncate(read);
         self.piece = piece.freeze();
         Ok(())
@@ -197,8 +197,8 @@ impl<'a> BatchScan<'a> {
             return Ok(());
         }
         let mut bytes = [0; BATCH_HEADER_BYTES];
-        let read = read_full_at(self.file, &mut bytes, successor)
-            .map_err(LogError::io("read", self.path))?;
+        let read = read_full_at(&*self.file, &mut bytes, successor)
+            .map_err(LogError::io("read", &self.path))?;
         match BatchHeader::parse(&bytes[..read]) {
             Ok(next) if next.base_offset >= header.next_offset() => Ok(()),
             _ => Err(self.corrupt(format!(
@@ -210,6 +210,6 @@ impl<'a> BatchScan<'a> {
     }
 
     fn corrupt(&self, reason: String) -> LogError {
-        LogError::Corrupt { path: self.path.to_owned(), position: self.position, reason }
+        LogError::Corrupt { path: self.path.clone(), position: self.position, reason }
     }
 }

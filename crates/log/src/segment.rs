@@ -79,9 +79,7 @@ impl Segment {
         base_offset: Offset,
     ) -> Result<Segment, LogError> {
         let path = file_path(dir, base_offset, LOG_EXTENSION);
-        let file = fs
-            .open(&path, OpenMode::CreateOrOpen)
-            .map_err(LogError::io("create", &path))?;
+        let file = fs.open(&path, OpenMode::CreateOrOpen).map_err(LogError::io("create", &path))?;
         // An earlier attempt to roll may have left the file, but never anything in it.
         let len_bytes = file.len().map_err(LogError::io("look at", &path))?;
         if len_bytes > 0 {
@@ -116,10 +114,8 @@ impl Segment {
         size_bytes: u64,
     ) -> Segment {
         let path = |extension| file_path(dir, base_offset, extension);
-        let index =
-            OffsetIndex::existing(Arc::clone(fs), &path(INDEX_EXTENSION), base_offset);
-        let times =
-            TimeIndex::existing(Arc::clone(fs), &path(TIME_INDEX_EXTENSION), base_offset);
+        let index = OffsetIndex::existing(Arc::clone(fs), &path(INDEX_EXTENSION), base_offset);
+        let times = TimeIndex::existing(Arc::clone(fs), &path(TIME_INDEX_EXTENSION), base_offset);
         Segment {
             base_offset,
             fs: Arc::clone(fs),
@@ -285,16 +281,11 @@ impl Segment {
     }
 
     /// Renames the files of the segment so that they do not count any more; returns what they
-    /// are called now, for a removal later on.
+    /// are called now, for a removal later on. A snapshot of the producers is not the segment's.
     pub(crate) fn mark_deleted(&self) -> Result<Vec<PathBuf>, LogError> {
         let mut marked = Vec::new();
-        for extension in [
-            LOG_EXTENSION,
-            INDEX_EXTENSION,
-            TIME_INDEX_EXTENSION,
-            TXN_INDEX_EXTENSION,
-            SNAPSHOT_EXTENSION,
-        ] {
+        for extension in [LOG_EXTENSION, INDEX_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION]
+        {
             let path = self.path.with_extension(extension);
             let mut renamed = path.clone().into_os_string();
             renamed.push(DELETED_SUFFIX);

@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// file. When the broker accepts requests it prints one line to stdout:
 /// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// Settings, as TOML
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -48,7 +48,7 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 }
 
 /// Runs a broker until SIGTERM or SIGINT; a clean stop is success.
-pub fn run(args: ServeArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let started_at = Instant::now();
     let settings = settings_of(args)?;
     raise_descriptor_limit();
@@ -76,7 +76,7 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
 fn read_config(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
-    Ok(parse_config_file(&text).with_context(|| path.display().to_string())?)
+    parse_config_file(&text).with_context(|| path.display().to_string())
 }
 
 /// Each connection and each active segment is a descriptor: take as many as we may.

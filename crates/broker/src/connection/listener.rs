@@ -83,10 +83,8 @@ async fn serve(
 }
 
 async fn pause_after(error: &io::Error) {
-    let one_connection_failed = matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
-    );
+    let one_connection_failed =
+        matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
     if !one_connection_failed {
         tracing::error!(%error, "cannot accept connections");
         sleep(ACCEPT_RETRY).await;

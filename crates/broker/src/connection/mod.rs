@@ -126,6 +126,8 @@ impl Connection {
 
     /// Starts a request. Those that wait for something leave their waiting in the reply queue.
     async fn start(&mut self, frame: Frame) -> Result<(), ConnectionError> {
+        // A client that has sent a thousand requests at once takes turns with the others.
+        tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
         let Frame { body, share } = frame;
         let (api_key, reply) = dispatch(&self.broker, &self.info, body).await?;

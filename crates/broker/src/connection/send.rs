@@ -19,7 +19,11 @@ const CHUNK_BYTES: u64 = 1 << 20;
 const PROBE_STEP_BYTES: u64 = 128 * 1024;
 
 /// Sends a whole reply. A client that takes no byte for `stall` is given up on.
-pub(super) async fn send(socket: &TcpStream, reply: &EncodedReply, stall: Duration) -> io::Result<()> {
+pub(super) async fn send(
+    socket: &TcpStream,
+    reply: &EncodedReply,
+    stall: Duration,
+) -> io::Result<()> {
     let mut sent = 0;
     for span in &reply.files {
         send_bytes(socket, &reply.bytes[sent..span.after_bytes], stall).await?;
@@ -30,7 +34,11 @@ pub(super) async fn send(socket: &TcpStream, reply: &EncodedReply, stall: Durati
 }
 
 /// Sends bytes from memory.
-pub(super) async fn send_bytes(socket: &TcpStream, mut bytes: &[u8], stall: Duration) -> io::Result<()> {
+pub(super) async fn send_bytes(
+    socket: &TcpStream,
+    mut bytes: &[u8],
+    stall: Duration,
+) -> io::Result<()> {
     while !bytes.is_empty() {
         match socket.try_write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
@@ -48,11 +56,8 @@ async fn send_range(socket: &TcpStream, range: &FileRange, stall: Duration) -> i
     let mut position = range.position;
     while position < end {
         let chunk_end = end.min(position + CHUNK_BYTES);
-        let chunk = FileRange {
-            file: Arc::clone(&range.file),
-            position,
-            len_bytes: chunk_end - position,
-        };
+        let chunk =
+            FileRange { file: Arc::clone(&range.file), position, len_bytes: chunk_end - position };
         if range.file.fd().is_some() {
             if !is_in_memory(&chunk) {
                 let cold = chunk.clone();
@@ -78,8 +83,7 @@ async fn send_file(socket: &TcpStream, chunk: &FileRange, stall: Duration) -> io
         let file = chunk.file.fd().ok_or(io::ErrorKind::Unsupported)?;
         let wanted = usize::try_from(end - position).unwrap_or(usize::MAX);
         let sent = socket.try_io(Interest::WRITABLE, || {
-            rustix::fs::sendfile(socket, file, Some(&mut position), wanted)
-                .map_err(io::Error::from)
+            rustix::fs::sendfile(socket, file, Some(&mut position), wanted).map_err(io::Error::from)
         });
         match sent {
             // The length is promised already, so nothing can be said to the client any more.

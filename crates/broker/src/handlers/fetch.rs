@@ -53,7 +53,9 @@ async fn fetch(
     );
     let scope = match scope {
         Ok(scope) => scope,
-        Err(code) => return (FetchResponse { error_code: code.code(), ..Default::default() }, Vec::new()),
+        Err(code) => {
+            return (FetchResponse { error_code: code.code(), ..Default::default() }, Vec::new());
+        }
     };
     let outcome = read_or_wait(context, &limits, &scope).await;
     respond(context, scope, outcome)

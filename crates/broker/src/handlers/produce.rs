@@ -146,7 +146,8 @@ fn refuse_transactional(summary: &BatchSummary) -> Result<(), Failure> {
     if !summary.is_transactional {
         return Ok(());
     }
-    let message = "transactions are not supported; use an idempotent producer without transactional.id";
+    let message =
+        "transactions are not supported; use an idempotent producer without transactional.id";
     Err(Failure::new(ErrorCode::InvalidTxnState, message))
 }
 

@@ -12,6 +12,7 @@ use logway_client::{BrokerAddress, Connection, ConnectionOptions, RawConnection}
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, Offset, TimestampMs};
 use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Record};
+use logway_wire::WireString;
 use logway_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -22,7 +23,6 @@ use logway_wire::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, FetchResponse, MetadataRequest,
     ProduceRequest,
 };
-use logway_wire::WireString;
 use prometheus_client::registry::Registry;
 
 pub struct TestBroker {
@@ -116,8 +116,11 @@ pub fn produce_request(topic: &str, partition: i32, records: Bytes) -> ProduceRe
         records: Some(records.into()),
         ..Default::default()
     };
-    let topic =
-        TopicProduceData { name: WireString::copy_of(topic), partition_data: vec![data], ..Default::default() };
+    let topic = TopicProduceData {
+        name: WireString::copy_of(topic),
+        partition_data: vec![data],
+        ..Default::default()
+    };
     ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data: vec![topic], ..Default::default() }
 }
 

@@ -66,6 +66,20 @@ impl SparseIndex<OffsetEntry> {
         Ok(found.map(|entry| self.decoded(entry)))
     }
 
+    /// Decodes the whole entries of the index of a segment, whatever they say.
+    pub fn decode_entries(
+        base_offset: Offset,
+        coded: &[u8],
+    ) -> impl Iterator<Item = OffsetPosition> {
+        coded.chunks_exact(OffsetEntry::WIDTH).map(move |coded| {
+            let entry = OffsetEntry::decode(coded);
+            OffsetPosition {
+                offset: Offset(base_offset.0.saturating_add(i64::from(entry.relative_offset))),
+                position: u64::from(entry.position.unsigned_abs()),
+            }
+        })
+    }
+
     /// The last entry.
     pub fn last(&self) -> Result<Option<OffsetPosition>, LogError> {
         Ok(self.last_entry()?.map(|entry| self.decoded(entry)))

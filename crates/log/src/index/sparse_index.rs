@@ -69,6 +69,9 @@ pub(super) const PAGE_BYTES: usize = 4096;
 const UNSAVED_MAX_PAGES: usize = 16;
 
 impl<E: Entry> SparseIndex<E> {
+    /// The coded length of an entry.
+    pub const ENTRY_BYTES: usize = E::WIDTH;
+
     const PAGE_ENTRIES: usize = PAGE_BYTES / E::WIDTH;
 
     /// The index of a new segment; a file left at `path` is removed, and the file is created

@@ -60,6 +60,20 @@ impl SparseIndex<TimeEntry> {
         Ok(found.map_or(start, |entry| self.decoded(entry)))
     }
 
+    /// Decodes the whole entries of the index of a segment, whatever they say.
+    pub fn decode_entries(
+        base_offset: Offset,
+        coded: &[u8],
+    ) -> impl Iterator<Item = TimestampOffset> {
+        coded.chunks_exact(TimeEntry::WIDTH).map(move |coded| {
+            let entry = TimeEntry::decode(coded);
+            TimestampOffset {
+                timestamp: entry.timestamp,
+                offset: Offset(base_offset.0.saturating_add(i64::from(entry.relative_offset))),
+            }
+        })
+    }
+
     /// The last entry.
     pub fn last(&self) -> Result<Option<TimestampOffset>, LogError> {
         Ok(self.last_entry()?.map(|entry| self.decoded(entry)))

@@ -42,8 +42,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let found = Found::list(fs, &options)?;
     let outcomes = recover_all(&options, &report, &checkpoints, &found.partitions);
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max));
-    let background =
-        Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
+    let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
     for path in found.condemned {
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
@@ -93,6 +92,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         checkpoint_interval: options.checkpoint_interval,
         retention_check_interval: options.retention_check_interval,
         producer_expiration_ms: options.producer_expiration_ms,
+        sync_threads_max: options.sync_threads_max,
         of_unopened: checkpoints,
     };
     let writer = writer::spawn(writer_options, Arc::clone(&queue), background, tails)?;

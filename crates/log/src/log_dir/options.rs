@@ -38,6 +38,8 @@ pub struct LogDirOptions {
     pub producer_expiration_ms: i64,
     /// How many idempotent producers a log remembers.
     pub producers_per_log_max: usize,
+    /// How many threads the writer has to sync several logs at the same time.
+    pub sync_threads_max: usize,
     /// `num.recovery.threads.per.data.dir`: how many logs are opened at the same time.
     pub recovery_threads: usize,
 }
@@ -62,6 +64,7 @@ impl LogDirOptions {
             retention_check_interval: Duration::from_secs(5 * 60),
             producer_expiration_ms: 24 * 60 * 60 * 1000,
             producers_per_log_max: 100_000,
+            sync_threads_max: 8,
             recovery_threads: 2,
         }
     }

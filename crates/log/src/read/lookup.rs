@@ -152,7 +152,8 @@ impl LogView {
     /// The indexes of the segments that have records from the log start on and before `bound`.
     fn visible_segments(&self, bound: Offset) -> impl Iterator<Item = usize> {
         let first = self.segment_index(self.log_start);
-        (first..self.segments.len()).filter(move |&index| self.segments[index].base_offset() < bound)
+        (first..self.segments.len())
+            .filter(move |&index| self.segments[index].base_offset() < bound)
     }
 }
 

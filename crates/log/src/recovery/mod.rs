@@ -9,7 +9,6 @@
 //! The recovery point moves at checkpoints, so that acknowledged batches may well lie behind it.
 //! They are whole, because they were synced in order; no truncation reaches them.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,9 +59,7 @@ pub(crate) struct RecoveredLog {
 
 /// Opens the log in a partition's directory; `None` if it never came to be: a crash interrupted
 /// its creation, and the directory is removed.
-pub(crate) fn recover_log(
-    options: &RecoveryOptions<'_>,
-) -> Result<Option<RecoveredLog>, LogError> {
+pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
     let listing = Listing::read(&**fs, dir)?;
     if listing.is_unfinished() {
@@ -170,8 +167,7 @@ impl Recovery<'_> {
         }
         let last_indexed = active.offsets.last().ok().flatten().map_or(0, |last| last.position);
         let file = active.file()?;
-        let mut headers =
-            HeaderScan::new(file, active.path(), last_indexed, active.size_bytes());
+        let mut headers = HeaderScan::new(file, active.path(), last_indexed, active.size_bytes());
         let mut end = None;
         loop {
             match headers.next() {
@@ -230,8 +226,7 @@ impl Recovery<'_> {
         if known == end {
             return Ok(());
         }
-        let unknown_from =
-            self.segments.partition_point(|segment| segment.base_offset() <= known);
+        let unknown_from = self.segments.partition_point(|segment| segment.base_offset() <= known);
         for segment in self.segments[unknown_from.saturating_sub(1)..].to_vec() {
             for_each_header(&segment, end, |header| {
                 if header.base_offset >= known {
@@ -259,11 +254,8 @@ impl Recovery<'_> {
         let first = self.segments.first().expect("a log has at least one segment");
         let active = self.segments.last().expect("a log has at least one segment");
         let log_start = self.options.log_start.max(first.base_offset()).min(end);
-        let end = LogPoint {
-            offset: end,
-            segment: active.base_offset(),
-            position: active.size_bytes(),
-        };
+        let end =
+            LogPoint { offset: end, segment: active.base_offset(), position: active.size_bytes() };
         self.epochs.truncate_from_end(end.offset);
         self.epochs.truncate_from_start(log_start);
         let view = LogView {
@@ -295,11 +287,7 @@ impl Recovery<'_> {
             if *offset > end || (*offset == end && was_scanned && !is_base) {
                 remove_file(fs, &path)?;
             } else if !is_base && Some(offset) != newest {
-                match fs.remove_file(&path) {
-                    // It went with its segment.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    result => result.map_err(LogError::io("remove", &path))?,
-                }
+                fs.remove_file(&path).map_err(LogError::io("remove", &path))?;
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Finding the way back to good batches behind damage.
 
+use std::sync::Arc;
+
 use logway_model::Offset;
 use logway_record::{BATCH_HEADER_BYTES, BatchHeader};
 
@@ -16,7 +18,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// The place where the bad batch claims to end comes first: usually it is only its records that
 /// are damaged. Else every byte is tried; a false find would need the right CRC.
 pub(super) fn find_batch_after(
-    file: &dyn File,
+    file: &Arc<dyn File>,
     segment: &Segment,
     bad: u64,
     end: Offset,
@@ -34,7 +36,7 @@ pub(super) fn find_batch_after(
 }
 
 struct Search<'a> {
-    file: &'a dyn File,
+    file: &'a Arc<dyn File>,
     segment: &'a Segment,
     end: Offset,
 }
@@ -68,7 +70,7 @@ impl Search<'_> {
 
     fn is_good(&self, position: u64) -> Result<bool, LogError> {
         let limit = self.segment.size_bytes();
-        let mut scan = BatchScan::new(self.file, self.segment.path(), position, limit);
+        let mut scan = BatchScan::new(Arc::clone(self.file), self.segment.path(), position, limit);
         match scan.next() {
             Ok(Some(batch)) => Ok(self.is_plausible(batch.base_offset())),
             Ok(None) | Err(LogError::Corrupt { .. }) => Ok(false),
@@ -79,7 +81,7 @@ impl Search<'_> {
     fn read(&self, buf: &mut [u8], position: u64) -> Result<usize, LogError> {
         let left = self.segment.size_bytes().saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
-        read_full_at(self.file, &mut buf[..len], position)
+        read_full_at(&**self.file, &mut buf[..len], position)
             .map_err(LogError::io("read", self.segment.path()))
     }
 }

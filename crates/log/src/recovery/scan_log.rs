@@ -67,9 +67,8 @@ impl Recovery<'_> {
         let recovery_point = self.options.recovery_point;
         let at_or_before =
             self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
-        let is_sealed_before = |segment: &Segment| {
-            listing.snapshots.binary_search(&segment.base_offset()).is_ok()
-        };
+        let is_sealed_before =
+            |segment: &Segment| listing.snapshots.binary_search(&segment.base_offset()).is_ok();
         let mut first = at_or_before.saturating_sub(1);
         while first > 0 && !is_sealed_before(&self.segments[first]) {
             first -= 1;
@@ -148,7 +147,7 @@ impl Recovery<'_> {
         let file = segment.file()?;
         let file_bytes = segment.size_bytes();
         self.scanned_bytes += file_bytes;
-        let mut scan = BatchScan::new(&*file, segment.path(), 0, file_bytes);
+        let mut scan = BatchScan::new(Arc::clone(&file), segment.path(), 0, file_bytes);
         loop {
             let position = scan.position();
             let reason = match scan.next() {
@@ -168,7 +167,7 @@ impl Recovery<'_> {
                 self.cut_off(segment, position, reason)?;
                 return Ok(SegmentEnd::CutOff);
             }
-            let resumed = find_batch_after(&*file, segment, position, *end)?;
+            let resumed = find_batch_after(&file, segment, position, *end)?;
             self.report_damage(segment, position, resumed.unwrap_or(file_bytes), *end, reason);
             let Some(resumed) = resumed else {
                 segment.set_size_bytes(position);
@@ -186,10 +185,8 @@ impl Recovery<'_> {
         batch: &Batch,
     ) -> Result<(), LogError> {
         let header = *batch.header();
-        segment.note_batch(
-            &ScannedBatch { position, header },
-            self.options.index_interval_bytes,
-        )?;
+        segment
+            .note_batch(&ScannedBatch { position, header }, self.options.index_interval_bytes)?;
         self.note_producer(&header);
         self.note_epoch(&header);
         Ok(())
@@ -247,10 +244,7 @@ impl Recovery<'_> {
                 "a segment continues what a crash cut off and is removed"
             );
             for marked in segment.mark_deleted()? {
-                self.options
-                    .fs
-                    .remove_file(&marked)
-                    .map_err(LogError::io("remove", &marked))?;
+                self.options.fs.remove_file(&marked).map_err(LogError::io("remove", &marked))?;
             }
             self.findings.push(Finding::SegmentRemoved { path, removed_bytes });
         }

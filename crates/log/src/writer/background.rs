@@ -1,5 +1,6 @@
 //! Work on the disk that must not stall the writer.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -95,7 +96,8 @@ impl Background {
         let (sender, receiver) = sync_channel(JOBS_MAX);
         let reserve = Reserve::new(Arc::clone(&fs), &dir);
         let spawn_failed = LogError::io("start a thread for", &dir);
-        let worker = Worker { fs, dir: dir.clone(), queue, receiver, reserve, removals: Vec::new() };
+        let worker =
+            Worker { fs, dir: dir.clone(), queue, receiver, reserve, removals: Vec::new() };
         let thread = thread::Builder::new()
             .name("log-background".to_owned())
             .spawn(move || worker.run())
@@ -226,6 +228,14 @@ impl Worker {
     }
 
     fn delete_segment(&mut self, segment: &Segment, delay: Duration) {
+        // The snapshot as of its beginning; there is one as of its end.
+        let snapshot = segment.path().with_extension(SNAPSHOT_EXTENSION);
+        match self.fs.remove_file(&snapshot) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %snapshot.display(), %error, "cannot remove a snapshot");
+            }
+            _ => {}
+        }
         match segment.mark_deleted() {
             Ok(paths) => {
                 for path in paths {

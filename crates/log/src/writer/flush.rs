@@ -1,15 +1,16 @@
 //! Putting a log on stable storage.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logway_model::Offset;
 
 use super::log_tail::LogTail;
 use super::round::Round;
+use super::sync_pool::SyncPlan;
 use crate::config::NEVER_MS;
-use crate::fs::File;
 use crate::view::LogPoint;
-use crate::{LogConfig, LogError, LogMetrics};
+use crate::{LogConfig, LogError};
 
 impl LogTail {
     /// Whether the log's settings want a sync now: `flush.messages` are unflushed, or `flush.ms`
@@ -29,16 +30,26 @@ impl LogTail {
         since.checked_add(Duration::from_millis(config.flush_ms))
     }
 
-    /// Puts everything that is written on stable storage. The new flushed offset is not
-    /// published yet.
+    /// What must be synced; `None` if there is nothing, or the log is poisoned.
+    pub(super) fn begin_sync(&mut self) -> Option<SyncPlan> {
+        if self.poison.is_some() || self.unflushed_records() == 0 {
+            return None;
+        }
+        match self.plan_sync() {
+            Ok(plan) => Some(plan),
+            Err(error) => {
+                self.poison(&error);
+                None
+            }
+        }
+    }
+
+    /// Takes note of a sync of all that is written.
     ///
     /// After a failure nobody knows what is on the disk (the kernel may have dropped the pages and
     /// will report success the next time), so the log is poisoned.
-    pub(super) fn sync(&mut self, round: &Round) {
-        if self.poison.is_some() || self.unflushed_records() == 0 {
-            return;
-        }
-        match self.sync_files(&round.metrics) {
+    pub(super) fn finish_sync(&mut self, result: Result<(), LogError>) {
+        match result {
             Ok(()) => {
                 self.unsynced.clear();
                 self.needs_dir_sync = false;
@@ -48,20 +59,16 @@ impl LogTail {
         }
     }
 
-    fn sync_files(&mut self, metrics: &LogMetrics) -> Result<(), LogError> {
+    fn plan_sync(&mut self) -> Result<SyncPlan, LogError> {
+        let mut files = Vec::with_capacity(self.unsynced.len() + 1);
         for segment in &self.unsynced {
-            timed_sync(&*segment.file()?, metrics)
-                .map_err(LogError::io("sync", segment.path()))?;
+            files.push((Arc::clone(segment), segment.file()?));
         }
         if self.view.end.position > 0 {
-            let file = self.active_file()?;
-            timed_sync(&*file, metrics)
-                .map_err(LogError::io("sync", self.view.active().path()))?;
+            files.push((Arc::clone(self.view.active()), self.active_file()?));
         }
-        if self.needs_dir_sync {
-            self.fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir))?;
-        }
-        Ok(())
+        let dir = self.needs_dir_sync.then(|| Arc::clone(&self.dir));
+        Ok(SyncPlan { fs: Arc::clone(&self.fs), files, dir })
     }
 
     /// The background thread has put the segments before `end`, which begins one, on stable
@@ -72,12 +79,4 @@ impl LogTail {
             self.set_flushed(LogPoint { offset: end, segment: end, position: 0 });
         }
     }
-}
-
-fn timed_sync(file: &dyn File, metrics: &LogMetrics) -> std::io::Result<()> {
-    let started = Instant::now();
-    file.sync_data()?;
-    metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
-    metrics.syncs.inc();
-    Ok(())
 }

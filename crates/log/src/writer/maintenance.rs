@@ -59,8 +59,9 @@ impl Writer {
         let now = self.round.started;
         let is_due = |key: &LogKey| self.flush_due(*key).is_some_and(|due| due <= now);
         let due: Vec<LogKey> = self.lagging.iter().copied().filter(is_due).collect();
+        self.sync(due.clone());
         for key in due {
-            self.sync_if_needed(key);
+            self.note_lag(key);
         }
         if self.timers.next_checkpoint <= now {
             self.timers.next_checkpoint = now + self.timers.checkpoint_interval;
@@ -154,11 +155,7 @@ impl Writer {
     /// Puts everything on stable storage, with all that a start without a scan needs, and marks
     /// the directory as closed in good order, unless something failed.
     pub(super) fn close(mut self) -> Result<(), LogError> {
-        for tail in self.tails.values_mut() {
-            tail.sync(&self.round);
-            tail.publish();
-            tail.complete_due();
-        }
+        self.sync(self.tails.keys().copied().collect());
         self.round.background.stop();
         self.queue.take(&mut self.backlog, Duration::ZERO);
         for command in std::mem::take(&mut self.backlog) {

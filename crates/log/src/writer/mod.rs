@@ -11,7 +11,7 @@
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
-//! | [`flush`] | syncs, and what a failed one means |
+//! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
 //! | [`retention`] | which segments go |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
@@ -32,6 +32,7 @@ use append::Staging;
 use background::Then;
 use maintenance::Timers;
 use round::Round;
+use sync_pool::SyncPool;
 
 pub(crate) use background::{Background, Job, JobSender};
 pub(crate) use command::{Append, Command, LogKey};
@@ -51,6 +52,7 @@ mod reserve;
 mod retention;
 mod roll;
 mod round;
+mod sync_pool;
 mod write_vector;
 
 /// What the writer needs to know of its log directory.
@@ -63,6 +65,7 @@ pub(crate) struct WriterOptions {
     pub(crate) checkpoint_interval: Duration,
     pub(crate) retention_check_interval: Duration,
     pub(crate) producer_expiration_ms: i64,
+    pub(crate) sync_threads_max: usize,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
 }
@@ -88,6 +91,7 @@ struct Writer {
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
     timers: Timers,
+    pool: SyncPool,
     round: Round,
 }
 
@@ -120,6 +124,7 @@ pub(crate) fn spawn(
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
         timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
+        pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
         round: Round {
             config: Arc::new(LogConfig::default()),
             staging: Staging::default(),
@@ -224,33 +229,49 @@ impl Writer {
             tail.publish();
             tail.complete_due();
         }
-        let mut group_appends = 0;
-        for key in &touched {
-            group_appends += self.sync_if_needed(*key);
+        let due = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
+        self.sync(due);
+        for key in touched.drain(..) {
+            self.note_lag(key);
         }
-        if group_appends > 0 {
-            self.round.metrics.group_commit_appends.observe(group_appends as f64);
-        }
-        touched.clear();
         self.touched = touched;
     }
 
-    /// Syncs a log if its settings want it; returns how many appends that completed.
-    fn sync_if_needed(&mut self, key: LogKey) -> usize {
-        let Some(tail) = self.tails.get_mut(&key) else { return 0 };
+    fn must_sync(&mut self, key: LogKey) -> bool {
+        let Some(tail) = self.tails.get(&key) else { return false };
         self.round.config = tail.log.config();
-        let mut completed = 0;
-        if tail.must_sync(&self.round) {
-            tail.sync(&self.round);
-            tail.publish();
-            completed = tail.complete_due();
+        tail.must_sync(&self.round)
+    }
+
+    /// Syncs logs, publishes their new ends, and answers the appends that this completes.
+    fn sync(&mut self, due: Vec<LogKey>) {
+        let Writer { tails, pool, .. } = self;
+        let mut plans = Vec::with_capacity(due.len());
+        for key in due {
+            let plan = tails.get_mut(&key).and_then(LogTail::begin_sync);
+            plans.extend(plan.map(|plan| (key, plan)));
         }
-        if tail.flush_due(&self.round.config).is_some() {
+        if plans.is_empty() {
+            return;
+        }
+        let mut completed = 0;
+        pool.run(plans, |key, result| {
+            let tail = tails.get_mut(&key).expect("a log is not released while it is synced");
+            tail.finish_sync(result);
+            tail.publish();
+            completed += tail.complete_due();
+        });
+        self.round.metrics.group_commit_appends.observe(completed as f64);
+    }
+
+    /// Remembers whether a log waits for `flush.ms`.
+    fn note_lag(&mut self, key: LogKey) {
+        let Some(tail) = self.tails.get(&key) else { return };
+        if tail.flush_due(&tail.log.config()).is_some() {
             self.lagging.insert(key);
         } else {
             self.lagging.remove(&key);
         }
-        completed
     }
 
     fn execute(&mut self, command: Command) {
@@ -280,11 +301,9 @@ impl Writer {
     }
 
     fn flush(&mut self, key: LogKey, done: Completer<Offset>) {
-        let Some(tail) = self.tails.get_mut(&key) else { return };
-        self.round.config = tail.log.config();
-        tail.sync(&self.round);
-        tail.publish();
-        tail.complete_due();
+        self.sync(vec![key]);
+        self.note_lag(key);
+        let Some(tail) = self.tails.get(&key) else { return };
         done.complete(match tail.poisoned() {
             Some(error) => Err(error),
             None => Ok(tail.view.flushed.offset),

@@ -96,11 +96,7 @@ impl CommandQueue {
     }
 
     fn full(&self, queued_bytes: usize) -> LogError {
-        LogError::QueueFull {
-            dir: self.dir.clone(),
-            queued_bytes,
-            limit_bytes: self.bytes_max,
-        }
+        LogError::QueueFull { dir: self.dir.clone(), queued_bytes, limit_bytes: self.bytes_max }
     }
 
     /// No code panics while it holds the lock, so a poisoned one guards a sound state.

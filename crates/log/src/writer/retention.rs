@@ -53,10 +53,7 @@ impl LogTail {
     }
 
     /// Moves the log start to `before`; returns the segments that have no record left.
-    pub(super) fn delete_records(
-        &mut self,
-        before: Offset,
-    ) -> Result<Vec<Arc<Segment>>, LogError> {
+    pub(super) fn delete_records(&mut self, before: Offset) -> Result<Vec<Arc<Segment>>, LogError> {
         let (start, end) = (self.view.log_start, self.view.end.offset);
         if before > end {
             let partition = self.log.topic_partition().clone();

@@ -8,13 +8,10 @@ use logway_record::TimestampType;
 use super::background::{Job, SealJob};
 use super::log_tail::{LogTail, SealState, Unsealed};
 use super::round::Round;
+use crate::index::{OffsetIndex, TimeIndex};
 use crate::segment::Segment;
 use crate::view::LogPoint;
 use crate::{AppendBatches, LogConfig, LogError};
-
-/// The coded length of an entry of an offset index and of a time index.
-const OFFSET_ENTRY_BYTES: u64 = 8;
-const TIME_ENTRY_BYTES: u64 = 12;
 
 impl LogTail {
     /// Whether the active segment, with what is staged for it, has no room for an append: in
@@ -91,10 +88,10 @@ impl LogTail {
         let index_bytes = u64::from(config.segment_index_bytes);
         // Sealing adds one entry to the time index.
         let has_room = |entries: Result<u64, LogError>, reserved, entry_bytes| {
-            entries.is_ok_and(|entries| (entries + reserved) * entry_bytes <= index_bytes)
+            entries.is_ok_and(|entries| (entries + reserved) * entry_bytes as u64 <= index_bytes)
         };
-        !has_room(active.offsets.len_entries(), 1, OFFSET_ENTRY_BYTES)
-            || !has_room(active.times.len_entries(), 2, TIME_ENTRY_BYTES)
+        !has_room(active.offsets.len_entries(), 1, OffsetIndex::ENTRY_BYTES)
+            || !has_room(active.times.len_entries(), 2, TimeIndex::ENTRY_BYTES)
     }
 
     fn is_too_old(&self, newest: TimestampMs, config: &LogConfig) -> bool {

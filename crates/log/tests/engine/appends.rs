@@ -93,8 +93,7 @@ fn max_bytes_cuts_at_a_batch_but_lets_the_first_one_through() {
     }
     let one = read_batches(&log, Offset(9))[0].size_bytes() as u64;
     let batches_for = |max_bytes, at_least_one_batch| {
-        let request =
-            ReadRequest { max_bytes, at_least_one_batch, ..everything_from(Offset(2)) };
+        let request = ReadRequest { max_bytes, at_least_one_batch, ..everything_from(Offset(2)) };
         let bytes = read_bytes(&log, request).expect("the offset is in the log");
         Batches::new(bytes).map(|batch| batch.expect("batches are whole")).count()
     };
@@ -136,7 +135,8 @@ fn segments_roll_by_size_and_by_time() {
 
 #[test]
 fn a_full_index_rolls_the_segment() {
-    let config = LogConfig { segment_index_bytes: 120, index_interval_bytes: 1, ..LogConfig::default() };
+    let config =
+        LogConfig { segment_index_bytes: 120, index_interval_bytes: 1, ..LogConfig::default() };
     let disk = TestDisk::new(1).with_config(config);
     let dir = disk.open();
     let log = disk.log(&dir);

@@ -204,7 +204,8 @@ fn a_damaged_length_is_skipped_too() {
     for _ in 0..10 {
         append_records(&log, 2, 1000);
     }
-    let third = read_batches(&log, Offset(0))[..3].iter().map(|b| b.size_bytes() as u64).sum::<u64>();
+    let third =
+        read_batches(&log, Offset(0))[..3].iter().map(|b| b.size_bytes() as u64).sum::<u64>();
     dir.close().expect("it closes");
     drop(disk.open());
     // The highest byte of the length: the batch claims to be longer than the file.

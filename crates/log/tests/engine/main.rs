@@ -5,6 +5,7 @@ mod concurrency;
 mod crashes;
 mod deletion;
 mod faults;
+mod inspection;
 mod oracle;
 mod producers;
 mod reopening;

@@ -165,7 +165,10 @@ impl World {
     fn check_read(&self, request: &ReadRequest) {
         let context = format!("seed {}, {request:?}", self.seed);
         let expected = self.model.read(request);
-        let bytes = read_bytes(&self.log, *request).expect("the offset is in the log");
+        let slice = self.log.read(*request).expect("the offset is in the log");
+        let next_offset = expected.last().map_or(request.offset, |batch| batch.last.next());
+        assert_eq!(slice.next_offset, next_offset, "{context}");
+        let bytes = slice.read().expect("what was found can be read");
         let found: Vec<Batch> = logway_record::Batches::new(bytes)
             .map(|batch| batch.unwrap_or_else(|error| panic!("{context}: {error}")))
             .collect();

@@ -170,9 +170,9 @@ pub(crate) fn read_batches(log: &Log, from: Offset) -> Vec<Batch> {
 /// All records from `from` to the log end.
 pub(crate) fn read_records(log: &Log, from: Offset) -> Vec<Record> {
     let batches = read_batches(log, from);
-    let records = batches.iter().flat_map(|batch| {
-        batch.records(DecodeLimit::DEFAULT).expect("the records decompress")
-    });
+    let records = batches
+        .iter()
+        .flat_map(|batch| batch.records(DecodeLimit::DEFAULT).expect("the records decompress"));
     let records = records.map(|record| record.expect("the record is good"));
     records.filter(|record| record.offset >= from).collect()
 }

@@ -7,11 +7,7 @@ use logway_record::Record;
 use crate::support::*;
 
 fn found(record: &Record) -> TimestampedOffset {
-    TimestampedOffset {
-        timestamp: record.timestamp,
-        offset: record.offset,
-        leader_epoch: EPOCH,
-    }
+    TimestampedOffset { timestamp: record.timestamp, offset: record.offset, leader_epoch: EPOCH }
 }
 
 /// Compares the answers for all interesting timestamps and bounds with a look at every record.

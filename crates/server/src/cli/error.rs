@@ -1,9 +1,11 @@
 //! How commands fail.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use logway_client::ClientError;
+use logway_log::LogError;
 
 use super::hint;
 
@@ -19,6 +21,17 @@ pub(super) enum CliError {
     /// The same for several things that were asked for at once.
     #[error("{} of the things asked for failed", .0.len())]
     Several(Vec<ClientError>),
+    /// Files of a log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Files of a log are damaged; what is wrong has been said.
+    #[error("{problems} in {}", dir.display())]
+    Damaged {
+        /// How many, as words.
+        problems: String,
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The local system refused.
     #[error("cannot {what}: {source}")]
     Io {

@@ -11,10 +11,14 @@ mod consume;
 mod error;
 mod escape;
 mod hint;
+mod json_record;
+mod log;
 mod offset_spec;
 mod output;
 mod produce;
 mod quantity;
+mod record_format;
+mod template;
 mod timestamp;
 mod topic;
 
@@ -67,6 +71,9 @@ enum Command {
     Topic(topic::TopicCommand),
     Produce(produce::ProduceArgs),
     Consume(consume::ConsumeArgs),
+    /// Look into a data directory, without a broker
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// Measure a broker
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -81,6 +88,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Topic(command) => in_runtime(topic::run(command, &global)),
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
+        Command::Log(command) => log::run(command, &global),
         Command::Bench(command) => in_runtime(bench::run(command, &global)),
         Command::Completions(args) => completions::run(&args),
     };

@@ -15,6 +15,9 @@ pub(super) enum Format {
     Json,
 }
 
+/// Large writes keep the cost per record low.
+pub(super) const OUTPUT_BUFFER_BYTES: usize = 128 << 10;
+
 /// Prints a value as a JSON document.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     let json = serde_json::to_string_pretty(value)

@@ -1,8 +1,5 @@
 //! `logway consume`.
 
-mod json_record;
-mod template;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
 
@@ -12,14 +9,13 @@ use logway_client::{
     StartAt,
 };
 use logway_model::{PartitionId, TopicName, TopicPartition};
-use logway_record::Record;
 
-use self::json_record::JsonRecord;
-use self::template::Template;
 use super::GlobalArgs;
 use super::error::CliError;
 use super::offset_spec::OffsetSpec;
-use super::output::Format;
+use super::output::OUTPUT_BUFFER_BYTES;
+use super::record_format::RecordFormat;
+use super::template::Template;
 
 /// Read records of topics
 ///
@@ -67,13 +63,7 @@ pub(super) struct ConsumeArgs {
 }
 
 pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let template = match (global.format, &args.template) {
-        (Format::Json, None) => None,
-        (Format::Json, Some(_)) => {
-            return Err(CliError::Usage("-f has no place beside --format json".to_owned()));
-        }
-        (Format::Text, template) => Some(template.clone().unwrap_or_default()),
-    };
+    let format = RecordFormat::new(global.format, args.template.clone())?;
     let client = global.brokers.client()?;
     if args.count == Some(0) {
         return Ok(());
@@ -82,14 +72,11 @@ pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), Cl
     let options = ConsumerOptions { stops_at_end: args.exit_at_end, ..ConsumerOptions::default() };
     let consumer = Consumer::open(&client, &assignment, options).await?;
     let stdout = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
-    let mut printer = Printer { out: stdout, template: template.as_ref(), remaining: args.count };
+    let mut printer = Printer { out: stdout, format, remaining: args.count };
     let outcome = print_all(consumer, &mut printer).await;
     // What came before an error has been read as well.
     outcome.and(printer.out.flush().map_err(CliError::Output))
 }
-
-/// Large writes keep the cost per record low.
-const OUTPUT_BUFFER_BYTES: usize = 128 << 10;
 
 /// The chosen partitions of each topic, or all of them.
 async fn assignment(
@@ -119,7 +106,7 @@ async fn assignment(
 
 async fn print_all(
     mut consumer: Consumer,
-    printer: &mut Printer<'_, impl Write>,
+    printer: &mut Printer<impl Write>,
 ) -> Result<(), CliError> {
     loop {
         if !consumer.is_ready() {
@@ -151,18 +138,18 @@ enum Wanted {
 }
 
 /// Writes records until as many as were asked for are written.
-struct Printer<'a, W> {
+struct Printer<W> {
     out: W,
-    /// How to print a record; JSON if there is none.
-    template: Option<&'a Template>,
+    format: RecordFormat,
     /// How many more are wanted, if there is a limit.
     remaining: Option<u64>,
 }
 
-impl<W: Write> Printer<'_, W> {
+impl<W: Write> Printer<W> {
     fn print_batches(&mut self, records: &FetchedRecords) -> Result<Wanted, CliError> {
         for record in records.records() {
-            self.print(records.partition(), &record?).map_err(CliError::Output)?;
+            let written = self.format.write(&mut self.out, records.partition(), &record?);
+            written.map_err(CliError::Output)?;
             if let Some(remaining) = &mut self.remaining {
                 *remaining -= 1;
                 if *remaining == 0 {
@@ -171,15 +158,5 @@ impl<W: Write> Printer<'_, W> {
             }
         }
         Ok(Wanted::More)
-    }
-
-    fn print(&mut self, partition: &TopicPartition, record: &Record) -> io::Result<()> {
-        match self.template {
-            Some(template) => template.write(&mut self.out, partition, record),
-            None => {
-                serde_json::to_writer(&mut self.out, &JsonRecord::new(partition, record))?;
-                self.out.write_all(b"\n")
-            }
-        }
     }
 }

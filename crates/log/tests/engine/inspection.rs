@@ -1,0 +1,126 @@
+//! What `logway log verify` finds.
+
+use std::path::Path;
+
+use logway_log::fs::{Fs, OpenMode};
+use logway_log::inspect::{Problem, Verified, partition_dirs, segments, verify};
+use logway_model::Offset;
+use logway_record::BATCH_HEADER_BYTES;
+
+use crate::support::*;
+
+const DIR: &str = "/data/t-0";
+
+/// A log of several segments with everything that belongs to it, closed in good order.
+fn closed_log(seed: u64) -> TestDisk {
+    let disk = TestDisk::new(seed).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for sequence in 0..30 {
+        append(&log, producer_batch(7, 0, sequence, 1)).expect("the disk works");
+        append(&log, batch_at(&[NOW_MS + i64::from(sequence)], 400)).expect("the disk works");
+    }
+    dir.close().expect("it closes");
+    disk
+}
+
+fn problems_of(disk: &TestDisk) -> (Verified, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let verified =
+        verify(&disk.fs, Path::new(DIR), |problem| problems.push(problem)).expect("it is read");
+    assert_eq!(verified.problems, problems.len() as u64);
+    (verified, problems)
+}
+
+#[test]
+fn a_good_log_has_no_problems() {
+    let disk = closed_log(1);
+    let (verified, problems) = problems_of(&disk);
+    assert_eq!(problems, []);
+    assert!(verified.segments > 3);
+    assert_eq!((verified.batches, verified.records), (60, 60));
+    assert_eq!(verified.first_offset, Some(Offset(0)));
+    assert_eq!(verified.end_offset, Some(Offset(60)));
+}
+
+#[test]
+fn a_log_directory_is_a_list_of_partitions() {
+    let disk = closed_log(1);
+    let dirs = partition_dirs(&disk.fs, Path::new("/data")).expect("it is read");
+    assert_eq!(dirs, [Path::new(DIR)]);
+    let dirs = partition_dirs(&disk.fs, Path::new(DIR)).expect("it is read");
+    assert_eq!(dirs, [Path::new(DIR)]);
+}
+
+#[test]
+fn batches_are_walked_with_their_places() {
+    let disk = closed_log(1);
+    let mut next = Offset(0);
+    for segment in segments(&disk.fs, Path::new(DIR)).expect("it is read") {
+        let mut position = 0;
+        assert_eq!(segment.base_offset, next);
+        for placed in segment.batches(&disk.fs).expect("it is read") {
+            let placed = placed.expect("the batch is good");
+            assert_eq!((placed.position, placed.batch.base_offset()), (position, next));
+            position += placed.batch.size_bytes() as u64;
+            next = placed.batch.last_offset().next();
+        }
+        assert_eq!(position, segment.len_bytes);
+    }
+    assert_eq!(next, Offset(60));
+}
+
+/// Whether a byte of a segment is one that nothing covers: base offset, length and epoch are
+/// written by the leader and are outside of the CRC.
+fn is_uncovered(disk: &TestDisk, name: &str, position: u64) -> bool {
+    let all = segments(&disk.fs, Path::new(DIR)).expect("it is read");
+    let segment = all.iter().find(|segment| segment.path.ends_with(name));
+    let Some(segment) = segment else { return false };
+    let batches = segment.batches(&disk.fs).expect("it is read");
+    batches.map(|placed| placed.expect("the batch is good").position).any(|start| {
+        (start..start + 16).contains(&position) && position < start + BATCH_HEADER_BYTES as u64
+    })
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let mut random = Random::new(1);
+    for seed in 0..60 {
+        let disk = closed_log(seed);
+        let mut entries = disk.fs.read_dir(Path::new(DIR)).expect("the disk works");
+        entries.retain(|entry| entry.len_bytes > 0);
+        let entry = &entries[random.below(entries.len())];
+        let name = entry.name.to_str().expect("our names are text");
+        let position = random.below(entry.len_bytes as usize) as u64;
+        let bit = random.below(8) as u8;
+        if name == "partition.metadata" || is_uncovered(&disk, name, position) {
+            continue;
+        }
+        let path = Path::new(DIR).join(name);
+        disk.fs.flip_bit(&path, position, bit).expect("it is there");
+        let (_, problems) = problems_of(&disk);
+        let context = format!("seed {seed}, bit {bit} of byte {position} of {name}");
+        // A leader epoch that reads as another number is still a number.
+        if name != "leader-epoch-checkpoint" {
+            assert!(problems.iter().any(|problem| problem.path == path), "{context}: {problems:?}");
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_end_is_called_so() {
+    let disk = closed_log(1);
+    let all = segments(&disk.fs, Path::new(DIR)).expect("it is read");
+    let last = all.last().expect("there is a segment");
+    let file = disk.fs.open(&last.path, OpenMode::ReadWrite).expect("it is there");
+    file.set_len(last.len_bytes - 3).expect("the disk works");
+    let (_, problems) = problems_of(&disk);
+    assert!(problems.iter().all(|problem| problem.may_be_unfinished), "{problems:?}");
+    assert!(!problems.is_empty());
+
+    let first = all.first().expect("there is a segment");
+    let file = disk.fs.open(&first.path, OpenMode::ReadWrite).expect("it is there");
+    file.set_len(first.len_bytes - 3).expect("the disk works");
+    let (_, problems) = problems_of(&disk);
+    assert!(problems.iter().any(|problem| !problem.may_be_unfinished), "{problems:?}");
+}
