@@ -64,7 +64,7 @@ impl LogDirOptions {
             retention_check_interval: Duration::from_secs(5 * 60),
             producer_expiration_ms: 24 * 60 * 60 * 1000,
             producers_per_log_max: 100_000,
-            sync_threads_max: 8,
+            sync_threads_max: 16,
             recovery_threads: 2,
         }
     }

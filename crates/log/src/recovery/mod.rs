@@ -227,21 +227,14 @@ impl Recovery<'_> {
             return Ok(());
         }
         let unknown_from = self.segments.partition_point(|segment| segment.base_offset() <= known);
-        for segment in self.segments[unknown_from.saturating_sub(1)..].to_vec() {
-            for_each_header(&segment, end, |header| {
+        for segment in &self.segments[unknown_from.saturating_sub(1)..] {
+            for_each_header(segment, end, |header| {
                 if header.base_offset >= known {
-                    self.note_producer(header);
+                    note_producer(&mut self.producers, header);
                 }
             })?;
         }
         Ok(())
-    }
-
-    fn note_producer(&mut self, header: &BatchHeader) {
-        if let Some(batch) = ProducerBatch::of(header) {
-            // Nothing is taken back here.
-            let _ = self.producers.update(&batch, header.base_offset);
-        }
     }
 
     fn note_epoch(&mut self, header: &BatchHeader) {
@@ -326,5 +319,12 @@ fn for_each_header(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {
+    if let Some(batch) = ProducerBatch::of(header) {
+        // Nothing is taken back here.
+        let _ = producers.update(&batch, header.base_offset);
     }
 }

@@ -187,7 +187,7 @@ impl Recovery<'_> {
         let header = *batch.header();
         segment
             .note_batch(&ScannedBatch { position, header }, self.options.index_interval_bytes)?;
-        self.note_producer(&header);
+        super::note_producer(&mut self.producers, &header);
         self.note_epoch(&header);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use logway_log::fs::SimFs;
 use logway_log::{LogConfig, LogError, ReadRequest, TailListener};
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 use logway_record::{Batches, TimestampType};
@@ -95,7 +96,7 @@ fn max_bytes_cuts_at_a_batch_but_lets_the_first_one_through() {
     let batches_for = |max_bytes, at_least_one_batch| {
         let request = ReadRequest { max_bytes, at_least_one_batch, ..everything_from(Offset(2)) };
         let bytes = read_bytes(&log, request).expect("the offset is in the log");
-        Batches::new(bytes).map(|batch| batch.expect("batches are whole")).count()
+        Batches::new(bytes).inspect(|batch| assert!(batch.is_ok(), "{batch:?}")).count()
     };
     assert_eq!(batches_for(one - 1, false), 0);
     assert_eq!(batches_for(one - 1, true), 1);
@@ -235,6 +236,37 @@ fn while_the_disk_syncs_the_next_appends_become_one_group() {
     }
     assert_eq!(disk.metrics.syncs.get() - syncs_before, 2);
     assert_eq!(disk.metrics.writes.get(), 3);
+}
+
+/// Holds the syncs again once a log is flushed.
+struct HoldsAgain(SimFs);
+
+impl TailListener for HoldsAgain {
+    fn on_tail(&self, log_end: Offset, flushed: Offset) {
+        if flushed == log_end {
+            self.0.hold_syncs();
+        }
+    }
+}
+
+#[test]
+fn several_logs_are_synced_at_the_same_time() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let logs: Vec<_> = (0..6).map(|number| disk.log_of(&dir, number)).collect();
+    logs[0].set_tail_listener(Arc::new(HoldsAgain(disk.fs.clone())));
+    disk.fs.hold_syncs();
+    let first = logs[0].append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    let group: Vec<_> = logs.iter().map(|log| log.append(append_of(batch(1, 10)))).collect();
+    disk.fs.release_syncs();
+    first.wait().expect("the disk works");
+    disk.fs.wait_for_held_syncs(logs.len());
+    disk.fs.release_syncs();
+    for append in group {
+        append.wait().expect("the disk works");
+    }
+    disk.fs.release_syncs();
 }
 
 #[test]

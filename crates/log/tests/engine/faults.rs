@@ -59,6 +59,27 @@ fn all_that_wait_for_a_failed_sync_are_told() {
 }
 
 #[test]
+fn logs_that_are_synced_at_the_same_time_fail_alone() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let logs: Vec<_> = (0..6).map(|number| disk.log_of(&dir, number)).collect();
+    append_records(&logs[0], 1, 10);
+    // While the first sync is held, the appends to all logs become one group.
+    disk.fs.hold_syncs();
+    let first = logs[0].append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    let group: Vec<_> = logs.iter().map(|log| log.append(append_of(batch(1, 10)))).collect();
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("t-3/").times(1));
+    disk.fs.release_syncs();
+    first.wait().expect("the first sync is of another log");
+    for (number, append) in group.into_iter().enumerate() {
+        let result = append.wait();
+        assert_eq!(result.is_err(), number == 3, "log {number}: {result:?}");
+    }
+    assert_eq!(append_records(&logs[5], 1, 10), Offset(1));
+}
+
+#[test]
 fn a_full_disk_fails_appends_until_there_is_space() {
     let disk = TestDisk::new(1).with_config(small_segments());
     let dir = disk.open();
