@@ -1,7 +1,7 @@
 //! The broker: what its handlers share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
@@ -12,6 +12,11 @@ use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ClusterId, TimestampMs, Uuid};
 use logway_quorum::MetadataQuorum;
+use logway_record::{
+    AppendRules, Batch, BatchSummary, Compression, InvalidBatch, validate_for_append,
+};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 use crate::connection::MemoryBudget;
 use crate::failure::Failure;
@@ -33,12 +38,17 @@ pub struct Broker {
     pub log_dir: LogDir,
     /// What requests may hold.
     pub memory: MemoryBudget,
+    /// What large replies may hold until their clients have read them.
+    pub reply_memory: MemoryBudget,
     /// What consumers have told us once and need not repeat.
     pub fetch_sessions: FetchSessions,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
     /// What is counted.
     pub metrics: BrokerMetrics,
+    /// Held by whoever unpacks compressed records: one at a time, so that the memory for it is
+    /// bounded and the processors are not all taken.
+    pub(crate) unpacking: Mutex<()>,
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Held while the topics are brought in line with the metadata.
     pub(crate) reconciling: tokio::sync::Mutex<()>,
@@ -77,6 +87,30 @@ impl Broker {
         match tokio::task::spawn_blocking(work).await {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Judges a batch against its topic's rules.
+    ///
+    /// That looks at headers only, except on compacted topics, whose batches are unpacked for
+    /// their keys. The worker's other connections are then handed to another thread.
+    pub fn validate(
+        &self,
+        batch: &Batch,
+        rules: &AppendRules,
+    ) -> Result<BatchSummary, InvalidBatch> {
+        let is_compressed =
+            !matches!(batch.header().attributes.compression(), Ok(Compression::None));
+        if !(rules.keys_required && is_compressed) {
+            return validate_for_append(batch, rules);
+        }
+        let unpack = || {
+            let _one_at_a_time = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
+            validate_for_append(batch, rules)
+        };
+        match Handle::current().runtime_flavor() {
+            RuntimeFlavor::MultiThread => block_in_place(unpack),
+            _ => unpack(),
         }
     }
 

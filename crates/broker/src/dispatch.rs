@@ -20,7 +20,7 @@ use logway_wire::{
 use thiserror::Error;
 
 use crate::Broker;
-use crate::connection::{EncodedReply, FileSpan, Reply};
+use crate::connection::{EncodedReply, FileSpan, Hurry, Reply};
 use crate::handlers;
 
 /// The memory that the decoded form of one request may take, apart from its frame. Names and
@@ -34,6 +34,8 @@ pub struct ConnectionInfo {
     pub peer: SocketAddr,
     /// Our end: the address that the client reached us by, and so the one to advertise to it.
     pub local: SocketAddr,
+    /// Asks requests that wait to answer.
+    pub hurry: Hurry,
 }
 
 /// What a handler knows beside the request itself.

@@ -93,6 +93,7 @@ impl From<InvalidBatch> for Failure {
             InvalidBatch::NonZeroBaseOffset { .. }
             | InvalidBatch::NoRecords { .. }
             | InvalidBatch::RecordCountMismatch { .. }
+            | InvalidBatch::NoRoom { .. }
             | InvalidBatch::ControlBatch
             | InvalidBatch::DeleteHorizon
             | InvalidBatch::InvalidProducerEpoch { .. }

@@ -1,6 +1,7 @@
 //! Fetch sessions (KIP-227): the broker remembers which partitions a consumer wants, so that the
 //! consumer only sends what changes and only receives what is new.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -303,8 +304,10 @@ impl Session {
     }
 }
 
+/// The partitions of a request, each once: of two wishes for the same one the last counts.
 fn wishes_of(topics: Vec<FetchTopic>) -> Vec<FetchWish> {
-    let mut wishes = Vec::new();
+    let mut wishes: Vec<FetchWish> = Vec::new();
+    let mut places: HashMap<FetchKey, usize> = HashMap::new();
     for topic in topics {
         // A copy, so that a session does not keep the whole request in memory.
         let name: Arc<str> = (&*topic.topic).into();
@@ -312,7 +315,13 @@ fn wishes_of(topics: Vec<FetchTopic>) -> Vec<FetchWish> {
             request.unknown_tagged_fields.clear();
             let partition = request.partition;
             let key = FetchKey { topic: Arc::clone(&name), topic_id: topic.topic_id, partition };
-            wishes.push(FetchWish { key, request });
+            match places.entry(key) {
+                Entry::Occupied(place) => wishes[*place.get()].request = request,
+                Entry::Vacant(place) => {
+                    wishes.push(FetchWish { key: place.key().clone(), request });
+                    place.insert(wishes.len() - 1);
+                }
+            }
         }
     }
     wishes

@@ -30,7 +30,7 @@ impl HighWatermark {
 
     /// Where it stands.
     pub fn get(&self) -> Offset {
-        Offset(self.value.load(Ordering::Acquire))
+        Offset(self.value.load(Ordering::SeqCst))
     }
 
     /// Raises it and wakes everyone who waits.

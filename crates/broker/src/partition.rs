@@ -1,6 +1,6 @@
 //! A partition that this broker leads: its log, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use logway_log::{AppendBatches, AppendFuture, Log, LogConfig, TailListener};
@@ -21,7 +21,6 @@ pub struct Partition {
     leader_epoch: AtomicI32,
     leader: Mutex<LeaderState>,
     high_watermark: HighWatermark,
-    is_open: AtomicBool,
 }
 
 impl Partition {
@@ -35,7 +34,6 @@ impl Partition {
             high_watermark: HighWatermark::new(state.high_watermark()),
             leader: Mutex::new(state),
             leader_epoch: AtomicI32::new(leader_epoch.0),
-            is_open: AtomicBool::new(true),
             log,
         });
         partition.log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
@@ -101,21 +99,11 @@ impl Partition {
     pub fn set_config(&self, config: Arc<LogConfig>) {
         let durable = config.is_durable();
         self.log.set_config(config);
-        let raised = self.leader().set_durable(durable);
-        if let Some(offset) = raised {
+        // Raised under the lock, as every time.
+        let mut leader = self.leader();
+        if let Some(offset) = leader.set_durable(durable) {
             self.high_watermark.raise(offset);
         }
-    }
-
-    /// Whether it still exists.
-    pub fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire)
-    }
-
-    /// The topic was deleted: those who wait for records are woken to see it.
-    pub fn close(&self) {
-        self.is_open.store(false, Ordering::Release);
-        self.high_watermark.wake();
     }
 
     fn on_tail(&self, tail: LocalTail) {

@@ -1,11 +1,12 @@
 //! Brings the served topics and their logs in line with the metadata.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use logway_log::{CleanupPolicy, LogConfig, LogDir};
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
-use logway_model::{PartitionId, TopicPartition};
+use logway_model::TopicPartition;
 use logway_record::TimestampType as RecordTimestampType;
 
 use crate::Broker;
@@ -25,19 +26,41 @@ impl Broker {
             // First, because a topic of the same name may have been created again.
             delete_vanished(&broker, &before, &image);
             broker.topics.store(Arc::new(next_table(&broker, &image, &before)));
+            wake_vanished(&before, &image);
         })
         .await;
     }
 
-    /// Deletes the logs that belong to no topic: their topics were deleted just before the broker
-    /// stopped. Done once, at the start, before any topic is served.
-    pub(crate) fn delete_orphans(&self) {
+    /// Takes the logs out of service that belong to no topic. Done once, at the start, before any
+    /// topic is served.
+    ///
+    /// Mostly their topics were deleted just before the broker stopped. But if the metadata was
+    /// lost they are all that is left, so they are set aside under another name and not deleted.
+    pub(crate) fn set_strays_aside(&self) {
         let image = self.image();
         for log in self.log_dir.logs() {
             let partition = log.topic_partition();
-            if image.topic_by_id(log.topic_id()).is_none() {
-                tracing::info!(%partition, "deleting the log of a topic that no longer exists");
-                delete_log(&self.log_dir, partition);
+            if image.topic_by_id(log.topic_id()).is_some() {
+                continue;
+            }
+            match self.log_dir.set_aside(partition) {
+                Ok(path) => tracing::warn!(%partition, topic_id = %log.topic_id(), ?path,
+                    "no topic has this log: it is set aside; remove it if it is not needed"),
+                Err(error) => tracing::error!(%partition, %error,
+                    "no topic has this log, and it cannot be set aside"),
+            }
+        }
+    }
+
+    /// Tries again and again to open the logs that could not be opened, e.g. for want of file
+    /// descriptors, for as long as the broker exists.
+    pub(crate) async fn retry_offline_logs(broker: Weak<Broker>) {
+        const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+        loop {
+            tokio::time::sleep(RETRY_INTERVAL).await;
+            let Some(broker) = broker.upgrade() else { return };
+            if broker.topics().iter().any(|topic| !topic.is_all_online()) {
+                broker.reconcile().await;
             }
         }
     }
@@ -51,7 +74,10 @@ fn next_table(broker: &Broker, image: &Arc<MetadataImage>, before: &TopicTable) 
     let topics = image.topics().map(|topic| {
         let old = before.by_id(topic.id).ok();
         match old {
-            Some(old) if same_defaults && Arc::ptr_eq(&old.image, topic) => Arc::clone(old),
+            // One with a partition offline is tried again.
+            Some(old) if same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online() => {
+                Arc::clone(old)
+            }
             old => Arc::new(next_topic(broker, image, topic, old)),
         }
     });
@@ -115,17 +141,27 @@ fn settings_of(
     Arc::new(resolved.expect("the broker's defaults were checked when it started"))
 }
 
+fn vanished<'a>(
+    before: &'a TopicTable,
+    image: &'a MetadataImage,
+) -> impl Iterator<Item = &'a Arc<Topic>> {
+    before.iter().filter(|topic| image.topic_by_id(topic.image.id).is_none())
+}
+
 fn delete_vanished(broker: &Broker, before: &TopicTable, image: &MetadataImage) {
-    let vanished = before.iter().filter(|topic| image.topic_by_id(topic.image.id).is_none());
-    for topic in vanished {
-        for (number, partition) in (0..).zip(&topic.partitions) {
-            if let Some(partition) = partition {
-                partition.close();
-            }
-            let partition = TopicPartition::new(topic.name().clone(), PartitionId(number));
+    for topic in vanished(before, image) {
+        for (number, _) in topic.image.numbered_partitions() {
+            let partition = TopicPartition::new(topic.name().clone(), number);
             delete_log(&broker.log_dir, &partition);
         }
         broker.metrics.traffic.forget_topic(topic.name().as_str());
+    }
+}
+
+/// Those who wait for records of a deleted topic look again, and find that it is gone.
+fn wake_vanished(before: &TopicTable, image: &MetadataImage) {
+    for partition in vanished(before, image).flat_map(|topic| topic.partitions.iter().flatten()) {
+        partition.high_watermark().wake();
     }
 }
 

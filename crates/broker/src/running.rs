@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use logway_log::checkpoint::MetaProperties;
@@ -30,6 +30,9 @@ use crate::topics::TopicTable;
 /// The metadata's place in the data directory. Partition directories end in `-` and a number, so
 /// none can have this name.
 const METADATA_DIR: &str = "metadata";
+
+/// What large replies may hold, as a part of what requests may hold.
+const REPLY_MEMORY_PART: usize = 2;
 
 /// Partitions that all fetch sessions together may remember: some tens of MiB.
 const SESSION_PARTITIONS_MAX: usize = 200_000;
@@ -76,7 +79,7 @@ impl RunningBroker {
         // First, so that a port in use is known before anything is touched.
         let listeners = listen(&settings.listeners).await?;
         let broker = Arc::new(open(&settings, registry).await?);
-        broker.delete_orphans();
+        broker.set_strays_aside();
         let registration = RegisterBroker {
             id: settings.node_id,
             endpoint: settings.advertised.clone(),
@@ -86,6 +89,7 @@ impl RunningBroker {
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
+        tokio::spawn(Broker::retry_offline_logs(Arc::downgrade(&broker)));
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
         let mut addresses = Vec::new();
@@ -112,9 +116,10 @@ impl RunningBroker {
         // Nobody listens any more if every acceptor has ended by itself.
         let _ = self.stopping.send(true);
         while self.acceptors.join_next().await.is_some() {}
-        self.broker.quorum.shutdown().await?;
+        let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
-        Ok(self.broker.off_thread(move || broker.log_dir.close()).await?)
+        self.broker.off_thread(move || broker.log_dir.close()).await?;
+        Ok(metadata_stopped?)
     }
 }
 
@@ -131,9 +136,11 @@ async fn open(
         quorum,
         log_dir,
         memory: MemoryBudget::new(settings.requests_memory_max_bytes),
+        reply_memory: MemoryBudget::new(settings.requests_memory_max_bytes / REPLY_MEMORY_PART),
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
         producer_ids: ProducerIds::default(),
         metrics: BrokerMetrics::default(),
+        unpacking: Mutex::new(()),
         topics: ArcSwap::from_pointee(TopicTable::default()),
         reconciling: tokio::sync::Mutex::new(()),
         settings: Arc::clone(settings),
@@ -153,7 +160,8 @@ async fn open_log_dir(
         retention_check_interval: settings.retention_check_interval,
         producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
             .unwrap_or(i64::MAX),
-        default_config: Arc::new(LogConfig::default()),
+        // Until the topics' own settings are known nothing may be deleted.
+        default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
         ..LogDirOptions::new(path.clone(), node_id, ClusterId::default())
     };
     let opened = tokio::task::spawn_blocking(move || {

@@ -41,6 +41,11 @@ impl Topic {
         partition.as_ref().ok_or(ErrorCode::KafkaStorageError)
     }
 
+    /// Whether the log of every partition is open.
+    pub fn is_all_online(&self) -> bool {
+        self.partitions.iter().all(Option::is_some)
+    }
+
     /// What a batch must obey to be appended, at this moment.
     pub fn append_rules(&self, now: TimestampMs) -> AppendRules {
         let config = &self.log_config;

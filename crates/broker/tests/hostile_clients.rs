@@ -139,3 +139,87 @@ async fn connections_beyond_the_limit_are_closed_and_the_others_stay() {
     .expect("in time");
     broker.stop().await;
 }
+
+/// The least budget that a broker can be given, so that few bytes are much.
+const SMALL_BUDGET: (&str, &str) = ("queued.max.request.bytes", "1048576");
+
+/// A fetch that waits for records that never come, with many more partitions than it needs, so
+/// that it holds much memory.
+fn fetch_that_holds_memory(partitions: i32) -> logway_wire::messages::FetchRequest {
+    let places: Vec<(i32, i64)> = (0..partitions).map(|partition| (partition, 0)).collect();
+    let mut request = fetch_request("t", &places);
+    request.max_wait_ms = i32::MAX;
+    request
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_gives_way_when_others_need_the_memory_it_holds() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start_with(dir.path(), &[SMALL_BUDGET]).await;
+    let (hog, polite) = (broker.connect().await, broker.connect().await);
+    create_topic(&polite, "t", 3_000).await;
+    let holding = hog.send(&fetch_that_holds_memory(3_000), 12).await.expect("is sent");
+    let large = batch(&[&"x".repeat(900_000)]);
+    let answer = timeout(PATIENCE, produce(&polite, "t", 0, large)).await.expect("in time");
+    assert_eq!(answer.error_code, 0);
+    holding.response().await.expect("is answered early");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn waiting_fetches_end_with_their_connection_and_with_the_broker() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    let mut gone = broker.connect_raw().await;
+    let request = fetch_that_holds_memory(1);
+    let encoded = logway_wire::encode_request(1, None, 12, &request).expect("encodes");
+    gone.writer.write_frame(&encoded.bytes).await.expect("is sent");
+    gone.writer.flush().await.expect("is sent");
+    until(|| broker.broker().memory.used_bytes() > 0).await;
+    drop(gone);
+    until(|| broker.broker().metrics.connections.open.get() == 1).await;
+
+    let waiting = connection.send(&request, 12).await.expect("is sent");
+    until(|| broker.broker().memory.used_bytes() > 0).await;
+    timeout(Duration::from_secs(4), broker.stop()).await.expect("nobody keeps it from stopping");
+    waiting.response().await.expect("is answered before the end");
+}
+
+/// Waits for a state, while the broker's tasks go on.
+async fn until(is_reached: impl Fn() -> bool) {
+    timeout(PATIENCE, async {
+        while !is_reached() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("in time");
+}
+
+#[tokio::test]
+async fn a_large_reply_that_is_not_read_gives_way_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start_with(dir.path(), &[SMALL_BUDGET]).await;
+    let polite = broker.connect().await;
+    create_topic(&polite, "t", 3_000).await;
+    let mut stuck = Vec::new();
+    for _ in 0..4 {
+        let mut raw = broker.connect_raw().await;
+        for id in 0..40 {
+            let request = metadata_request();
+            let encoded = logway_wire::encode_request(id, None, 9, &request).expect("encodes");
+            raw.writer.write_frame(&encoded.bytes).await.expect("is sent");
+        }
+        raw.writer.flush().await.expect("is sent");
+        stuck.push(raw);
+    }
+    let large = "x".repeat(900_000);
+    for _ in 0..3 {
+        let answer = timeout(PATIENCE, produce(&polite, "t", 0, batch(&[&large]))).await;
+        assert_eq!(answer.expect("in time").error_code, 0);
+    }
+    drop(stuck);
+    broker.stop().await;
+}

@@ -1,4 +1,32 @@
 //! The storage engine: the only crate that touches partition data files.
+//!
+//! A [`LogDir`] is a directory of [`Log`]s, one for each partition, in Apache Kafka's own layout. A
+//! log is a list of segments: files of record batches, each with an index from offsets and one from
+//! timestamps. One *writer thread* for each directory owns the ends of all its logs: it takes what
+//! waits, writes it, syncs it once for all, and answers. Readers load an immutable picture of a log
+//! and are told which bytes of which files to send; no record is copied or decoded on either way.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`LogDir`], [`Log`] | what the broker holds |
+//! | `writer` | the thread that changes logs: appends, syncs, rolls, retention, checkpoints |
+//! | `read` | from offsets and timestamps to places in files |
+//! | `segment`, `view`, `scan` | a segment; the picture of a log; walking batches |
+//! | `recovery` | opening a log, after a crash or in good order |
+//! | [`inspect`] | a look at the files from outside |
+//! | [`index`], [`checkpoint`], [`producer_state`] | the small files beside the batches |
+//! | [`fs`] | the disk, and a simulated one |
+//!
+//! What holds at every moment, whatever fails:
+//!
+//! - An append to a durable log is answered after its bytes, and the name of their file, are on
+//!   stable storage.
+//! - The log end and the flushed offset that readers see never cover bytes that are not written, or
+//!   not on stable storage.
+//! - After a crash a log is a beginning of what was appended, and has all that was answered as
+//!   durable. An offset that was given is not given again for another record, unless that record
+//!   was cut off with the unflushed end.
+//! - Damage to what was on stable storage is reported and never truncated.
 
 pub use append::{AppendBatches, AppendFuture, AppendOutcome};
 pub use clock::{Clock, ManualClock, SystemClock};

@@ -23,6 +23,8 @@ pub(crate) const TIME_INDEX_EXTENSION: &str = "timeindex";
 pub(crate) const TXN_INDEX_EXTENSION: &str = "txnindex";
 /// The extension of producer state snapshots.
 pub(crate) const SNAPSHOT_EXTENSION: &str = "snapshot";
+/// The file in a partition's directory that says that a sync of its segments has failed.
+pub(crate) const FAILED_SYNC_FILE: &str = "failed-sync";
 /// What the name of a file that awaits its removal ends with.
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
 
@@ -63,9 +65,16 @@ enum Known<T> {
     Value(T),
 }
 
-impl<T> Known<T> {
-    fn or_nothing(value: Option<T>) -> Known<T> {
-        value.map_or(Known::Nothing, Known::Value)
+impl<T: Copy> Known<T> {
+    /// What is known; what was looked up counts only if the writer has not said better meanwhile.
+    fn get_or_set(&mut self, looked_up: Option<T>) -> Option<T> {
+        if let Known::NotYet = self {
+            *self = looked_up.map_or(Known::Nothing, Known::Value);
+        }
+        match *self {
+            Known::Value(value) => Some(value),
+            Known::Nothing | Known::NotYet => None,
+        }
     }
 }
 
@@ -169,14 +178,19 @@ impl Segment {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Closes the files of a segment that is full and that nobody has used since the last call.
+    /// Closes the files; the next use opens them again.
+    pub(crate) fn close(&self) -> Result<(), LogError> {
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.offsets.release()?;
+        self.times.release()
+    }
+
+    /// Closes the files if nobody has used the segment since the last call.
     pub(crate) fn close_if_unused(&self) -> Result<(), LogError> {
         if self.was_used.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.offsets.release()?;
-        self.times.release()
+        self.close()
     }
 
     /// Takes note of the next batch of the segment, which is written: every
@@ -224,14 +238,40 @@ impl Segment {
 
     /// The largest timestamp in the segment, with the last offset of the first batch that has
     /// it; `None` for a segment without batches.
+    ///
+    /// A segment found on disk has it in the last entry of its time index; without a good one, all
+    /// headers are looked at, once.
     pub(crate) fn largest_timestamp(&self) -> Result<Option<TimestampOffset>, LogError> {
         match self.growth().largest {
             Known::Value(largest) => return Ok(Some(largest)),
             Known::Nothing => return Ok(None),
             Known::NotYet => {}
         }
-        let largest = self.times.last()?;
-        self.growth().largest = Known::or_nothing(largest);
+        let largest = match self.times.last() {
+            Ok(Some(indexed)) => Some(indexed),
+            Ok(None) | Err(LogError::Corrupt { .. }) => self.scan_for_largest()?,
+            Err(error) => return Err(error),
+        };
+        // Retention asks this once of each log, also of those that nobody reads.
+        self.times.release()?;
+        Ok(self.growth().largest.get_or_set(largest))
+    }
+
+    fn scan_for_largest(&self) -> Result<Option<TimestampOffset>, LogError> {
+        let size_bytes = self.size_bytes();
+        if size_bytes == 0 {
+            return Ok(None);
+        }
+        let segment = self.path.display();
+        tracing::warn!(%segment, "the time index cannot be used; looking at all batches");
+        let mut largest: Option<TimestampOffset> = None;
+        let mut headers = HeaderScan::new(self.file()?, &self.path, 0, size_bytes);
+        while let Some(batch) = headers.next()? {
+            let (timestamp, offset) = (batch.header.max_timestamp, batch.header.last_offset());
+            if largest.is_none_or(|largest| timestamp > largest.timestamp) {
+                largest = Some(TimestampOffset { timestamp, offset });
+            }
+        }
         Ok(largest)
     }
 
@@ -247,8 +287,7 @@ impl Segment {
             size_bytes => HeaderScan::new(self.file()?, &self.path, 0, size_bytes).next()?,
         };
         let first = first.map(|batch| batch.header.max_timestamp);
-        self.growth().first = Known::or_nothing(first);
-        Ok(first)
+        Ok(self.growth().first.get_or_set(first))
     }
 
     /// Gives the time index its last entry, the largest timestamp of all, and puts both indexes

@@ -50,6 +50,15 @@ pub enum InvalidBatch {
         last_offset_delta: i32,
     },
 
+    /// More records than the bytes can hold.
+    #[error("the batch claims {record_count} records in {body_bytes} bytes")]
+    NoRoom {
+        /// The count in the header.
+        record_count: i32,
+        /// The bytes of all records.
+        body_bytes: usize,
+    },
+
     /// Transaction markers are the coordinator's to write.
     #[error("a producer may not write a control batch")]
     ControlBatch,

@@ -4,9 +4,13 @@ use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 
 use crate::record_iter::RawRecords;
 use crate::{
-    Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError, RecordProblem,
-    TimestampType,
+    BATCH_HEADER_BYTES, Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError,
+    RecordProblem, TimestampType,
 };
+
+/// The least that a record takes: its length, attributes, two deltas, two lengths and a count, each
+/// in one byte.
+const RECORD_BYTES_MIN: usize = 7;
 
 /// What a topic's settings, and the clock, say about its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +83,7 @@ pub fn validate_for_append(
     check_crc(batch)?;
     check_offsets(header)?;
     let compression = check_attributes(header)?;
+    check_room(batch, compression)?;
     let producer = check_producer(header)?;
     check_timestamps(header, rules)?;
     if rules.keys_required {
@@ -162,6 +167,19 @@ fn check_offsets(header: &BatchHeader) -> Result<(), InvalidBatch> {
         return Err(InvalidBatch::RecordCountMismatch { record_count, last_offset_delta });
     }
     Ok(())
+}
+
+/// A count that the bytes have no room for would move the log's end by up to 2^31 for nothing.
+/// With compression only decoding could tell.
+fn check_room(batch: &Batch, compression: Compression) -> Result<(), InvalidBatch> {
+    let body_bytes = batch.size_bytes() - BATCH_HEADER_BYTES;
+    let record_count = batch.header().record_count;
+    let fits =
+        usize::try_from(record_count).is_ok_and(|count| count <= body_bytes / RECORD_BYTES_MIN);
+    match compression {
+        Compression::None if !fits => Err(InvalidBatch::NoRoom { record_count, body_bytes }),
+        _ => Ok(()),
+    }
 }
 
 fn check_attributes(header: &BatchHeader) -> Result<Compression, InvalidBatch> {

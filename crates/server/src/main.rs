@@ -3,7 +3,7 @@
 mod cli;
 mod serve;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,8 +26,26 @@ fn main() -> ExitCode {
         .unwrap_or_else(|_| EnvFilter::new(LOG_FILTER_DEFAULT));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Unfailing(io::stderr()))
+        // It would report a failed write to stderr, and panic over the failure of that.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .init();
     cli::run(cli)
+}
+
+/// A writer that loses what it cannot write: a full disk or a closed pipe behind stderr must not
+/// keep a broker from working.
+struct Unfailing<W>(W);
+
+impl<W: Write> Write for Unfailing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }

@@ -125,7 +125,8 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     Ok(())
 }
 
-/// Ready is who can serve: not on the way out, and with metadata that can still be changed.
+/// Ready is who can serve: not on the way out, with a writer, and with metadata that can still be
+/// changed.
 fn is_ready(
     broker: &RunningBroker,
     stopping: &Arc<AtomicBool>,
@@ -133,8 +134,10 @@ fn is_ready(
     let broker = Arc::downgrade(broker.broker());
     let stopping = Arc::clone(stopping);
     Arc::new(move || {
-        let can_commit = |broker: Arc<Broker>| broker.quorum.check_running().is_ok();
-        !stopping.load(Ordering::Relaxed) && broker.upgrade().is_some_and(can_commit)
+        let can_work = |broker: Arc<Broker>| {
+            broker.log_dir.is_running() && broker.quorum.check_running().is_ok()
+        };
+        !stopping.load(Ordering::Relaxed) && broker.upgrade().is_some_and(can_work)
     })
 }
 

@@ -25,15 +25,21 @@ const API_KEY_BYTES: usize = 2;
 /// turns into structs, and its answer into more: it is charged this many times its size.
 const DECODED_FACTOR: usize = 8;
 
+/// The largest request that is not a Produce. It is far more than clients send, and small enough
+/// that one such request never takes the whole budget.
+const WITHOUT_RECORDS_BYTES_MAX: usize = 8 << 20;
+
 /// What one read asks for. Many small requests arrive with one system call; the rest of a larger
 /// one is then read straight into a buffer of its size.
 const READ_BYTES: usize = 64 * 1024;
 
-/// While others wait for the memory that a half-read request holds, it must grow by
-/// [`PROGRESS_BYTES`] in each such interval, or end.
+/// While others wait for the memory that a half-read request holds, it must grow in each such
+/// interval by [`PROGRESS_BYTES_MIN`] and by a tenth of its size, or end.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-const PROGRESS_BYTES: usize = 64 * 1024;
+const PROGRESS_BYTES_MIN: usize = 64 * 1024;
+
+const PROGRESS_PARTS: usize = 10;
 
 /// Why no frame came; each closes the connection.
 #[derive(Debug, Error)]
@@ -45,6 +51,14 @@ pub enum FrameError {
         length: i32,
         /// `socket.request.max.bytes`.
         max_bytes: usize,
+    },
+    /// Only a Produce may be that large.
+    #[error(
+        "request of {frame_bytes} bytes that carries no records is over {WITHOUT_RECORDS_BYTES_MAX}"
+    )]
+    TooLargeWithoutRecords {
+        /// The announced size.
+        frame_bytes: usize,
     },
     /// The client stopped in the middle of a request that others had to wait for.
     #[error("request of {frame_bytes} bytes stalled while others wait for request memory")]
@@ -85,6 +99,7 @@ pub(super) struct FrameReader {
 #[derive(Debug)]
 struct Granted {
     share: BudgetShare,
+    frame_bytes: usize,
     interval_start: Instant,
     buffered_at_start: usize,
 }
@@ -101,16 +116,20 @@ impl FrameReader {
     pub(super) async fn next(&mut self, socket: &TcpStream) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(body_bytes) = self.announced_bytes()? {
-                if let (None, Some(charge_bytes)) = (&self.granted, self.charge_bytes(body_bytes)) {
+                if let (None, Some(charge_bytes)) = (&self.granted, self.charge_bytes(body_bytes)?)
+                {
                     let share = self.budget.take(charge_bytes).await;
                     let (interval_start, buffered_at_start) = (Instant::now(), self.buffer.len());
-                    self.granted = Some(Granted { share, interval_start, buffered_at_start });
+                    let frame_bytes = body_bytes;
+                    self.granted =
+                        Some(Granted { share, frame_bytes, interval_start, buffered_at_start });
                 }
                 if self.granted.is_some() && self.buffer.len() >= LENGTH_BYTES + body_bytes {
                     return Ok(Some(self.take_frame(body_bytes)));
                 }
-                let missing = LENGTH_BYTES + body_bytes - self.buffer.len();
-                self.buffer.reserve(missing);
+                if self.granted.is_some() {
+                    self.buffer.reserve(LENGTH_BYTES + body_bytes - self.buffer.len());
+                }
             }
             if self.read_some(socket).await? == 0 {
                 let between_frames = self.buffer.is_empty();
@@ -130,13 +149,19 @@ impl FrameReader {
     }
 
     /// What the frame at the front of the buffer costs of the budget, once that can be told.
-    fn charge_bytes(&self, body_bytes: usize) -> Option<usize> {
+    fn charge_bytes(&self, body_bytes: usize) -> Result<Option<usize>, FrameError> {
         if body_bytes < API_KEY_BYTES {
-            return Some(body_bytes);
+            return Ok(Some(body_bytes));
         }
-        let mut api_key = self.buffer.get(LENGTH_BYTES..LENGTH_BYTES + API_KEY_BYTES)?;
-        let is_produce = api_key.get_i16() == ApiKey::Produce.id();
-        Some(if is_produce { body_bytes } else { body_bytes.saturating_mul(DECODED_FACTOR) })
+        let api_key = self.buffer.get(LENGTH_BYTES..LENGTH_BYTES + API_KEY_BYTES);
+        let Some(mut api_key) = api_key else { return Ok(None) };
+        if api_key.get_i16() == ApiKey::Produce.id() {
+            return Ok(Some(body_bytes));
+        }
+        if body_bytes > WITHOUT_RECORDS_BYTES_MAX {
+            return Err(FrameError::TooLargeWithoutRecords { frame_bytes: body_bytes });
+        }
+        Ok(Some(body_bytes * DECODED_FACTOR))
     }
 
     fn take_frame(&mut self, body_bytes: usize) -> Frame {
@@ -171,8 +196,9 @@ impl FrameReader {
             let readable = timeout_at(interval_end, socket.readable()).await;
             if Instant::now() >= interval_end {
                 let progress_bytes = self.buffer.len() - granted.buffered_at_start;
-                if progress_bytes < PROGRESS_BYTES && self.budget.is_contended() {
-                    let frame_bytes = self.announced_bytes()?.unwrap_or(0);
+                let frame_bytes = granted.frame_bytes;
+                let due_bytes = PROGRESS_BYTES_MIN.max(frame_bytes / PROGRESS_PARTS);
+                if progress_bytes < due_bytes && self.budget.is_contended() {
                     return Err(FrameError::Stalled { frame_bytes });
                 }
                 granted.interval_start = Instant::now();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// What one permit of the semaphore stands for: a frame is charged in steps of this size.
 const UNIT_BYTES: usize = 1024;
@@ -23,12 +23,20 @@ struct Inner {
     units: Arc<Semaphore>,
     limit_units: usize,
     waiting: AtomicUsize,
+    contention: Notify,
 }
 
 /// A share of the budget; it goes back when this is dropped.
 #[derive(Debug)]
 pub struct BudgetShare {
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
+}
+
+impl BudgetShare {
+    /// How much it is, rounded up.
+    pub fn bytes(&self) -> usize {
+        self.permit.num_permits() * UNIT_BYTES
+    }
 }
 
 impl MemoryBudget {
@@ -36,7 +44,9 @@ impl MemoryBudget {
     pub fn new(limit_bytes: usize) -> MemoryBudget {
         let limit_units = (limit_bytes / UNIT_BYTES).clamp(1, u32::MAX as usize);
         let units = Arc::new(Semaphore::new(limit_units));
-        MemoryBudget { inner: Arc::new(Inner { units, limit_units, waiting: AtomicUsize::new(0) }) }
+        let waiting = AtomicUsize::new(0);
+        let contention = Notify::new();
+        MemoryBudget { inner: Arc::new(Inner { units, limit_units, waiting, contention }) }
     }
 
     /// Takes a share, waiting while others hold too much.
@@ -45,16 +55,40 @@ impl MemoryBudget {
     pub async fn take(&self, bytes: usize) -> BudgetShare {
         let units = self.units_of(bytes);
         if let Ok(permit) = self.inner.units.clone().try_acquire_many_owned(units) {
-            return BudgetShare { _permit: permit };
+            return BudgetShare { permit };
         }
         let _waiting = Waiting::enter(&self.inner.waiting);
+        self.inner.contention.notify_waiters();
         let permit = self.inner.units.clone().acquire_many_owned(units).await;
-        BudgetShare { _permit: permit.expect("the budget's semaphore is never closed") }
+        BudgetShare { permit: permit.expect("the budget's semaphore is never closed") }
+    }
+
+    /// Takes a share if it can be had at once.
+    pub fn try_take(&self, bytes: usize) -> Option<BudgetShare> {
+        let permit = self.inner.units.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
+        Some(BudgetShare { permit })
+    }
+
+    /// Whether more than half is in use.
+    pub fn is_tight(&self) -> bool {
+        self.used_bytes() > self.limit_bytes() / 2
     }
 
     /// Whether somebody waits for memory right now.
     pub fn is_contended(&self) -> bool {
         self.inner.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Ends as soon as somebody waits for memory.
+    pub async fn contended(&self) {
+        loop {
+            // Subscribed before the look, so that no beginning is missed.
+            let begins = self.inner.contention.notified();
+            if self.is_contended() {
+                return;
+            }
+            begins.await;
+        }
     }
 
     /// The bytes that requests hold now, rounded up per request.

@@ -5,6 +5,7 @@
 //! connection can hold is bounded: see [`frame`], [`memory_budget`] and [`replies`].
 
 mod frame;
+mod hurry;
 mod listener;
 mod memory_budget;
 mod replies;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 
 pub use frame::FrameError;
+pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
 pub use memory_budget::{BudgetShare, MemoryBudget};
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
@@ -30,9 +32,14 @@ use crate::Broker;
 use crate::dispatch::{ConnectionInfo, RequestError, dispatch};
 use frame::{Frame, FrameReader};
 use replies::{OwedReply, ReadyReply, ReplyQueue};
+use send::Patience;
 
 /// Replies up to this size that are ready together leave with one system call.
 const COALESCE_BYTES: usize = 64 * 1024;
+
+/// Up to here a connection may hold memory for as long as it likes: its requests wait, its replies
+/// are not read.
+const HELD_FREELY_BYTES: usize = 64 * 1024;
 
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -46,6 +53,12 @@ pub enum ConnectionError {
     /// The frame held no request that can be answered.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// Too many large replies wait for their clients to read them.
+    #[error("no memory is left for a reply of {reply_bytes} bytes; clients do not read theirs")]
+    ReplyMemory {
+        /// The size of the reply.
+        reply_bytes: usize,
+    },
     /// The reply could not be sent.
     #[error("the reply could not be sent: {0}")]
     Send(#[from] io::Error),
@@ -64,6 +77,8 @@ pub(crate) struct Connection {
     idle_max: Duration,
     last_active: Instant,
     reads_on: bool,
+    /// Waiting requests were asked to answer, because others wait for the memory they hold.
+    is_hurried: bool,
 }
 
 impl Connection {
@@ -73,7 +88,8 @@ impl Connection {
         broker: Arc<Broker>,
     ) -> io::Result<Connection> {
         socket.set_nodelay(true)?;
-        let info = Arc::new(ConnectionInfo { peer, local: socket.local_addr()? });
+        let info =
+            Arc::new(ConnectionInfo { peer, local: socket.local_addr()?, hurry: Hurry::default() });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
         Ok(Connection {
@@ -86,6 +102,7 @@ impl Connection {
             idle_max,
             last_active: Instant::now(),
             reads_on: true,
+            is_hurried: false,
         })
     }
 
@@ -99,6 +116,7 @@ impl Connection {
         while self.reads_on || !self.replies.is_empty() {
             tokio::select! {
                 biased;
+                () = stopped(&mut stopping), if self.reads_on => self.read_no_more(),
                 reply = self.replies.next(), if !self.replies.is_empty() => {
                     self.send_ready(reply).await?;
                     self.last_active = Instant::now();
@@ -107,10 +125,13 @@ impl Connection {
                     self.last_active = Instant::now();
                     match frame? {
                         Some(frame) => self.start(frame).await?,
-                        None => self.reads_on = false,
+                        None => self.read_no_more(),
                     }
                 }
-                () = stopped(&mut stopping), if self.reads_on => self.reads_on = false,
+                () = self.broker.memory.contended(), if self.may_hurry() => {
+                    self.info.hurry.ask();
+                    self.is_hurried = true;
+                }
                 () = &mut idle, if self.replies.is_empty() => {
                     let quiet = self.last_active.elapsed();
                     if quiet >= self.idle_max {
@@ -124,6 +145,17 @@ impl Connection {
         Ok(())
     }
 
+    /// The client has gone or the broker stops: what waits is answered with what there is.
+    fn read_no_more(&mut self) {
+        self.reads_on = false;
+        self.info.hurry.ask();
+    }
+
+    /// Whether others that wait for memory could be helped by an end to this connection's waiting.
+    fn may_hurry(&self) -> bool {
+        !self.is_hurried && self.replies.held_bytes() > HELD_FREELY_BYTES
+    }
+
     /// Starts a request. Those that wait for something leave their waiting in the reply queue.
     async fn start(&mut self, frame: Frame) -> Result<(), ConnectionError> {
         // A client that has sent a thousand requests at once takes turns with the others.
@@ -131,8 +163,25 @@ impl Connection {
         let received_at = self.last_active;
         let Frame { body, share } = frame;
         let (api_key, reply) = dispatch(&self.broker, &self.info, body).await?;
+        let share = match &reply {
+            Reply::Later(_) => Some(share),
+            Reply::Ready(encoded) => {
+                drop(share);
+                self.share_of_reply(encoded.bytes.len())?
+            }
+        };
         self.replies.push(OwedReply { api_key, received_at, share, reply });
         Ok(())
+    }
+
+    /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
+    /// would hold theirs meanwhile, and so two connections could wait for each other.
+    fn share_of_reply(&self, reply_bytes: usize) -> Result<Option<BudgetShare>, ConnectionError> {
+        if reply_bytes <= HELD_FREELY_BYTES {
+            return Ok(None);
+        }
+        let share = self.broker.reply_memory.try_take(reply_bytes);
+        share.map(Some).ok_or(ConnectionError::ReplyMemory { reply_bytes })
     }
 
     /// Sends a reply, and with it every one behind it that is ready too.
@@ -146,6 +195,12 @@ impl Connection {
             drop(ready.share);
             next = self.replies.try_next();
         }
+        if self.is_hurried && self.replies.is_empty() {
+            self.is_hurried = false;
+            if self.reads_on {
+                self.info.hurry.withdraw();
+            }
+        }
         self.flush().await
     }
 
@@ -155,15 +210,19 @@ impl Connection {
             return Ok(());
         }
         self.flush().await?;
-        Ok(send::send(&self.socket, reply, self.idle_max).await?)
+        Ok(send::send(&self.socket, reply, &self.patience()).await?)
     }
 
     async fn flush(&mut self) -> Result<(), ConnectionError> {
         if !self.outgoing.is_empty() {
             let outgoing: Bytes = self.outgoing.split().freeze();
-            send::send_bytes(&self.socket, &outgoing, self.idle_max).await?;
+            send::send_bytes(&self.socket, &outgoing, &self.patience()).await?;
         }
         Ok(())
+    }
+
+    fn patience(&self) -> Patience<'_> {
+        Patience { stall_max: self.idle_max, broker: &self.broker }
     }
 }
 

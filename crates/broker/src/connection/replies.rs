@@ -58,8 +58,8 @@ pub(super) struct OwedReply {
     pub api_key: ApiKey,
     /// When the request was read.
     pub received_at: Instant,
-    /// The request's memory.
-    pub share: BudgetShare,
+    /// The memory of the request while it is in work, then that of a large reply.
+    pub share: Option<BudgetShare>,
     /// The reply.
     pub reply: Reply,
 }
@@ -72,8 +72,8 @@ pub(super) struct ReadyReply {
     pub received_at: Instant,
     /// What to send, if anything.
     pub reply: Result<Option<EncodedReply>, RequestError>,
-    /// Freed when the reply has left.
-    pub share: BudgetShare,
+    /// The memory of the reply, if it is large; freed when it has left.
+    pub share: Option<BudgetShare>,
 }
 
 /// First in, first out: Kafka's clients match replies to requests by their order.
@@ -92,6 +92,11 @@ impl ReplyQueue {
     /// Whether another request may be read.
     pub(super) fn has_room(&self) -> bool {
         self.owed.len() < IN_FLIGHT_MAX && self.unsent_bytes < UNSENT_BYTES_MAX
+    }
+
+    /// The memory that the requests and replies hold.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.owed.iter().filter_map(|owed| owed.share.as_ref()).map(BudgetShare::bytes).sum()
     }
 
     /// Adds the reply of the latest request.
@@ -120,6 +125,8 @@ impl ReplyQueue {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ReadyReply> {
         let Some(front) = self.owed.front_mut() else { return Poll::Pending };
+        // What waited is done with its request, whose memory goes before the reply is sent.
+        let is_pending = matches!(front.reply, Reply::Later(_));
         let reply = match &mut front.reply {
             Reply::Later(pending) => match pending.as_mut().poll(cx) {
                 Poll::Ready(reply) => reply,
@@ -132,6 +139,7 @@ impl ReplyQueue {
         };
         let OwedReply { api_key, received_at, share, .. } =
             self.owed.pop_front().expect("its front was just looked at");
+        let share = share.filter(|_| !is_pending);
         Poll::Ready(ReadyReply { api_key, received_at, reply, share })
     }
 }

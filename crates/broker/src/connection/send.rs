@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use logway_log::FileRange;
 use rustix::io::ReadWriteFlags;
@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::replies::EncodedReply;
+use crate::Broker;
 
 /// What is checked for being in memory, and then sent, at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -18,32 +19,94 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// The kernel reads ahead in windows of this size at least, so one probe speaks for as much.
 const PROBE_STEP_BYTES: u64 = 128 * 1024;
 
-/// Sends a whole reply. A client that takes no byte for `stall` is given up on.
+/// While memory is short, a client must read at least this much of its replies in each
+/// [`PACE_INTERVAL`]: its connection may hold memory that others wait for.
+const PACE_BYTES: u64 = 64 * 1024;
+
+const PACE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a client may take to read.
+pub(super) struct Patience<'a> {
+    /// A client that takes no byte for so long is given up on.
+    pub(super) stall_max: Duration,
+    /// Whose memory may be short.
+    pub(super) broker: &'a Broker,
+}
+
+impl Patience<'_> {
+    fn is_memory_short(&self) -> bool {
+        self.broker.memory.is_contended() || self.broker.reply_memory.is_tight()
+    }
+}
+
+/// How fast a client takes a reply.
+struct Pace {
+    interval_start: Instant,
+    interval_bytes: u64,
+    last_progress: Instant,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        let now = Instant::now();
+        Pace { interval_start: now, interval_bytes: 0, last_progress: now }
+    }
+
+    fn sent(&mut self, bytes: usize) {
+        self.interval_bytes += bytes as u64;
+        self.last_progress = Instant::now();
+    }
+
+    /// Waits until the socket takes more, or fails if the client is too slow.
+    async fn wait(&mut self, socket: &TcpStream, patience: &Patience<'_>) -> io::Result<()> {
+        if let Ok(writable) = timeout(PACE_INTERVAL, socket.writable()).await {
+            writable?;
+        }
+        if self.interval_start.elapsed() < PACE_INTERVAL {
+            return Ok(());
+        }
+        let has_stopped = self.last_progress.elapsed() >= patience.stall_max;
+        let is_slow = self.interval_bytes < PACE_BYTES;
+        if has_stopped || (is_slow && patience.is_memory_short()) {
+            let reason = "the client stopped reading, or reads too slowly while memory is short";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+        self.interval_start = Instant::now();
+        self.interval_bytes = 0;
+        Ok(())
+    }
+}
+
+/// Sends a whole reply.
 pub(super) async fn send(
     socket: &TcpStream,
     reply: &EncodedReply,
-    stall: Duration,
+    patience: &Patience<'_>,
 ) -> io::Result<()> {
     let mut sent = 0;
     for span in &reply.files {
-        send_bytes(socket, &reply.bytes[sent..span.after_bytes], stall).await?;
+        send_bytes(socket, &reply.bytes[sent..span.after_bytes], patience).await?;
         sent = span.after_bytes;
-        send_range(socket, &span.range, stall).await?;
+        send_range(socket, &span.range, patience).await?;
     }
-    send_bytes(socket, &reply.bytes[sent..], stall).await
+    send_bytes(socket, &reply.bytes[sent..], patience).await
 }
 
 /// Sends bytes from memory.
 pub(super) async fn send_bytes(
     socket: &TcpStream,
     mut bytes: &[u8],
-    stall: Duration,
+    patience: &Patience<'_>,
 ) -> io::Result<()> {
+    let mut pace = Pace::new();
     while !bytes.is_empty() {
         match socket.try_write(bytes) {
-            Ok(sent) => bytes = &bytes[sent..],
+            Ok(sent) => {
+                bytes = &bytes[sent..];
+                pace.sent(sent);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait_writable(socket, stall).await?;
+                pace.wait(socket, patience).await?;
             }
             Err(error) => return Err(error),
         }
@@ -51,7 +114,11 @@ pub(super) async fn send_bytes(
     Ok(())
 }
 
-async fn send_range(socket: &TcpStream, range: &FileRange, stall: Duration) -> io::Result<()> {
+async fn send_range(
+    socket: &TcpStream,
+    range: &FileRange,
+    patience: &Patience<'_>,
+) -> io::Result<()> {
     let end = range.position + range.len_bytes;
     let mut position = range.position;
     while position < end {
@@ -63,20 +130,25 @@ async fn send_range(socket: &TcpStream, range: &FileRange, stall: Duration) -> i
                 let cold = chunk.clone();
                 tokio::task::spawn_blocking(move || read_through(&cold, |_| ())).await??;
             }
-            send_file(socket, &chunk, stall).await?;
+            send_file(socket, &chunk, patience).await?;
         } else {
             let copied = tokio::task::spawn_blocking(move || {
                 let mut bytes = Vec::new();
                 read_through(&chunk, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
             });
-            send_bytes(socket, &copied.await??, stall).await?;
+            send_bytes(socket, &copied.await??, patience).await?;
         }
         position = chunk_end;
     }
     Ok(())
 }
 
-async fn send_file(socket: &TcpStream, chunk: &FileRange, stall: Duration) -> io::Result<()> {
+async fn send_file(
+    socket: &TcpStream,
+    chunk: &FileRange,
+    patience: &Patience<'_>,
+) -> io::Result<()> {
+    let mut pace = Pace::new();
     let mut position = chunk.position;
     let end = chunk.position + chunk.len_bytes;
     while position < end {
@@ -88,21 +160,14 @@ async fn send_file(socket: &TcpStream, chunk: &FileRange, stall: Duration) -> io
         match sent {
             // The length is promised already, so nothing can be said to the client any more.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {}
+            Ok(sent) => pace.sent(sent),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait_writable(socket, stall).await?;
+                pace.wait(socket, patience).await?;
             }
             Err(error) => return Err(error),
         }
     }
     Ok(())
-}
-
-async fn wait_writable(socket: &TcpStream, stall: Duration) -> io::Result<()> {
-    match timeout(stall, socket.writable()).await {
-        Ok(ready) => ready,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")),
-    }
 }
 
 /// Whether `sendfile` would find the chunk in the page cache, as far as a few probes can tell.

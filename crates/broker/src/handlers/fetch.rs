@@ -12,7 +12,7 @@ use logway_wire::messages::fetch_response::{
 use logway_wire::messages::{FetchRequest, FetchResponse};
 use logway_wire::{Decoder, Records, WireString};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::connection::Reply;
 use crate::dispatch::{Answer, RequestContext, decode_request, encode_reply};
@@ -122,8 +122,10 @@ async fn read_or_wait(context: &RequestContext, limits: &Limits, scope: &FetchSc
         if enough(&outcome) {
             return outcome;
         }
-        if timeout_at(limits.deadline, waiter.notified()).await.is_err() {
-            return outcome;
+        tokio::select! {
+            () = waiter.notified() => {}
+            () = sleep_until(limits.deadline) => return outcome,
+            () = context.connection.hurry.asked() => return outcome,
         }
     }
 }
@@ -169,6 +171,8 @@ fn find(context: &RequestContext, key: &FetchKey) -> Result<Place, ErrorCode> {
 async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope) -> Outcome {
     let mut outcome = Outcome::default();
     for wish in &scope.wishes {
+        // A request for very many partitions takes turns with others.
+        tokio::task::coop::consume_budget().await;
         let answer = match read_one(context, limits, wish, outcome.read_bytes).await {
             Ok((place, slice)) => found(&mut outcome, &place, wish, slice),
             Err(refusal) => {

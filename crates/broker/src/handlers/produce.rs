@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use logway_log::{AppendFuture, AppendOutcome};
 use logway_model::{ErrorCode, PartitionId};
-use logway_record::{Batch, BatchSummary, Batches, validate_for_append};
+use logway_record::{Batch, BatchSummary, Batches};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
@@ -99,7 +99,7 @@ fn append(
     check_acks(acks, topic)?;
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
-    let summary = validate_for_append(&batch, &topic.append_rules(context.now()))?;
+    let summary = context.validate(&batch, &topic.append_rules(context.now()))?;
     refuse_transactional(&summary)?;
     let size_bytes = batch.size_bytes();
     let records = u64::try_from(summary.record_count).unwrap_or(0);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use bytes::Bytes;
-use logway_broker::RunningBroker;
+use logway_broker::{Broker, RunningBroker};
 use logway_client::{BrokerAddress, Connection, ConnectionOptions, RawConnection};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, Offset, TimestampMs};
@@ -45,6 +45,10 @@ impl TestBroker {
         let running = RunningBroker::start(settings, &mut registry).await.expect("starts");
         let address = running.addresses()[0];
         TestBroker { running, address }
+    }
+
+    pub fn broker(&self) -> &Broker {
+        self.running.broker()
     }
 
     pub async fn stop(self) {

@@ -190,11 +190,20 @@ impl<E: Entry> SparseIndex<E> {
     /// Saves, and puts the file on stable storage. Its name needs a sync of the directory too.
     pub fn sync(&self) -> Result<(), LogError> {
         self.save()?;
-        let file = self.read().file.clone();
-        match file {
-            Some(file) => file.sync_data().map_err(LogError::io("sync", &self.path)),
-            None => Ok(()),
-        }
+        let file = {
+            let mut state = self.write();
+            let exists =
+                || self.fs.exists(&self.path).map_err(LogError::io("look for", &self.path));
+            match state.saved_bytes {
+                // Nobody has looked at it, and so nobody has changed it.
+                None => return Ok(()),
+                Some(0) if state.file.is_none() && !exists()? => return Ok(()),
+                Some(_) => {}
+            }
+            // It may have been closed since it was saved or emptied.
+            self.opened(&mut state)?
+        };
+        file.sync_data().map_err(LogError::io("sync", &self.path))
     }
 
     /// Saves, closes the file and gives memory back; the next use opens it again.

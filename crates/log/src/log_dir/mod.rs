@@ -168,30 +168,25 @@ impl LogDir {
     ///
     /// Appends that wait get [`LogError::Closed`]. Ranges that were read stay readable.
     pub fn delete_log(&self, partition: &TopicPartition) -> Result<(), LogError> {
-        let mut changes = self.changes();
-        let log = {
-            let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
-            logs.remove(partition)
-        };
-        let delay = match &log {
-            Some(log) => {
-                self.release(log);
-                log.config().file_delete_delay()
-            }
-            None if changes.failed.remove(partition).is_some() => {
-                self.options.default_config.file_delete_delay()
-            }
-            None => return Ok(()),
-        };
-        let (fs, root) = (&self.options.fs, &self.options.path);
-        let path = self.log_path(partition);
-        let condemned = root.join(condemned_name(partition));
-        fs.rename(&path, &condemned).map_err(LogError::io("rename", &path))?;
-        fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        let Some(path) = self.take_away(partition, CONDEMNED_SUFFIX)? else { return Ok(()) };
+        let delay = self.options.default_config.file_delete_delay();
+        let condemned = path;
         if let Some(running) = &*self.running() {
             running.jobs.send(Job::DeleteDir { path: condemned, delay });
         }
         Ok(())
+    }
+
+    /// Takes a log out of service and keeps its files, in a directory that is named so that it is
+    /// no partition's any more; returns that directory. For a log that nobody knows of: it may be
+    /// all that is left of somebody's data.
+    pub fn set_aside(&self, partition: &TopicPartition) -> Result<Option<PathBuf>, LogError> {
+        self.take_away(partition, STRAY_SUFFIX)
+    }
+
+    /// Whether the writer thread works; without it nothing can be appended.
+    pub fn is_running(&self) -> bool {
+        self.running().as_ref().is_some_and(|running| !running.writer.is_finished())
     }
 
     /// Deletes what is past its retention in all logs now, as the timer does every
@@ -214,6 +209,30 @@ impl LogDir {
         let result = completion.wait();
         self.stop();
         result
+    }
+
+    /// Closes a log and renames its directory; `None` if there is none.
+    fn take_away(
+        &self,
+        partition: &TopicPartition,
+        suffix: &str,
+    ) -> Result<Option<PathBuf>, LogError> {
+        let mut changes = self.changes();
+        let log = {
+            let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
+            logs.remove(partition)
+        };
+        match &log {
+            Some(log) => self.release(log),
+            None if changes.failed.remove(partition).is_some() => {}
+            None => return Ok(None),
+        }
+        let (fs, root) = (&self.options.fs, &self.options.path);
+        let path = self.log_path(partition);
+        let renamed = root.join(name_out_of_service(partition, suffix));
+        fs.rename(&path, &renamed).map_err(LogError::io("rename", &path))?;
+        fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        Ok(Some(renamed))
     }
 
     /// Takes a log away from the writer. It waits until no checkpoint speaks of the log, lest a
@@ -284,12 +303,15 @@ impl fmt::Debug for LogDir {
 /// What the name of a deleted log's directory ends with.
 const CONDEMNED_SUFFIX: &str = "-delete";
 
-/// A name for the directory of a deleted log, as Kafka makes it: `topic-0.0123…cdef-delete`, with
-/// the beginning cut so that it is a file name.
-fn condemned_name(partition: &TopicPartition) -> String {
+/// What the name of the directory of a log that was set aside ends with.
+const STRAY_SUFFIX: &str = "-stray";
+
+/// A name for the directory of a log out of service, as Kafka makes it:
+/// `topic-0.0123…cdef-delete`, with the beginning cut so that it is a file name.
+fn name_out_of_service(partition: &TopicPartition, suffix: &str) -> String {
     const NAME_MAX_BYTES: usize = 255;
     let unique = u128::from_be_bytes(random_bits());
-    let suffix = format!(".{unique:032x}{CONDEMNED_SUFFIX}");
+    let suffix = format!(".{unique:032x}{suffix}");
     let mut name = partition.to_string();
     name.truncate(NAME_MAX_BYTES - suffix.len());
     name + &suffix
@@ -304,7 +326,10 @@ mod tests {
     #[test]
     fn the_name_of_a_deleted_log_fits_and_is_no_partitions() {
         let topic = TopicName::new(&"x".repeat(249)).expect("a good name");
-        let name = condemned_name(&TopicPartition::new(topic, PartitionId(1_000_000)));
+        let name = name_out_of_service(
+            &TopicPartition::new(topic, PartitionId(1_000_000)),
+            CONDEMNED_SUFFIX,
+        );
         assert_eq!(name.len(), 255);
         assert!(name.ends_with(CONDEMNED_SUFFIX));
         assert_eq!(TopicPartition::from_dir_name(&name), None);

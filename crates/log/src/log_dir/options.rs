@@ -65,7 +65,7 @@ impl LogDirOptions {
             producer_expiration_ms: 24 * 60 * 60 * 1000,
             producers_per_log_max: 100_000,
             sync_threads_max: 16,
-            recovery_threads: 2,
+            recovery_threads: 4,
         }
     }
 }

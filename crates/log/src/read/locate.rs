@@ -1,6 +1,6 @@
 //! From an offset to a place in a segment's file.
 
-use logway_model::Offset;
+use logway_model::{Offset, TimestampMs};
 
 use crate::LogError;
 use crate::scan::{HeaderScan, ScannedBatch};
@@ -61,13 +61,8 @@ impl Segment {
         wanted: u64,
         end: Boundary,
     ) -> Result<Boundary, LogError> {
-        let hint = match self.offsets.lookup_position(wanted) {
-            Ok(found) => found.position,
-            Err(error) => {
-                self.warn_of_index(&error);
-                0
-            }
-        };
+        let found = self.usable(self.offsets.lookup_position(wanted));
+        let hint = found.map_or(0, |found| found.position);
         if hint > from.position
             && let Some(boundary) = self.floor_boundary_from(hint, None, wanted, end)?
         {
@@ -98,6 +93,17 @@ impl Segment {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// An offset before which there is no record with `timestamp` or a later one, but in the same
+    /// batch.
+    pub(crate) fn offset_before(&self, timestamp: TimestampMs) -> Offset {
+        self.usable(self.times.lookup(timestamp)).map_or(self.base_offset(), |found| found.offset)
+    }
+
+    /// An offset before `end` up to which there is no larger timestamp than at that offset.
+    pub(crate) fn largest_indexed_before(&self, end: Offset) -> Offset {
+        self.usable(self.times.lookup_offset(end)).map_or(self.base_offset(), |found| found.offset)
     }
 
     /// The headers from the batch on that [`Segment::find_batch`] finds.
@@ -139,21 +145,19 @@ impl Segment {
 
     /// Where a scan for `offset` can begin. The index is a hint: without it the scan is longer.
     fn hint(&self, offset: Offset, end: u64) -> u64 {
-        match self.offsets.lookup(offset) {
-            Ok(found) if found.position < end => found.position,
-            Ok(_) => 0,
-            Err(error) => {
-                self.warn_of_index(&error);
-                0
-            }
-        }
+        let found = self.usable(self.offsets.lookup(offset));
+        found.map_or(0, |found| if found.position < end { found.position } else { 0 })
     }
 
-    fn warn_of_index(&self, error: &LogError) {
-        tracing::warn!(
-            segment = %self.path().display(),
-            %error,
-            "the offset index cannot be used; scanning without it"
-        );
+    /// What an index said, if it can be read.
+    fn usable<T>(&self, found: Result<T, LogError>) -> Option<T> {
+        match found {
+            Ok(found) => Some(found),
+            Err(error) => {
+                let segment = self.path().display();
+                tracing::warn!(%segment, %error, "an index cannot be used; scanning without it");
+                None
+            }
+        }
     }
 }

@@ -41,7 +41,7 @@ impl LogView {
             if largest.is_none_or(|largest| largest.timestamp < target) {
                 continue;
             }
-            let hint = segment.times.lookup(target)?.offset.max(self.log_start);
+            let hint = segment.offset_before(target).max(self.log_start);
             let mut headers = segment.headers_from(hint, self.segment_bytes(index))?;
             while let Some(batch) = headers.next()? {
                 if batch.header.base_offset >= bound {
@@ -94,7 +94,7 @@ impl LogView {
         }
         // The largest of all may be invisible. Up to the last entry before the bound, the time
         // index knows the largest; behind it there are only the headers.
-        let known = segment.times.lookup_offset(bound)?.offset.max(self.log_start);
+        let known = segment.largest_indexed_before(bound).max(self.log_start);
         let mut headers = segment.headers_from(known, end)?;
         let mut best = None;
         while let Some(batch) = headers.next()?

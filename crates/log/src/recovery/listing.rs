@@ -8,8 +8,8 @@ use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, TEMPORARY_SUFFIX, leader_epoch};
 use crate::fs::Fs;
 use crate::segment::{
-    DELETED_SUFFIX, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION,
-    parse_file_name,
+    DELETED_SUFFIX, FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION,
+    TIME_INDEX_EXTENSION, parse_file_name,
 };
 
 /// The files of a partition, sorted out. One listing of the directory tells it all, so that an
@@ -26,6 +26,8 @@ pub(super) struct Listing {
     pub(super) has_epochs: bool,
     /// Whether there is a `partition.metadata`.
     pub(super) has_metadata: bool,
+    /// Whether a sync of the segments has failed.
+    pub(super) has_failed_sync: bool,
 }
 
 /// A segment in a listing.
@@ -67,6 +69,7 @@ impl Listing {
                 Some(_) => {}
                 None if name == leader_epoch::LEADER_EPOCH_FILE => listing.has_epochs = true,
                 None if name == PartitionMetadata::FILE => listing.has_metadata = true,
+                None if name == FAILED_SYNC_FILE => listing.has_failed_sync = true,
                 None => {}
             }
         }

@@ -84,6 +84,7 @@ pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<Recove
         None => recovery.scan(&listing)?,
     };
     recovery.remove_stray_snapshots(&listing, end)?;
+    recovery.close_files()?;
     Ok(Some(recovery.into_log(topic_id, end)))
 }
 
@@ -150,7 +151,7 @@ impl Recovery<'_> {
     /// The end of a log that was closed in good order, without a scan; `None` if there must be
     /// one.
     fn load_clean_end(&mut self, listing: &Listing) -> Result<Option<Offset>, LogError> {
-        if !self.options.is_clean {
+        if !self.options.is_clean || listing.has_failed_sync {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
@@ -165,7 +166,15 @@ impl Recovery<'_> {
         if active.size_bytes() == 0 {
             return Ok(Some(active.base_offset()));
         }
-        let last_indexed = active.offsets.last().ok().flatten().map_or(0, |last| last.position);
+        let indexes = active.times.check().and_then(|()| active.offsets.last());
+        let last_indexed = match indexes {
+            Ok(last) => last.map_or(0, |last| last.position),
+            Err(error @ LogError::Corrupt { .. }) => {
+                self.findings.push(Finding::Rebuilt { error });
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         let file = active.file()?;
         let mut headers = HeaderScan::new(file, active.path(), last_indexed, active.size_bytes());
         let mut end = None;
@@ -265,6 +274,11 @@ impl Recovery<'_> {
             scanned_bytes: self.scanned_bytes,
             findings: self.findings,
         }
+    }
+
+    /// Closes what was opened: most logs are idle, and open files are few.
+    fn close_files(&self) -> Result<(), LogError> {
+        self.segments.iter().filter(|segment| segment.is_open()).try_for_each(|s| s.close())
     }
 
     /// Removes the producer snapshots that would lie about what is appended next: those that know

@@ -1,5 +1,6 @@
 //! The scan after a crash.
 
+use std::io::IoSlice;
 use std::sync::Arc;
 
 use logway_model::Offset;
@@ -9,9 +10,11 @@ use super::listing::Listing;
 use super::resync::find_batch_after;
 use super::{Finding, Recovery, RecoveryOptions};
 use crate::LogError;
+use crate::checkpoint::remove_file;
+use crate::fs::read_exact_at;
 use crate::producer_state::snapshot;
 use crate::scan::{BatchScan, ScannedBatch};
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 
 /// How the scan of a segment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +55,15 @@ impl Recovery<'_> {
         }
         self.remove_segments_from(index)?;
         end = self.make_up_for_loss(end)?;
+        if listing.has_failed_sync {
+            self.write_again(first)?;
+        }
         if self.scanned_bytes > 0 {
             self.sync_end()?;
+        }
+        if listing.has_failed_sync {
+            let RecoveryOptions { fs, dir, .. } = *self.options;
+            remove_file(&**fs, &dir.join(FAILED_SYNC_FILE))?;
         }
         Ok(end)
     }
@@ -150,9 +160,10 @@ impl Recovery<'_> {
         let mut scan = BatchScan::new(Arc::clone(&file), segment.path(), 0, file_bytes);
         loop {
             let position = scan.position();
+            let is_unflushed = *end >= self.options.recovery_point;
             let reason = match scan.next() {
                 Ok(None) => return Ok(SegmentEnd::Whole),
-                Ok(Some(batch)) => match misplacement(&batch, segment, limit, *end) {
+                Ok(Some(batch)) => match misplacement(&batch, segment, limit, *end, is_unflushed) {
                     None => {
                         self.note_batch(segment, position, &batch)?;
                         *end = batch.header().next_offset();
@@ -163,7 +174,7 @@ impl Recovery<'_> {
                 Err(LogError::Corrupt { reason, .. }) => reason,
                 Err(error) => return Err(error),
             };
-            if *end >= self.options.recovery_point {
+            if is_unflushed {
                 self.cut_off(segment, position, reason)?;
                 return Ok(SegmentEnd::CutOff);
             }
@@ -251,6 +262,31 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Writes the segments from `first` on again, as they are.
+    ///
+    /// A sync has failed, and the process ended, but the machine did not: then the page cache may
+    /// hold batches that are not on the disk and count as clean all the same, so that no sync
+    /// would ever write them ("fsyncgate"). Written again, they are.
+    fn write_again(&self, first: usize) -> Result<(), LogError> {
+        const PIECE_BYTES: u64 = 1 << 20;
+        for segment in &self.segments[first..] {
+            let path = segment.path();
+            let file = segment.file()?;
+            let size_bytes = segment.size_bytes();
+            let mut position = 0;
+            while position < size_bytes {
+                let piece_bytes = (size_bytes - position).min(PIECE_BYTES);
+                let mut piece = vec![0; piece_bytes as usize];
+                read_exact_at(&*file, &mut piece, position).map_err(LogError::io("read", path))?;
+                file.write_all_at(&[IoSlice::new(&piece)], position)
+                    .map_err(LogError::io("write", path))?;
+                position += piece_bytes;
+            }
+            sync_data(segment)?;
+        }
+        Ok(())
+    }
+
     /// Puts the end of the log on stable storage: what a crash of the process alone left in the
     /// page cache is not there yet.
     fn sync_end(&self) -> Result<(), LogError> {
@@ -271,16 +307,19 @@ fn file_bytes(segment: &Segment) -> Result<u64, LogError> {
 }
 
 /// Why a batch that is whole does not belong where it is; `None` if it does.
+///
+/// Compaction leaves gaps between offsets, but not behind the recovery point.
 fn misplacement(
     batch: &Batch,
     segment: &Segment,
     limit: Option<Offset>,
     end: Offset,
+    is_unflushed: bool,
 ) -> Option<String> {
     let header = batch.header();
     let (base, last) = (header.base_offset, header.last_offset());
-    if base < end {
-        return Some(format!("the batch at offset {base} comes after offset {}", end.0 - 1));
+    if base < end || (base > end && is_unflushed) {
+        return Some(format!("the batch at offset {base} comes where {end} is next"));
     }
     if last - segment.base_offset() > i64::from(i32::MAX) {
         return Some(format!("offset {last} is too far from the segment's first"));

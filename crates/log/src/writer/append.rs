@@ -10,7 +10,7 @@ use logway_model::{LeaderEpoch, Offset, TimestampMs};
 use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType};
 
 use super::command::Append;
-use super::log_tail::{LogTail, Waiter};
+use super::log_tail::{KEPT_PER_LOG, LogTail, Waiter};
 use super::round::Round;
 use super::write_vector::WriteVector;
 use crate::completion::Completer;
@@ -30,6 +30,9 @@ pub(super) struct Staging {
     headers: Vec<Option<PatchedHeader>>,
 }
 
+/// Longer vectors are given back after the burst that needed them.
+const STAGED_KEPT: usize = 4096;
+
 /// An append and what it will be answered if the write succeeds.
 #[derive(Debug)]
 struct Answer {
@@ -47,6 +50,7 @@ impl LogTail {
             round.staging.answers.push(Answer { result, done });
         }
         self.write_staged(round);
+        incoming.shrink_to(KEPT_PER_LOG);
         self.incoming = incoming;
     }
 
@@ -187,6 +191,7 @@ impl LogTail {
         self.view.end.offset = end_offset;
         self.view.end.position = end_position;
         self.is_changed = true;
+        self.was_appended = true;
         self.unflushed_since.get_or_insert(round.started);
         Ok(())
     }
@@ -256,8 +261,11 @@ impl Staging {
     fn clear(&mut self) {
         self.vector.clear();
         self.batches.clear();
+        self.batches.shrink_to(STAGED_KEPT);
         self.answers.clear();
+        self.answers.shrink_to(STAGED_KEPT);
         self.undo.clear();
+        self.undo.shrink_to(STAGED_KEPT);
     }
 }
 

@@ -54,11 +54,14 @@ pub(crate) struct Append {
     pub(crate) done: Completer<AppendOutcome>,
 }
 
+/// What an append takes beside the bytes of its batches.
+const APPEND_COST_BYTES: usize = 400;
+
 impl Command {
-    /// The bytes that the command holds: those of an append.
-    pub(crate) fn append_bytes(&self) -> usize {
+    /// The memory that an append takes while it waits, about; nothing for other commands.
+    pub(crate) fn cost_bytes(&self) -> usize {
         match self {
-            Command::Append(append) => append.batches.size_bytes(),
+            Command::Append(append) => append.batches.size_bytes() + APPEND_COST_BYTES,
             _ => 0,
         }
     }

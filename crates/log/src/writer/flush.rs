@@ -8,7 +8,9 @@ use logway_model::Offset;
 use super::log_tail::LogTail;
 use super::round::Round;
 use super::sync_pool::SyncPlan;
+use crate::checkpoint::replace_file;
 use crate::config::NEVER_MS;
+use crate::segment::FAILED_SYNC_FILE;
 use crate::view::LogPoint;
 use crate::{LogConfig, LogError};
 
@@ -47,7 +49,8 @@ impl LogTail {
     /// Takes note of a sync of all that is written.
     ///
     /// After a failure nobody knows what is on the disk (the kernel may have dropped the pages and
-    /// will report success the next time), so the log is poisoned.
+    /// will report success the next time), so the log is poisoned, and a mark on the disk tells
+    /// the next start.
     pub(super) fn finish_sync(&mut self, result: Result<(), LogError>) {
         match result {
             Ok(()) => {
@@ -55,7 +58,17 @@ impl LogTail {
                 self.needs_dir_sync = false;
                 self.set_flushed(self.view.end);
             }
-            Err(error) => self.poison(&error),
+            Err(error) => self.fail_sync(&error),
+        }
+    }
+
+    /// Poisons the log because a sync of it failed.
+    pub(super) fn fail_sync(&mut self, error: &LogError) {
+        self.poison(error);
+        let mark = self.dir.join(FAILED_SYNC_FILE);
+        if let Err(error) = replace_file(&*self.fs, &mark, b"") {
+            let partition = self.log.name();
+            tracing::error!(%partition, %error, "cannot note down that a sync has failed");
         }
     }
 
@@ -74,6 +87,10 @@ impl LogTail {
     /// The background thread has put the segments before `end`, which begins one, on stable
     /// storage.
     pub(super) fn note_synced_before(&mut self, end: Offset) {
+        // A sync that failed is reported once; one that came later may have seen nothing wrong.
+        if self.poison.is_some() {
+            return;
+        }
         self.unsynced.retain(|segment| segment.base_offset() >= end);
         if end > self.view.flushed.offset {
             self.set_flushed(LogPoint { offset: end, segment: end, position: 0 });

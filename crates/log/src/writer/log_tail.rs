@@ -42,6 +42,8 @@ pub(crate) struct LogTail {
     pub(super) is_unpublished: bool,
     /// Anything was appended since the log was opened, or it was recovered by a scan.
     pub(super) is_changed: bool,
+    /// Anything was appended since idle files were last closed.
+    pub(super) was_appended: bool,
     /// Appends taken from the queue in this round.
     pub(super) incoming: Vec<Append>,
     /// Answers that wait for their turn.
@@ -57,6 +59,10 @@ pub(crate) struct LogTail {
     /// Why the log takes no more appends.
     pub(super) poison: Option<Arc<str>>,
 }
+
+/// How many entries a vector of a log keeps room for while it is empty: logs are many, and most
+/// are idle.
+pub(super) const KEPT_PER_LOG: usize = 16;
 
 /// An append whose answer is known, but not yet due.
 #[derive(Debug)]
@@ -120,6 +126,7 @@ impl LogTail {
             epochs_changed: is_changed,
             is_unpublished: false,
             is_changed,
+            was_appended: false,
             incoming: Vec::new(),
             waiting: VecDeque::new(),
             unsynced: Vec::new(),
@@ -195,6 +202,9 @@ impl LogTail {
             let waiter = self.waiting.pop_front().expect("there is a front");
             waiter.done.complete(waiter.result);
             answered += 1;
+        }
+        if self.waiting.is_empty() {
+            self.waiting.shrink_to(KEPT_PER_LOG);
         }
         answered
     }

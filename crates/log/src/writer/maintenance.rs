@@ -102,7 +102,7 @@ impl Writer {
         match tail.note_sealed(segment, outcome) {
             Ok(()) if is_sealed => self.timers.checkpoint_soon(self.round.started),
             Ok(()) => {}
-            Err(error) => tail.poison(&error),
+            Err(error) => tail.fail_sync(&error),
         }
         tail.publish();
         tail.complete_due();
@@ -137,13 +137,15 @@ impl Writer {
         tail.flush_due(&tail.log.config())
     }
 
+    /// Closes the files of segments that nobody reads or writes any more.
     fn close_unused(&mut self) {
-        let full_segments = self.tails.values().flat_map(|tail| {
-            let (_, full) = tail.view.segments.split_last().expect("a log has a segment");
-            full.iter().filter(|segment| segment.is_open()).cloned()
-        });
-        let segments = full_segments.collect();
-        self.round.background.send(Job::CloseUnused(segments));
+        let mut full = Vec::new();
+        for tail in self.tails.values_mut() {
+            tail.close_if_idle();
+            let (_, earlier) = tail.view.segments.split_last().expect("a log has a segment");
+            full.extend(earlier.iter().filter(|segment| segment.is_open()).cloned());
+        }
+        self.round.background.send(Job::CloseUnused(full));
     }
 
     fn expire_producers(&mut self) {
@@ -157,8 +159,9 @@ impl Writer {
     pub(super) fn close(mut self) -> Result<(), LogError> {
         self.sync(self.tails.keys().copied().collect());
         self.round.background.stop();
-        self.queue.take(&mut self.backlog, Duration::ZERO);
-        for command in std::mem::take(&mut self.backlog) {
+        let mut late = Vec::new();
+        self.queue.take(&mut late, Duration::ZERO);
+        for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
             if let Command::Sealed { key, segment, outcome } = command {
                 self.note_sealed(key, segment, outcome);
             }
@@ -180,6 +183,19 @@ impl LogTail {
             dir: Arc::clone(&self.dir),
             epochs: Arc::clone(&self.view.epochs),
         })
+    }
+
+    /// Closes the active segment if nothing was appended or read since the last call.
+    fn close_if_idle(&mut self) {
+        let was_appended = std::mem::take(&mut self.was_appended);
+        if was_appended || self.unflushed_records() > 0 || !self.view.active().is_open() {
+            return;
+        }
+        self.file = None;
+        if let Err(error) = self.view.active().close_if_unused() {
+            let partition = self.log.name();
+            tracing::warn!(%partition, %error, "an index was not saved");
+        }
     }
 
     /// Takes note of what became of a full segment; the error is one that poisons the log.

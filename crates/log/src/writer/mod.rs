@@ -158,11 +158,10 @@ impl Drop for CloseOnDrop {
 impl Writer {
     fn run(mut self) {
         loop {
-            let timeout = match self.backlog.is_empty() {
-                true => self.time_to_next_timer(),
-                false => Duration::ZERO,
-            };
-            self.queue.take(&mut self.backlog, timeout);
+            if self.backlog.is_empty() {
+                let timeout = self.time_to_next_timer();
+                self.queue.take(&mut self.backlog, timeout);
+            }
             self.round.now = self.clock.now();
             self.round.started = Instant::now();
             match self.do_round() {
@@ -197,7 +196,7 @@ impl Writer {
         let mut bytes_left = self.burst_bytes_max;
         let in_burst = |command: &&Command| {
             let fits = bytes_left > 0;
-            bytes_left = bytes_left.saturating_sub(command.append_bytes());
+            bytes_left = bytes_left.saturating_sub(command.cost_bytes());
             fits
         };
         let count = self.backlog.iter().take_while(in_burst).count();
@@ -261,7 +260,9 @@ impl Writer {
             tail.publish();
             completed += tail.complete_due();
         });
-        self.round.metrics.group_commit_appends.observe(completed as f64);
+        if completed > 0 {
+            self.round.metrics.group_commit_appends.observe(completed as f64);
+        }
     }
 
     /// Remembers whether a log waits for `flush.ms`.

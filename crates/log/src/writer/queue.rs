@@ -13,7 +13,7 @@ use crate::LogError;
 /// with the number of commands, and it is woken only when it sleeps: while it writes or syncs,
 /// commands queue up without a system call. They are the next group.
 ///
-/// What waits is bounded by the bytes of its appends.
+/// What waits is bounded by the memory that its appends take.
 #[derive(Debug)]
 pub(crate) struct CommandQueue {
     dir: PathBuf,
@@ -21,6 +21,9 @@ pub(crate) struct CommandQueue {
     state: Mutex<State>,
     wake: Condvar,
 }
+
+/// A longer vector is given back after the burst that needed it.
+const COMMANDS_KEPT: usize = 4096;
 
 #[derive(Debug, Default)]
 struct State {
@@ -31,7 +34,7 @@ struct State {
 }
 
 impl CommandQueue {
-    /// An empty queue to the writer of `dir`, for at most `bytes_max` of appends.
+    /// An empty queue to the writer of `dir`, for appends that take at most `bytes_max`.
     pub(crate) fn new(dir: PathBuf, bytes_max: usize) -> CommandQueue {
         CommandQueue { dir, bytes_max, state: Mutex::default(), wake: Condvar::new() }
     }
@@ -42,7 +45,7 @@ impl CommandQueue {
     /// [`LogError::Closed`] once the writer has ended, [`LogError::QueueFull`] for an append that
     /// does not fit.
     pub(crate) fn push(&self, command: Command) {
-        let command_bytes = command.append_bytes();
+        let command_bytes = command.cost_bytes();
         let mut state = self.state();
         if state.is_closed {
             // Its completer goes with it, outside of the lock.
@@ -64,9 +67,11 @@ impl CommandQueue {
         }
     }
 
-    /// Moves everything that waits to the end of `commands`; if nothing does, sleeps until
+    /// Moves everything that waits into `commands`, which is empty; if nothing waits, sleeps until
     /// something comes, for at most `timeout`.
     pub(crate) fn take(&self, commands: &mut Vec<Command>, timeout: Duration) {
+        debug_assert!(commands.is_empty(), "what was taken before is not done");
+        commands.shrink_to(COMMANDS_KEPT);
         let mut state = self.state();
         if state.commands.is_empty() && !timeout.is_zero() {
             state.is_writer_asleep = true;
@@ -78,11 +83,7 @@ impl CommandQueue {
             state.is_writer_asleep = false;
         }
         state.append_bytes = 0;
-        if commands.is_empty() {
-            std::mem::swap(&mut state.commands, commands);
-        } else {
-            commands.append(&mut state.commands);
-        }
+        std::mem::swap(&mut state.commands, commands);
     }
 
     /// Refuses all further commands and drops those that wait, whose completions fail.

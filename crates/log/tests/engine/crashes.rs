@@ -130,6 +130,30 @@ fn a_torn_tail_is_truncated_and_reported() {
 }
 
 #[test]
+fn batches_of_an_earlier_life_behind_the_end_are_not_taken_for_its_own() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 3, 100);
+    let whole_bytes = log.size_bytes();
+    append_records(&log, 3, 100);
+    append_records(&log, 3, 100);
+    let all = read_batches(&log, Offset(0));
+    drop(dir);
+    // The second batch is gone, and the third is where it was.
+    use logway_log::fs::{Fs, OpenMode};
+    let file = disk.fs.open(&segment_path(0), OpenMode::ReadWrite).expect("it is there");
+    file.set_len(whole_bytes).expect("the disk works");
+    let third = std::io::IoSlice::new(all[2].bytes());
+    file.write_all_at(&[third], whole_bytes).expect("the disk works");
+
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(matches!(report.findings[..], [Finding::TailTruncated { .. }]), "{report:?}");
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(3));
+}
+
+#[test]
 fn a_writer_that_panics_leaves_nobody_waiting() {
     struct Panics;
     impl logway_log::TailListener for Panics {

@@ -40,6 +40,32 @@ fn a_failed_sync_poisons_the_log_until_it_is_opened_again() {
 }
 
 #[test]
+fn what_a_failed_sync_left_in_the_page_cache_is_not_taken_for_durable() {
+    for seed in 0..40 {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 3, 1000);
+        disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path(".log").times(1));
+        append(&log, batch(2, 1000)).expect_err("the sync failed");
+        // The process ends and starts again; the machine and its page cache live on.
+        drop(dir);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 2, 1000);
+        let expected = read_records(&log, Offset(0));
+        let disk = disk.crash();
+        drop(dir);
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(report.findings.is_empty(), "seed {seed}: {report:?}");
+        let log = disk.log(&dir);
+        assert_eq!(read_records(&log, Offset(0)), expected, "seed {seed}");
+        assert!(!names_in(&disk.fs, "/data/t-0").iter().any(|name| name == "failed-sync"));
+    }
+}
+
+#[test]
 fn all_that_wait_for_a_failed_sync_are_told() {
     let disk = TestDisk::new(1);
     let dir = disk.open();

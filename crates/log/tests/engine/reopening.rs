@@ -1,10 +1,11 @@
 //! Closing a directory in good order and opening it again.
 
+use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
-use logway_log::fs::Fs;
-use logway_log::{LogDir, LogDirOptions, LogError};
+use logway_log::fs::{Fs, OpenMode};
+use logway_log::{LogConfig, LogDir, LogDirOptions, LogError};
 use logway_model::{BrokerId, ClusterId, LeaderEpoch, Offset, TopicId, Uuid};
 
 use crate::support::*;
@@ -210,6 +211,76 @@ fn missing_and_damaged_indexes_are_made_anew() {
     assert!(disk.fs.exists(&path).expect("the disk works"));
     for offset in 0..60 {
         assert_eq!(read_records(&log, Offset(offset)).len() as i64, 60 - offset);
+    }
+}
+
+#[test]
+fn indexes_that_lie_cost_time_and_nothing_else() {
+    let config = LogConfig { retention_ms: Some(1000), ..small_segments() };
+    for seed in 0..30 {
+        let disk = TestDisk::new(seed).with_config(config.clone());
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        for step in 0..30 {
+            append(&log, batch_at(&[NOW_MS + step], 300)).expect("the disk works");
+        }
+        let before = read_batches(&log, Offset(0));
+        dir.close().expect("it closes");
+        let mut random = Random::new(seed);
+        for entry in disk.fs.read_dir(Path::new("/data/t-0")).expect("the disk works") {
+            let path = Path::new("/data/t-0").join(&entry.name);
+            let is_index = path
+                .extension()
+                .is_some_and(|extension| extension == "index" || extension == "timeindex");
+            if !is_index {
+                continue;
+            }
+            let file = disk.fs.open(&path, OpenMode::ReadWrite).expect("it is there");
+            match random.below(3) {
+                0 => file.set_len(entry.len_bytes.saturating_sub(5)).expect("the disk works"),
+                1 => file.set_len(0).expect("the disk works"),
+                _ => {
+                    let zeros = vec![0; entry.len_bytes as usize];
+                    file.write_all_at(&[IoSlice::new(&zeros)], 0).expect("the disk works");
+                }
+            }
+        }
+
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!(read_batches(&log, Offset(0)), before, "seed {seed}");
+        for offset in 0..30 {
+            let found = log.read(everything_from(Offset(offset))).expect("it is in the log");
+            assert_eq!(found.next_offset, Offset(30), "seed {seed}");
+        }
+        disk.clock.advance(5000);
+        dir.enforce_retention().wait().expect("the writer lives");
+        assert_eq!(log.log_start_offset(), Offset(30), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_short_visit_leaves_the_indexes_as_they_are() {
+    let config = LogConfig { index_interval_bytes: 256, ..LogConfig::default() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 1, 300);
+    }
+    dir.close().expect("it closes");
+    let index_bytes = |disk: &TestDisk| {
+        let entries = disk.fs.read_dir(Path::new("/data/t-0")).expect("the disk works");
+        let index = entries.iter().find(|e| e.name == "00000000000000000000.index");
+        index.expect("the index is there").len_bytes
+    };
+    let before = index_bytes(&disk);
+    assert!(before > 0);
+    for _ in 0..3 {
+        let dir = disk.open();
+        append_records(&disk.log(&dir), 1, 10);
+        dir.close().expect("it closes");
+        assert!(index_bytes(&disk) >= before);
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) enum CliError {
     #[error("{0}")]
     Input(String),
     /// A broker could not run, or an experiment not be made.
-    #[error("{0:#}")]
+    #[error("{}", without_repetition(.0))]
     Other(#[from] anyhow::Error),
 }
 
@@ -77,6 +77,19 @@ impl CliError {
             _ => Err(CliError::Several(errors)),
         }
     }
+}
+
+/// The causes of an error, joined, leaving out those that the text before says already.
+fn without_repetition(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn report_client_error(error: &ClientError) {
