@@ -6,7 +6,7 @@ use std::time::Duration;
 use logway_log::{CleanupPolicy, LogConfig, LogDir};
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
-use logway_model::TopicPartition;
+use logway_model::{TopicId, TopicPartition};
 use logway_record::TimestampType as RecordTimestampType;
 
 use crate::Broker;
@@ -40,7 +40,12 @@ impl Broker {
         let image = self.image();
         for log in self.log_dir.logs() {
             let partition = log.topic_partition();
-            if image.topic_by_id(log.topic_id()).is_some() {
+            // One that does not say whose it is keeps its name: its partition is then offline,
+            // which somebody will notice, instead of empty.
+            let is_anonymous = log.topic_id() == TopicId::default();
+            if image.topic_by_id(log.topic_id()).is_some()
+                || (is_anonymous && image.topic(partition.topic.as_str()).is_some())
+            {
                 continue;
             }
             match self.log_dir.set_aside(partition) {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader};
+use crc_fast::{CrcAlgorithm, Digest};
+use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, CRC_COVERS_FROM};
 
 use crate::LogError;
 use crate::fs::{File, read_exact_at, read_full_at};
@@ -112,8 +113,8 @@ pub(crate) fn read_batch(
 
 /// Walks the batches of a segment file and checks each to its last byte.
 ///
-/// It reads a piece of the file at a time; a batch longer than that is read by itself, after the
-/// bytes behind it were seen to begin another batch, so that a damaged length makes nobody
+/// It reads a piece of the file at a time. A batch longer than that is read as a whole only when
+/// its CRC, summed up piece by piece, was found to be right: a damaged length makes nobody
 /// allocate for it.
 pub(crate) struct BatchScan {
     file: Arc<dyn File>,
@@ -162,7 +163,7 @@ impl BatchScan {
             )));
         }
         if header.size_bytes() as u64 > PIECE_BYTES {
-            self.check_successor(&header)?;
+            self.check_long(&header)?;
         }
         self.fill(header.size_bytes())?;
         let mut rest = self.piece.clone();
@@ -190,23 +191,25 @@ impl BatchScan {
         Ok(())
     }
 
-    /// Looks whether another batch begins, or the file ends, where a long batch claims to end.
-    fn check_successor(&self, header: &BatchHeader) -> Result<(), LogError> {
-        let successor = self.position + header.size_bytes() as u64;
-        if successor == self.end {
+    /// Checks the CRC of a long batch without having all of it in memory.
+    fn check_long(&self, header: &BatchHeader) -> Result<(), LogError> {
+        let end = self.position + header.size_bytes() as u64;
+        let mut position = self.position + CRC_COVERS_FROM as u64;
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        let mut piece = vec![0; PIECE_BYTES as usize];
+        while position < end {
+            let wanted = usize::try_from(end - position).unwrap_or(usize::MAX).min(piece.len());
+            read_exact_at(&*self.file, &mut piece[..wanted], position)
+                .map_err(LogError::io("read", &self.path))?;
+            digest.update(&piece[..wanted]);
+            position += wanted as u64;
+        }
+        if digest.finalize() == u64::from(header.crc) {
             return Ok(());
         }
-        let mut bytes = [0; BATCH_HEADER_BYTES];
-        let read = read_full_at(&*self.file, &mut bytes, successor)
-            .map_err(LogError::io("read", &self.path))?;
-        match BatchHeader::parse(&bytes[..read]) {
-            Ok(next) if next.base_offset >= header.next_offset() => Ok(()),
-            _ => Err(self.corrupt(format!(
-                "the batch at offset {} takes {} bytes, and no batch follows it",
-                header.base_offset,
-                header.size_bytes()
-            ))),
-        }
+        let (offset, bytes) = (header.base_offset, header.size_bytes());
+        Err(self
+            .corrupt(format!("the CRC of the batch of {bytes} bytes at offset {offset} is wrong")))
     }
 
     fn corrupt(&self, reason: String) -> LogError {

@@ -38,7 +38,7 @@ pub const LOG_OVERHEAD_BYTES: usize = 12;
 pub const MAGIC_V2: i8 = 2;
 
 /// Where the bytes begin that the CRC covers.
-pub(crate) const CRC_COVERS_FROM: usize = 21;
+pub const CRC_COVERS_FROM: usize = 21;
 
 const MAGIC_AT: usize = 16;
 

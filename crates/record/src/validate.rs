@@ -83,7 +83,7 @@ pub fn validate_for_append(
     check_crc(batch)?;
     check_offsets(header)?;
     let compression = check_attributes(header)?;
-    check_room(batch, compression)?;
+    check_room(batch, compression, rules.decode_limit)?;
     let producer = check_producer(header)?;
     check_timestamps(header, rules)?;
     if rules.keys_required {
@@ -170,15 +170,21 @@ fn check_offsets(header: &BatchHeader) -> Result<(), InvalidBatch> {
 }
 
 /// A count that the bytes have no room for would move the log's end by up to 2^31 for nothing.
-/// With compression only decoding could tell.
-fn check_room(batch: &Batch, compression: Compression) -> Result<(), InvalidBatch> {
+/// What compressed bytes have room for only decoding could tell; what decoding may take bounds it.
+fn check_room(
+    batch: &Batch,
+    compression: Compression,
+    limit: DecodeLimit,
+) -> Result<(), InvalidBatch> {
     let body_bytes = batch.size_bytes() - BATCH_HEADER_BYTES;
+    let room_bytes = match compression {
+        Compression::None => body_bytes,
+        _ => limit.bytes().max(body_bytes),
+    };
     let record_count = batch.header().record_count;
-    let fits =
-        usize::try_from(record_count).is_ok_and(|count| count <= body_bytes / RECORD_BYTES_MIN);
-    match compression {
-        Compression::None if !fits => Err(InvalidBatch::NoRoom { record_count, body_bytes }),
-        _ => Ok(()),
+    match usize::try_from(record_count) {
+        Ok(count) if count <= room_bytes / RECORD_BYTES_MIN => Ok(()),
+        _ => Err(InvalidBatch::NoRoom { record_count, body_bytes }),
     }
 }
 

@@ -168,9 +168,10 @@ impl LogDir {
     ///
     /// Appends that wait get [`LogError::Closed`]. Ranges that were read stay readable.
     pub fn delete_log(&self, partition: &TopicPartition) -> Result<(), LogError> {
-        let Some(path) = self.take_away(partition, CONDEMNED_SUFFIX)? else { return Ok(()) };
-        let delay = self.options.default_config.file_delete_delay();
-        let condemned = path;
+        let Some((condemned, config)) = self.take_away(partition, CONDEMNED_SUFFIX)? else {
+            return Ok(());
+        };
+        let delay = config.file_delete_delay();
         if let Some(running) = &*self.running() {
             running.jobs.send(Job::DeleteDir { path: condemned, delay });
         }
@@ -181,7 +182,7 @@ impl LogDir {
     /// no partition's any more; returns that directory. For a log that nobody knows of: it may be
     /// all that is left of somebody's data.
     pub fn set_aside(&self, partition: &TopicPartition) -> Result<Option<PathBuf>, LogError> {
-        self.take_away(partition, STRAY_SUFFIX)
+        Ok(self.take_away(partition, STRAY_SUFFIX)?.map(|(path, _)| path))
     }
 
     /// Whether the writer thread works; without it nothing can be appended.
@@ -211,28 +212,38 @@ impl LogDir {
         result
     }
 
-    /// Closes a log and renames its directory; `None` if there is none.
+    /// Closes a log and renames its directory; returns the new name and the log's settings, or
+    /// `None` if there is no such log.
     fn take_away(
         &self,
         partition: &TopicPartition,
         suffix: &str,
-    ) -> Result<Option<PathBuf>, LogError> {
+    ) -> Result<Option<(PathBuf, Arc<LogConfig>)>, LogError> {
         let mut changes = self.changes();
         let log = {
             let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
             logs.remove(partition)
         };
-        match &log {
-            Some(log) => self.release(log),
-            None if changes.failed.remove(partition).is_some() => {}
+        let config = match &log {
+            Some(log) => {
+                self.release(log);
+                log.config()
+            }
+            None if changes.failed.remove(partition).is_some() => {
+                Arc::clone(&self.options.default_config)
+            }
             None => return Ok(None),
-        }
+        };
         let (fs, root) = (&self.options.fs, &self.options.path);
         let path = self.log_path(partition);
         let renamed = root.join(name_out_of_service(partition, suffix));
-        fs.rename(&path, &renamed).map_err(LogError::io("rename", &path))?;
+        if let Err(error) = fs.rename(&path, &renamed).map_err(LogError::io("rename", &path)) {
+            // Its directory is still there: no other log may be made in it.
+            changes.failed.insert(partition.clone(), error.clone());
+            return Err(error);
+        }
         fs.sync_dir(root).map_err(LogError::io("sync", root))?;
-        Ok(Some(renamed))
+        Ok(Some((renamed, config)))
     }
 
     /// Takes a log away from the writer. It waits until no checkpoint speaks of the log, lest a

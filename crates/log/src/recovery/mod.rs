@@ -155,6 +155,10 @@ impl Recovery<'_> {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
+        if end < self.options.recovery_point.max(self.options.log_start) {
+            // Something was removed since. A scan reports it, and gives no offset again.
+            return Ok(None);
+        }
         self.rebuild_missing_indexes(listing)?;
         self.load_producers(listing, end)?;
         Ok(Some(end))

@@ -16,13 +16,14 @@ use crate::{LogConfig, LogError};
 
 impl LogTail {
     /// Whether the log's settings want a sync now: `flush.messages` are unflushed, or `flush.ms`
-    /// have passed.
+    /// have passed; or whether an append waits for one, which it may from the time of other
+    /// settings.
     pub(super) fn must_sync(&self, round: &Round) -> bool {
         let unflushed = self.unflushed_records();
         let is_due = || self.flush_due(&round.config).is_some_and(|due| due <= round.started);
         self.poison.is_none()
             && unflushed > 0
-            && (unflushed >= round.config.flush_messages || is_due())
+            && (unflushed >= round.config.flush_messages || is_due() || !self.waiting.is_empty())
     }
 
     /// When `flush.ms` have passed; `None` if nothing is unflushed, or the time never comes.

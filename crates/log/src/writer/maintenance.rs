@@ -125,6 +125,8 @@ impl Writer {
         for tail in self.tails.values() {
             let partition = tail.log.topic_partition();
             offsets.recovery_points.insert(partition.clone(), tail.recovery_point());
+            // A log of this name that could not be opened may have been deleted since.
+            offsets.log_starts.remove(partition);
             if tail.view.log_start > Offset::ZERO {
                 offsets.log_starts.insert(partition.clone(), tail.view.log_start);
             }

@@ -322,3 +322,16 @@ fn a_queue_that_is_full_says_so() {
     assert!(matches!(error, LogError::QueueFull { limit_bytes: 1000, .. }), "{error}");
     append_records(&log, 1, 100);
 }
+
+#[test]
+fn an_append_that_waits_for_the_disk_is_answered_though_its_log_becomes_less_durable() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..200 {
+        let waiting = log.append(append_of(batch(1, 10)));
+        log.set_config(Arc::new(not_durable()));
+        waiting.wait().expect("the disk works");
+        log.set_config(Arc::new(LogConfig::default()));
+    }
+}

@@ -176,3 +176,24 @@ fn a_writer_that_panics_leaves_nobody_waiting() {
     let nothing = disk.log(&dir).offset_for_timestamp(TimestampMs(i64::MAX), Offset(1));
     assert_eq!(nothing.expect("the log is whole"), None);
 }
+
+#[test]
+fn a_batch_of_megabytes_survives_a_power_cut_that_tears_the_one_behind_it() {
+    for seed in 0..20 {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 1, 1_500_000);
+        disk.fs.hold_syncs();
+        let torn = log.append(append_of(batch(1, 100_000)));
+        disk.fs.wait_for_held_syncs(1);
+        let fs = disk.fs.clone();
+        let after = disk.crash();
+        fs.release_syncs();
+        drop((torn, log, dir));
+        let log = after.log(&after.open());
+        let found = read_batches(&log, Offset(0));
+        assert!(!found.is_empty(), "seed {seed}: the acknowledged batch is gone");
+        assert_eq!(found[0].header().record_count, 1, "seed {seed}");
+    }
+}
