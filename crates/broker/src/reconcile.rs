@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use logway_log::{CleanupPolicy, LogConfig, LogDir};
+use logway_log::{CleanupPolicy, Log, LogConfig, LogError, NewLog};
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
-use logway_model::{TopicId, TopicPartition};
+use logway_model::{PartitionId, TopicId, TopicPartition};
 use logway_record::TimestampType as RecordTimestampType;
 
 use crate::Broker;
@@ -76,49 +76,90 @@ fn next_table(broker: &Broker, image: &Arc<MetadataImage>, before: &TopicTable) 
     let defaults = [ConfigResource::BrokerDefault, ConfigResource::Broker(broker.settings.node_id)]
         .map(|resource| image.overrides(&resource).cloned());
     let same_defaults = before.defaults == defaults;
-    let topics = image.topics().map(|topic| {
+    let mut topics = Vec::with_capacity(image.topic_count());
+    let mut drafts = Vec::new();
+    for topic in image.topics() {
         let old = before.by_id(topic.id).ok();
         match old {
             // One with a partition offline is tried again.
             Some(old) if same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online() => {
-                Arc::clone(old)
+                topics.push(Arc::clone(old));
             }
-            old => Arc::new(next_topic(broker, image, topic, old)),
+            old => drafts.push(Draft::new(broker, image, topic, old)),
         }
-    });
+    }
+    let mut opened = open_logs(broker, &drafts).into_iter();
+    for draft in drafts {
+        topics.push(Arc::new(draft.finish(broker, &mut opened)));
+    }
     TopicTable::new(topics, defaults)
 }
 
-fn next_topic(
-    broker: &Broker,
-    image: &MetadataImage,
-    topic: &Arc<TopicImage>,
-    old: Option<&Arc<Topic>>,
-) -> Topic {
-    let settings = settings_of(topic, image, &broker.settings);
-    let log_config = Arc::new(log_config(&settings));
-    let partitions = topic.numbered_partitions().map(|(id, partition_image)| {
-        let open = old.and_then(|old| old.partition(id).ok()).cloned();
-        if let Some(partition) = open {
-            partition.set_config(Arc::clone(&log_config));
-            return Some(partition);
-        }
-        let partition = TopicPartition::new(topic.name.clone(), id);
-        match broker.log_dir.create_log(partition.clone(), topic.id, Arc::clone(&log_config)) {
-            Ok(log) => {
-                // One that was there before has the settings of another time.
-                log.set_config(Arc::clone(&log_config));
-                Some(Partition::lead(log, partition_image.leader_epoch))
+/// A topic that is new or has changed.
+struct Draft<'a> {
+    image: &'a Arc<TopicImage>,
+    old: Option<&'a Arc<Topic>>,
+    settings: Arc<TopicSettings>,
+    log_config: Arc<LogConfig>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(
+        broker: &Broker,
+        image: &MetadataImage,
+        topic: &'a Arc<TopicImage>,
+        old: Option<&'a Arc<Topic>>,
+    ) -> Draft<'a> {
+        let settings = settings_of(topic, image, &broker.settings);
+        let log_config = Arc::new(log_config(&settings));
+        Draft { image: topic, old, settings, log_config }
+    }
+
+    /// The partition as it is served already.
+    fn served(&self, id: PartitionId) -> Option<&'a Arc<Partition>> {
+        self.old?.partition(id).ok()
+    }
+
+    /// The logs of the partitions that are not served yet.
+    fn missing_logs(&self) -> impl Iterator<Item = NewLog> {
+        let missing = self.image.numbered_partitions().filter(|(id, _)| self.served(*id).is_none());
+        missing.map(|(id, _)| NewLog {
+            partition: TopicPartition::new(self.image.name.clone(), id),
+            topic_id: self.image.id,
+            config: Arc::clone(&self.log_config),
+        })
+    }
+
+    /// `opened` goes on with the logs of this topic, in the order of `missing_logs`.
+    fn finish(self, broker: &Broker, opened: &mut impl Iterator<Item = Option<Arc<Log>>>) -> Topic {
+        let partitions = self.image.numbered_partitions().map(|(id, partition_image)| {
+            if let Some(partition) = self.served(id) {
+                partition.set_config(Arc::clone(&self.log_config));
+                return Some(Arc::clone(partition));
             }
-            Err(error) => {
-                tracing::error!(%partition, %error, "the partition is offline");
-                None
-            }
-        }
+            let log = opened.next().expect("there is a result for each missing log")?;
+            // One that was there before has the settings of another time.
+            log.set_config(Arc::clone(&self.log_config));
+            Some(Partition::lead(log, partition_image.leader_epoch))
+        });
+        let partitions = partitions.collect();
+        let traffic = traffic_of(&broker.metrics.traffic, self.image, self.old);
+        let Draft { image, settings, log_config, .. } = self;
+        Topic { image: Arc::clone(image), settings, log_config, partitions, traffic }
+    }
+}
+
+/// Opens or makes the logs that are missing, all together; `None` where that failed.
+fn open_logs(broker: &Broker, drafts: &[Draft<'_>]) -> Vec<Option<Arc<Log>>> {
+    let wanted: Vec<NewLog> = drafts.iter().flat_map(Draft::missing_logs).collect();
+    let opened = broker.log_dir.create_logs(&wanted);
+    let online = wanted.iter().zip(opened).map(|(new, opened)| {
+        let log_error = |error: &LogError| {
+            tracing::error!(partition = %new.partition, %error, "the partition is offline");
+        };
+        opened.inspect_err(log_error).ok()
     });
-    let partitions = partitions.collect();
-    let traffic = traffic_of(&broker.metrics.traffic, topic, old);
-    Topic { image: Arc::clone(topic), settings, log_config, partitions, traffic }
+    online.collect()
 }
 
 fn traffic_of(
@@ -154,12 +195,18 @@ fn vanished<'a>(
 }
 
 fn delete_vanished(broker: &Broker, before: &TopicTable, image: &MetadataImage) {
+    let mut partitions = Vec::new();
     for topic in vanished(before, image) {
-        for (number, _) in topic.image.numbered_partitions() {
-            let partition = TopicPartition::new(topic.name().clone(), number);
-            delete_log(&broker.log_dir, &partition);
-        }
-        broker.metrics.traffic.forget_topic(topic.name().as_str());
+        let name = topic.name();
+        let numbers = topic.image.numbered_partitions().map(|(number, _)| number);
+        partitions.extend(numbers.map(|number| TopicPartition::new(name.clone(), number)));
+        broker.metrics.traffic.forget_topic(name.as_str());
+    }
+    if !partitions.is_empty()
+        && let Err(error) = broker.log_dir.delete_logs(&partitions)
+    {
+        tracing::error!(%error, "a deleted topic's log could not be removed; \
+            the next start sets it aside");
     }
 }
 
@@ -167,13 +214,6 @@ fn delete_vanished(broker: &Broker, before: &TopicTable, image: &MetadataImage) 
 fn wake_vanished(before: &TopicTable, image: &MetadataImage) {
     for partition in vanished(before, image).flat_map(|topic| topic.partitions.iter().flatten()) {
         partition.high_watermark().wake();
-    }
-}
-
-fn delete_log(log_dir: &LogDir, partition: &TopicPartition) {
-    if let Err(error) = log_dir.delete_log(partition) {
-        tracing::error!(%partition, %error, "a deleted topic's log could not be removed; \
-            the next start tries again");
     }
 }
 

@@ -12,6 +12,7 @@ use logway_record::Batch;
 
 use crate::LogError;
 use crate::fs::{Fs, OpenMode};
+use crate::resync::Search;
 use crate::scan::BatchScan;
 use crate::segment::{LOG_EXTENSION, file_path, parse_file_name};
 
@@ -64,6 +65,20 @@ impl SegmentFile {
         let file = fs.open(&self.path, OpenMode::Read).map_err(LogError::io("open", &self.path))?;
         let scan = BatchScan::new(Arc::clone(&file), &self.path, 0, self.len_bytes);
         Ok(SegmentBatches { scan, has_ended: false })
+    }
+
+    /// Whether a good batch follows somewhere behind the bad one at `bad`: then it is damage, and
+    /// not an append that was cut off.
+    pub(super) fn has_batch_after(&self, fs: &dyn Fs, bad: u64) -> Result<bool, LogError> {
+        let file = fs.open(&self.path, OpenMode::Read).map_err(LogError::io("open", &self.path))?;
+        let search = Search {
+            file: &file,
+            path: &self.path,
+            base_offset: self.base_offset,
+            len_bytes: self.len_bytes,
+            end: self.base_offset,
+        };
+        Ok(search.find_batch_after(bad)?.is_some())
     }
 }
 

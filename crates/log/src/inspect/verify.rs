@@ -99,7 +99,8 @@ impl SegmentCheck<'_> {
             let placed = match placed {
                 Ok(placed) => placed,
                 Err(LogError::Corrupt { path, position, reason }) => {
-                    let may_be_unfinished = self.next_base.is_none();
+                    let may_be_unfinished =
+                        self.next_base.is_none() && !self.segment.has_batch_after(fs, position)?;
                     (self.report)(Problem { path, position, reason, may_be_unfinished });
                     // The rest of the indexes is about batches that nobody can find.
                     return Ok(());

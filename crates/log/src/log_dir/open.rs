@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use logway_model::{DirectoryId, Offset, TopicPartition, Uuid};
 
+use super::delete::CONDEMNED_SUFFIX;
 use super::random::random_bits;
-use super::{CONDEMNED_SUFFIX, Changes, LogDir, LogDirOptions, Running};
+use super::{Changes, LogDir, LogDirOptions, Running};
 use crate::checkpoint::{MetaProperties, clean_shutdown, offset_checkpoint};
 use crate::fs::{FileLock, Fs};
 use crate::log::{Log, LogIdentity};

@@ -28,7 +28,6 @@ pub use report::{Finding, RecoveryReport};
 
 mod listing;
 mod report;
-mod resync;
 mod scan_log;
 
 /// What is known of a log before it is opened.

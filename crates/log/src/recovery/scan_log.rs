@@ -7,12 +7,12 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 use super::listing::Listing;
-use super::resync::find_batch_after;
 use super::{Finding, Recovery, RecoveryOptions};
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::fs::read_exact_at;
 use crate::producer_state::snapshot;
+use crate::resync::Search;
 use crate::scan::{BatchScan, ScannedBatch};
 use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 
@@ -178,7 +178,14 @@ impl Recovery<'_> {
                 self.cut_off(segment, position, reason)?;
                 return Ok(SegmentEnd::CutOff);
             }
-            let resumed = find_batch_after(&file, segment, position, *end)?;
+            let search = Search {
+                file: &file,
+                path: segment.path(),
+                base_offset: segment.base_offset(),
+                len_bytes: segment.size_bytes(),
+                end: *end,
+            };
+            let resumed = search.find_batch_after(position)?;
             self.report_damage(segment, position, resumed.unwrap_or(file_bytes), *end, reason);
             let Some(resumed) = resumed else {
                 segment.set_size_bytes(position);

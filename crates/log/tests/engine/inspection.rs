@@ -124,3 +124,19 @@ fn an_unfinished_end_is_called_so() {
     let (_, problems) = problems_of(&disk);
     assert!(problems.iter().any(|problem| !problem.may_be_unfinished), "{problems:?}");
 }
+
+#[test]
+fn damage_in_the_last_segment_is_not_taken_for_an_unfinished_end() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..10 {
+        append_records(&log, 1, 100);
+    }
+    dir.close().expect("the disk works");
+    let all = segments(&disk.fs, Path::new(DIR)).expect("it is read");
+    let last = all.last().expect("there is a segment");
+    disk.fs.flip_bit(&last.path, last.len_bytes / 2, 0).expect("it is there");
+    let (_, problems) = problems_of(&disk);
+    assert!(problems.iter().any(|problem| !problem.may_be_unfinished), "{problems:?}");
+}

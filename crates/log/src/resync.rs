@@ -1,5 +1,6 @@
 //! Finding the way back to good batches behind damage.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use logway_model::Offset;
@@ -8,40 +9,39 @@ use logway_record::{BATCH_HEADER_BYTES, BatchHeader};
 use crate::LogError;
 use crate::fs::{File, read_full_at};
 use crate::scan::BatchScan;
-use crate::segment::Segment;
 
 /// What is searched at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// The next place behind `bad` where a good batch begins, whose offset is `end` or later.
-///
-/// The place where the bad batch claims to end comes first: usually it is only its records that
-/// are damaged. Else every byte is tried; a false find would need the right CRC.
-pub(super) fn find_batch_after(
-    file: &Arc<dyn File>,
-    segment: &Segment,
-    bad: u64,
-    end: Offset,
-) -> Result<Option<u64>, LogError> {
-    let search = Search { file, segment, end };
-    let mut header = [0; BATCH_HEADER_BYTES];
-    let read = search.read(&mut header, bad)?;
-    if let Ok(header) = BatchHeader::parse(&header[..read]) {
-        let successor = bad.saturating_add(header.size_bytes() as u64);
-        if search.is_good(successor)? {
-            return Ok(Some(successor));
-        }
-    }
-    search.try_every_byte(bad + 1)
-}
-
-struct Search<'a> {
-    file: &'a Arc<dyn File>,
-    segment: &'a Segment,
-    end: Offset,
+/// A segment file in which good batches are looked for.
+pub(crate) struct Search<'a> {
+    pub(crate) file: &'a Arc<dyn File>,
+    pub(crate) path: &'a Path,
+    /// The offset that the segment begins with.
+    pub(crate) base_offset: Offset,
+    /// How far the file may be read.
+    pub(crate) len_bytes: u64,
+    /// The least offset that a batch behind the damage can have.
+    pub(crate) end: Offset,
 }
 
 impl Search<'_> {
+    /// The next place behind `bad` where a good batch begins.
+    ///
+    /// The place where the bad batch claims to end comes first: usually it is only its records
+    /// that are damaged. Else every byte is tried; a false find would need the right CRC.
+    pub(crate) fn find_batch_after(&self, bad: u64) -> Result<Option<u64>, LogError> {
+        let mut header = [0; BATCH_HEADER_BYTES];
+        let read = self.read(&mut header, bad)?;
+        if let Ok(header) = BatchHeader::parse(&header[..read]) {
+            let successor = bad.saturating_add(header.size_bytes() as u64);
+            if self.is_good(successor)? {
+                return Ok(Some(successor));
+            }
+        }
+        self.try_every_byte(bad + 1)
+    }
+
     fn try_every_byte(&self, from: u64) -> Result<Option<u64>, LogError> {
         let mut window = vec![0; WINDOW_BYTES];
         let mut start = from;
@@ -64,13 +64,12 @@ impl Search<'_> {
     }
 
     fn is_plausible(&self, base_offset: Offset) -> bool {
-        let relative = base_offset - self.segment.base_offset();
+        let relative = base_offset - self.base_offset;
         base_offset >= self.end && relative <= i64::from(i32::MAX)
     }
 
     fn is_good(&self, position: u64) -> Result<bool, LogError> {
-        let limit = self.segment.size_bytes();
-        let mut scan = BatchScan::new(Arc::clone(self.file), self.segment.path(), position, limit);
+        let mut scan = BatchScan::new(Arc::clone(self.file), self.path, position, self.len_bytes);
         match scan.next() {
             Ok(Some(batch)) => Ok(self.is_plausible(batch.base_offset())),
             Ok(None) | Err(LogError::Corrupt { .. }) => Ok(false),
@@ -79,9 +78,9 @@ impl Search<'_> {
     }
 
     fn read(&self, buf: &mut [u8], position: u64) -> Result<usize, LogError> {
-        let left = self.segment.size_bytes().saturating_sub(position);
+        let left = self.len_bytes.saturating_sub(position);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
         read_full_at(&**self.file, &mut buf[..len], position)
-            .map_err(LogError::io("read", self.segment.path()))
+            .map_err(LogError::io("read", self.path))
     }
 }

@@ -1,0 +1,158 @@
+//! Making logs.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use logway_model::{Offset, TopicId, TopicPartition};
+
+use super::{Changes, LogDir};
+use crate::checkpoint::{LeaderEpochCache, PartitionMetadata};
+use crate::log::{Log, LogIdentity};
+use crate::producer_state::ProducerStateTable;
+use crate::segment::Segment;
+use crate::view::{LogPoint, LogView};
+use crate::writer::{Command, LogTail, OpenedTail};
+use crate::{LogConfig, LogError};
+
+/// A log to be made.
+#[derive(Debug, Clone)]
+pub struct NewLog {
+    /// Its partition.
+    pub partition: TopicPartition,
+    /// The id of its topic.
+    pub topic_id: TopicId,
+    /// Its settings.
+    pub config: Arc<LogConfig>,
+}
+
+/// Logs are made by so many threads: what each waits for, the file system commits for all at once.
+const CREATE_THREADS_MAX: usize = 8;
+
+impl LogDir {
+    /// Makes the log of a partition; see [`LogDir::create_logs`].
+    pub fn create_log(
+        &self,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        config: Arc<LogConfig>,
+    ) -> Result<Arc<Log>, LogError> {
+        let mut logs = self.create_logs(&[NewLog { partition, topic_id, config }]);
+        logs.pop().expect("there is a result for each log")
+    }
+
+    /// Makes the logs of partitions, on stable storage; of those that exist it returns the
+    /// existing ones, with the settings that they have. The results are in the order asked.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::InconsistentTopicId`] if the one that exists is of another topic,
+    /// [`LogError::Io`]; the error of the log that could not be opened.
+    pub fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<Log>, LogError>> {
+        let mut changes = self.changes();
+        let known: Vec<_> = wanted.iter().map(|new| self.existing(new, &changes)).collect();
+        let missing = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let missing: Vec<&NewLog> = missing.map(|(new, _)| new).collect();
+        let mut segments = self.create_all_files(&missing).into_iter();
+        let results = wanted.iter().zip(known).map(|(new, known)| match known {
+            Some(known) => known,
+            None => {
+                let segment = segments.next().expect("there is a result for each missing log");
+                segment.map(|segment| self.adopt(new, segment, &mut changes))
+            }
+        });
+        results.collect()
+    }
+
+    /// The log that exists, or why there is none and none may be made; `None` if one may.
+    fn existing(&self, new: &NewLog, changes: &Changes) -> Option<Result<Arc<Log>, LogError>> {
+        let partition = &new.partition;
+        if let Some(error) = changes.failed.get(partition) {
+            return Some(Err(error.clone()));
+        }
+        let log = self.log(partition)?;
+        let (found, wanted) = (log.topic_id(), new.topic_id);
+        if found != wanted {
+            let partition = partition.clone();
+            return Some(Err(LogError::InconsistentTopicId { partition, found, wanted }));
+        }
+        Some(Ok(log))
+    }
+
+    fn create_all_files(&self, missing: &[&NewLog]) -> Vec<Result<Segment, LogError>> {
+        let created: Vec<_> = missing.iter().map(|_| Mutex::new(None)).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(new) = missing.get(index) else { return };
+                let result = self.create_files(new);
+                *created[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..CREATE_THREADS_MAX.min(missing.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let (fs, root) = (&self.options.fs, &self.options.path);
+        let synced = match missing.is_empty() {
+            true => Ok(()),
+            false => fs.sync_dir(root).map_err(LogError::io("sync", root)),
+        };
+        let results = created.into_iter().map(|result| {
+            let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let result = result.expect("every log was somebody's work");
+            result.and_then(|segment| synced.clone().map(|()| segment))
+        });
+        results.collect()
+    }
+
+    /// Makes the directory of a log with an empty segment. Its name is on stable storage only
+    /// after a sync of the log directory.
+    fn create_files(&self, new: &NewLog) -> Result<Segment, LogError> {
+        let fs = &self.options.fs;
+        let dir = self.log_path(&new.partition);
+        fs.create_dir_all(&dir).map_err(LogError::io("create", &dir))?;
+        let segment = Segment::create(fs, &dir, Offset::ZERO)?;
+        // This syncs the directory, and so the segment's name.
+        let metadata = PartitionMetadata { topic_id: new.topic_id };
+        metadata.write(&**fs, &dir.join(PartitionMetadata::FILE))?;
+        Ok(segment)
+    }
+
+    /// Gives a new log to readers and to the writer.
+    fn adopt(&self, new: &NewLog, segment: Segment, changes: &mut Changes) -> Arc<Log> {
+        let NewLog { partition, topic_id, config } = new.clone();
+        let dir: Arc<Path> = self.log_path(&partition).into();
+        let point = LogPoint { offset: Offset::ZERO, segment: Offset::ZERO, position: 0 };
+        let view = LogView {
+            segments: Arc::new([Arc::new(segment)]),
+            log_start: Offset::ZERO,
+            end: point,
+            flushed: point,
+            epochs: Arc::new(LeaderEpochCache::default()),
+        };
+        let key = changes.next_key();
+        let queue = Arc::clone(&self.queue);
+        let identity = LogIdentity { key, partition: partition.clone(), topic_id, queue };
+        let log = Arc::new(Log::new(identity, config, view.clone()));
+        let producers_max = self.options.producers_per_log_max;
+        let tail = LogTail::new(OpenedTail {
+            log: Arc::clone(&log),
+            fs: Arc::clone(&self.options.fs),
+            dir,
+            view,
+            producers: ProducerStateTable::new(partition.clone(), producers_max),
+            is_changed: false,
+            needs_dir_sync: false,
+            now: self.options.clock.now(),
+        });
+        self.queue.push(Command::Adopt(Box::new(tail)));
+        let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
+        logs.insert(partition, Arc::clone(&log));
+        log
+    }
+}
