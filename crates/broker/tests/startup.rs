@@ -1,0 +1,52 @@
+//! What a broker makes of a data directory that somebody has damaged.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::*;
+use logway_model::ErrorCode;
+
+/// A data directory with one record in the topic `t`, after a clean stop.
+async fn stopped_broker(dir: &Path) {
+    let broker = TestBroker::start(dir).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    assert_eq!(produce(&connection, "t", 0, batch(&["precious"])).await.error_code, 0);
+    broker.stop().await;
+}
+
+fn directories(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("is a directory");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("can be read").file_name();
+    entries.map(|entry| name(entry).into_string().expect("is text")).collect()
+}
+
+#[tokio::test]
+async fn logs_that_no_topic_knows_are_set_aside_and_not_deleted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stopped_broker(dir.path()).await;
+    fs::remove_dir_all(dir.path().join("metadata")).expect("is there");
+    for _ in 0..2 {
+        TestBroker::start(dir.path()).await.stop().await;
+    }
+    let stray = directories(dir.path()).into_iter().find(|name| name.ends_with("-stray"));
+    let stray = dir.path().join(stray.expect("the log is set aside"));
+    let segment = fs::read(stray.join("00000000000000000000.log")).expect("is there");
+    assert!(segment.windows(8).any(|bytes| bytes == b"precious"));
+}
+
+#[tokio::test]
+async fn a_log_that_does_not_say_whose_it_is_stays_and_its_partition_is_offline() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stopped_broker(dir.path()).await;
+    fs::remove_file(dir.path().join("t-0/partition.metadata")).expect("is there");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    let answer = produce(&connection, "t", 0, batch(&["lost"])).await;
+    assert_eq!(answer.error_code, ErrorCode::KafkaStorageError.code());
+    assert!(answer.error_message.expect("says why").contains("offline"));
+    broker.stop().await;
+    assert!(directories(dir.path()).contains(&"t-0".to_owned()));
+}
