@@ -75,8 +75,19 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
             }
         }
     }
+    let is_known = |partition: &TopicPartition| {
+        logs.contains_key(partition) || changes.failed.contains_key(partition)
+    };
+    let with_records = checkpoints.recovery_points.iter().filter(|(_, end)| **end > Offset::ZERO);
+    let vanished: Vec<TopicPartition> = with_records
+        .map(|(partition, _)| partition.clone())
+        .filter(|partition| !is_known(partition))
+        .collect();
     let has_strangers = checkpoints
         .retain(|partition| logs.contains_key(partition) || changes.failed.contains_key(partition));
+    for partition in vanished {
+        tracing::error!(%partition, "the directory of a partition with records has vanished");
+    }
     if has_strangers {
         // A log that is made under such a name must not inherit the offsets of the old one.
         checkpoints.write(fs, root)?;

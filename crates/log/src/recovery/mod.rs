@@ -16,11 +16,13 @@ use logway_model::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
 use logway_record::BatchHeader;
 
 use crate::LogError;
-use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file};
+use crate::checkpoint::{
+    LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file, replace_file,
+};
 use crate::fs::Fs;
 use crate::producer_state::{ProducerBatch, ProducerStateTable, snapshot};
 use crate::scan::HeaderScan;
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 use crate::view::{LogPoint, LogView};
 use listing::{FoundSegment, Listing};
 
@@ -59,6 +61,19 @@ pub(crate) struct RecoveredLog {
 /// Opens the log in a partition's directory; `None` if it never came to be: a crash interrupted
 /// its creation, and the directory is removed.
 pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
+    let RecoveryOptions { fs, dir, .. } = *options;
+    recover(options).inspect_err(|error| {
+        if let LogError::Io { op: "sync", .. } = error {
+            // The next start would find clean pages that never reached the disk.
+            if let Err(error) = replace_file(&**fs, &dir.join(FAILED_SYNC_FILE), b"") {
+                let dir = dir.display();
+                tracing::error!(%dir, %error, "cannot note down that a sync has failed");
+            }
+        }
+    })
+}
+
+fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
     let listing = Listing::read(&**fs, dir)?;
     if listing.is_unfinished() {

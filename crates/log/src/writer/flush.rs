@@ -41,7 +41,11 @@ impl LogTail {
         match self.plan_sync() {
             Ok(plan) => Some(plan),
             Err(error) => {
-                self.poison(&error);
+                // No sync was tried, so nothing is lost: descriptors may be short, or the disk
+                // gone. Who waits is told to try again, and the next append asks for a sync again.
+                let partition = self.log.name();
+                tracing::error!(%partition, %error, "a log cannot be synced now");
+                self.fail_waiting(&error);
                 None
             }
         }

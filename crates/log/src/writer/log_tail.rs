@@ -181,6 +181,11 @@ impl LogTail {
         tracing::error!(%partition, %cause, "a log is poisoned until it is opened again");
         self.poison.get_or_insert_with(|| cause.to_string().into());
         let error = self.poisoned().expect("the poison was just given");
+        self.fail_waiting(&error);
+    }
+
+    /// Answers all that wait with an error.
+    pub(super) fn fail_waiting(&mut self, error: &LogError) {
         for waiter in self.waiting.drain(..) {
             waiter.done.complete(Err(error.clone()));
         }

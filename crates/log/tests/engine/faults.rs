@@ -310,3 +310,44 @@ fn a_damaged_checkpoint_is_reported_and_costs_a_scan() {
     assert!(matches!(report.findings[..], [Finding::Rebuilt { .. }]), "{report:?}");
     assert_eq!(disk.log(&dir).log_end_offset(), Offset(5));
 }
+
+#[test]
+fn a_sync_that_fails_while_a_log_is_opened_is_remembered_by_the_next_start() {
+    for seed in 0..40 {
+        let disk = TestDisk::new(seed).with_config(not_durable());
+        let dir = disk.open();
+        append_records(&disk.log(&dir), 5, 1000);
+        // The process ends; the machine and its page cache live on.
+        drop(dir);
+        disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path(".log").times(1));
+        let dir = disk.open();
+        assert_eq!(dir.recovery_report().failed.len(), 1, "seed {seed}");
+        drop(dir);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        log.flush().wait().expect("the disk works again");
+        let expected = read_records(&log, Offset(0));
+        let disk = disk.crash();
+        drop(dir);
+        let dir = disk.open();
+        assert_eq!(read_records(&disk.log(&dir), Offset(0)), expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_synced_for_want_of_descriptors_goes_on_when_there_are_some() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 10);
+    disk.fs.inject(Fault::new(SimOperation::Open, Failure::Io).in_path("t-0/").times(200));
+    let mut refused = 0;
+    for _ in 0..50 {
+        refused += usize::from(append(&log, batch(1, 100)).is_err());
+    }
+    disk.fs.heal();
+    let end = log.log_end_offset();
+    assert_eq!(append_records(&log, 1, 10), end);
+    let acknowledged = 1 + 50 - refused + 1;
+    assert!(read_records(&log, Offset(0)).len() >= acknowledged, "{refused} were refused");
+}
