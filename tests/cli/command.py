@@ -4,12 +4,14 @@ import itertools
 import json
 import os
 import subprocess
-import time
+from functools import partial
 
+from harness import waiting
 from harness.logway import BINARY
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 DEADLINE_S = 30
+wait_until = partial(waiting.wait_until, deadline_s=DEADLINE_S)
 numbers = itertools.count()
 
 
@@ -51,15 +53,6 @@ def consume(topic: str, *arguments: str) -> bytes:
 
 def consume_json(topic: str, *arguments: str) -> list[dict]:
     return [json.loads(line) for line in consume(topic, "--format", "json", *arguments).splitlines()]
-
-
-def wait_until(condition, what: str):
-    """Asks until the condition holds: Kafka answers an admin request before the broker has applied the change."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {DEADLINE_S} s for {what}")
-        time.sleep(0.01)
 
 
 def numbered_lines(count: int) -> bytes:

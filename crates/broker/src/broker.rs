@@ -10,7 +10,7 @@ use logway_metadata::MetadataImage;
 use logway_metadata::controller::Command;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{ClusterId, TimestampMs, Uuid};
+use logway_model::{ClusterId, TimestampMs};
 use logway_quorum::MetadataQuorum;
 use logway_record::{
     AppendRules, Batch, BatchSummary, Compression, InvalidBatch, validate_for_append,
@@ -79,17 +79,6 @@ impl Broker {
         TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Runs work that may wait for the disk where no connection has to wait with it.
-    pub async fn off_thread<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> T {
-        match tokio::task::spawn_blocking(work).await {
-            Ok(result) => result,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
-    }
-
     /// Judges a batch against its topic's rules.
     ///
     /// That looks at headers only, except on compacted topics, whose batches are unpacked for
@@ -125,7 +114,7 @@ impl Broker {
             return partition.log().read(request);
         }
         let log = Arc::clone(partition.log());
-        self.off_thread(move || log.read(request)).await
+        off_thread(move || log.read(request)).await
     }
 
     /// The address to give to a client that reached us at `local`: that one, unless another is
@@ -138,27 +127,10 @@ impl Broker {
     }
 }
 
-/// A fresh id for a topic, a directory or a cluster. Its text does not begin with `-`, which
-/// command lines would take for an option; Kafka's do not either.
-pub fn random_uuid() -> Uuid {
-    loop {
-        let id = Uuid::from_random(random_bits());
-        if !id.to_string().starts_with('-') {
-            return id;
-        }
+/// Runs work that may wait for the disk where no connection has to wait with it.
+pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
-}
-
-fn random_bits() -> [u8; 16] {
-    let mut bits = [0; 16];
-    let mut filled = 0;
-    while filled < bits.len() {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        match rustix::rand::getrandom(&mut bits[filled..], flags) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the kernel gives no randomness: {error}"),
-        }
-    }
-    bits
 }

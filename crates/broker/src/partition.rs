@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use logway_log::{AppendBatches, AppendFuture, Log, LogConfig, TailListener};
-use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, TopicPartition};
+use logway_model::{ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
 use logway_replication::{LeaderState, LocalTail};
 
@@ -45,16 +45,6 @@ impl Partition {
     /// Its topic and number.
     pub fn topic_partition(&self) -> &TopicPartition {
         self.log.topic_partition()
-    }
-
-    /// Its number within the topic.
-    pub fn id(&self) -> PartitionId {
-        self.topic_partition().partition
-    }
-
-    /// The id of its topic.
-    pub fn topic_id(&self) -> TopicId {
-        self.log.topic_id()
     }
 
     /// The log, for reading.

@@ -10,6 +10,7 @@ use logway_model::{PartitionId, TopicId, TopicPartition};
 use logway_record::TimestampType as RecordTimestampType;
 
 use crate::Broker;
+use crate::broker::off_thread;
 use crate::metrics::TrafficMetrics;
 use crate::partition::Partition;
 use crate::topics::{Topic, TopicTable};
@@ -20,7 +21,7 @@ impl Broker {
     pub(crate) async fn reconcile(self: &Arc<Self>) {
         let _one_at_a_time = self.reconciling.lock().await;
         let broker = Arc::clone(self);
-        self.off_thread(move || {
+        off_thread(move || {
             let image = broker.image();
             let before = broker.topics.load_full();
             // First, because a topic of the same name may have been created again.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use logway_log::checkpoint::MetaProperties;
 use logway_log::fs::RealFs;
-use logway_log::{LogConfig, LogDir, LogDirOptions, LogError, LogMetrics};
+use logway_log::{LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, random_uuid};
 use logway_metadata::controller::RegisterBroker;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::broker::{Broker, random_uuid};
+use crate::broker::{Broker, off_thread};
 use crate::connection::{MemoryBudget, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
@@ -118,7 +118,7 @@ impl RunningBroker {
         while self.acceptors.join_next().await.is_some() {}
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
-        self.broker.off_thread(move || broker.log_dir.close()).await?;
+        off_thread(move || broker.log_dir.close()).await?;
         Ok(metadata_stopped?)
     }
 }
@@ -164,16 +164,13 @@ async fn open_log_dir(
         default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
         ..LogDirOptions::new(path.clone(), node_id, ClusterId::default())
     };
-    let opened = tokio::task::spawn_blocking(move || {
+    off_thread(move || {
         let known = MetaProperties::read(&RealFs, &path.join(MetaProperties::FILE))?;
         let cluster_id = known.map_or_else(|| ClusterId(random_uuid()), |known| known.cluster_id);
         let log_dir = LogDir::open(LogDirOptions { cluster_id, ..options }, log_metrics)?;
         Ok((log_dir, cluster_id))
-    });
-    match opened.await {
-        Ok(opened) => opened,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
+    })
+    .await
 }
 
 async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>, BrokerError> {

@@ -3,6 +3,7 @@
 import itertools
 import os
 import time
+from functools import partial
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -16,8 +17,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from harness import waiting
+
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 DEADLINE_S = 20
+wait_until = partial(waiting.wait_until, deadline_s=DEADLINE_S)
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
@@ -41,15 +45,6 @@ def description(topic: str):
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
         return None
-
-
-def wait_until(condition, what: str):
-    """Asks until the condition holds: Kafka answers an admin request before the broker has applied the change."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {DEADLINE_S} s for {what}")
-        time.sleep(0.01)
 
 
 def producer(**settings) -> Producer:

@@ -81,6 +81,7 @@ pub(super) struct ReadyReply {
 pub(super) struct ReplyQueue {
     owed: VecDeque<OwedReply>,
     unsent_bytes: usize,
+    held_bytes: usize,
 }
 
 impl ReplyQueue {
@@ -96,7 +97,7 @@ impl ReplyQueue {
 
     /// The memory that the requests and replies hold.
     pub(super) fn held_bytes(&self) -> usize {
-        self.owed.iter().filter_map(|owed| owed.share.as_ref()).map(BudgetShare::bytes).sum()
+        self.held_bytes
     }
 
     /// Adds the reply of the latest request.
@@ -104,6 +105,7 @@ impl ReplyQueue {
         if let Reply::Ready(encoded) = &owed.reply {
             self.unsent_bytes += encoded.bytes.len();
         }
+        self.held_bytes += held_by(&owed.share);
         self.owed.push_back(owed);
     }
 
@@ -139,7 +141,12 @@ impl ReplyQueue {
         };
         let OwedReply { api_key, received_at, share, .. } =
             self.owed.pop_front().expect("its front was just looked at");
+        self.held_bytes -= held_by(&share);
         let share = share.filter(|_| !is_pending);
         Poll::Ready(ReadyReply { api_key, received_at, reply, share })
     }
+}
+
+fn held_by(share: &Option<BudgetShare>) -> usize {
+    share.as_ref().map_or(0, BudgetShare::bytes)
 }

@@ -10,9 +10,9 @@ use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
 use super::batched_command::submit_each;
 use super::repeats::keep_first;
-use crate::broker::random_uuid;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use logway_log::random_uuid;
 
 /// The request's timeout is for clusters that take their time: here a topic is ready, or refused,
 /// when the answer is sent.

@@ -13,6 +13,7 @@ use logway_wire::messages::describe_log_dirs_response::{
 use logway_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::Broker;
+use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
 
 /// The lag of a log whose partition is not served.
@@ -24,7 +25,7 @@ pub(crate) async fn handle(
 ) -> DescribeLogDirsResponse {
     let broker = context.broker.clone();
     // Asking the file system how full it is can take long where it is a remote one.
-    context.off_thread(move || answer(&broker, request)).await
+    off_thread(move || answer(&broker, request)).await
 }
 
 fn answer(broker: &Broker, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {

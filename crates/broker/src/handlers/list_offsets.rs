@@ -11,6 +11,7 @@ use logway_wire::messages::list_offsets_response::{
 use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use super::repeats::repeated;
+use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use crate::partition::Partition;
@@ -43,7 +44,7 @@ pub(crate) async fn handle(
     }
     // A search may have to read an index and a batch of an old segment from the disk.
     let for_search = context.clone();
-    context.off_thread(move || answer(&for_search, request)).await
+    off_thread(move || answer(&for_search, request)).await
 }
 
 fn answer(context: &RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse {

@@ -17,9 +17,9 @@ use super::batched_command::submit_each;
 use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
-use crate::broker::random_uuid;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use logway_log::random_uuid;
 
 /// The ids that versions 10 and 11 have room for must not be used before this version.
 const BY_TOPIC_ID_FROM: i16 = 12;

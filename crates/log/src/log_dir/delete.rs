@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use logway_model::TopicPartition;
 
-use super::random::random_bits;
 use super::{Changes, LogDir};
+use crate::random::random_bits;
 use crate::writer::{Command, Job};
 use crate::{Completion, LogConfig, LogError};
 

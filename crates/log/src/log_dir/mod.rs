@@ -20,7 +20,6 @@ mod create;
 mod delete;
 mod open;
 mod options;
-mod random;
 
 /// A directory of logs, the thread that writes them, and the lock that keeps others away.
 ///

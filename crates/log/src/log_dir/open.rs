@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use logway_model::{DirectoryId, Offset, TopicPartition, Uuid};
+use logway_model::{DirectoryId, Offset, TopicPartition};
 
 use super::delete::CONDEMNED_SUFFIX;
-use super::random::random_bits;
 use super::{Changes, LogDir, LogDirOptions, Running};
 use crate::checkpoint::{MetaProperties, clean_shutdown, offset_checkpoint};
 use crate::fs::{FileLock, Fs};
 use crate::log::{Log, LogIdentity};
+use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
 use crate::writer::{
     self, Background, CommandQueue, Job, LogTail, OffsetCheckpoints, OpenedTail, WriterOptions,
@@ -150,7 +150,7 @@ fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError>
 fn claim(fs: &dyn Fs, options: &LogDirOptions) -> Result<DirectoryId, LogError> {
     let path = options.path.join(MetaProperties::FILE);
     let Some(found) = MetaProperties::read(fs, &path)? else {
-        let directory_id = DirectoryId(Uuid::from_random(random_bits()));
+        let directory_id = DirectoryId(random_uuid());
         let (node_id, cluster_id) = (options.node_id, options.cluster_id);
         MetaProperties { node_id, cluster_id, directory_id }.write(fs, &path)?;
         return Ok(directory_id);
