@@ -62,6 +62,7 @@ impl From<LogError> for Failure {
             | LogError::Io { .. }
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
+            | LogError::Vanished { .. }
             | LogError::Poisoned { .. }
             | LogError::DiskFull { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,

@@ -129,6 +129,19 @@ pub enum LogError {
         wanted: TopicId,
     },
 
+    /// The directory of a partition that has had records is not there, or nothing is in it.
+    #[error(
+        "{} is gone, with the records before offset {end}: put it back, or delete the topic; or \
+         make the directory with an empty file `{}` in it, to go on without them",
+        dir.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    Vanished {
+        /// The directory.
+        dir: PathBuf,
+        /// The offset before which it had records.
+        end: Offset,
+    },
+
     /// A batch does not continue its producer's sequence: batches before it are missing.
     #[error(
         "{partition}: out of order sequence of producer {producer_id}: \

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use logway_model::{DirectoryId, TopicPartition};
 
+use crate::checkpoint::segment_lists::SegmentLists;
 use crate::fs::FileLock;
 use crate::log::Log;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
@@ -15,11 +16,14 @@ use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 pub use create::NewLog;
 pub use options::LogDirOptions;
+use try_again::Unopened;
 
 mod create;
 mod delete;
 mod open;
 mod options;
+mod remembered;
+mod try_again;
 
 /// A directory of logs, the thread that writes them, and the lock that keeps others away.
 ///
@@ -51,8 +55,10 @@ struct Running {
 #[derive(Debug, Default)]
 struct Changes {
     next_key: u64,
-    /// The logs that could not be opened, and why.
-    failed: BTreeMap<TopicPartition, LogError>,
+    /// The logs that could not be opened or deleted: no other may be made in their place.
+    failed: BTreeMap<TopicPartition, Unopened>,
+    /// The lists of segments as they are on disk.
+    lists: SegmentLists,
 }
 
 impl Changes {

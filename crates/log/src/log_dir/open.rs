@@ -8,11 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use logway_model::{DirectoryId, Offset, TopicPartition};
+use logway_model::{DirectoryId, TopicPartition};
 
 use super::delete::CONDEMNED_SUFFIX;
+use super::remembered::{Remembered, RememberedLog};
+use super::try_again::Unopened;
 use super::{Changes, LogDir, LogDirOptions, Running};
-use crate::checkpoint::{MetaProperties, clean_shutdown, offset_checkpoint};
+use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
+use crate::checkpoint::{MetaProperties, clean_shutdown};
 use crate::fs::{FileLock, Fs};
 use crate::log::{Log, LogIdentity};
 use crate::random::random_uuid;
@@ -20,7 +23,7 @@ use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
 use crate::writer::{
     self, Background, CommandQueue, Job, LogTail, OffsetCheckpoints, OpenedTail, WriterOptions,
 };
-use crate::{Finding, LogError, LogMetrics, RecoveryReport};
+use crate::{LogError, LogMetrics, RecoveryReport};
 
 /// The file whose lock keeps other processes away, as Kafka's does.
 const LOCK_FILE: &str = ".lock";
@@ -32,16 +35,17 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let root = &options.path;
     create_durably(fs, root)?;
     let lock = take_lock(fs, &options)?;
-    let directory_id = claim(fs, &options)?;
+    let found = Found::list(fs, &options)?;
+    let directory_id = claim(fs, &options, !found.partitions.is_empty())?;
 
     let marker = root.join(clean_shutdown::CLEAN_SHUTDOWN_FILE);
     let mut report =
         RecoveryReport { was_clean: clean_shutdown::is_marked(fs, &marker)?, ..Default::default() };
-    let mut checkpoints = read_checkpoints(fs, &options, &mut report)?;
+    let remembered =
+        Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
     clean_shutdown::unmark(fs, &marker)?;
 
-    let found = Found::list(fs, &options)?;
-    let outcomes = recover_all(&options, &report, &checkpoints, &found.partitions);
+    let outcomes = recover_all(&options, &report, &remembered, &found.partitions);
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max));
     let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
     for path in found.condemned {
@@ -50,12 +54,14 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
 
     let mut changes = Changes::default();
     let mut logs = BTreeMap::new();
+    let mut lists = SegmentLists::new();
     let mut tails = Vec::new();
     for (partition, outcome) in outcomes {
         match outcome {
             Ok(None) => {}
             Ok(Some(recovered)) => {
                 note_recovered(&recovered, &mut report);
+                lists.insert(partition.clone(), recovered.view.list(recovered.topic_id));
                 let key = changes.next_key();
                 let queue = Arc::clone(&queue);
                 let identity = LogIdentity {
@@ -69,30 +75,44 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
                 tails.push(tail);
             }
             Err(error) => {
-                tracing::error!(%partition, %error, "a log cannot be opened");
-                report.failed.push((partition.clone(), error.clone()));
-                changes.failed.insert(partition, error);
+                let log = remembered.of(&partition);
+                changes.note_failed(partition, log, error, &mut report);
             }
         }
     }
-    let is_known = |partition: &TopicPartition| {
-        logs.contains_key(partition) || changes.failed.contains_key(partition)
-    };
-    let with_records = checkpoints.recovery_points.iter().filter(|(_, end)| **end > Offset::ZERO);
-    let vanished: Vec<TopicPartition> = with_records
-        .map(|(partition, _)| partition.clone())
-        .filter(|partition| !is_known(partition))
-        .collect();
+    for (partition, log) in remembered.with_records() {
+        if !logs.contains_key(&partition) && !changes.failed.contains_key(&partition) {
+            let error = log.expected().vanished(&root.join(partition.to_string()));
+            changes.note_failed(partition, log, error, &mut report);
+        }
+    }
+    let Remembered { offsets: mut checkpoints, lists: old_lists, .. } = remembered;
     let has_strangers = checkpoints
         .retain(|partition| logs.contains_key(partition) || changes.failed.contains_key(partition));
-    for partition in vanished {
-        tracing::error!(%partition, "the directory of a partition with records has vanished");
+    for (partition, unopened) in &changes.failed {
+        if let LogError::Vanished { end, .. } = unopened.error {
+            // If the checkpoint was lost, the list must not be the only one to know of the log.
+            checkpoints.recovery_points.entry(partition.clone()).or_insert(end);
+        }
     }
     if has_strangers {
         // A log that is made under such a name must not inherit the offsets of the old one.
         checkpoints.write(fs, root)?;
     }
     checkpoints.retain(|partition| changes.failed.contains_key(partition));
+    let of_failed = changes.failed.iter().filter_map(|(partition, unopened)| {
+        Some((partition.clone(), unopened.remembered.list.clone()?))
+    });
+    let lists_of_unopened: SegmentLists = of_failed.collect();
+    lists.extend(lists_of_unopened.clone());
+    if lists != old_lists
+        && let Err(error) = segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &lists)
+    {
+        // The old ones are still right, but say less.
+        tracing::warn!(%error, "the lists of segments cannot be written down");
+        lists = old_lists;
+    }
+    changes.lists = lists;
 
     let jobs = background.sender();
     let writer_options = WriterOptions {
@@ -106,6 +126,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         producer_expiration_ms: options.producer_expiration_ms,
         sync_threads_max: options.sync_threads_max,
         of_unopened: checkpoints,
+        lists_of_unopened,
     };
     let writer = writer::spawn(writer_options, Arc::clone(&queue), background, tails)?;
     report.elapsed = started.elapsed();
@@ -147,9 +168,13 @@ fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError>
 }
 
 /// Makes sure that the directory is this broker's; a new one becomes it.
-fn claim(fs: &dyn Fs, options: &LogDirOptions) -> Result<DirectoryId, LogError> {
+fn claim(fs: &dyn Fs, options: &LogDirOptions, has_logs: bool) -> Result<DirectoryId, LogError> {
     let path = options.path.join(MetaProperties::FILE);
     let Some(found) = MetaProperties::read(fs, &path)? else {
+        if !has_logs {
+            // From here on, a checkpoint that is missing is one that was lost.
+            OffsetCheckpoints::default().write(fs, &options.path)?;
+        }
         let directory_id = DirectoryId(random_uuid());
         let (node_id, cluster_id) = (options.node_id, options.cluster_id);
         MetaProperties { node_id, cluster_id, directory_id }.write(fs, &path)?;
@@ -163,28 +188,6 @@ fn claim(fs: &dyn Fs, options: &LogDirOptions) -> Result<DirectoryId, LogError> 
         });
     }
     Ok(found.directory_id)
-}
-
-/// Reads the offset checkpoints. One that is damaged is reported and counts as missing: then
-/// everything is scanned.
-fn read_checkpoints(
-    fs: &dyn Fs,
-    options: &LogDirOptions,
-    report: &mut RecoveryReport,
-) -> Result<OffsetCheckpoints, LogError> {
-    let mut read = |name| match offset_checkpoint::read(fs, &options.path.join(name)) {
-        Err(error @ LogError::Malformed { .. }) => {
-            tracing::error!(%error, "a checkpoint is damaged");
-            report.was_clean = false;
-            report.findings.push(Finding::Rebuilt { error });
-            Ok(BTreeMap::new())
-        }
-        result => result,
-    };
-    Ok(OffsetCheckpoints {
-        recovery_points: read(offset_checkpoint::RECOVERY_POINT_FILE)?,
-        log_starts: read(offset_checkpoint::LOG_START_OFFSET_FILE)?,
-    })
 }
 
 /// What is in a log directory.
@@ -221,23 +224,20 @@ type Outcome = (TopicPartition, Result<Option<RecoveredLog>, LogError>);
 fn recover_all(
     options: &LogDirOptions,
     report: &RecoveryReport,
-    checkpoints: &OffsetCheckpoints,
+    remembered: &Remembered,
     partitions: &[(TopicPartition, PathBuf)],
 ) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::with_capacity(partitions.len()));
     let work = || {
         while let Some((partition, dir)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let offset_in = |offsets: &BTreeMap<TopicPartition, Offset>| {
-                offsets.get(partition).copied().unwrap_or(Offset::ZERO)
-            };
+            let remembered = remembered.of(partition);
             let recovered = recover_log(&RecoveryOptions {
                 fs: &options.fs,
                 partition,
                 dir,
                 is_clean: report.was_clean,
-                recovery_point: offset_in(&checkpoints.recovery_points),
-                log_start: offset_in(&checkpoints.log_starts),
+                expected: remembered.expected(),
                 index_interval_bytes: options.default_config.index_interval_bytes,
                 producers_max: options.producers_per_log_max,
             });
@@ -261,8 +261,22 @@ fn note_recovered(recovered: &RecoveredLog, report: &mut RecoveryReport) {
     report.findings.extend(recovered.findings.iter().cloned());
 }
 
+impl Changes {
+    fn note_failed(
+        &mut self,
+        partition: TopicPartition,
+        remembered: RememberedLog,
+        error: LogError,
+        report: &mut RecoveryReport,
+    ) {
+        tracing::error!(%partition, %error, "a log cannot be opened");
+        report.failed.push((partition.clone(), error.clone()));
+        self.failed.insert(partition, Unopened { error, remembered, is_deleted: false });
+    }
+}
+
 /// The handle of a log, and its tail for the writer.
-fn start_log(
+pub(super) fn start_log(
     options: &LogDirOptions,
     identity: LogIdentity,
     recovered: RecoveredLog,

@@ -22,8 +22,8 @@ use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 /// The thread that does, one after the other, what the writer of a log directory has no time
 /// for: sealing full segments, writing checkpoints, removing files.
 ///
-/// The order of the jobs is a promise: a log start that is sent before a deletion is on stable
-/// storage before the files go. When more jobs wait than the channel holds, the writer waits too.
+/// The order of the jobs is a promise: the segments that a log start leaves behind come with it,
+/// and their files go when it is on stable storage and not before. When more jobs wait than the channel holds, the writer waits too.
 pub(crate) struct Background {
     sender: JobSender,
     thread: Option<JoinHandle<()>>,
@@ -39,8 +39,6 @@ pub(crate) enum Job {
     Seal(Arc<SealJob>),
     /// Write checkpoints.
     Checkpoint(Checkpoint),
-    /// Take segments' files out of use now, and remove them after a while.
-    DeleteSegments(Vec<(Arc<Segment>, Duration)>),
     /// Remove a directory that is out of use, later.
     DeleteDir { path: PathBuf, delay: Duration },
     /// Close the files of those that nobody has used since they were last sent here.
@@ -68,6 +66,9 @@ pub(crate) struct Checkpoint {
     /// for epochs before the recovery point.
     pub(super) epochs: Vec<ChangedEpochs>,
     pub(super) offsets: OffsetCheckpoints,
+    /// The segments that lie before the log starts: their files are taken out of use when these
+    /// are written, and removed after a while.
+    pub(super) deleted: Vec<(Arc<Segment>, Duration)>,
     /// Who wants to know when it is done.
     pub(super) then: Vec<Then>,
 }
@@ -179,11 +180,6 @@ impl Worker {
                 self.queue.push(Command::Sealed { key, segment, outcome });
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
-            Job::DeleteSegments(segments) => {
-                for (segment, delay) in segments {
-                    self.delete_segment(&segment, delay);
-                }
-            }
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
             Job::CloseUnused(segments) => {
                 for segment in segments {
@@ -212,6 +208,13 @@ impl Worker {
         }
         for then in checkpoint.then {
             then(result.clone());
+        }
+        if result.is_err() {
+            self.queue.push(Command::NotDeleted { segments: checkpoint.deleted });
+            return;
+        }
+        for (segment, delay) in checkpoint.deleted {
+            self.delete_segment(&segment, delay);
         }
     }
 

@@ -1,9 +1,13 @@
 //! What the writer thread is asked to do.
 
-use logway_model::Offset;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_model::{Offset, TopicPartition};
 
 use super::LogTail;
 use crate::completion::Completer;
+use crate::segment::Segment;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
 /// How the writer's commands name a log; never given twice.
@@ -23,10 +27,15 @@ pub(crate) enum Command {
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].
     Release { key: LogKey, done: Completer<()> },
+    /// Forget what the checkpoints say of a log that could not be opened.
+    Forget { partition: TopicPartition, done: Completer<()> },
     /// The background thread has tried to put a full segment on stable storage.
     Sealed { key: LogKey, segment: Offset, outcome: SealOutcome },
     /// The background thread could not write down the leader epochs of a log.
     EpochsUnsaved { key: LogKey },
+    /// The background thread has left the files of deleted segments, because the log starts could
+    /// not be written down.
+    NotDeleted { segments: Vec<(Arc<Segment>, Duration)> },
     /// Delete what is past its retention now, without waiting for the timer.
     EnforceRetention { done: Completer<()> },
     /// Flush, write everything down, and end.

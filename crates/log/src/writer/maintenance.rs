@@ -1,5 +1,6 @@
 //! What the writer does by the clock, and at the end.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::command::{Command, LogKey, SealOutcome};
 use super::log_tail::{LogTail, SealState, Unsealed};
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
+use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
 use crate::producer_state::snapshot;
 use crate::segment::{SNAPSHOT_EXTENSION, file_path};
@@ -115,7 +117,9 @@ impl Writer {
             epochs.extend(tail.take_changed_epochs());
             tail.retry_seals(&self.round.background);
         }
-        let checkpoint = Checkpoint { epochs, offsets: self.offsets(), then };
+        let mut deleted = std::mem::take(&mut self.deleted);
+        deleted.append(&mut self.undeleted);
+        let checkpoint = Checkpoint { epochs, offsets: self.offsets(), deleted, then };
         self.round.background.send(Job::Checkpoint(checkpoint));
     }
 
@@ -132,6 +136,23 @@ impl Writer {
             }
         }
         offsets
+    }
+
+    /// The segments to be written down.
+    fn segment_lists(&self) -> SegmentLists {
+        let mut lists = self.lists_of_unopened.clone();
+        for tail in self.tails.values() {
+            let list = tail.view.list(tail.log.topic_id());
+            lists.insert(tail.log.topic_partition().clone(), list);
+        }
+        lists
+    }
+
+    /// The leader epochs of a log have to be written down again.
+    pub(super) fn note_epochs_unsaved(&mut self, key: LogKey) {
+        if let Some(tail) = self.tails.get_mut(&key) {
+            tail.epochs_changed = true;
+        }
     }
 
     fn flush_due(&self, key: LogKey) -> Option<Instant> {
@@ -164,8 +185,14 @@ impl Writer {
         let mut late = Vec::new();
         self.queue.take(&mut late, Duration::ZERO);
         for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
-            if let Command::Sealed { key, segment, outcome } = command {
-                self.note_sealed(key, segment, outcome);
+            match command {
+                Command::Sealed { key, segment, outcome } => {
+                    self.note_sealed(key, segment, outcome);
+                }
+                Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
+                // What else comes now is told that the log is closed. The files of segments
+                // before the log start are removed at the next start.
+                _ => {}
             }
         }
         // What fails for one log must not cost the others their checkpoints.
@@ -173,6 +200,7 @@ impl Writer {
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
         self.offsets().write(fs, dir)?;
         sealed.into_iter().collect::<Result<(), LogError>>()?;
+        segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
         let no_broker_epoch = -1;
         clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
     }
@@ -233,6 +261,10 @@ impl LogTail {
     fn seal_for_close(&mut self) -> Result<(), LogError> {
         if let Some(error) = self.poisoned() {
             return Err(error);
+        }
+        if self.unflushed_records() > 0 {
+            let not_tried = io::Error::other("the files could not be opened for it");
+            return Err(LogError::io("sync", self.view.active().path())(not_tried));
         }
         for unsealed in &self.unsealed {
             if let SealState::Failed(error) = &unsealed.state {

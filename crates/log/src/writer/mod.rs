@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use logway_model::Offset;
 
+use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
 use crate::fs::Fs;
 use crate::segment::Segment;
@@ -68,6 +69,8 @@ pub(crate) struct WriterOptions {
     pub(crate) sync_threads_max: usize,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
+    /// And the list of their segments.
+    pub(crate) lists_of_unopened: SegmentLists,
 }
 
 /// The state of the writer thread.
@@ -87,9 +90,12 @@ struct Writer {
     lagging: BTreeSet<LogKey>,
     /// Segments that were deleted in this round.
     deleted: Vec<(Arc<Segment>, Duration)>,
+    /// Segments that were deleted, but whose files wait for the next checkpoint: one failed.
+    undeleted: Vec<(Arc<Segment>, Duration)>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
+    lists_of_unopened: SegmentLists,
     timers: Timers,
     pool: SyncPool,
     round: Round,
@@ -121,8 +127,10 @@ pub(crate) fn spawn(
         others: Vec::new(),
         lagging: BTreeSet::new(),
         deleted: Vec::new(),
+        undeleted: Vec::new(),
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
+        lists_of_unopened: options.lists_of_unopened,
         timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
         pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
         round: Round {
@@ -211,7 +219,12 @@ impl Writer {
                         tail.incoming.push(append);
                     }
                 }
-                Command::Adopt(tail) => _ = self.tails.insert(tail.log().key(), *tail),
+                Command::Adopt(tail) => {
+                    let partition = tail.log().topic_partition();
+                    self.of_unopened.retain(|unopened| unopened != partition);
+                    self.lists_of_unopened.remove(partition);
+                    self.tails.insert(tail.log().key(), *tail);
+                }
                 other => self.others.push(other),
             }
         }
@@ -285,12 +298,14 @@ impl Writer {
                 drop(self.tails.remove(&key));
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
-            Command::Sealed { key, segment, outcome } => self.note_sealed(key, segment, outcome),
-            Command::EpochsUnsaved { key } => {
-                if let Some(tail) = self.tails.get_mut(&key) {
-                    tail.epochs_changed = true;
-                }
+            Command::Forget { partition, done } => {
+                self.of_unopened.retain(|unopened| *unopened != partition);
+                self.lists_of_unopened.remove(&partition);
+                self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
+            Command::NotDeleted { segments } => self.undeleted.extend(segments),
+            Command::Sealed { key, segment, outcome } => self.note_sealed(key, segment, outcome),
+            Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
             Command::EnforceRetention { done } => {
                 self.enforce_retention();
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
@@ -334,7 +349,5 @@ impl Writer {
         }
         let then = std::mem::take(&mut self.checkpoint_waiting);
         self.checkpoint(then);
-        let deleted = std::mem::take(&mut self.deleted);
-        self.round.background.send(Job::DeleteSegments(deleted));
     }
 }

@@ -1,8 +1,5 @@
 //! Records and logs that go: retention, DeleteRecords, deleted topics.
 
-use std::path::Path;
-
-use logway_log::fs::Fs;
 use logway_log::{CleanupPolicy, LogConfig, LogError};
 use logway_model::Offset;
 
@@ -229,22 +226,6 @@ fn a_log_made_again_does_not_inherit_checkpoints() {
     assert!(report.findings.is_empty(), "{report:?}");
     let log = disk.log(&dir);
     assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(3)));
-}
-
-#[test]
-fn a_directory_removed_behind_our_back_leaves_no_checkpoints() {
-    let disk = TestDisk::new(1);
-    let dir = disk.open();
-    append_records(&disk.log(&dir), 50, 10);
-    dir.close().expect("it closes");
-    disk.fs.remove_dir_all(Path::new("/data/t-0")).expect("the disk works");
-    let dir = disk.open();
-    append_records(&disk.log(&dir), 3, 10);
-    let disk = disk.crash();
-    drop(dir);
-    let dir = disk.open();
-    assert!(dir.recovery_report().findings.is_empty());
-    assert_eq!(disk.log(&dir).log_end_offset(), Offset(3));
 }
 
 #[test]

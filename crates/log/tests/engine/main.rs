@@ -6,6 +6,7 @@ mod crashes;
 mod deletion;
 mod faults;
 mod inspection;
+mod losses;
 mod oracle;
 mod producers;
 mod reopening;
