@@ -41,8 +41,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let marker = root.join(clean_shutdown::CLEAN_SHUTDOWN_FILE);
     let mut report =
         RecoveryReport { was_clean: clean_shutdown::is_marked(fs, &marker)?, ..Default::default() };
-    let remembered =
-        Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
+    let remembered = Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
     clean_shutdown::unmark(fs, &marker)?;
 
     let outcomes = recover_all(&options, &report, &remembered, &found.partitions);

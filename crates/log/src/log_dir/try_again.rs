@@ -5,10 +5,10 @@ use std::sync::{Arc, PoisonError};
 use super::open::start_log;
 use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
+use crate::LogError;
 use crate::log::{Log, LogIdentity};
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
 use crate::writer::Command;
-use crate::LogError;
 
 /// A log that has no handle: it could not be opened, or not deleted.
 #[derive(Debug)]

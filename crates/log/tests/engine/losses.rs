@@ -291,10 +291,9 @@ fn damage_in_a_sealed_segment_behind_the_recovery_point_cuts_nothing() {
             append_records(&log, 2, 300);
         }
         // No checkpoint was ever written; a snapshot says that a segment is sealed.
-        while !names_in(&disk.fs, "/data/t-0")
-            .iter()
-            .any(|name| name.strip_suffix(".snapshot").is_some_and(|n| n.parse::<i64>().unwrap() > 40))
-        {
+        while !names_in(&disk.fs, "/data/t-0").iter().any(|name| {
+            name.strip_suffix(".snapshot").is_some_and(|n| n.parse::<i64>().unwrap() > 40)
+        }) {
             std::thread::yield_now();
         }
         drop(dir);
