@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use logway_log::fs::{Fs, OpenMode};
+use logway_log::inspect::verify;
 use logway_log::{Finding, Log, LogDir, LogError, NewLog};
 use logway_model::{Offset, TopicId, Uuid};
 
@@ -72,6 +73,14 @@ fn assert_only_missing(log: &Log, from: i64, to: i64) {
     }
 }
 
+/// What `logway log verify` says of the log.
+fn problems_of(disk: &TestDisk) -> Vec<String> {
+    let mut problems = Vec::new();
+    verify(&disk.fs, Path::new("/data/t-0"), |problem| problems.push(problem.reason))
+        .expect("the disk works");
+    problems
+}
+
 #[test]
 fn a_segment_removed_or_emptied_at_rest_is_reported_and_passed_over() {
     for is_removed in [true, false] {
@@ -91,6 +100,8 @@ fn a_segment_removed_or_emptied_at_rest_is_reported_and_passed_over() {
             let log = disk.log(&dir);
             assert_eq!(log.log_end_offset(), Offset(60));
             assert_only_missing(&log, bases[2], bases[3]);
+            let range = format!("from {} to {} are missing", bases[2], bases[3]);
+            assert!(problems_of(&disk).iter().any(|problem| problem.contains(&range)));
             assert_eq!(append_records(&log, 1, 10), Offset(60));
             dir.close().expect("it closes");
             assert_only_missing(&disk.log(&disk.open()), bases[2], bases[3]);
@@ -341,10 +352,7 @@ fn indexes_that_outlived_the_batches_of_an_empty_segment_are_emptied() {
         append_records(&log, 1, 10);
     }
     dir.close().expect("it closes");
-    let mut problems = Vec::new();
-    logway_log::inspect::verify(&disk.fs, Path::new("/data/t-0"), |problem| problems.push(problem))
-        .expect("the disk works");
-    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(problems_of(&disk), [""; 0]);
 }
 
 fn new_log(disk: &TestDisk) -> NewLog {
