@@ -69,8 +69,8 @@ impl LogDir {
     /// The log that exists, or why there is none and none may be made; `None` if one may.
     fn existing(&self, new: &NewLog, changes: &Changes) -> Option<Result<Arc<Log>, LogError>> {
         let partition = &new.partition;
-        if let Some(unopened) = changes.failed.get(partition) {
-            return Some(Err(unopened.error.clone()));
+        if let Some(failed) = changes.failed.get(partition) {
+            return Some(Err(failed.error.clone()));
         }
         let log = self.log(partition)?;
         let (found, wanted) = (log.topic_id(), new.topic_id);

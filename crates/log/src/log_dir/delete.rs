@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use logway_model::TopicPartition;
 
+use super::failed::FailedLog;
 use super::remembered::RememberedLog;
-use super::try_again::Unopened;
 use super::{Changes, LogDir};
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE};
 use crate::random::random_bits;
@@ -106,8 +106,8 @@ impl LogDir {
                 Ok(None) => {}
                 Err(error) => {
                     let is_deleted = suffix == CONDEMNED_SUFFIX;
-                    let unopened = Unopened { error: error.clone(), remembered, is_deleted };
-                    changes.failed.insert(partition, unopened);
+                    let failed = FailedLog { error: error.clone(), remembered, is_deleted };
+                    changes.failed.insert(partition, failed);
                     result = result.and(Err(error));
                 }
             }
@@ -131,7 +131,7 @@ impl LogDir {
             let remembered = RememberedLog { recovery_point: None, log_start, list: None };
             return Some(Leaving { partition, config: log.config(), remembered, forgotten });
         }
-        let Unopened { remembered, .. } = changes.failed.remove(&partition)?;
+        let FailedLog { remembered, .. } = changes.failed.remove(&partition)?;
         let config = Arc::clone(&self.options.default_config);
         let forgotten = self.forget(&partition);
         Some(Leaving { partition, config, remembered, forgotten })

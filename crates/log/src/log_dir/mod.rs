@@ -15,15 +15,16 @@ use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 pub use create::NewLog;
+use failed::FailedLog;
 pub use options::LogDirOptions;
-use try_again::Unopened;
 
 mod create;
 mod delete;
+mod failed;
 mod open;
+mod opened;
 mod options;
 mod remembered;
-mod try_again;
 
 /// A directory of logs, the thread that writes them, and the lock that keeps others away.
 ///
@@ -56,7 +57,7 @@ struct Running {
 struct Changes {
     next_key: u64,
     /// The logs that could not be opened or deleted: no other may be made in their place.
-    failed: BTreeMap<TopicPartition, Unopened>,
+    failed: BTreeMap<TopicPartition, FailedLog>,
     /// The lists of segments as they are on disk.
     lists: SegmentLists,
 }

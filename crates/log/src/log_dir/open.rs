@@ -1,6 +1,5 @@
 //! Opening a directory of logs.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,18 +10,15 @@ use std::time::{Duration, Instant};
 use logway_model::{DirectoryId, TopicPartition};
 
 use super::delete::CONDEMNED_SUFFIX;
-use super::remembered::{Remembered, RememberedLog};
-use super::try_again::Unopened;
-use super::{Changes, LogDir, LogDirOptions, Running};
-use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
+use super::opened::{OfUnopened, Opened};
+use super::remembered::Remembered;
+use super::{LogDir, LogDirOptions, Running};
+use crate::checkpoint::offset_checkpoint::RECOVERY_POINT_FILE;
 use crate::checkpoint::{MetaProperties, clean_shutdown};
 use crate::fs::{FileLock, Fs};
-use crate::log::{Log, LogIdentity};
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
-use crate::writer::{
-    self, Background, CommandQueue, Job, LogTail, OffsetCheckpoints, OpenedTail, WriterOptions,
-};
+use crate::writer::{self, Background, CommandQueue, Job, OffsetCheckpoints, WriterOptions};
 use crate::{LogError, LogMetrics, RecoveryReport};
 
 /// The file whose lock keeps other processes away, as Kafka's does.
@@ -51,67 +47,13 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
 
-    let mut changes = Changes::default();
-    let mut logs = BTreeMap::new();
-    let mut lists = SegmentLists::new();
-    let mut tails = Vec::new();
+    let mut opened = Opened::new(&options, Arc::clone(&queue), &remembered, report);
     for (partition, outcome) in outcomes {
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(recovered)) => {
-                note_recovered(&recovered, &mut report);
-                lists.insert(partition.clone(), recovered.view.list(recovered.topic_id));
-                let key = changes.next_key();
-                let queue = Arc::clone(&queue);
-                let identity = LogIdentity {
-                    key,
-                    partition: partition.clone(),
-                    topic_id: recovered.topic_id,
-                    queue,
-                };
-                let (log, tail) = start_log(&options, identity, recovered, report.was_clean);
-                logs.insert(partition, log);
-                tails.push(tail);
-            }
-            Err(error) => {
-                let log = remembered.of(&partition);
-                changes.note_failed(partition, log, error, &mut report);
-            }
-        }
+        opened.add(partition, outcome);
     }
-    for (partition, log) in remembered.with_records() {
-        if !logs.contains_key(&partition) && !changes.failed.contains_key(&partition) {
-            let error = log.expected().vanished(&root.join(partition.to_string()));
-            changes.note_failed(partition, log, error, &mut report);
-        }
-    }
-    let Remembered { offsets: mut checkpoints, lists: old_lists, .. } = remembered;
-    let has_strangers = checkpoints
-        .retain(|partition| logs.contains_key(partition) || changes.failed.contains_key(partition));
-    for (partition, unopened) in &changes.failed {
-        if let LogError::Vanished { end, .. } = unopened.error {
-            // If the checkpoint was lost, the list must not be the only one to know of the log.
-            checkpoints.recovery_points.entry(partition.clone()).or_insert(end);
-        }
-    }
-    if has_strangers {
-        // A log that is made under such a name must not inherit the offsets of the old one.
-        checkpoints.write(fs, root)?;
-    }
-    checkpoints.retain(|partition| changes.failed.contains_key(partition));
-    let of_failed = changes.failed.iter().filter_map(|(partition, unopened)| {
-        Some((partition.clone(), unopened.remembered.list.clone()?))
-    });
-    let lists_of_unopened: SegmentLists = of_failed.collect();
-    lists.extend(lists_of_unopened.clone());
-    if lists != old_lists
-        && let Err(error) = segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &lists)
-    {
-        // The old ones are still right, but say less.
-        tracing::warn!(%error, "the lists of segments cannot be written down");
-        lists = old_lists;
-    }
-    changes.lists = lists;
+    opened.add_vanished();
+    let OfUnopened { offsets, lists } = opened.write_down()?;
+    let Opened { logs, tails, changes, mut report, .. } = opened;
 
     let jobs = background.sender();
     let writer_options = WriterOptions {
@@ -124,8 +66,8 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         retention_check_interval: options.retention_check_interval,
         producer_expiration_ms: options.producer_expiration_ms,
         sync_threads_max: options.sync_threads_max,
-        of_unopened: checkpoints,
-        lists_of_unopened,
+        of_unopened: offsets,
+        lists_of_unopened: lists,
     };
     let writer = writer::spawn(writer_options, Arc::clone(&queue), background, tails)?;
     report.elapsed = started.elapsed();
@@ -170,7 +112,8 @@ fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError>
 fn claim(fs: &dyn Fs, options: &LogDirOptions, has_logs: bool) -> Result<DirectoryId, LogError> {
     let path = options.path.join(MetaProperties::FILE);
     let Some(found) = MetaProperties::read(fs, &path)? else {
-        if !has_logs {
+        let points = options.path.join(RECOVERY_POINT_FILE);
+        if !has_logs && !fs.exists(&points).map_err(LogError::io("look for", &points))? {
             // From here on, a checkpoint that is missing is one that was lost.
             OffsetCheckpoints::default().write(fs, &options.path)?;
         }
@@ -251,48 +194,4 @@ fn recover_all(
         work();
     });
     outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn note_recovered(recovered: &RecoveredLog, report: &mut RecoveryReport) {
-    report.opened_logs += 1;
-    report.scanned_logs += usize::from(recovered.scanned_bytes > 0);
-    report.scanned_bytes += recovered.scanned_bytes;
-    report.findings.extend(recovered.findings.iter().cloned());
-}
-
-impl Changes {
-    fn note_failed(
-        &mut self,
-        partition: TopicPartition,
-        remembered: RememberedLog,
-        error: LogError,
-        report: &mut RecoveryReport,
-    ) {
-        tracing::error!(%partition, %error, "a log cannot be opened");
-        report.failed.push((partition.clone(), error.clone()));
-        self.failed.insert(partition, Unopened { error, remembered, is_deleted: false });
-    }
-}
-
-/// The handle of a log, and its tail for the writer.
-pub(super) fn start_log(
-    options: &LogDirOptions,
-    identity: LogIdentity,
-    recovered: RecoveredLog,
-    was_clean: bool,
-) -> (Arc<Log>, LogTail) {
-    let dir = options.path.join(identity.partition.to_string());
-    let config = Arc::clone(&options.default_config);
-    let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
-    let tail = LogTail::new(OpenedTail {
-        log: Arc::clone(&log),
-        fs: Arc::clone(&options.fs),
-        dir: dir.into(),
-        view: recovered.view,
-        producers: recovered.producers,
-        is_changed: recovered.scanned_bytes > 0,
-        needs_dir_sync: !was_clean,
-        now: options.clock.now(),
-    });
-    (log, tail)
 }

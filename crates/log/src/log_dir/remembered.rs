@@ -31,13 +31,22 @@ pub(super) struct RememberedLog {
 
 impl Remembered {
     /// Reads the files. One that is damaged is reported and counts as missing: then everything is
-    /// scanned. So does one that is missing from a directory that `has_logs`.
+    /// scanned. So does a checkpoint that is missing from a directory that has or had logs.
     pub(super) fn read(
         fs: &dyn Fs,
         root: &Path,
         has_logs: bool,
         report: &mut RecoveryReport,
     ) -> Result<Remembered, LogError> {
+        let lists = match segment_lists::read(fs, &root.join(SEGMENT_LISTS_FILE)) {
+            Err(error @ LogError::Malformed { .. }) => {
+                tracing::error!(%error, "nobody knows which segments the logs had");
+                report.findings.push(Finding::Rebuilt { error });
+                SegmentLists::new()
+            }
+            result => result?,
+        };
+        let has_logs = has_logs || !lists.is_empty();
         let mut read_offsets = |name| {
             let path = root.join(name);
             let error = match offset_checkpoint::read(fs, &path) {
@@ -55,14 +64,6 @@ impl Remembered {
         };
         let recovery_points = read_offsets(RECOVERY_POINT_FILE)?;
         let log_starts = read_offsets(LOG_START_OFFSET_FILE)?;
-        let lists = match segment_lists::read(fs, &root.join(SEGMENT_LISTS_FILE)) {
-            Err(error @ LogError::Malformed { .. }) => {
-                tracing::error!(%error, "nobody knows which segments the logs had");
-                report.findings.push(Finding::Rebuilt { error });
-                SegmentLists::new()
-            }
-            result => result?,
-        };
         Ok(Remembered {
             are_points_lost: recovery_points.is_none() && has_logs,
             offsets: OffsetCheckpoints {

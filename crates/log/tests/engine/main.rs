@@ -12,3 +12,4 @@ mod producers;
 mod reopening;
 mod support;
 mod timestamps;
+mod unopened;

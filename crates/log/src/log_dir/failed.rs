@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::open::start_log;
+use logway_model::Offset;
+
+use super::opened::start_log;
 use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
@@ -12,7 +14,7 @@ use crate::writer::Command;
 
 /// A log that has no handle: it could not be opened, or not deleted.
 #[derive(Debug)]
-pub(super) struct Unopened {
+pub(super) struct FailedLog {
     /// Why.
     pub(super) error: LogError,
     /// What its next opening must know.
@@ -37,12 +39,12 @@ impl LogDir {
     /// Why it cannot be opened now, and as [`LogDir::create_logs`].
     pub fn try_again(&self, wanted: &NewLog) -> Result<Arc<Log>, LogError> {
         let mut changes = self.changes();
-        if let Some(mut unopened) = changes.failed.remove(&wanted.partition) {
-            if let Err(error) = self.reopen(wanted, &unopened, &mut changes) {
-                unopened.error = error.clone();
-                changes.failed.insert(wanted.partition.clone(), unopened);
-                return Err(error);
-            }
+        if let Some(mut failed) = changes.failed.remove(&wanted.partition)
+            && let Err(error) = self.reopen(wanted, &failed, &mut changes)
+        {
+            failed.error = error.clone();
+            changes.failed.insert(wanted.partition.clone(), failed);
+            return Err(error);
         }
         drop(changes);
         let NewLog { partition, topic_id, config } = wanted.clone();
@@ -54,10 +56,10 @@ impl LogDir {
     fn reopen(
         &self,
         wanted: &NewLog,
-        unopened: &Unopened,
+        failed: &FailedLog,
         changes: &mut Changes,
     ) -> Result<(), LogError> {
-        let Unopened { remembered, is_deleted, .. } = unopened;
+        let FailedLog { remembered, is_deleted, .. } = failed;
         let (fs, partition) = (&self.options.fs, &wanted.partition);
         let dir = self.log_path(partition);
         if *is_deleted {
@@ -66,7 +68,7 @@ impl LogDir {
         if !fs.exists(&dir).map_err(LogError::io("look for", &dir))? {
             let is_of_other_topic =
                 remembered.list.as_ref().is_some_and(|list| list.topic_id != wanted.topic_id);
-            if is_of_other_topic || remembered.expected().end() == Default::default() {
+            if is_of_other_topic || remembered.expected().end() == Offset::ZERO {
                 self.forget(partition).wait()?;
                 return self.unlist(std::slice::from_ref(partition), changes);
             }
