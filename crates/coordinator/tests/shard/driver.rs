@@ -27,7 +27,7 @@ pub(crate) struct Driver {
     /// Replies that nobody has taken yet.
     pub(crate) replies: VecDeque<(RequestToken, Reply)>,
     requests: u64,
-    ids: u8,
+    ids: u64,
 }
 
 /// What the log makes a shard know.
@@ -63,7 +63,7 @@ impl Driver {
     pub(crate) fn fresh_id(&mut self) -> Uuid {
         self.ids += 1;
         let mut bits = [0; 16];
-        bits[15] = self.ids;
+        bits[8..].copy_from_slice(&self.ids.to_be_bytes());
         Uuid(bits)
     }
 
@@ -158,6 +158,19 @@ impl Driver {
         self.apply(effects);
         assert!(self.open.is_empty(), "unanswered after the unload: {:?}", self.open);
         self.in_flight.clear();
+    }
+
+    /// Leaves in the log what a cleaner would: the last record of each key, and no old tombstones.
+    pub(crate) fn compact(&mut self) {
+        let mut last = BTreeMap::new();
+        for (place, (key, _)) in self.log.iter().enumerate() {
+            last.insert(key.clone(), place);
+        }
+        let mut place = 0;
+        self.log.retain(|(key, value)| {
+            place += 1;
+            last[key] == place - 1 && value.is_some()
+        });
     }
 
     /// Loads a shard from the log.
