@@ -195,9 +195,9 @@ impl Driver {
 pub(crate) fn durable(shard: &GroupShard) -> Durable {
     let groups = shard.groups().map(|group| {
         let metadata = group.metadata().map(|metadata| GroupMetadata::clone(metadata));
-        let offsets = group.offsets().map(|(topic, partition, offset)| {
-            ((topic.as_str().to_owned(), partition.0), offset)
-        });
+        let offsets = group
+            .offsets()
+            .map(|(topic, partition, offset)| ((topic.as_str().to_owned(), partition.0), offset));
         (group.id().as_str().to_owned(), (metadata, offsets.collect()))
     });
     let is_kept = |(metadata, offsets): &(Option<_>, BTreeMap<_, _>)| {

@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use logway_coordinator::{GroupSettings, GroupState, Reply, RequestBody, RequestToken};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
-use logway_wire::messages::{OffsetCommitRequest, OffsetDeleteRequest};
 use logway_wire::messages::offset_delete_request::{
     OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
 };
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use logway_wire::messages::{OffsetCommitRequest, OffsetDeleteRequest};
 
 use crate::driver::{Driver, durable};
 use client::{Client, Phase};
@@ -98,7 +98,8 @@ impl World {
         if self.is_calm {
             client.come_back();
         }
-        let Some((version, mut body)) = client.act(&mut self.driver, &mut self.random, self.is_calm)
+        let Some((version, mut body)) =
+            client.act(&mut self.driver, &mut self.random, self.is_calm)
         else {
             return;
         };
@@ -286,7 +287,9 @@ fn worlds_of_clients_that_misbehave() {
             world.driver.unload();
         });
         if let Err(panic) = std::panic::catch_unwind(run) {
-            eprintln!("seed {seed}: repeat it with LOGWAY_SIM_FIRST_SEED={seed} LOGWAY_SIM_SEEDS=1");
+            eprintln!(
+                "seed {seed}: repeat it with LOGWAY_SIM_FIRST_SEED={seed} LOGWAY_SIM_SEEDS=1"
+            );
             std::panic::resume_unwind(panic);
         }
     }

@@ -167,7 +167,9 @@ fn load_after_a_crash() {
     story.join("a");
     story.crash();
     story.holds_appends = false;
-    story.note("the last generation that was stable goes on, with the offsets that were acknowledged");
+    story.note(
+        "the last generation that was stable goes on, with the offsets that were acknowledged",
+    );
     story.describe("operator");
     story.fetch("a", false);
     story.heartbeat("a");

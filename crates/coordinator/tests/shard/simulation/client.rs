@@ -200,9 +200,8 @@ impl Client {
     fn sync(&mut self) -> (i16, RequestBody) {
         self.phase = Phase::Syncing;
         let assignments = self.members.iter().enumerate().map(|(place, member_id)| {
-            let own = (0..PARTITIONS as u8).filter(|partition| {
-                usize::from(*partition) % self.members.len() == place
-            });
+            let own = (0..PARTITIONS as u8)
+                .filter(|partition| usize::from(*partition) % self.members.len() == place);
             SyncGroupRequestAssignment {
                 member_id: WireString::copy_of(member_id),
                 assignment: own.collect::<Vec<u8>>().into(),

@@ -70,7 +70,11 @@ impl Model {
     }
 
     /// A client was told that its commit is durable, or not.
-    pub(crate) fn commit_told(&mut self, request: &OffsetCommitRequest, response: &OffsetCommitResponse) {
+    pub(crate) fn commit_told(
+        &mut self,
+        request: &OffsetCommitRequest,
+        response: &OffsetCommitResponse,
+    ) {
         let partition = &request.topics[0].partitions[0];
         if response.topics[0].partitions[0].error_code != 0 {
             return;
@@ -91,7 +95,8 @@ impl Model {
                 ((group.to_owned(), partition.partition_index), partition.committed_offset)
             })
             .collect();
-        let of_group = |(place, told): (&Place, &i64)| (place.0 == group).then(|| (place.clone(), *told));
+        let of_group =
+            |(place, told): (&Place, &i64)| (place.0 == group).then(|| (place.clone(), *told));
         if response.error_code == 0 {
             for (place, told) in self.told.iter().filter_map(of_group) {
                 let offset = fetched.get(&place).copied();
