@@ -8,8 +8,9 @@ import (
 	cases "logway.io/clients/go-cases"
 )
 
-// When the first of the records was made that positions tells of; each other one is a second younger.
-const baseMs = 1_700_000_000_000
+// When the first of the records was made that positions tells of; each other one is a second younger. It is not long
+// ago, lest retention delete them.
+var baseMs = time.Now().Add(-time.Hour).UnixMilli()
 
 func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-assigned", func(t *cases.T) { assigned(t, cluster) })
@@ -81,7 +82,7 @@ func seek(t *cases.T, cluster *cluster) {
 
 func byTime(t *cases.T, cluster *cluster) {
 	topic := positions(t, cluster)
-	offsets := map[int64]int64{0: 0, baseMs + 250_000: 250, baseMs + 250_001: 251, baseMs + 1_000_000_000: 1_000}
+	offsets := map[int64]int64{0: 0, baseMs + 250_000: 250, baseMs + 250_001: 251, baseMs + 1_000_000: 1_000}
 	for timeMs, offset := range offsets {
 		listed := cases.Must(offsetsOf(topic)(cluster.admin.ListOffsetsAfterMilli(t.Step(), timeMs, topic)))
 		cases.Equal(t, "listed offset", listed[0], offset)

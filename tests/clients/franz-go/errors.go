@@ -100,7 +100,7 @@ func wrongEpoch(t *cases.T, cluster *cluster) {
 func staleMember(t *cases.T, cluster *cluster) {
 	topic, group := cluster.topic(t, 1), t.Unique()
 	joined := cluster.member(t, group, topic)
-	go joined.readOn(t, func(*kgo.Record) {})
+	t.Go(func() error { return joined.readOn(t, func(*kgo.Record) {}) })
 	t.Eventually("the member to have its partition", func() bool { return len(joined.partitions()) == 1 })
 	id, generation := joined.GroupMetadata()
 	topicID := cases.Must(cluster.admin.Metadata(t.Step(), topic)).Topics[topic].ID

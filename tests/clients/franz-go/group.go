@@ -160,12 +160,14 @@ func flow(t *cases.T, cluster *cluster, balancer kgo.GroupBalancer) *member {
 func inBackground(t *cases.T, joined *member, seen func(int), book *member) func() error {
 	ctx, stop := context.WithCancel(t)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- joined.readOn(ctx, func(record *kgo.Record) {
+	t.Go(func() error {
+		err := joined.readOn(ctx, func(record *kgo.Record) {
 			number, _ := strconv.Atoi(string(record.Value))
 			seen(number)
 		})
-	}()
+		ended <- err
+		return err
+	})
 	return func() error {
 		stop()
 		err := <-ended
@@ -179,7 +181,7 @@ func static(t *cases.T, cluster *cluster) {
 	topic, group := cluster.topic(t, 4), t.Unique()
 	join := func(instance string) *member {
 		joined := cluster.member(t, group, topic, kgo.InstanceID(instance), kgo.Balancers(kgo.RangeBalancer()))
-		go joined.readOn(t, func(*kgo.Record) {})
+		t.Go(func() error { return joined.readOn(t, func(*kgo.Record) {}) })
 		return joined
 	}
 	first := join("first")

@@ -20,7 +20,7 @@ func groupAdminCases(suite *cases.Suite, cluster *cluster) {
 func describeGroups(t *cases.T, cluster *cluster) {
 	topic, group := cluster.topic(t, 2), t.Unique()
 	joined := cluster.member(t, group, topic, kgo.ClientID("the-client"), kgo.Balancers(kgo.RangeBalancer()))
-	go joined.readOn(t, func(*kgo.Record) {})
+	t.Go(func() error { return joined.readOn(t, func(*kgo.Record) {}) })
 	t.Eventually("the member to have all", func() bool { return len(joined.partitions()) == 2 })
 
 	listed := cases.Must(cluster.admin.ListGroups(t.Step()))[group]

@@ -64,7 +64,7 @@ func (f Flow) send(t *T, from, to int) int {
 
 // trickleUntil keeps records flowing slowly until the condition holds, for as long as there are any up to `end`.
 func (f Flow) trickleUntil(t *T, from, end int, condition func() bool) int {
-	for ; !holdsWithin(trickle*time.Millisecond, condition); from += trickle {
+	for ; !t.holdsWithin(trickle*time.Millisecond, condition); from += trickle {
 		if from >= end {
 			t.Fail("the second member has read nothing before record %d", end)
 		}

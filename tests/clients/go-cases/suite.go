@@ -73,7 +73,7 @@ func (s *Suite) run(id string, body func(t *T)) any {
 	ctx, cancel := context.WithTimeout(context.Background(), caseDeadline)
 	ended := make(chan any, 1)
 	go func() {
-		t := &T{Context: ctx, id: id, client: s.client}
+		t := &T{Context: ctx, id: id, client: s.client, faults: make(chan error, 1)}
 		defer func() {
 			end := ending(recover())
 			cancel()

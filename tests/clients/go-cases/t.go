@@ -23,6 +23,7 @@ type T struct {
 	id       string
 	client   string
 	cleanups []func()
+	faults   chan error
 }
 
 type (
@@ -79,17 +80,25 @@ func (t *T) Step() context.Context {
 	return ctx
 }
 
-// Eventually asks until the condition holds, and ends the case if it does not within StepDeadline.
-func (t *T) Eventually(what string, condition func() bool) {
-	t.EventuallyWithin(StepDeadline, what, condition)
+// Go runs something beside the case. An error of it ends the case at the next wait.
+func (t *T) Go(body func() error) {
+	go func() {
+		if err := body(); err != nil {
+			select {
+			case t.faults <- err:
+			default: // One is enough.
+			}
+		}
+	}()
 }
 
-// EventuallyWithin is Eventually with another deadline.
-func (t *T) EventuallyWithin(deadline time.Duration, what string, condition func() bool) {
-	if !holdsWithin(deadline, condition) {
-		t.Fail("waited %s for %s", deadline, what)
+// Eventually asks until the condition holds, and ends the case if it does not within StepDeadline.
+func (t *T) Eventually(what string, condition func() bool) {
+	if !t.holdsWithin(StepDeadline, condition) {
+		t.Fail("waited %s for %s", StepDeadline, what)
 	}
 }
+
 
 // Equal ends the case if the two differ.
 func Equal[V any](t *T, what string, got, want V) {
@@ -106,10 +115,15 @@ func Must[V any](value V, err error) V {
 	return value
 }
 
-func holdsWithin(deadline time.Duration, condition func() bool) bool {
-	for end := time.Now().Add(deadline); !condition(); time.Sleep(pollInterval) {
+func (t *T) holdsWithin(deadline time.Duration, condition func() bool) bool {
+	for end := time.Now().Add(deadline); !condition(); {
 		if time.Now().After(end) {
 			return false
+		}
+		select {
+		case err := <-t.faults:
+			t.Check(err)
+		case <-time.After(pollInterval):
 		}
 	}
 	return true

@@ -1,9 +1,15 @@
 module logway.io/clients/sarama
 
-go 1.26.8
+go 1.26.0
+
+replace logway.io/clients/go-cases => ../go-cases
 
 require (
-	github.com/IBM/sarama v1.61.1 // indirect
+	github.com/IBM/sarama v1.61.1
+	logway.io/clients/go-cases v0.0.0
+)
+
+require (
 	github.com/davecgh/go-spew v1.1.1 // indirect
 	github.com/eapache/go-resiliency v1.7.0 // indirect
 	github.com/hashicorp/go-uuid v1.0.3 // indirect
