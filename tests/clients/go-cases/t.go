@@ -99,7 +99,6 @@ func (t *T) Eventually(what string, condition func() bool) {
 	}
 }
 
-
 // Equal ends the case if the two differ.
 func Equal[V any](t *T, what string, got, want V) {
 	if !reflect.DeepEqual(got, want) {
