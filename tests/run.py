@@ -7,6 +7,8 @@
 
 A suite reports by lines `N passed, M failed` in what it prints (cargo's own summary counts too); without any, its exit
 code is one pass or one failure. What it printed is kept in tests/.work/results/NAME@KIND.log, its counts in .json.
+The suite of a client also says which version it runs and how each case of tests/clients/cases.toml went (see there);
+that goes to .json too, and tests/compatibility.py makes the table of it.
 """
 
 import argparse
@@ -23,6 +25,7 @@ import tomllib
 
 from harness.broker import TESTS, WORK, BrokerFailed
 from harness.brokers import KINDS
+from harness.client_report import ClientReport, read_client_report
 
 ROOT = TESTS.parent
 RESULTS = WORK / "results"
@@ -36,6 +39,7 @@ class Result:
     passed: int
     failed: int
     seconds: float
+    client: ClientReport | None = None
 
     @property
     def name(self) -> str:
@@ -88,9 +92,15 @@ def run_suite(suite: dict, against: str) -> Result:
             exit_code = 1
     result.seconds = round(time.monotonic() - began, 1)
     log_path = log_path.rename(RESULTS / f"{result.name}.log")
-    counts = COUNTS.findall(log_path.read_text(errors="replace"))
+    printed = log_path.read_text(errors="replace")
+    counts = COUNTS.findall(printed)
     result.passed = sum(int(passed) for passed, _ in counts)
     result.failed = sum(int(failed) for _, failed in counts)
+    result.client, faults = read_client_report(printed)
+    if faults:
+        with log_path.open("a") as log:
+            log.writelines(f"{fault}\n" for fault in faults)
+        result.failed += len(faults)
     if exit_code != 0 and result.failed == 0:
         result.failed = 1
     elif not counts:
