@@ -2,7 +2,8 @@
 
     python cases.py FOLDER [PATTERN]
 
-prints `ok CASE (SECONDS)` or `FAILED CASE` with the reason, and ends with the line `N passed, M failed`.
+prints `ok CASE (SECONDS)` or `FAILED CASE` with the reason, and ends with the line `N passed, M failed`. A case that the
+broker cannot run yet prints `cannot run CASE` with the reason, and counts as neither.
 """
 
 import sys
@@ -22,6 +23,10 @@ class Report(unittest.TestResult):
     def addSuccess(self, test):
         self.passed += 1
         print(f"ok {name(test)} ({time.monotonic() - self._began:.2f} s)", flush=True)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"cannot run {name(test)}: {reason}", flush=True)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)

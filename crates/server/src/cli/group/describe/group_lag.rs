@@ -23,8 +23,8 @@ pub(super) struct GroupLag {
     pub(super) protocol_type: String,
     pub(super) assignor: String,
     pub(super) coordinator: Coordinator,
-    /// The sum over the partitions.
-    pub(super) lag: u64,
+    /// The sum over the partitions of which it is known, if there is any.
+    pub(super) lag: Option<u64>,
     /// The age of the oldest unread record of all partitions.
     pub(super) lag_seconds: Option<f64>,
     pub(super) members: Vec<Member>,
@@ -84,6 +84,7 @@ impl GroupLag {
         partitions: Vec<PartitionLag>,
         warnings: Vec<String>,
     ) -> GroupLag {
+        let lags = partitions.iter().filter_map(|partition| partition.lag);
         let ages = partitions.iter().filter_map(|partition| partition.lag_seconds);
         let members = group.members.into_iter().map(|member| Member {
             member_id: member.id,
@@ -102,7 +103,7 @@ impl GroupLag {
                 id: group.coordinator.id,
                 address: group.coordinator.address.to_string(),
             },
-            lag: partitions.iter().filter_map(|partition| partition.lag).sum(),
+            lag: lags.reduce(u64::saturating_add),
             lag_seconds: ages.reduce(f64::max),
             members: members.collect(),
             partitions,

@@ -28,7 +28,7 @@ fn summary(group: &GroupLag) -> Table {
     row("ASSIGNOR", group.assignor.clone());
     row("COORDINATOR", format!("{} ({})", group.coordinator.id, group.coordinator.address));
     row("MEMBERS", group.members.len().to_string());
-    row("LAG", quantity::count(group.lag));
+    row("LAG", group.lag.map(quantity::count).unwrap_or_default());
     row("LAG SECONDS", seconds(group.lag_seconds));
     table
 }
@@ -111,7 +111,7 @@ mod tests {
             protocol_type: "consumer".to_owned(),
             assignor: "range".to_owned(),
             coordinator: Coordinator { id: BrokerId(1), address: "127.0.0.1:9092".to_owned() },
-            lag: 1400,
+            lag: Some(1400),
             lag_seconds: Some(12.34),
             members: vec![member("c-1", 2), member("c-2", 0)],
             partitions: vec![partition(0, Some(100)), partition(1, None)],

@@ -118,14 +118,16 @@ async fn check_empty(client: &Client, group: &str) -> Result<(), ClientError> {
         Err(error) if error.code() == Some(ErrorCode::GroupIdNotFound) => 0,
         Err(error) => return Err(error),
     };
-    match members {
-        0 => Ok(()),
-        _ => Err(ClientError::Refused {
-            what: format!("move the offsets of group '{group}'"),
-            code: ErrorCode::NonEmptyGroup,
-            message: Some(format!("it has {members} members")),
-        }),
-    }
+    let message = match members {
+        0 => return Ok(()),
+        1 => "it has 1 member".to_owned(),
+        _ => format!("it has {members} members"),
+    };
+    Err(ClientError::Refused {
+        what: format!("move the offsets of group '{group}'"),
+        code: ErrorCode::NonEmptyGroup,
+        message: Some(message),
+    })
 }
 
 /// The partitions to move.
