@@ -21,6 +21,7 @@ use tokio::task::block_in_place;
 use crate::connection::MemoryBudget;
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::groups::GroupCoordinator;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
@@ -42,6 +43,8 @@ pub struct Broker {
     pub reply_memory: MemoryBudget,
     /// What consumers have told us once and need not repeat.
     pub fetch_sessions: FetchSessions,
+    /// Looks after the groups.
+    pub groups: GroupCoordinator,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
     /// What is counted.
@@ -75,8 +78,7 @@ impl Broker {
 
     /// The time, for the timestamps of records.
     pub fn now(&self) -> TimestampMs {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        wall_clock()
     }
 
     /// Judges a batch against its topic's rules.
@@ -125,6 +127,12 @@ impl Broker {
             None => Endpoint { host: local.ip().to_canonical().to_string(), port: local.port() },
         }
     }
+}
+
+/// The time of day.
+pub(crate) fn wall_clock() -> TimestampMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Runs work that may wait for the disk where no connection has to wait with it.

@@ -21,7 +21,7 @@ use thiserror::Error;
 
 use crate::Broker;
 use crate::connection::{EncodedReply, FileSpan, Hurry, Reply};
-use crate::handlers;
+use crate::handlers::{self, groups};
 
 /// The memory that the decoded form of one request may take, apart from its frame. Names and
 /// records stay in the frame; what counts here is the structs around them.
@@ -152,6 +152,19 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     FetchRequest => handlers::fetch::answer;
     ListOffsetsRequest => |cx, body| answer(cx, body, handlers::list_offsets::handle);
     MetadataRequest => |cx, body| answer(cx, body, handlers::metadata::handle);
+    OffsetCommitRequest => |cx, body| groups::answer(cx, body, groups::offset_commit::start);
+    OffsetFetchRequest => |cx, body| groups::answer(cx, body, groups::offset_fetch::start);
+    FindCoordinatorRequest => |cx, body| answer(cx, body, groups::find_coordinator::handle);
+    JoinGroupRequest => |cx, body| {
+        groups::answer_with_group(cx, body, groups::join_group::ask, groups::join_group::response)
+    };
+    HeartbeatRequest => |cx, body| groups::answer(cx, body, groups::heartbeat::start);
+    LeaveGroupRequest => |cx, body| groups::answer(cx, body, groups::leave_group::start);
+    SyncGroupRequest => |cx, body| {
+        groups::answer_with_group(cx, body, groups::sync_group::ask, groups::sync_group::response)
+    };
+    DescribeGroupsRequest => |cx, body| groups::answer(cx, body, groups::describe_groups::start);
+    ListGroupsRequest => |cx, body| groups::answer(cx, body, groups::list_groups::start);
     ApiVersionsRequest => |cx, body| answer(cx, body, handlers::api_versions::handle);
     CreateTopicsRequest => |cx, body| answer(cx, body, handlers::create_topics::handle);
     DeleteTopicsRequest => |cx, body| answer(cx, body, handlers::delete_topics::handle);
@@ -166,6 +179,8 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     IncrementalAlterConfigsRequest =>
         |cx, body| answer(cx, body, handlers::incremental_alter_configs::handle);
     DescribeClusterRequest => |cx, body| answer(cx, body, handlers::describe_cluster::handle);
+    DeleteGroupsRequest => |cx, body| groups::answer(cx, body, groups::delete_groups::start);
+    OffsetDeleteRequest => |cx, body| groups::answer(cx, body, groups::offset_delete::start);
     DescribeTopicPartitionsRequest =>
         |cx, body| answer(cx, body, handlers::describe_topic_partitions::handle);
 };

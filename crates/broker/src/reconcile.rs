@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use logway_coordinator::{CommittedTopic, DeletedTopic};
 use logway_log::{CleanupPolicy, Log, LogConfig, LogError, NewLog};
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
@@ -11,6 +12,7 @@ use logway_record::TimestampType as RecordTimestampType;
 
 use crate::Broker;
 use crate::broker::off_thread;
+use crate::groups::OFFSETS_TOPIC;
 use crate::metrics::TrafficMetrics;
 use crate::partition::Partition;
 use crate::topics::{Topic, TopicTable};
@@ -26,8 +28,15 @@ impl Broker {
             let before = broker.topics.load_full();
             // First, because a topic of the same name may have been created again.
             delete_vanished(&broker, &before, &image);
-            broker.topics.store(Arc::new(next_table(&broker, &image, &before)));
+            let table = Arc::new(next_table(&broker, &image, &before));
+            broker.topics.store(Arc::clone(&table));
             wake_vanished(&before, &image);
+            broker.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
+            let deleted = vanished(&before, &image).map(|topic| DeletedTopic {
+                name: CommittedTopic::from(topic.name().as_str()),
+                id: topic.image.id,
+            });
+            broker.groups.forget_topics(deleted);
         })
         .await;
     }

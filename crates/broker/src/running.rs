@@ -23,6 +23,7 @@ use crate::broker::{Broker, off_thread};
 use crate::connection::{MemoryBudget, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::topics::TopicTable;
@@ -116,6 +117,7 @@ impl RunningBroker {
         // Nobody listens any more if every acceptor has ended by itself.
         let _ = self.stopping.send(true);
         while self.acceptors.join_next().await.is_some() {}
+        self.broker.groups.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
         off_thread(move || broker.log_dir.close()).await?;
@@ -138,6 +140,7 @@ async fn open(
         memory: MemoryBudget::new(settings.requests_memory_max_bytes),
         reply_memory: MemoryBudget::new(settings.requests_memory_max_bytes / REPLY_MEMORY_PART),
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
+        groups: GroupCoordinator::new(settings),
         producer_ids: ProducerIds::default(),
         metrics: BrokerMetrics::default(),
         unpacking: Mutex::new(()),

@@ -165,6 +165,7 @@ impl Connection {
         let (api_key, reply) = dispatch(&self.broker, &self.info, body).await?;
         let share = match &reply {
             Reply::Later(_) => Some(share),
+            Reply::Parked(_) => None,
             Reply::Ready(encoded) => {
                 drop(share);
                 self.share_of_reply(encoded.bytes.len())?

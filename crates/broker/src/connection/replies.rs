@@ -50,6 +50,9 @@ pub enum Reply {
     /// The answer waits for something, a disk sync or new records; meanwhile the connection goes
     /// on to its next request.
     Later(PendingReply),
+    /// The answer waits for other clients. The memory of the request is given back now: what is
+    /// still held of it is counted elsewhere.
+    Parked(PendingReply),
 }
 
 /// One request's reply, and what must outlive the request until the reply has left.
@@ -128,9 +131,9 @@ impl ReplyQueue {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ReadyReply> {
         let Some(front) = self.owed.front_mut() else { return Poll::Pending };
         // What waited is done with its request, whose memory goes before the reply is sent.
-        let is_pending = matches!(front.reply, Reply::Later(_));
+        let is_pending = !matches!(front.reply, Reply::Ready(_));
         let reply = match &mut front.reply {
-            Reply::Later(pending) => match pending.as_mut().poll(cx) {
+            Reply::Later(pending) | Reply::Parked(pending) => match pending.as_mut().poll(cx) {
                 Poll::Ready(reply) => reply,
                 Poll::Pending => return Poll::Pending,
             },

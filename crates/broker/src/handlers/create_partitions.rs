@@ -13,13 +13,14 @@ use super::batched_command::submit_each;
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use crate::groups::OFFSETS_TOPIC;
 
 pub(crate) async fn handle(
     context: RequestContext,
     request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse {
     let validate_only = request.validate_only;
-    let increases = request.topics.iter().map(|topic| Ok(increase(topic))).collect();
+    let increases = request.topics.iter().map(increase).collect();
     let create = |topics| CreatePartitions { topics, validate_only };
     let results = submit_each(&context, increases, create).await;
 
@@ -29,16 +30,23 @@ pub(crate) async fn handle(
     CreatePartitionsResponse { results, ..Default::default() }
 }
 
-fn increase(asked: &CreatePartitionsTopic) -> PartitionsIncrease {
+fn increase(asked: &CreatePartitionsTopic) -> Result<PartitionsIncrease, Failure> {
+    if asked.name.as_str() == OFFSETS_TOPIC {
+        let message = format!(
+            "groups are spread over the partitions of {OFFSETS_TOPIC} by their \
+            number, which cannot change"
+        );
+        return Err(Failure::new(ErrorCode::InvalidPartitions, message));
+    }
     let replicas = |assignment: &CreatePartitionsAssignment| {
         assignment.broker_ids.iter().copied().map(BrokerId).collect()
     };
     let assignments = asked.assignments.as_ref();
-    PartitionsIncrease {
+    Ok(PartitionsIncrease {
         name: asked.name.to_string(),
         count: asked.count,
         assignments: assignments.map(|list| list.iter().map(replicas).collect()),
-    }
+    })
 }
 
 fn topic_result(name: WireString, result: Result<i32, Failure>) -> CreatePartitionsTopicResult {

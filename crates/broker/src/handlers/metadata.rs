@@ -19,6 +19,7 @@ use super::cluster_view::{
 };
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use crate::groups::{OFFSETS_TOPIC, new_offsets_topic};
 use logway_log::random_uuid;
 
 /// The ids that versions 10 and 11 have room for must not be used before this version.
@@ -102,7 +103,13 @@ async fn create_missing(
     let missing: Vec<WireString> = names.filter(missing).collect();
     drop(image);
 
-    let topics = missing.iter().map(|name| Ok(topic_of_defaults(name))).collect();
+    let topics = missing.iter().map(|name| {
+        Ok(match name.as_str() {
+            OFFSETS_TOPIC => new_offsets_topic(&context.settings),
+            _ => topic_of_defaults(name),
+        })
+    });
+    let topics = topics.collect();
     let create = |topics| CreateTopics { topics, validate_only: false };
     let results = submit_each(context, topics, create).await;
     let reasons = results.into_iter().map(|result| result.err().map(|failure| reason(&failure)));

@@ -33,5 +33,7 @@ pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod init_producer_id;
 
+pub(crate) mod groups;
+
 mod authorized_operations;
 mod repeats;

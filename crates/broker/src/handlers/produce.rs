@@ -14,6 +14,7 @@ use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicPro
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
 use logway_wire::{Decoder, Records};
 
+use super::cluster_view::is_internal;
 use crate::connection::Reply;
 use crate::dispatch::{Answer, RequestContext, RequestError, decode_request, encode_reply};
 use crate::failure::Failure;
@@ -96,6 +97,7 @@ fn append(
 ) -> Result<Append, Failure> {
     let id = PartitionId(data.index);
     let partition = topic.partition(id).map_err(|code| Failure::of_partition(code, topic, id))?;
+    check_not_internal(topic)?;
     check_acks(acks, topic)?;
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
@@ -105,6 +107,15 @@ fn append(
     let records = u64::try_from(summary.record_count).unwrap_or(0);
     let future = partition.append(vec![batch]);
     Ok(Append { future, topic: Arc::clone(topic), size_bytes, records })
+}
+
+/// The state of the coordinators is written by them alone.
+fn check_not_internal(topic: &Topic) -> Result<(), Failure> {
+    if !is_internal(topic.name().as_str()) {
+        return Ok(());
+    }
+    let message = format!("topic '{}' is internal and cannot be written to", topic.name());
+    Err(Failure::new(ErrorCode::InvalidTopicException, message))
 }
 
 fn check_acks(acks: i16, topic: &Topic) -> Result<(), Failure> {

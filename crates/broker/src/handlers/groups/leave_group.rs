@@ -1,0 +1,23 @@
+//! LeaveGroup.
+
+use std::future::Future;
+
+use logway_coordinator::RequestBody;
+use logway_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
+
+use super::{expect_reply, question};
+use crate::dispatch::RequestContext;
+
+pub(crate) fn start(
+    context: &RequestContext,
+    request: LeaveGroupRequest,
+) -> impl Future<Output = LeaveGroupResponse> + use<> {
+    let group = request.group_id.clone();
+    let pending = context.groups.ask(&group, question(context, RequestBody::LeaveGroup(request)));
+    async move {
+        match pending.reply().await {
+            Ok(reply) => expect_reply!(reply, LeaveGroup),
+            Err(code) => LeaveGroupResponse { error_code: code.code(), ..Default::default() },
+        }
+    }
+}
