@@ -21,7 +21,7 @@ pub use alter_configs::{
     ResourceOperations,
 };
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
-pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
+pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};

@@ -1,7 +1,7 @@
 //! CreateTopics.
 
 use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic};
-use logway_metadata::settings::ConfigEntry;
+use logway_metadata::settings::{ConfigEntry, describe_topic};
 use logway_model::{BrokerId, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::create_topics_request::CreatableTopic;
@@ -25,10 +25,13 @@ pub(crate) async fn handle(
     let create = |topics| CreateTopics { topics, validate_only };
     let results = submit_each(&context, new_topics, create).await;
 
+    let image = context.image();
+    let settings_of =
+        |topic: &CreatedTopic| describe_topic(&topic.overrides, &image, &context.settings);
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
     let mut topics: Vec<CreatableTopicResult> = named
         .map(|(name, result)| match result {
-            Ok(topic) => created(name, topic),
+            Ok(topic) => created(name, &topic, settings_of(&topic)),
             Err(failure) => refused(name, failure),
         })
         .collect();
@@ -55,14 +58,18 @@ fn new_topic(asked: &CreatableTopic) -> NewTopic {
     }
 }
 
-fn created(name: WireString, topic: CreatedTopic) -> CreatableTopicResult {
+fn created(
+    name: WireString,
+    topic: &CreatedTopic,
+    settings: Vec<ConfigEntry>,
+) -> CreatableTopicResult {
     CreatableTopicResult {
         name,
         topic_id: topic.id.0,
         error_message: None,
         num_partitions: topic.num_partitions,
         replication_factor: topic.replication_factor,
-        configs: Some(topic.configs.into_iter().map(config).collect()),
+        configs: Some(settings.into_iter().map(config).collect()),
         ..Default::default()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use logway_metadata::TopicImage;
-use logway_metadata::controller::{CreateTopics, NewTopic};
+use logway_metadata::controller::{CreateTopics, NewTopic, is_reserved};
 use logway_model::{ErrorCode, TopicId, TopicName, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::metadata_request::MetadataRequestTopic;
@@ -99,7 +99,9 @@ async fn create_missing(
     let image = context.image();
     let names = asked.iter().filter(|topic| topic.topic_id.is_zero());
     let names = names.filter_map(|topic| topic.name.clone());
-    let missing = |name: &WireString| image.topic(name).is_none() && TopicName::new(name).is_ok();
+    let missing = |name: &WireString| {
+        image.topic(name).is_none() && TopicName::new(name).is_ok() && !is_reserved(name)
+    };
     let missing: Vec<WireString> = names.filter(missing).collect();
     drop(image);
 

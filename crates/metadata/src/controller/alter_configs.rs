@@ -107,7 +107,7 @@ impl Command for AlterConfigs {
             let mut wanted = Overrides::new();
             for (name, value) in &change.configs {
                 let setting = changeable_setting(resource, name)?;
-                wanted.insert(name.clone(), checked_value(setting, value.as_deref())?);
+                wanted.insert(name.clone(), checked_value(resource, setting, value.as_deref())?);
             }
             change_records(resource, &present, &wanted, image, broker)
         });
@@ -154,9 +154,9 @@ fn operate(
     let setting = changeable_setting(resource, name)?;
     let value = match operation.kind {
         OperationKind::Delete => return Ok(()),
-        OperationKind::Set => checked_value(setting, operation.value.as_deref())?,
+        OperationKind::Set => checked_value(resource, setting, operation.value.as_deref())?,
         OperationKind::Append | OperationKind::Subtract => {
-            changed_list(setting, operation, wanted.get(name))?
+            changed_list(resource, setting, operation, wanted.get(name))?
         }
     };
     wanted.insert(name.clone(), value);
@@ -166,6 +166,7 @@ fn operate(
 /// A list with items added or removed. The list begins as the override or else the built-in
 /// default, as in Kafka.
 fn changed_list(
+    resource: &ConfigResource,
     setting: &Setting,
     operation: &ConfigOperation,
     present: Option<&String>,
@@ -180,13 +181,13 @@ fn changed_list(
     }
     let present = present.map(String::as_str).or(setting.default).unwrap_or_default();
     let mut items: Vec<String> = setting.parse(present)?.items().to_vec();
-    let change = checked_value(setting, operation.value.as_deref())?;
+    let change = checked_value(resource, setting, operation.value.as_deref())?;
     let change = setting.parse(&change)?;
     items.retain(|item| !change.items().contains(item));
     if operation.kind == OperationKind::Append {
         items.extend_from_slice(change.items());
     }
-    checked_value(setting, Some(&items.join(",")))
+    checked_value(resource, setting, Some(&items.join(",")))
 }
 
 fn check_once(
