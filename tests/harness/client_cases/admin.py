@@ -146,8 +146,10 @@ class GroupAdmin(ClientCase):
         self.need("group_offsets")
         topic, group = self.committed_group()
         self.assertEqual(client.group_offsets(group), {(topic, partition): 5 for partition in range(3)})
-        self.need("alter_group_offset")
-        client.alter_group_offset(group, topic, 1, 8)
+        if hasattr(client, "alter_group_offset"):
+            client.alter_group_offset(group, topic, 1, 8)
+        else:
+            self.consumer(group=group).commit({(topic, 1): (8, "")})
         self.assertEqual(client.group_offsets(group)[topic, 1], 8)
         member = Member(group, topic)
         self.addCleanup(member.close)
