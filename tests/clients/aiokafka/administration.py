@@ -19,7 +19,6 @@ __all__ = [
     "delete_records",
     "delete_topic",
     "describe_group",
-    "describe_missing",
     "group_offsets",
     "groups",
     "list_offsets",
@@ -73,12 +72,7 @@ def topics() -> list[str]:
 
 def partitions(topic: str) -> list[int]:
     (described,) = run(admin.describe_topics([topic]))
-    return sorted(partition["partition"] for partition in described["partitions"])
-
-
-def describe_missing(topic: str):
-    (described,) = run(admin.describe_topics([topic]))
-    raise Refused(described["error_code"], "in the description")
+    return sorted(found["partition"] for found in described["partitions"] if found["leader"] >= 0)
 
 
 def add_partitions(topic: str, total: int):

@@ -57,7 +57,7 @@ def topics() -> list[str]:
 
 def partitions(topic: str) -> list[int]:
     (described,) = admin.describe_topics([topic])
-    return sorted(partition["partition_index"] for partition in described["partitions"])
+    return sorted(found["partition_index"] for found in described["partitions"] if found["leader_id"] >= 0)
 
 
 def describe_missing(topic: str):

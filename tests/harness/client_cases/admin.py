@@ -4,7 +4,7 @@ import client
 
 from harness.client_cases.case import ClientCase, numbered, produce
 from harness.client_cases.member import Member
-from harness.client_cases.model import Code, fresh, wait_until
+from harness.client_cases.model import Code, fresh, read, wait_until
 
 UNKNOWN_BROKER = 4711
 
@@ -69,7 +69,7 @@ class Admin(ClientCase):
         consumer = self.consumer()
         consumer.assign(topic, {0: 0})
         consumer.seek_to_beginning(topic, 0)
-        self.assertEqual(consumer.poll(10)[0].key, b"60")
+        self.assertEqual(read(consumer, 1)[0].key, b"60")
         self.assert_refused(Code.OFFSET_OUT_OF_RANGE, client.delete_records, topic, 0, 101)
 
     def test_admin_log_dirs(self):

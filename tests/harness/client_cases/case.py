@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import client
 
-from harness.client_cases.model import Code, Record, Refused, fresh, read, wait_until
+from harness.client_cases.model import Record, Refused, fresh, read, wait_until
 
 
 class ClientCase(unittest.TestCase):
@@ -19,7 +19,8 @@ class ClientCase(unittest.TestCase):
         """A new topic that can be used at once; `retention_ms="1"` sets `retention.ms`."""
         topic = fresh(purpose)
         client.create_topic(topic, partitions, {name.replace("_", "."): value for name, value in configs.items()})
-        wait_until(lambda: has_leaders(topic, partitions), f"every partition of {topic} to have a leader")
+        # Kafka answers the creation before it tells of the partitions.
+        wait_until(lambda: client.partitions(topic) == [*range(partitions)], f"all of {topic} to have a leader")
         return topic
 
     def consumer(self, **settings) -> "client.Consumer":
@@ -48,16 +49,6 @@ def produce(topic: str, records: Iterable[Record], partition: int = 0, **setting
         return producer.flush()
     finally:
         producer.close()
-
-
-def has_leaders(topic: str, partitions: int) -> bool:
-    """Kafka answers the creation before every broker thread knows of it: ask what a consumer would ask."""
-    try:
-        return all(client.list_offsets(topic, partition) is not None for partition in range(partitions))
-    except Refused as refused:
-        if refused.code not in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER):
-            raise
-        return False
 
 
 def numbered(count: int, start: int = 0) -> list[Record]:

@@ -2,7 +2,7 @@ import client
 
 from harness.client_cases.case import ClientCase, produce
 from harness.client_cases.member import Member
-from harness.client_cases.model import Code, Record, fresh
+from harness.client_cases.model import Code, Record, fresh, read
 
 TOO_LARGE_BYTES = 1_100_000
 
@@ -27,7 +27,7 @@ class Errors(ClientCase):
         produce(topic, [Record(b"x")])
         consumer = self.consumer(reset="none")
         consumer.assign(topic, {0: 1_000})
-        self.assert_refused(Code.OFFSET_OUT_OF_RANGE, consumer.poll, 10)
+        self.assert_refused(Code.OFFSET_OUT_OF_RANGE, read, consumer, 1)
 
     def test_error_topic_exists(self):
         topic = self.create_topic("taken")
