@@ -116,7 +116,7 @@ final class Member implements AutoCloseable, ConsumerRebalanceListener {
 
     private void check() {
         if (failure != null) {
-            throw failure;
+            throw new IllegalStateException(failure.toString(), failure);
         }
     }
 }
