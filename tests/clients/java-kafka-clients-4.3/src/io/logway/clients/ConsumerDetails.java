@@ -1,7 +1,6 @@
 package io.logway.clients;
 
 import static io.logway.clients.Report.expect;
-import static io.logway.clients.Report.expectFailure;
 
 import java.time.Duration;
 import java.util.HashMap;
@@ -14,46 +13,22 @@ import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 
-/** Reading by assignment: positions, times, isolation, topic ids and fetch sessions. */
-final class ConsumerCases {
-    private static final long BASE_MS = 1_700_000_000_000L;
-
+/** Reading by assignment, closer: epochs, topic ids and fetch sessions. */
+final class ConsumerDetails {
     private final Cluster cluster;
 
-    ConsumerCases(Cluster cluster) {
+    ConsumerDetails(Cluster cluster) {
         this.cluster = cluster;
     }
 
     void run(Report report) {
-        for (String isolation : List.of("read_uncommitted", "read_committed")) {
-            report.run("assign and seek, " + isolation, () -> assignAndSeek(isolation));
-        }
         report.run("a seek with a leader epoch is validated", this::seekWithEpoch);
-        report.run("offsets for times", this::offsetsForTimes);
-        report.run("an offset out of range is reported", this::outOfRange);
         report.run("a recreated topic is read anew", this::recreatedTopic);
         report.run("one fetch session over many partitions", this::fetchSession);
         report.run("small fetches make progress", this::smallFetches);
-    }
-
-    private void assignAndSeek(String isolation) throws Exception {
-        TopicPartition partition = numbered("positions", 1_000);
-        try (var consumer = cluster.consumer(Map.of("isolation.level", isolation, "max.poll.records", "1"))) {
-            consumer.assign(Set.of(partition));
-            expect(Map.of(partition, 0L), consumer.beginningOffsets(Set.of(partition)));
-            expect(Map.of(partition, 1_000L), consumer.endOffsets(Set.of(partition)));
-            for (long offset : new long[] {0, 999, 500, 3}) {
-                consumer.seek(partition, offset);
-                expect(List.of(Long.toString(offset)), Cluster.values(Cluster.poll(consumer, 1)));
-                expect(offset + 1, consumer.position(partition));
-            }
-            consumer.seekToEnd(Set.of(partition));
-            expect(1_000L, consumer.position(partition));
-        }
     }
 
     private void seekWithEpoch() throws Exception {
@@ -62,33 +37,6 @@ final class ConsumerCases {
             consumer.assign(Set.of(partition));
             consumer.seek(partition, new OffsetAndMetadata(5, Optional.of(0), ""));
             expect(Cluster.numbers(5, 10), Cluster.values(Cluster.poll(consumer, 5)));
-        }
-    }
-
-    private void offsetsForTimes() throws Exception {
-        TopicPartition partition = new TopicPartition(cluster.createTopic("times"), 0);
-        try (var producer = cluster.producer(Map.of())) {
-            for (int number = 0; number < 100; number++) {
-                producer.send(new ProducerRecord<>(partition.topic(), 0, BASE_MS + number * 1_000L, null, Cluster.bytes(number)));
-            }
-        }
-        try (var consumer = cluster.consumer(Map.of())) {
-            Map<Long, Long> offsets = Map.of(0L, 0L, BASE_MS, 0L, BASE_MS + 1, 1L, BASE_MS + 50_000, 50L, BASE_MS + 99_000, 99L);
-            for (Map.Entry<Long, Long> wanted : offsets.entrySet()) {
-                var found = consumer.offsetsForTimes(Map.of(partition, wanted.getKey())).get(partition);
-                expect(wanted.getValue(), found.offset());
-                expect(BASE_MS + wanted.getValue() * 1_000, found.timestamp());
-            }
-            expect(null, consumer.offsetsForTimes(Map.of(partition, BASE_MS + 99_001)).get(partition));
-        }
-    }
-
-    private void outOfRange() throws Exception {
-        TopicPartition partition = numbered("range", 10);
-        try (var consumer = cluster.consumer(Map.of("auto.offset.reset", "none"))) {
-            consumer.assign(Set.of(partition));
-            consumer.seek(partition, 11);
-            expectFailure(OffsetOutOfRangeException.class, () -> Cluster.poll(consumer, 1));
         }
     }
 

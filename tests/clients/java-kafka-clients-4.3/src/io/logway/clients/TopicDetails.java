@@ -15,19 +15,16 @@ import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidTopicException;
-import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicIdException;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /** Topics through the admin client: created, described, grown and deleted, by name and by id. */
-final class TopicCases {
+final class TopicDetails {
     private final Cluster cluster;
 
-    TopicCases(Cluster cluster) {
+    TopicDetails(Cluster cluster) {
         this.cluster = cluster;
     }
 
@@ -37,7 +34,6 @@ final class TopicCases {
         report.run("describeTopics pages through many partitions", this::describeInPages);
         report.run("topics are described and deleted by id", this::byId);
         report.run("createPartitions grows and refuses to shrink", this::createPartitions);
-        report.run("deleteTopics refuses unknown topics", this::deleteUnknown);
     }
 
     private void createTopics() throws Exception {
@@ -50,18 +46,13 @@ final class TopicCases {
         expect(1, created.replicationFactor("java-created").get());
         expect("3600000", created.config("java-created").get().get("retention.ms").value());
         Cluster.await("the topic to be described", () -> cluster.exists("java-created"));
-        expect(created.topicId("java-created").get(), describe("java-created").topicId());
+        expect(created.topicId("java-created").get(), cluster.describe("java-created").topicId());
     }
 
     private void refusedTopics() throws Exception {
-        String taken = cluster.createTopic("taken");
-        expectFailure(TopicExistsException.class, () -> create(new NewTopic(taken, 1, (short) 1)));
         expectFailure(InvalidTopicException.class, () -> create(new NewTopic("no spaces", 1, (short) 1)));
         expectFailure(InvalidPartitionsException.class, () -> create(new NewTopic("java-none", 0, (short) 1)));
         expectFailure(InvalidReplicationFactorException.class, () -> create(new NewTopic("java-three", 1, (short) 3)));
-        var unknown = new NewTopic("java-unknown", 1, (short) 1).configs(Map.of("no.such.setting", "1"));
-        var refusal = expectFailure(InvalidConfigurationException.class, () -> create(unknown));
-        expect(refusal.getMessage().contains("no.such.setting"), "the message names the setting: " + refusal.getMessage());
     }
 
     private void describeInPages() throws Exception {
@@ -74,7 +65,7 @@ final class TopicCases {
 
     private void byId() throws Exception {
         String topic = cluster.createTopic("by-id", 3, Map.of());
-        Uuid id = describe(topic).topicId();
+        Uuid id = cluster.describe(topic).topicId();
         var ids = TopicCollection.ofTopicIds(Set.of(id));
         expect(topic, cluster.admin.describeTopics(ids).allTopicIds().get().get(id).name());
         cluster.admin.deleteTopics(ids).all().get();
@@ -85,21 +76,12 @@ final class TopicCases {
     private void createPartitions() throws Exception {
         String topic = cluster.createTopic("grown", 2, Map.of());
         cluster.admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(6))).all().get();
-        Cluster.await("six partitions", () -> describe(topic).partitions().size() == 6);
+        Cluster.await("six partitions", () -> cluster.describe(topic).partitions().size() == 6);
         expectFailure(InvalidPartitionsException.class,
             () -> cluster.admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get());
     }
 
-    private void deleteUnknown() throws Exception {
-        expectFailure(UnknownTopicOrPartitionException.class,
-            () -> cluster.admin.deleteTopics(Set.of("java-missing")).all().get());
-    }
-
     private Void create(NewTopic topic) throws Exception {
         return cluster.admin.createTopics(Set.of(topic)).all().get();
-    }
-
-    private TopicDescription describe(String topic) throws Exception {
-        return cluster.admin.describeTopics(Set.of(topic)).allTopicNames().get().get(topic);
     }
 }
