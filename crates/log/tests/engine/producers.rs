@@ -1,6 +1,7 @@
 //! Idempotent producers: sequences, duplicates, fencing, and what a restart remembers.
 
-use logway_log::{LogConfig, LogError};
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::{AppendBatches, LogConfig, LogError};
 use logway_model::{Offset, ProducerEpoch, Sequence};
 
 use crate::support::*;
@@ -59,6 +60,41 @@ fn a_duplicate_waits_for_the_sync_of_the_first() {
     let outcome = again.wait().expect("it is a duplicate");
     assert!(outcome.is_duplicate && outcome.base_offset == Offset(1));
     assert!(log.flushed_offset() >= Offset(2));
+}
+
+/// A new batch and a duplicate, in one append.
+fn new_and_again() -> AppendBatches {
+    let batches = vec![producer_batch(8, 0, 0, 1), producer_batch(7, 0, 0, 1)];
+    AppendBatches { batches, leader_epoch: EPOCH }
+}
+
+#[test]
+fn an_append_that_ends_with_a_duplicate_waits_for_the_sync_of_the_rest() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    disk.fs.hold_syncs();
+    let written = LogEndAt::listen(&log, Offset(2));
+    let mut mixed = log.append(new_and_again());
+    written.wait();
+    disk.fs.wait_for_held_syncs(1);
+    let is_answered_early = is_answered(&mut mixed);
+    disk.fs.release_syncs();
+    assert!(!is_answered_early, "the new batch is not on stable storage");
+    assert!(!mixed.wait().expect("it is appended").is_duplicate);
+    assert_eq!(log.flushed_offset(), Offset(2));
+}
+
+#[test]
+fn an_append_that_ends_with_a_duplicate_fails_with_the_write_of_the_rest() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path(".log").times(1));
+    log.append(new_and_again()).wait().expect_err("the new batch is not written");
+    assert_eq!(log.log_end_offset(), Offset(1));
 }
 
 #[test]
