@@ -63,6 +63,7 @@ impl From<LogError> for Failure {
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
             | LogError::Poisoned { .. }
+            | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };

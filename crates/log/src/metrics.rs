@@ -15,6 +15,8 @@ pub struct LogMetrics {
     pub sync_seconds: Histogram,
     /// `fdatasync`s of segments.
     pub syncs: Counter,
+    /// Syncs of logs that could not be begun, for want of descriptors, and are tried again.
+    pub delayed_syncs: Counter,
     /// Writes to segments.
     pub writes: Counter,
     /// Bytes of record batches written to segments.
@@ -32,6 +34,7 @@ impl Default for LogMetrics {
             // 25 µs to 1.6 s: from a sync that a RAM disk does to one behind a stuck disk.
             sync_seconds: Histogram::new(exponential_buckets(25e-6, 2.0, 17)),
             syncs: Counter::default(),
+            delayed_syncs: Counter::default(),
             writes: Counter::default(),
             written_bytes: Counter::default(),
             failed_appends: Counter::default(),
@@ -60,6 +63,11 @@ impl LogMetrics {
             self.sync_seconds.clone(),
         );
         registry.register("syncs", "Segment fdatasyncs", self.syncs.clone());
+        registry.register(
+            "delayed_syncs",
+            "Syncs of logs that could not be begun and are tried again",
+            self.delayed_syncs.clone(),
+        );
         registry.register("writes", "Segment writes", self.writes.clone());
         registry.register(
             "written_bytes",

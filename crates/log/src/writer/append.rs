@@ -54,6 +54,11 @@ impl LogTail {
     /// nobody is answered.
     pub(super) fn append_incoming(&mut self, round: &mut Round) {
         let mut incoming = std::mem::take(&mut self.incoming);
+        if let Some(error) = self.delayed() {
+            // At once, and not in the turn of those that wait for the sync.
+            round.metrics.failed_appends.inc_by(incoming.len() as u64);
+            incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
+        }
         for Append { batches, done, .. } in incoming.drain(..) {
             let result = self.stage(&batches, round);
             round.staging.answers.push(Answer { result, done });

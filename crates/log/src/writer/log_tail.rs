@@ -10,6 +10,7 @@ use logway_model::{Offset, TimestampMs};
 
 use super::background::SealJob;
 use super::command::Append;
+use super::sync_delay::SyncDelay;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
 use crate::log::Log;
@@ -54,6 +55,8 @@ pub(crate) struct LogTail {
     pub(super) needs_dir_sync: bool,
     /// When the oldest record that is not on stable storage was written.
     pub(super) unflushed_since: Option<Instant>,
+    /// The last sync could not be begun; until one is, no append is taken.
+    pub(super) sync_delay: Option<SyncDelay>,
     /// Full segments that the background thread has not yet sealed, the oldest first.
     pub(super) unsealed: VecDeque<Unsealed>,
     /// Why the log takes no more appends.
@@ -132,6 +135,7 @@ impl LogTail {
             unsynced: Vec::new(),
             needs_dir_sync,
             unflushed_since: None,
+            sync_delay: None,
             unsealed: VecDeque::new(),
             poison: None,
         }
@@ -180,12 +184,8 @@ impl LogTail {
         let partition = self.log.name();
         tracing::error!(%partition, %cause, "a log is poisoned until it is opened again");
         self.poison.get_or_insert_with(|| cause.to_string().into());
+        self.sync_delay = None;
         let error = self.poisoned().expect("the poison was just given");
-        self.fail_waiting(&error);
-    }
-
-    /// Answers all that wait with an error.
-    pub(super) fn fail_waiting(&mut self, error: &LogError) {
         for waiter in self.waiting.drain(..) {
             waiter.done.complete(Err(error.clone()));
         }
@@ -222,6 +222,7 @@ impl LogTail {
         }
         if self.view.flushed.offset == self.view.end.offset {
             self.unflushed_since = None;
+            self.sync_delay = None;
         }
     }
 }

@@ -48,17 +48,17 @@ impl Timers {
 impl Writer {
     /// How long the writer may sleep.
     pub(super) fn time_to_next_timer(&self) -> Duration {
-        let flushes = self.lagging.iter().filter_map(|key| self.flush_due(*key));
+        let syncs = self.lagging.iter().filter_map(|key| self.sync_due(*key));
         let timers = [self.timers.next_checkpoint, self.timers.next_retention];
-        let next = flushes.chain(timers).min().expect("there are two timers");
+        let next = syncs.chain(timers).min().expect("there are two timers");
         next.saturating_duration_since(Instant::now())
     }
 
     /// Does what is due.
     pub(super) fn run_due_timers(&mut self) {
         let now = self.round.started;
-        let is_due = |key: &LogKey| self.flush_due(*key).is_some_and(|due| due <= now);
-        let due: Vec<LogKey> = self.lagging.iter().copied().filter(is_due).collect();
+        let must_sync = |key: &LogKey| self.must_sync(*key);
+        let due: Vec<LogKey> = self.lagging.iter().copied().filter(must_sync).collect();
         self.sync(due.clone());
         for key in due {
             self.note_lag(key);
@@ -134,9 +134,9 @@ impl Writer {
         offsets
     }
 
-    fn flush_due(&self, key: LogKey) -> Option<Instant> {
+    fn sync_due(&self, key: LogKey) -> Option<Instant> {
         let tail = self.tails.get(&key)?;
-        tail.flush_due(&tail.log.config())
+        tail.sync_due(&tail.log.config())
     }
 
     /// Closes the files of segments that nobody reads or writes any more.
@@ -231,7 +231,7 @@ impl LogTail {
 
     /// Writes down what a start without a scan needs beside the batches.
     fn seal_for_close(&mut self) -> Result<(), LogError> {
-        if let Some(error) = self.poisoned() {
+        if let Some(error) = self.poisoned().or_else(|| self.delayed()) {
             return Err(error);
         }
         for unsealed in &self.unsealed {

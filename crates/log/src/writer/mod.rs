@@ -12,6 +12,7 @@
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
+//! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`retention`] | which segments go |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
@@ -32,7 +33,7 @@ use append::Staging;
 use background::Then;
 use maintenance::Timers;
 use round::Round;
-use sync_pool::SyncPool;
+use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
 pub(crate) use command::{Append, Command, LogKey};
@@ -52,6 +53,7 @@ mod reserve;
 mod retention;
 mod roll;
 mod round;
+mod sync_delay;
 mod sync_pool;
 mod write_vector;
 
@@ -83,8 +85,11 @@ struct Writer {
     touched: Vec<LogKey>,
     /// The commands of this round that are not appends.
     others: Vec<Command>,
-    /// The logs that wait for `flush.ms`.
+    /// The logs to be synced at some time: that wait for `flush.ms`, or whose last sync could not
+    /// be begun.
     lagging: BTreeSet<LogKey>,
+    /// When delayed syncs may be told of again.
+    next_delay_report: Option<Instant>,
     /// Segments that were deleted in this round.
     deleted: Vec<(Arc<Segment>, Duration)>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
@@ -120,6 +125,7 @@ pub(crate) fn spawn(
         touched: Vec::new(),
         others: Vec::new(),
         lagging: BTreeSet::new(),
+        next_delay_report: None,
         deleted: Vec::new(),
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
@@ -236,39 +242,44 @@ impl Writer {
         self.touched = touched;
     }
 
-    fn must_sync(&mut self, key: LogKey) -> bool {
-        let Some(tail) = self.tails.get(&key) else { return false };
-        self.round.config = tail.log.config();
-        tail.must_sync(&self.round)
+    fn must_sync(&self, key: LogKey) -> bool {
+        let tail = self.tails.get(&key);
+        tail.is_some_and(|tail| tail.must_sync(&tail.log.config(), self.round.started))
     }
 
     /// Syncs logs, publishes their new ends, and answers the appends that this completes.
     fn sync(&mut self, due: Vec<LogKey>) {
         let Writer { tails, pool, .. } = self;
         let mut plans = Vec::with_capacity(due.len());
+        let mut delayed = Vec::new();
         for key in due {
-            let plan = tails.get_mut(&key).and_then(LogTail::begin_sync);
-            plans.extend(plan.map(|plan| (key, plan)));
-        }
-        if plans.is_empty() {
-            return;
+            let Some(tail) = tails.get_mut(&key) else { continue };
+            match tail.begin_sync() {
+                Ok(plan) => plans.extend(plan.map(|plan| (key, plan))),
+                Err(error) => delayed.push((key, error)),
+            }
         }
         let mut completed = 0;
         pool.run(plans, |key, result| {
             let tail = tails.get_mut(&key).expect("a log is not released while it is synced");
-            tail.finish_sync(result);
+            match result {
+                Ok(()) => tail.finish_sync(),
+                Err(NotSynced::Failed(error)) => tail.fail_sync(&error),
+                Err(NotSynced::NotBegun(error)) => return delayed.push((key, error)),
+            }
             tail.publish();
             completed += tail.complete_due();
         });
+        self.delay_syncs(delayed);
         if completed > 0 {
             self.round.metrics.group_commit_appends.observe(completed as f64);
         }
     }
 
-    /// Remembers whether a log waits for `flush.ms`.
+    /// Remembers whether a log is to be synced at some time.
     fn note_lag(&mut self, key: LogKey) {
         let Some(tail) = self.tails.get(&key) else { return };
-        if tail.flush_due(&tail.log.config()).is_some() {
+        if tail.sync_due(&tail.log.config()).is_some() {
             self.lagging.insert(key);
         } else {
             self.lagging.remove(&key);
@@ -305,7 +316,7 @@ impl Writer {
         self.sync(vec![key]);
         self.note_lag(key);
         let Some(tail) = self.tails.get(&key) else { return };
-        done.complete(match tail.poisoned() {
+        done.complete(match tail.poisoned().or_else(|| tail.delayed()) {
             Some(error) => Err(error),
             None => Ok(tail.view.flushed.offset),
         });

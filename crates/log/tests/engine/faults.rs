@@ -1,8 +1,12 @@
 //! Disks that fail, fill up, or lie.
 
+use std::time::Duration;
+
 use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
-use logway_log::{Finding, LogError, ReadRequest};
+use logway_log::{
+    AppendFuture, Finding, Log, LogConfig, LogDir, LogDirOptions, LogError, ReadRequest,
+};
 use logway_model::Offset;
 
 use crate::support::*;
@@ -350,4 +354,97 @@ fn a_log_that_cannot_be_synced_for_want_of_descriptors_goes_on_when_there_are_so
     assert_eq!(append_records(&log, 1, 10), end);
     let acknowledged = 1 + 50 - refused + 1;
     assert!(read_records(&log, Offset(0)).len() >= acknowledged, "{refused} were refused");
+}
+
+/// A fault that keeps a full segment's sync from being begun: the name of the next one is to be
+/// synced, too, and the directory cannot be opened.
+fn no_descriptors_for_the_directory() -> Fault {
+    Fault::new(SimOperation::SyncDir, Failure::NoDescriptors).in_path("t-0")
+}
+
+/// Fills the first segment, and appends to the second while no descriptor is to be had.
+fn append_without_descriptors(disk: &TestDisk, log: &Log) -> AppendFuture {
+    append_records(log, 1, 3000);
+    disk.fs.inject(no_descriptors_for_the_directory());
+    let written = LogEndAt::listen(log, Offset(2));
+    let waiting = log.append(append_of(batch(1, 3000)));
+    written.wait();
+    waiting
+}
+
+#[test]
+fn appends_wait_for_a_sync_that_cannot_be_begun() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let mut waiting = append_without_descriptors(&disk, &log);
+    // Refused, and not written: the client may send it again.
+    for _ in 0..3 {
+        let error = append(&log, batch(1, 100)).expect_err("a sync is delayed");
+        assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+    }
+    let error = log.flush().wait().expect_err("a sync is delayed");
+    assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+    assert!(!is_answered(&mut waiting), "neither done nor failed");
+    assert_eq!((log.flushed_offset(), log.log_end_offset()), (Offset(1), Offset(2)));
+    assert!(disk.metrics.delayed_syncs.get() > 0);
+
+    disk.fs.heal();
+    assert_eq!(waiting.wait().expect("the sync is tried again").base_offset, Offset(1));
+    assert_eq!(append_records(&log, 1, 100), Offset(2));
+    let disk = disk.crash();
+    drop(dir);
+    assert_eq!(read_records(&disk.log(&disk.open()), Offset(0)).len(), 3);
+}
+
+#[test]
+fn a_log_whose_sync_is_delayed_does_not_hold_up_another() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    let mut waiting = append_without_descriptors(&disk, &log);
+    for _ in 0..20 {
+        append_records(&other, 1, 1000);
+    }
+    assert!(!is_answered(&mut waiting));
+}
+
+#[test]
+fn a_directory_with_a_delayed_sync_is_not_closed_in_good_order() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let waiting = append_without_descriptors(&disk, &log);
+    dir.close().expect_err("the log is not on stable storage");
+    let error = waiting.wait().expect_err("nobody answers any more");
+    assert!(matches!(error, LogError::Closed { .. }), "{error}");
+    let disk = disk.crash();
+    let dir = disk.open();
+    assert!(!dir.recovery_report().was_clean);
+    assert!(disk.log(&dir).log_end_offset() >= Offset(1));
+}
+
+#[test]
+fn a_segment_that_cannot_be_opened_for_its_sync_is_no_failed_sync() {
+    let disk = TestDisk::new(1).with_config(LogConfig { segment_bytes: 4096, ..not_durable() });
+    // With each of its turns the writer has files closed that were not used since the last.
+    let options = LogDirOptions { checkpoint_interval: Duration::ZERO, ..disk.options() };
+    let dir = LogDir::open(options, disk.metrics.clone()).expect("the directory opens");
+    let log = disk.log(&dir);
+    let first = segment_path(0).display().to_string();
+    disk.fs.inject(Fault::new(SimOperation::Open, Failure::NoDescriptors).in_path(&first));
+    append_records(&log, 1, 3000);
+    append_records(&log, 1, 3000);
+    for _ in 0..3 {
+        log.delete_records_before(Offset(0)).wait().expect("the disk works");
+    }
+    let error = log.flush().wait().expect_err("the full segment cannot be opened");
+    assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+    let error = append(&log, batch(1, 10)).expect_err("a sync is delayed");
+    assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+
+    let flushed = FlushedAt::listen(&log, Offset(2));
+    disk.fs.heal();
+    flushed.wait();
+    append_records(&log, 1, 10);
 }
