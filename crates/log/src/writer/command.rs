@@ -17,6 +17,8 @@ pub(crate) enum Command {
     Append(Append),
     /// Put everything on stable storage.
     Flush { key: LogKey, done: Completer<Offset> },
+    /// Take note that other flush settings are in force.
+    Reconfigured { key: LogKey },
     /// Move the log start.
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
     /// Write this log from now on.

@@ -289,6 +289,9 @@ impl Writer {
     fn execute(&mut self, command: Command) {
         match command {
             Command::Flush { key, done } => self.flush(key, done),
+            // The timers, which come next, sync all logs of such commands together.
+            Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
+            Command::Reconfigured { key } => self.note_lag(key),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
