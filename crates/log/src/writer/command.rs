@@ -3,6 +3,7 @@
 use logway_model::Offset;
 
 use super::LogTail;
+use super::seal::SealJob;
 use crate::completion::Completer;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
@@ -25,8 +26,10 @@ pub(crate) enum Command {
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].
     Release { key: LogKey, done: Completer<()> },
-    /// The background thread has tried to put a full segment on stable storage.
-    Sealed { key: LogKey, segment: Offset, outcome: SealOutcome },
+    /// The background thread has tried to put full segments on stable storage.
+    Sealed { job: SealJob, outcome: SealOutcome },
+    /// The checkpoint that was under way is no more.
+    CheckpointEnded,
     /// The background thread could not write down the leader epochs of a log.
     EpochsUnsaved { key: LogKey },
     /// Delete what is past its retention now, without waiting for the timer.
@@ -37,14 +40,14 @@ pub(crate) enum Command {
     Abort,
 }
 
-/// What became of a full segment.
+/// What became of full segments.
 #[derive(Debug)]
 pub(crate) enum SealOutcome {
-    /// It is on stable storage, with its indexes and a snapshot of the producers.
+    /// They are on stable storage, with their indexes and a snapshot of the producers.
     Sealed,
     /// Something that can be made again is missing; worth another try.
     NotYet(LogError),
-    /// Nobody knows what of the segment is on the disk.
+    /// Nobody knows what of a segment is on the disk.
     SyncFailed(LogError),
 }
 

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use logway_model::{Offset, TimestampMs};
 
-use super::background::SealJob;
 use super::command::Append;
+use super::seal::Sealing;
 use super::sync_delay::SyncDelay;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
@@ -57,8 +57,8 @@ pub(crate) struct LogTail {
     pub(super) unflushed_since: Option<Instant>,
     /// The last sync could not be begun; until one is, no append is taken.
     pub(super) sync_delay: Option<SyncDelay>,
-    /// Full segments that the background thread has not yet sealed, the oldest first.
-    pub(super) unsealed: VecDeque<Unsealed>,
+    /// The full segments that the background thread has not yet sealed.
+    pub(super) sealing: Sealing,
     /// Why the log takes no more appends.
     pub(super) poison: Option<Arc<str>>,
 }
@@ -74,29 +74,6 @@ pub(super) struct Waiter {
     pub(super) flushed_to: Offset,
     pub(super) result: Result<AppendOutcome, LogError>,
     pub(super) done: Completer<AppendOutcome>,
-}
-
-/// A full segment that the background thread is to put on stable storage.
-pub(super) struct Unsealed {
-    pub(super) job: Arc<SealJob>,
-    pub(super) state: SealState,
-}
-
-/// How far the sealing of a segment has come.
-#[derive(Debug)]
-pub(super) enum SealState {
-    /// The background thread has the job.
-    Sent,
-    /// It failed and has to be tried again.
-    Failed(LogError),
-    /// It is done, but not for a segment before this one.
-    Sealed,
-}
-
-impl Unsealed {
-    pub(super) fn is_sealed(&mut self) -> bool {
-        matches!(self.state, SealState::Sealed)
-    }
 }
 
 /// What recovery or creation knows of a log when the writer is given it.
@@ -136,7 +113,7 @@ impl LogTail {
             needs_dir_sync,
             unflushed_since: None,
             sync_delay: None,
-            unsealed: VecDeque::new(),
+            sealing: Sealing::default(),
             poison: None,
         }
     }
@@ -165,10 +142,7 @@ impl LogTail {
     /// Everything before this is on stable storage, and the indexes and snapshots that belong to
     /// it too, so that recovery need not look at it.
     pub(super) fn recovery_point(&self) -> Offset {
-        match self.unsealed.front() {
-            Some(unsealed) => unsealed.job.segment.base_offset(),
-            None => self.view.flushed.offset,
-        }
+        self.sealing.begins().unwrap_or(self.view.flushed.offset)
     }
 
     /// The error for everything that a poisoned log is asked to do.

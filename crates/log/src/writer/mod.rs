@@ -13,6 +13,7 @@
 //! | [`roll`] | when a segment is full |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
 //! | [`sync_delay`] | syncs that cannot be begun |
+//! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
@@ -33,6 +34,7 @@ use append::Staging;
 use background::Then;
 use maintenance::Timers;
 use round::Round;
+use seal::{SealLine, SnapshotRoom};
 use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
@@ -53,6 +55,7 @@ mod reserve;
 mod retention;
 mod roll;
 mod round;
+mod seal;
 mod sync_delay;
 mod sync_pool;
 mod write_vector;
@@ -90,12 +93,16 @@ struct Writer {
     lagging: BTreeSet<LogKey>,
     /// When delayed syncs may be told of again.
     next_delay_report: Option<Instant>,
-    /// Segments that were deleted in this round.
+    /// Segments that were deleted since the last checkpoint was sent.
     deleted: Vec<(Arc<Segment>, Duration)>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
+    /// The background thread has a checkpoint to write: one at a time, and what comes meanwhile
+    /// shares the next.
+    is_checkpointing: bool,
     timers: Timers,
+    seals: SealLine,
     pool: SyncPool,
     round: Round,
 }
@@ -129,11 +136,15 @@ pub(crate) fn spawn(
         deleted: Vec::new(),
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
+        is_checkpointing: false,
+        seals: SealLine::default(),
         timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
         pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
         round: Round {
             config: Arc::new(LogConfig::default()),
             staging: Staging::default(),
+            rolled: Vec::new(),
+            snapshots: SnapshotRoom::default(),
             background,
             metrics: options.metrics,
             fs: options.fs,
@@ -193,7 +204,8 @@ impl Writer {
             }
         }
         self.run_due_timers();
-        self.finish_deletions();
+        self.start_seals();
+        self.start_checkpoint();
         next
     }
 
@@ -299,7 +311,8 @@ impl Writer {
                 drop(self.tails.remove(&key));
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
-            Command::Sealed { key, segment, outcome } => self.note_sealed(key, segment, outcome),
+            Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
+            Command::CheckpointEnded => self.is_checkpointing = false,
             Command::EpochsUnsaved { key } => {
                 if let Some(tail) = self.tails.get_mut(&key) {
                     tail.epochs_changed = true;
@@ -338,17 +351,5 @@ impl Writer {
             }
             Err(error) => done.complete(Err(error)),
         }
-    }
-
-    /// Writes the offsets down if a log start moved or a log went, and only then lets the files
-    /// go that lie before.
-    fn finish_deletions(&mut self) {
-        if self.deleted.is_empty() && self.checkpoint_waiting.is_empty() {
-            return;
-        }
-        let then = std::mem::take(&mut self.checkpoint_waiting);
-        self.checkpoint(then);
-        let deleted = std::mem::take(&mut self.deleted);
-        self.round.background.send(Job::DeleteSegments(deleted));
     }
 }

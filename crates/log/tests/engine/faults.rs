@@ -448,3 +448,56 @@ fn a_segment_that_cannot_be_opened_for_its_sync_is_no_failed_sync() {
     flushed.wait();
     append_records(&log, 1, 10);
 }
+
+#[test]
+fn segments_that_fill_faster_than_they_are_sealed_hold_up_nobody() {
+    const ROLLS: usize = 550;
+    let config = LogConfig { segment_bytes: 200, index_interval_bytes: 100, ..not_durable() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    // These logs are not synced, so that the hold is on the sealing alone.
+    disk.fs.hold_syncs();
+    for sequence in 0..ROLLS as i32 {
+        append(&log, producer_batch(7, 0, 2 * sequence, 2)).expect("the writer does not wait");
+        append_records(&log, 1, 150);
+    }
+    append_records(&other, 1, 10);
+    disk.fs.release_syncs();
+    dir.close().expect("it closes");
+
+    let names = names_in(&disk.fs, "/data/t-0");
+    let with = |extension| names.iter().filter(|name| name.ends_with(extension)).count();
+    assert!(with(".log") > ROLLS, "each append filled a segment");
+    assert!(with(".snapshot") < 10, "{} snapshots were written", with(".snapshot"));
+    assert_eq!(with(".log"), with(".timeindex"), "all segments are sealed");
+    let disk = disk.crash();
+    let dir = disk.open();
+    assert!(dir.recovery_report().was_clean);
+    let log = disk.log(&dir);
+    assert_eq!(log.log_end_offset(), Offset(3 * ROLLS as i64));
+    let again = append(&log, producer_batch(7, 0, 2 * ROLLS as i32 - 2, 2));
+    assert!(again.expect("it is known").is_duplicate);
+}
+
+#[test]
+fn checkpoints_that_are_asked_for_while_one_waits_are_one() {
+    let config = LogConfig { segment_bytes: 200, ..not_durable() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.hold_syncs();
+    for _ in 0..3 {
+        append_records(&log, 1, 150);
+    }
+    // The background thread seals the first segment, for as long as the sync is held.
+    disk.fs.wait_for_held_syncs(1);
+    let checkpoints = Fault::new(SimOperation::Rename, Failure::Io).in_path("recovery-point");
+    disk.fs.inject(checkpoints.after(10));
+    let starts: Vec<_> = (0..100).map(|_| log.delete_records_before(Offset(2))).collect();
+    append_records(&log, 1, 10);
+    disk.fs.release_syncs();
+    for start in starts {
+        assert_eq!(start.wait().expect("few checkpoints are written"), Offset(2));
+    }
+}
