@@ -1,6 +1,7 @@
 //! What the storage engine tells about its work.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -25,6 +26,10 @@ pub struct LogMetrics {
     pub failed_appends: Counter,
     /// Batches that were not appended because the log had them already.
     pub duplicate_batches: Counter,
+    /// Idempotent producers that the logs remember.
+    pub producers: Gauge,
+    /// Idempotent producers that were forgotten for want of room.
+    pub evicted_producers: Counter,
 }
 
 impl Default for LogMetrics {
@@ -39,6 +44,8 @@ impl Default for LogMetrics {
             written_bytes: Counter::default(),
             failed_appends: Counter::default(),
             duplicate_batches: Counter::default(),
+            producers: Gauge::default(),
+            evicted_producers: Counter::default(),
         }
     }
 }
@@ -83,6 +90,16 @@ impl LogMetrics {
             "duplicate_batches",
             "Batches not appended because the log had them already",
             self.duplicate_batches.clone(),
+        );
+        registry.register(
+            "producers",
+            "Idempotent producers that the logs remember, once for each log",
+            self.producers.clone(),
+        );
+        registry.register(
+            "evicted_producers",
+            "Idempotent producers forgotten for want of room",
+            self.evicted_producers.clone(),
         );
     }
 }

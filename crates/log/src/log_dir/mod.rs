@@ -10,6 +10,7 @@ use logway_model::{DirectoryId, TopicPartition};
 
 use crate::fs::FileLock;
 use crate::log::Log;
+use crate::producer_state::ProducerLimits;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
@@ -32,6 +33,7 @@ pub struct LogDir {
     directory_id: DirectoryId,
     report: RecoveryReport,
     queue: Arc<CommandQueue>,
+    producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// One log is created or deleted at a time.
     changes: Mutex<Changes>,

@@ -15,6 +15,7 @@ use super::{Changes, LogDir, LogDirOptions, Running};
 use crate::checkpoint::{MetaProperties, clean_shutdown, offset_checkpoint};
 use crate::fs::{FileLock, Fs};
 use crate::log::{Log, LogIdentity};
+use crate::producer_state::ProducerLimits;
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
 use crate::writer::{
@@ -41,7 +42,10 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     clean_shutdown::unmark(fs, &marker)?;
 
     let found = Found::list(fs, &options)?;
-    let outcomes = recover_all(&options, &report, &checkpoints, &found.partitions);
+    let producer_limits =
+        ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
+    let outcomes =
+        recover_all(&options, &producer_limits, &report, &checkpoints, &found.partitions);
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max));
     let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
     for path in found.condemned {
@@ -104,6 +108,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         checkpoint_interval: options.checkpoint_interval,
         retention_check_interval: options.retention_check_interval,
         producer_expiration_ms: options.producer_expiration_ms,
+        producer_limits: producer_limits.clone(),
         sync_threads_max: options.sync_threads_max,
         of_unopened: checkpoints,
     };
@@ -113,6 +118,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         directory_id,
         report,
         queue,
+        producer_limits,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
         running: Mutex::new(Some(Running { writer, jobs, lock })),
@@ -220,6 +226,7 @@ type Outcome = (TopicPartition, Result<Option<RecoveredLog>, LogError>);
 /// Opens all logs, a few at the same time.
 fn recover_all(
     options: &LogDirOptions,
+    producer_limits: &ProducerLimits,
     report: &RecoveryReport,
     checkpoints: &OffsetCheckpoints,
     partitions: &[(TopicPartition, PathBuf)],
@@ -239,7 +246,7 @@ fn recover_all(
                 recovery_point: offset_in(&checkpoints.recovery_points),
                 log_start: offset_in(&checkpoints.log_starts),
                 index_interval_bytes: options.default_config.index_interval_bytes,
-                producers_max: options.producers_per_log_max,
+                producer_limits,
             });
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             outcomes.push((partition.clone(), recovered));

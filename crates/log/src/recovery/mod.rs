@@ -20,7 +20,7 @@ use crate::checkpoint::{
     LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file, replace_file,
 };
 use crate::fs::Fs;
-use crate::producer_state::{ProducerBatch, ProducerStateTable, snapshot};
+use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, snapshot};
 use crate::scan::HeaderScan;
 use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 use crate::view::{LogPoint, LogView};
@@ -45,7 +45,7 @@ pub(crate) struct RecoveryOptions<'a> {
     /// From the checkpoint.
     pub(crate) log_start: Offset,
     pub(crate) index_interval_bytes: u32,
-    pub(crate) producers_max: usize,
+    pub(crate) producer_limits: &'a ProducerLimits,
 }
 
 /// A log that is ready for the writer; all of it is on stable storage.
@@ -86,7 +86,10 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         options,
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
-        producers: ProducerStateTable::new(options.partition.clone(), options.producers_max),
+        producers: ProducerStateTable::new(
+            options.partition.clone(),
+            options.producer_limits.clone(),
+        ),
         findings: Vec::new(),
         scanned_bytes: 0,
     };
@@ -357,6 +360,6 @@ fn for_each_header(
 fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {
     if let Some(batch) = ProducerBatch::of(header) {
         // Nothing is taken back here.
-        let _ = producers.update(&batch, header.base_offset);
+        let _ = producers.update(&batch, header.base_offset, batch.max_timestamp);
     }
 }

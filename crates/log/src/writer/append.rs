@@ -120,7 +120,7 @@ impl LogTail {
         round.staging.headers.clear();
         for batch in &append.batches {
             let header = patch(batch, next_offset, append.leader_epoch, round);
-            let outcome = self.place(header.header(), &mut round.staging.undo)?;
+            let outcome = self.place(header.header(), round.now, &mut round.staging.undo)?;
             if outcome.is_duplicate {
                 round.metrics.duplicate_batches.inc();
                 round.staging.headers.push(None);
@@ -138,6 +138,7 @@ impl LogTail {
     fn place(
         &mut self,
         header: &BatchHeader,
+        now: TimestampMs,
         undo: &mut Vec<PreviousState>,
     ) -> Result<AppendOutcome, LogError> {
         let log_append_time = match header.attributes.timestamp_type() {
@@ -154,7 +155,7 @@ impl LogTail {
         let Some(batch) = ProducerBatch::of(header) else { return Ok(outcome) };
         match self.producers.check(&batch)? {
             SequenceCheck::Append => {
-                undo.push(self.producers.update(&batch, header.base_offset));
+                undo.push(self.producers.update(&batch, header.base_offset, now));
                 Ok(outcome)
             }
             SequenceCheck::Duplicate(known) => Ok(AppendOutcome {

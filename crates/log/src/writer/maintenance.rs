@@ -12,7 +12,7 @@ use super::log_tail::LogTail;
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
 use crate::checkpoint::{clean_shutdown, leader_epoch};
-use crate::producer_state::snapshot;
+use crate::producer_state::{LastUse, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, file_path};
 
 /// When the regular work is due next.
@@ -156,6 +156,25 @@ impl Writer {
     fn expire_producers(&mut self) {
         for tail in self.tails.values_mut() {
             tail.producers.expire(self.round.now, self.producer_expiration_ms);
+        }
+    }
+
+    /// Forgets the producers, of all logs, that have not written for the longest, if the logs
+    /// know more than they should.
+    pub(super) fn evict_producers(&mut self) {
+        let Some(excess) = self.producer_limits.excess() else { return };
+        let uses = self.tails.values().flat_map(|tail| tail.producers.last_uses());
+        let mut uses: Vec<LastUse> = uses.collect();
+        // Some may be in logs that are not the writer's yet.
+        let Some(newest_to_go) = excess.min(uses.len()).checked_sub(1) else { return };
+        let (_, &mut newest, _) = uses.select_nth_unstable(newest_to_go);
+        let evicted: usize = self.tails.values_mut().map(|tail| tail.producers.evict(newest)).sum();
+        if self.eviction_reports.is_time() {
+            let dir = self.round.dir.display();
+            tracing::warn!(
+                %dir, evicted,
+                "too many idempotent producers: those that were idle for the longest are forgotten"
+            );
         }
     }
 

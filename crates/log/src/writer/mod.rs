@@ -28,11 +28,13 @@ use logway_model::Offset;
 
 use crate::completion::Completer;
 use crate::fs::Fs;
+use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
 use maintenance::Timers;
+use rarely::Rarely;
 use round::Round;
 use seal::{SealLine, SnapshotRoom};
 use sync_pool::{NotSynced, SyncPool};
@@ -51,6 +53,7 @@ mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
 mod queue;
+mod rarely;
 mod reserve;
 mod retention;
 mod roll;
@@ -70,6 +73,7 @@ pub(crate) struct WriterOptions {
     pub(crate) checkpoint_interval: Duration,
     pub(crate) retention_check_interval: Duration,
     pub(crate) producer_expiration_ms: i64,
+    pub(crate) producer_limits: ProducerLimits,
     pub(crate) sync_threads_max: usize,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
@@ -81,6 +85,7 @@ struct Writer {
     clock: Arc<dyn Clock>,
     burst_bytes_max: usize,
     producer_expiration_ms: i64,
+    producer_limits: ProducerLimits,
     tails: HashMap<LogKey, LogTail>,
     /// What was taken from the queue and is not done.
     backlog: Vec<Command>,
@@ -91,8 +96,8 @@ struct Writer {
     /// The logs to be synced at some time: that wait for `flush.ms`, or whose last sync could not
     /// be begun.
     lagging: BTreeSet<LogKey>,
-    /// When delayed syncs may be told of again.
-    next_delay_report: Option<Instant>,
+    delay_reports: Rarely,
+    eviction_reports: Rarely,
     /// Segments that were deleted since the last checkpoint was sent.
     deleted: Vec<(Arc<Segment>, Duration)>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
@@ -127,12 +132,14 @@ pub(crate) fn spawn(
         queue,
         burst_bytes_max: options.burst_bytes_max,
         producer_expiration_ms: options.producer_expiration_ms,
+        producer_limits: options.producer_limits,
         tails: tails.into_iter().map(|tail| (tail.log().key(), tail)).collect(),
         backlog: Vec::new(),
         touched: Vec::new(),
         others: Vec::new(),
         lagging: BTreeSet::new(),
-        next_delay_report: None,
+        delay_reports: Rarely::default(),
+        eviction_reports: Rarely::default(),
         deleted: Vec::new(),
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
@@ -252,6 +259,7 @@ impl Writer {
             self.note_lag(key);
         }
         self.touched = touched;
+        self.evict_producers();
     }
 
     fn must_sync(&self, key: LogKey) -> bool {

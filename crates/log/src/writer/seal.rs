@@ -318,11 +318,14 @@ mod tests {
     };
 
     use super::*;
-    use crate::producer_state::ProducerBatch;
+    use crate::LogMetrics;
+    use crate::producer_state::{ProducerBatch, ProducerLimits};
 
     fn table_of(producers: i64) -> ProducerStateTable {
         let topic = TopicName::new("t").expect("a good name");
-        let mut table = ProducerStateTable::new(TopicPartition::new(topic, PartitionId(0)), 100);
+        let limits = ProducerLimits::new(100, 100, LogMetrics::new());
+        let partition = TopicPartition::new(topic, PartitionId(0));
+        let mut table = ProducerStateTable::new(partition, limits);
         for id in 0..producers {
             let batch = ProducerBatch {
                 producer_id: ProducerId(id),
@@ -332,7 +335,7 @@ mod tests {
                 max_timestamp: TimestampMs(0),
                 transactional: false,
             };
-            let _ = table.update(&batch, Offset(id));
+            let _ = table.update(&batch, Offset(id), TimestampMs(0));
         }
         table
     }

@@ -20,9 +20,6 @@ const FIRST_DELAY: Duration = Duration::from_millis(10);
 
 const DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// One line of the log in so long tells of delayed syncs, however many logs there are.
-const REPORT_INTERVAL: Duration = Duration::from_secs(10);
-
 /// A sync that could not be begun and is to be tried again.
 #[derive(Debug)]
 pub(super) struct SyncDelay {
@@ -45,8 +42,7 @@ impl Writer {
         let Some((_, error)) = delayed.first() else { return };
         let now = Instant::now();
         self.round.metrics.delayed_syncs.inc_by(delayed.len() as u64);
-        if self.next_delay_report.is_none_or(|next| next <= now) {
-            self.next_delay_report = Some(now + REPORT_INTERVAL);
+        if self.delay_reports.is_time() {
             let (logs, dir) = (delayed.len(), self.round.dir.display());
             tracing::error!(%dir, logs, %error, "logs cannot be synced now and refuse appends");
         }
