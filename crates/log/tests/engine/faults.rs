@@ -494,8 +494,12 @@ fn checkpoints_that_are_asked_for_while_one_waits_are_one() {
     disk.fs.wait_for_held_syncs(1);
     let checkpoints = Fault::new(SimOperation::Rename, Failure::Io).in_path("recovery-point");
     disk.fs.inject(checkpoints.after(10));
-    let starts: Vec<_> = (0..100).map(|_| log.delete_records_before(Offset(2))).collect();
-    append_records(&log, 1, 10);
+    let mut starts = Vec::new();
+    for _ in 0..100 {
+        starts.push(log.delete_records_before(Offset(2)));
+        // Each in a turn of the writer of its own.
+        append_records(&log, 1, 10);
+    }
     disk.fs.release_syncs();
     for start in starts {
         assert_eq!(start.wait().expect("few checkpoints are written"), Offset(2));
