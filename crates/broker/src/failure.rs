@@ -64,6 +64,7 @@ impl From<LogError> for Failure {
             | LogError::Malformed { .. }
             | LogError::Vanished { .. }
             | LogError::Poisoned { .. }
+            | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use logway_model::{
     BrokerId, ClusterId, Offset, ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
 };
+use rustix::io::Errno;
 
 /// An error of the storage engine.
 ///
@@ -67,6 +68,16 @@ pub enum LogError {
         /// The partition.
         partition: TopicPartition,
         /// The failure, as text.
+        cause: Arc<str>,
+    },
+
+    /// The log cannot be synced now, and a sync is tried again and again; appends succeed again by
+    /// themselves once one has begun.
+    #[error("{partition} takes no appends until it can be synced again: {cause}")]
+    SyncDelayed {
+        /// The partition.
+        partition: TopicPartition,
+        /// Why the last try did not begin, as text.
         cause: Arc<str>,
     },
 
@@ -189,6 +200,14 @@ impl LogError {
             }
             _ => false,
         }
+    }
+
+    /// Whether the cause is a want of descriptors, in the process or in the system: nothing was
+    /// tried, as no read, write or sync fails in this way once its file is open.
+    pub(crate) fn is_want_of_descriptors(&self) -> bool {
+        let LogError::Io { source, .. } = self else { return false };
+        let errno = Errno::from_io_error(source);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     }
 
     /// Whether the cause is a file or directory that does not exist.

@@ -140,13 +140,13 @@ impl LogDir {
         let queue = Arc::clone(&self.queue);
         let identity = LogIdentity { key, partition: partition.clone(), topic_id, queue };
         let log = Arc::new(Log::new(identity, config, view.clone()));
-        let producers_max = self.options.producers_per_log_max;
+        let limits = self.producer_limits.clone();
         let tail = LogTail::new(OpenedTail {
             log: Arc::clone(&log),
             fs: Arc::clone(&self.options.fs),
             dir,
             view,
-            producers: ProducerStateTable::new(partition.clone(), producers_max),
+            producers: ProducerStateTable::new(partition.clone(), limits),
             is_changed: false,
             needs_dir_sync: false,
             now: self.options.clock.now(),

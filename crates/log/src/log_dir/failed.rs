@@ -82,7 +82,7 @@ impl LogDir {
             is_clean: false,
             expected: remembered.expected(),
             index_interval_bytes: self.options.default_config.index_interval_bytes,
-            producers_max: self.options.producers_per_log_max,
+            producer_limits: &self.producer_limits,
         })?;
         let Some(recovered) = recovered else { return self.forget(partition).wait() };
         let identity = LogIdentity {

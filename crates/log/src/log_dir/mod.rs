@@ -11,6 +11,7 @@ use logway_model::{DirectoryId, TopicPartition};
 use crate::checkpoint::segment_lists::SegmentLists;
 use crate::fs::FileLock;
 use crate::log::Log;
+use crate::producer_state::ProducerLimits;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
@@ -37,6 +38,7 @@ pub struct LogDir {
     directory_id: DirectoryId,
     report: RecoveryReport,
     queue: Arc<CommandQueue>,
+    producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// One log is created or deleted at a time.
     changes: Mutex<Changes>,

@@ -16,6 +16,7 @@ use super::{LogDir, LogDirOptions, Running};
 use crate::checkpoint::offset_checkpoint::RECOVERY_POINT_FILE;
 use crate::checkpoint::{MetaProperties, clean_shutdown};
 use crate::fs::{FileLock, Fs};
+use crate::producer_state::ProducerLimits;
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
 use crate::writer::{self, Background, CommandQueue, Job, OffsetCheckpoints, WriterOptions};
@@ -40,7 +41,9 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let remembered = Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
     clean_shutdown::unmark(fs, &marker)?;
 
-    let outcomes = recover_all(&options, &report, &remembered, &found.partitions);
+    let producer_limits =
+        ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
+    let outcomes = recover_all(&options, &producer_limits, &report, &remembered, &found.partitions);
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max));
     let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
     for path in found.condemned {
@@ -65,6 +68,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         checkpoint_interval: options.checkpoint_interval,
         retention_check_interval: options.retention_check_interval,
         producer_expiration_ms: options.producer_expiration_ms,
+        producer_limits: producer_limits.clone(),
         sync_threads_max: options.sync_threads_max,
         of_unopened: offsets,
         lists_of_unopened: lists,
@@ -75,6 +79,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         directory_id,
         report,
         queue,
+        producer_limits,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
         running: Mutex::new(Some(Running { writer, jobs, lock })),
@@ -165,6 +170,7 @@ type Outcome = (TopicPartition, Result<Option<RecoveredLog>, LogError>);
 /// Opens all logs, a few at the same time.
 fn recover_all(
     options: &LogDirOptions,
+    producer_limits: &ProducerLimits,
     report: &RecoveryReport,
     remembered: &Remembered,
     partitions: &[(TopicPartition, PathBuf)],
@@ -181,7 +187,7 @@ fn recover_all(
                 is_clean: report.was_clean,
                 expected: remembered.expected(),
                 index_interval_bytes: options.default_config.index_interval_bytes,
-                producers_max: options.producers_per_log_max,
+                producer_limits,
             });
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             outcomes.push((partition.clone(), recovered));

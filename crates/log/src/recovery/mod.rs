@@ -29,7 +29,7 @@ use crate::checkpoint::{
     LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file, replace_file,
 };
 use crate::fs::Fs;
-use crate::producer_state::{ProducerBatch, ProducerStateTable, snapshot};
+use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, snapshot};
 use crate::scan::HeaderScan;
 use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 use crate::view::{LogPoint, LogView};
@@ -52,7 +52,7 @@ pub(crate) struct RecoveryOptions<'a> {
     pub(crate) is_clean: bool,
     pub(crate) expected: Expected<'a>,
     pub(crate) index_interval_bytes: u32,
-    pub(crate) producers_max: usize,
+    pub(crate) producer_limits: &'a ProducerLimits,
 }
 
 /// What the files of the log directory say of a log.
@@ -115,7 +115,10 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         durable_end: durable_ends.into_iter().flatten().max().unwrap_or(Offset::ZERO),
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
-        producers: ProducerStateTable::new(options.partition.clone(), options.producers_max),
+        producers: ProducerStateTable::new(
+            options.partition.clone(),
+            options.producer_limits.clone(),
+        ),
         findings: Vec::new(),
         scanned_bytes: 0,
     };
@@ -399,6 +402,6 @@ fn for_each_header(
 fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {
     if let Some(batch) = ProducerBatch::of(header) {
         // Nothing is taken back here.
-        let _ = producers.update(&batch, header.base_offset);
+        let _ = producers.update(&batch, header.base_offset, batch.max_timestamp);
     }
 }
