@@ -43,6 +43,11 @@ pub trait Command: Send + 'static {
     /// Whether the command can help when the disk is full, and is taken then too.
     const MAKES_SPACE: bool = false;
 
+    /// The topics whose logs or settings the command can change; `None` stands for all.
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        None
+    }
+
     /// Judges the command against the current image.
     ///
     /// Commands about many things (topics, resources) judge each by itself: the reply has one

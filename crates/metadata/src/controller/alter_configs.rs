@@ -6,7 +6,8 @@ use logway_model::ErrorCode;
 
 use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
+    too_many_records,
 };
 use crate::error::excerpt;
 use crate::image::{MetadataImage, Overrides};
@@ -93,6 +94,10 @@ impl Command for AlterConfigs {
     /// Retention can be shortened.
     const MAKES_SPACE: bool = true;
 
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        topics_of(self.resources.iter().map(|change| &change.resource))
+    }
+
     fn evaluate(
         self,
         image: &MetadataImage,
@@ -121,6 +126,10 @@ impl Command for IncrementalAlterConfigs {
     /// Retention can be shortened.
     const MAKES_SPACE: bool = true;
 
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        topics_of(self.resources.iter().map(|change| &change.resource))
+    }
+
     fn evaluate(
         self,
         image: &MetadataImage,
@@ -140,6 +149,17 @@ impl Command for IncrementalAlterConfigs {
         });
         Ok(decide(plans, self.validate_only))
     }
+}
+
+/// The topics among resources; all, if a broker is among them, whose settings are their defaults.
+fn topics_of<'a>(
+    resources: impl Iterator<Item = &'a ConfigResource>,
+) -> Option<Vec<TopicReference>> {
+    let topic = |resource: &ConfigResource| match resource {
+        ConfigResource::Topic(name) => Some(TopicReference::Name(name.to_string())),
+        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => None,
+    };
+    resources.map(topic).collect()
 }
 
 fn operate(

@@ -7,8 +7,8 @@ use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
 use super::config_change::check_topic_overrides;
 use super::placement::{check_replicas, new_partition, place_replicas};
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
-    topic_asked_twice,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
+    too_many_records, topic_asked_twice,
 };
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, TopicRecord};
@@ -58,6 +58,10 @@ pub struct CreatedTopic {
 
 impl Command for CreateTopics {
     type Reply = Vec<Result<CreatedTopic, ControllerError>>;
+
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        Some(self.topics.iter().map(|topic| TopicReference::Id(topic.id)).collect())
+    }
 
     fn evaluate(
         self,
