@@ -3,5 +3,7 @@
 mod connection;
 mod consumer;
 mod fake_broker;
+mod fake_coordinator;
+mod group;
 mod metadata;
 mod producer;
