@@ -122,7 +122,8 @@ class Together(unittest.TestCase):
         topic, group = create_topic("restless", "-p", "6"), new_group("restless")
         # Few enough lines to stay in the pipe that nobody reads.
         for partition in range(6):
-            produce(topic, b"".join(b"%d\n" % (1000 * partition + number) for number in range(1000)), "-p", str(partition))
+            values = range(1000 * partition, 1000 * (partition + 1))
+            produce(topic, b"".join(b"%d\n" % value for value in values), "-p", str(partition))
         seen = []
         for count in [1, 2, 1]:
             with contextlib.ExitStack() as stack:

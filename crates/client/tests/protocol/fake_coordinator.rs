@@ -1,11 +1,10 @@
 //! A coordinator of one group whose answers a test chooses, and that writes down what it was asked.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use logway_client::Client;
 use logway_model::ErrorCode;
-use logway_wire::messages::find_coordinator_response::Coordinator;
 use logway_wire::messages::join_group_response::JoinGroupResponseMember;
 use logway_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
@@ -17,10 +16,10 @@ use logway_wire::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
 use logway_wire::messages::{
-    FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,
-    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListOffsetsRequest,
-    ListOffsetsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
-    OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse,
+    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, ListOffsetsRequest, ListOffsetsResponse, OffsetCommitRequest,
+    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
+    SyncGroupResponse,
 };
 use logway_wire::{ApiKey, WireString};
 
@@ -58,14 +57,9 @@ struct State {
 impl FakeCoordinator {
     pub(crate) async fn start(answers: Answers) -> FakeCoordinator {
         let state = Arc::new(Mutex::new(State { answers, ..State::default() }));
-        let port = Arc::new(OnceLock::new());
-        let (own_state, own_port) = (Arc::clone(&state), Arc::clone(&port));
-        let broker = FakeBroker::start(move |asked| {
-            let port = *own_port.get().expect("nobody can connect before it is known");
-            own_state.lock().expect("no panic").answer(asked, port)
-        })
-        .await;
-        port.set(broker.address.port).expect("set once");
+        let own_state = Arc::clone(&state);
+        let broker =
+            FakeBroker::start(move |asked| own_state.lock().expect("no panic").answer(asked)).await;
         FakeCoordinator { broker, state }
     }
 
@@ -89,9 +83,12 @@ impl FakeCoordinator {
 }
 
 impl State {
-    fn answer(&mut self, asked: &Asked, port: u16) -> Action {
+    fn answer(&mut self, asked: &Asked) -> Action {
         match asked.api_key {
-            ApiKey::FindCoordinator => self.find(asked, port),
+            ApiKey::FindCoordinator => {
+                self.look_ups += 1;
+                Action::Usual
+            }
             ApiKey::JoinGroup => self.join(asked),
             ApiKey::SyncGroup => self.sync(asked),
             ApiKey::Heartbeat => self.heartbeat(asked),
@@ -107,15 +104,6 @@ impl State {
 
     fn note(&mut self, line: String) {
         self.transcript.push(line);
-    }
-
-    fn find(&mut self, asked: &Asked, port: u16) -> Action {
-        self.look_ups += 1;
-        let host = WireString::from_static("127.0.0.1");
-        let port = i32::from(port);
-        let coordinator = Coordinator { node_id: 1, host, port, ..Coordinator::default() };
-        let coordinators = vec![coordinator];
-        asked.answer(&FindCoordinatorResponse { coordinators, ..Default::default() })
     }
 
     fn join(&mut self, asked: &Asked) -> Action {
