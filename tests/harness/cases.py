@@ -2,8 +2,8 @@
 
     python cases.py FOLDER [PATTERN]
 
-prints `ok CASE (SECONDS)` or `FAILED CASE` with the reason, and ends with the line `N passed, M failed`. A case that the
-broker cannot run yet prints `cannot run CASE` with the reason, and counts as neither.
+prints `ok CASE (SECONDS)` or `FAILED CASE` with the reason, and ends with the line `N passed, M failed`. A case that
+the broker cannot run prints `cannot run CASE` with the reason, and counts as neither.
 """
 
 import sys
