@@ -24,9 +24,9 @@ pub fn cases(report: &mut Report) {
     report.case("consume-read-committed", || read_committed(&topic));
 }
 
-/// A topic of 1,000 records, a second apart by their own timestamps.
+/// A topic of 1,000 records, a second apart by their own timestamps, which are so old that it must keep them for ever.
 fn positions() -> String {
-    let topic = create_topic("positions", 2, &[]);
+    let topic = create_topic("positions", 2, &[("retention.ms", "-1")]);
     let mut records = numbered(0..1_000);
     for (number, record) in (0..).zip(&mut records) {
         record.timestamp_ms = Some(BASE_MS + 1_000 * number);

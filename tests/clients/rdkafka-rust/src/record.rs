@@ -19,7 +19,7 @@ impl Record {
     }
 
     /// What must come back of it.
-    pub fn content(&self) -> (&Option<Vec<u8>>, &Option<Vec<u8>>, &[(String, Vec<u8>)]) {
+    pub fn content(&self) -> impl PartialEq + use<'_> {
         (&self.key, &self.value, &self.headers)
     }
 
