@@ -18,6 +18,7 @@ pub(crate) mod describe_topic_partitions;
 pub(crate) mod metadata;
 
 mod batched_command;
+mod building;
 
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
@@ -32,6 +33,8 @@ pub(crate) mod incremental_alter_configs;
 pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod init_producer_id;
+
+pub(crate) mod groups;
 
 mod authorized_operations;
 mod repeats;
