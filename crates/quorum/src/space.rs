@@ -65,7 +65,7 @@ impl SpaceWait {
                 tracing::error!("the disk is full: changes of the metadata wait for space");
             }
         });
-        let was_waiting = self.is_log_waiting.send_if_modified(|waiting| std::mem::take(waiting));
+        let was_waiting = self.is_log_waiting.send_if_modified(std::mem::take);
         if was_waiting && result.is_ok() {
             tracing::info!("there is space for the metadata again");
         }
