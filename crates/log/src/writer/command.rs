@@ -1,9 +1,10 @@
 //! What the writer thread is asked to do.
 
-use logway_model::Offset;
+use logway_model::{Offset, ProducerId};
 
 use super::LogTail;
 use crate::completion::Completer;
+use crate::producer_state::ProducerState;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
 /// How the writer's commands name a log; never given twice.
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Flush { key: LogKey, done: Completer<Offset> },
     /// Move the log start.
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
+    /// Tell what is known of the idempotent producers of a log.
+    DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].

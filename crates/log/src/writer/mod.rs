@@ -279,6 +279,15 @@ impl Writer {
         match command {
             Command::Flush { key, done } => self.flush(key, done),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
+            Command::DescribeProducers { key, done } => {
+                if let Some(tail) = self.tails.get(&key) {
+                    done.complete(Ok(tail
+                        .producers
+                        .iter()
+                        .map(|(id, known)| (id, *known))
+                        .collect()));
+                }
+            }
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
                 // The waiting appends go with it, and their futures say so.
