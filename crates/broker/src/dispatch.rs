@@ -174,13 +174,23 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
         |cx, body| answer(cx, body, handlers::offset_for_leader_epoch::handle);
     DescribeConfigsRequest => |cx, body| answer(cx, body, handlers::describe_configs::handle);
     AlterConfigsRequest => |cx, body| answer(cx, body, handlers::alter_configs::handle);
+    AlterReplicaLogDirsRequest =>
+        |cx, body| answer(cx, body, handlers::alter_replica_log_dirs::handle);
     DescribeLogDirsRequest => |cx, body| answer(cx, body, handlers::describe_log_dirs::handle);
     CreatePartitionsRequest => |cx, body| answer(cx, body, handlers::create_partitions::handle);
+    DeleteGroupsRequest => |cx, body| groups::answer(cx, body, groups::delete_groups::start);
+    ElectLeadersRequest => |cx, body| answer(cx, body, handlers::elect_leaders::handle);
     IncrementalAlterConfigsRequest =>
         |cx, body| answer(cx, body, handlers::incremental_alter_configs::handle);
-    DescribeClusterRequest => |cx, body| answer(cx, body, handlers::describe_cluster::handle);
-    DeleteGroupsRequest => |cx, body| groups::answer(cx, body, groups::delete_groups::start);
+    AlterPartitionReassignmentsRequest =>
+        |cx, body| answer(cx, body, handlers::alter_partition_reassignments::handle);
+    ListPartitionReassignmentsRequest =>
+        |cx, body| answer(cx, body, handlers::list_partition_reassignments::handle);
     OffsetDeleteRequest => |cx, body| groups::answer(cx, body, groups::offset_delete::start);
+    DescribeQuorumRequest => |cx, body| answer(cx, body, handlers::describe_quorum::handle);
+    UpdateFeaturesRequest => |cx, body| answer(cx, body, handlers::update_features::handle);
+    DescribeClusterRequest => |cx, body| answer(cx, body, handlers::describe_cluster::handle);
+    DescribeProducersRequest => |cx, body| answer(cx, body, handlers::describe_producers::handle);
     DescribeTopicPartitionsRequest =>
         |cx, body| answer(cx, body, handlers::describe_topic_partitions::handle);
 };
