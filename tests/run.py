@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Runs the suites of tests/suites.toml and ends with the line `N passed, M failed`, summed over all of them.
 
-    tests/run.py                         all of them, as `make test` does
+    tests/run.py                         all but the heavy ones, as `make test` does
+    tests/run.py --all                   all of them, as `make test-all` does
     tests/run.py kcat crash              only these
     tests/run.py kcat --against kafka    against Apache Kafka, which is fetched if need be
 
 A suite reports by lines `N passed, M failed` in what it prints (cargo's own summary counts too); without any, its exit
 code is one pass or one failure. What it printed is kept in tests/.work/results/NAME@KIND.log, its counts in .json.
+The suite of a client also says which version it runs and how each case of tests/clients/cases.toml went (see there);
+that goes to .json too, and tests/compatibility.py makes the table of it.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import tomllib
 
 from harness.broker import TESTS, WORK, BrokerFailed
 from harness.brokers import KINDS
+from harness.client_report import ClientReport, read_client_report
 
 ROOT = TESTS.parent
 RESULTS = WORK / "results"
@@ -36,6 +40,7 @@ class Result:
     passed: int
     failed: int
     seconds: float
+    client: ClientReport | None = None
 
     @property
     def name(self) -> str:
@@ -48,7 +53,7 @@ def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = []
     for suite in suites:
-        if not options.suites or suite["name"] in options.suites:
+        if is_chosen(suite, options):
             for against in kinds(suite, options.against):
                 results.append(run_suite(suite, against))
                 report(results[-1])
@@ -59,13 +64,21 @@ def main() -> int:
 
 def parse_options(names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}; all if none is given")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}")
+    parser.add_argument("--all", action="store_true", help="the heavy suites too, where none is named")
     parser.add_argument("--against", choices=KINDS, help="the broker, if not those that the table says")
     options = parser.parse_args()
     unknown = set(options.suites) - set(names)
     if unknown:
         parser.error(f"no suite is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     return options
+
+
+def is_chosen(suite: dict, options: argparse.Namespace) -> bool:
+    """By its name; or, where none is given, unless it is heavy and only `--all` takes it in."""
+    if options.suites:
+        return suite["name"] in options.suites
+    return options.all or not suite.get("heavy", False)
 
 
 def kinds(suite: dict, chosen: str | None) -> list[str]:
@@ -88,9 +101,15 @@ def run_suite(suite: dict, against: str) -> Result:
             exit_code = 1
     result.seconds = round(time.monotonic() - began, 1)
     log_path = log_path.rename(RESULTS / f"{result.name}.log")
-    counts = COUNTS.findall(log_path.read_text(errors="replace"))
+    printed = log_path.read_text(errors="replace")
+    counts = COUNTS.findall(printed)
     result.passed = sum(int(passed) for passed, _ in counts)
     result.failed = sum(int(failed) for _, failed in counts)
+    result.client, faults = read_client_report(printed)
+    if faults:
+        with log_path.open("a") as log:
+            log.writelines(f"{fault}\n" for fault in faults)
+        result.failed += len(faults)
     if exit_code != 0 and result.failed == 0:
         result.failed = 1
     elif not counts:

@@ -62,7 +62,9 @@ impl From<LogError> for Failure {
             | LogError::Io { .. }
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
+            | LogError::Vanished { .. }
             | LogError::Poisoned { .. }
+            | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };

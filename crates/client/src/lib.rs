@@ -20,6 +20,7 @@ mod connection;
 mod consumer;
 mod error;
 mod frame;
+mod group;
 mod in_flight;
 mod partitioner;
 mod producer;
@@ -28,8 +29,9 @@ mod retry;
 
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
-    ConfigChange, ConfigEntry, ConfigSource, CreatedTopic, ListedOffset, LogDir, NewTopic,
-    OffsetAt, TopicOutcomes,
+    ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
+    CreatedTopic, DescribedBroker, ListedOffset, LogDir, NewTopic, OffsetAt, QuorumDescription,
+    QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
@@ -38,6 +40,10 @@ pub use connection::{Connection, PendingCall, PendingResponse};
 pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
+pub use group::{
+    CommittedOffset, Coordinator, GroupDescription, GroupMember, GroupType, ListedGroup,
+};
+pub use logway_wire::UnreadAge;
 pub use partitioner::{Partitioner, murmur2};
 pub use producer::{Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions};
 pub use raw_connection::{ConnectionOptions, RawConnection};

@@ -15,8 +15,9 @@ use logway_model::PartitionId;
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::{GroupState, Membership};
 use crate::offsets::{GroupOffsets, OffsetTopics};
+use crate::outbox::Outbox;
 use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
-use crate::turn::{Outbox, Turn};
+use crate::turn::Turn;
 
 pub(crate) use commit::refusal as commit_refusal;
 pub use delete::DeletedTopic;

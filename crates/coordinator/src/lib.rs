@@ -54,6 +54,7 @@ mod member;
 mod membership;
 mod moment;
 mod offsets;
+mod outbox;
 mod record;
 mod request;
 mod settings;

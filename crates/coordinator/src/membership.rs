@@ -61,6 +61,8 @@ pub(crate) struct Membership {
     pending_join: BTreeSet<MemberId>,
     /// Those that have yet to ask for their assignment.
     pending_sync: BTreeSet<MemberId>,
+    /// The generation whose assignment is on its way to the log.
+    generation_in_flight: Option<i32>,
     /// Set while an empty group waits for its first members.
     initial_rebalance: Option<InitialRebalance>,
     /// What the members of a consumer group subscribe to; unknown for other groups, and where it cannot be read.
@@ -108,6 +110,7 @@ impl Membership {
             roster: Roster::default(),
             pending_join: BTreeSet::new(),
             pending_sync: BTreeSet::new(),
+            generation_in_flight: None,
             initial_rebalance: None,
             subscribed_topics: None,
         }
@@ -137,6 +140,7 @@ impl Membership {
             roster,
             pending_join: BTreeSet::new(),
             pending_sync: BTreeSet::new(),
+            generation_in_flight: None,
             initial_rebalance: None,
             subscribed_topics: None,
         };

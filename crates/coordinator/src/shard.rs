@@ -8,11 +8,12 @@ use crate::groups::{DeletedTopic, GroupView, Groups};
 use crate::ids::GroupId;
 use crate::membership::Join;
 use crate::moment::{ElapsedMs, Moment};
+use crate::outbox::{InFlight, Outbox, Then};
 use crate::record::{GroupRecord, failed_append};
 use crate::request::{Reply, Request, RequestBody};
 use crate::settings::GroupSettings;
 use crate::timers::{Timer, Timers};
-use crate::turn::{InFlight, Outbox, Then, Turn};
+use crate::turn::Turn;
 
 /// The groups of one partition of `__consumer_offsets`.
 ///
@@ -28,6 +29,8 @@ pub struct GroupShard {
     groups: Groups,
     timers: Timers,
     outbox: Outbox,
+    /// Topics that were deleted while the log was read.
+    deleted_meanwhile: Vec<DeletedTopic>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,7 @@ impl GroupShard {
             groups: Groups::new(),
             timers: Timers::default(),
             outbox: Outbox::default(),
+            deleted_meanwhile: Vec::new(),
         }
     }
 
@@ -62,8 +66,10 @@ impl GroupShard {
     /// The log has been read to its end. Members that it knows have their session timeout to be heard of.
     pub fn loaded(&mut self, now: Moment) -> Vec<Effect> {
         self.phase = Phase::Active;
+        let deleted = std::mem::take(&mut self.deleted_meanwhile);
         let (groups, mut turn) = self.split(now);
         groups.start(&mut turn);
+        groups.delete_topics(&mut turn, &deleted);
         let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
         turn.set_timer(Timer::Expiration, interval_ms.into());
         self.outbox.take_effects()
@@ -126,10 +132,12 @@ impl GroupShard {
 
     /// Forgets the offsets of topics that have been deleted.
     pub fn topics_deleted(&mut self, now: Moment, topics: &[DeletedTopic]) -> Vec<Effect> {
-        if self.phase == Phase::Active {
-            let (groups, mut turn) = self.split(now);
-            groups.delete_topics(&mut turn, topics);
+        if self.phase == Phase::Loading {
+            self.deleted_meanwhile.extend_from_slice(topics);
+            return Vec::new();
         }
+        let (groups, mut turn) = self.split(now);
+        groups.delete_topics(&mut turn, topics);
         self.outbox.take_effects()
     }
 

@@ -74,13 +74,13 @@ impl Log {
 
     /// Puts other settings in force, for the appends made after this.
     ///
-    /// A log that becomes durable is flushed.
+    /// New flush settings hold for what is not flushed yet, too: a log that becomes durable is
+    /// flushed, and a `flush.ms` counts from when the records were written.
     pub fn set_config(&self, config: Arc<LogConfig>) {
-        let is_durable = config.is_durable();
-        let was_durable = self.config.swap(config).is_durable();
-        if is_durable && !was_durable {
-            // Nobody waits for it.
-            drop(self.flush());
+        let flush_settings = |config: &LogConfig| (config.flush_messages, config.flush_ms);
+        let new = flush_settings(&config);
+        if flush_settings(&self.config.swap(config)) != new {
+            self.queue.push(Command::Reconfigured { key: self.key });
         }
     }
 

@@ -23,7 +23,7 @@ pub use alter_configs::{
     ResourceOperations,
 };
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
-pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
+pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
@@ -44,6 +44,11 @@ pub trait Command: Send + 'static {
 
     /// Whether the command can help when the disk is full, and is taken then too.
     const MAKES_SPACE: bool = false;
+
+    /// The topics whose logs or settings the command can change; `None` stands for all.
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        None
+    }
 
     /// Judges the command against the current image.
     ///

@@ -14,6 +14,7 @@ mod raft;
 mod directory;
 mod log_file;
 mod redb_file;
+mod space;
 
 mod error;
 

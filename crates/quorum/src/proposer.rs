@@ -1,5 +1,6 @@
 //! The one place where commands are judged and their records proposed.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use logway_metadata::settings::BrokerSettings;
@@ -71,14 +72,48 @@ pub(crate) async fn run(
             let has_room = commit.records.len() < COMMIT_RECORDS && commit.answers.len() < JOBS_MAX;
             next = if has_room { jobs.try_recv().ok() } else { None };
         }
-        let committed = match commit.records.is_empty() {
-            true => Ok(()),
-            false => consensus.commit(commit.records).await,
-        };
-        commit.answers.into_iter().for_each(|answer| answer(committed.clone()));
+        let Commit { image, records, answers } = commit;
+        match records.is_empty() {
+            true => answers.into_iter().for_each(|answer| answer(Ok(()))),
+            false => {
+                let refuse = |job: Job| {
+                    let Proposal { answer, .. } = job(&image, &broker);
+                    answer(Err(consensus.waits_for_space()));
+                };
+                commit_or_refuse(&consensus, records, answers, &mut jobs, refuse).await;
+            }
+        }
         if let Err(error) = consensus.snapshot_if_due().await {
             // The commands that follow fail with the same error and tell whoever asks.
             tracing::error!(%error, "cannot write a snapshot of the metadata");
+        }
+    }
+}
+
+/// Commits records and answers whoever waits for that. If the disk becomes full meanwhile they are
+/// told so at once, and so is whoever comes before the commit is done.
+async fn commit_or_refuse(
+    consensus: &Consensus,
+    records: Vec<MetadataRecord>,
+    mut answers: Vec<Answer>,
+    jobs: &mut mpsc::Receiver<Job>,
+    refuse: impl Fn(Job),
+) {
+    let mut commit = pin!(consensus.commit(records));
+    let mut space = consensus.watch_space();
+    let mut is_full = false;
+    loop {
+        tokio::select! {
+            biased;
+            committed = &mut commit => {
+                answers.drain(..).for_each(|answer| answer(committed.clone()));
+                return;
+            }
+            Ok(_) = space.wait_for(|is_waiting| *is_waiting), if !is_full => {
+                is_full = true;
+                answers.drain(..).for_each(|answer| answer(Err(consensus.waits_for_space())));
+            }
+            Some(job) = jobs.recv(), if is_full => refuse(job),
         }
     }
 }

@@ -58,6 +58,12 @@ pub struct MetadataQuorum {
     consensus: Consensus,
 }
 
+impl Drop for MetadataQuorum {
+    fn drop(&mut self) {
+        self.consensus.give_up_waiting();
+    }
+}
+
 impl fmt::Debug for MetadataQuorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MetadataQuorum").finish_non_exhaustive()
@@ -91,8 +97,8 @@ impl MetadataQuorum {
     /// Has the controller judge a command and commits what it decides.
     ///
     /// Fails with [`QuorumError::Refused`] if the controller refuses the whole command, and with
-    /// [`QuorumError::DiskFull`], [`QuorumError::NotLeader`] or [`QuorumError::Stopped`] if nothing
-    /// can be committed.
+    /// [`QuorumError::DiskFull`], [`QuorumError::WaitsForSpace`], [`QuorumError::NotLeader`] or
+    /// [`QuorumError::Stopped`] if nothing can be committed.
     pub async fn submit<C: Command>(&self, command: C) -> Result<C::Reply, QuorumError> {
         let (job, reply) = proposer::job(command);
         let stopped = || QuorumError::Stopped { reason: "it is shutting down".to_owned() };

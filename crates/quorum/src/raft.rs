@@ -9,6 +9,7 @@ mod storage_suite;
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use logway_metadata::MetadataRecord;
@@ -26,6 +27,7 @@ use crate::error::QuorumError;
 use crate::log_file::LogFile;
 use crate::published::Published;
 use crate::quorum::QuorumOptions;
+use crate::space::SpaceWait;
 use crate::status::{QuorumStatus, VoterStatus};
 
 openraft::declare_raft_types!(
@@ -65,6 +67,8 @@ pub(crate) struct Consensus {
     raft: Raft<TypeConfig>,
     /// Not an owner: the files are closed when the log and the state machine let them go.
     directory: Weak<Directory>,
+    path: PathBuf,
+    space: Arc<SpaceWait>,
     snapshot_interval_entries: u64,
     /// Its sender goes when the files are closed.
     closed: watch::Receiver<()>,
@@ -83,15 +87,19 @@ impl Consensus {
             let (directory, closed) = Directory::open(options.fs, &options.dir)?;
             let log_file = LogFile::open(directory.clone(), node_id)?;
             let state_machine = StateMachine::open(directory.clone(), published)?;
-            Ok((Arc::downgrade(&directory), closed, log_file, state_machine))
+            Ok((directory, closed, log_file, state_machine))
         })
         .await?;
         let (config, log_store) = (Arc::new(config()), LogStore::new(log_file));
+        let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
+        let directory = Arc::downgrade(&directory);
         let raft = Raft::new(raft_id, config, NoNetwork, log_store, state_machine)
             .await
             .map_err(stopped)?;
-        let consensus = Consensus { raft, directory, snapshot_interval_entries, closed };
+        let consensus =
+            Consensus { raft, directory, path, space, snapshot_interval_entries, closed };
         consensus.lead(raft_id).await?;
+        consensus.space.begin();
         Ok(consensus)
     }
 
@@ -107,6 +115,21 @@ impl Consensus {
                 Err(QuorumError::Stopped { reason: error.to_string() })
             }
         }
+    }
+
+    /// Tells whether commits wait for space on the disk.
+    pub(crate) fn watch_space(&self) -> watch::Receiver<bool> {
+        self.space.watch()
+    }
+
+    /// What is said of a command while commits wait for space.
+    pub(crate) fn waits_for_space(&self) -> QuorumError {
+        QuorumError::WaitsForSpace { path: self.path.clone() }
+    }
+
+    /// Waits for space no longer. On a full disk this ends the node.
+    pub(crate) fn give_up_waiting(&self) {
+        self.space.end();
     }
 
     /// Fails where the disk is so full that only what makes space should be committed.
@@ -176,6 +199,7 @@ impl Consensus {
 
     /// Stops the node, and returns when its files are closed.
     pub(crate) async fn shutdown(&self) -> Result<(), QuorumError> {
+        self.give_up_waiting();
         let stopped = self.raft.shutdown().await;
         // The sender is never used: a change can only be that it has gone, with the directory.
         let mut closed = self.closed.clone();

@@ -1,6 +1,5 @@
 """Producers, consumers and an admin client for the broker at $BOOTSTRAP, and the waits that the cases share."""
 
-import itertools
 import os
 import time
 from functools import partial
@@ -18,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness import waiting
+from harness.client_cases.model import fresh
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 DEADLINE_S = 20
@@ -25,12 +25,11 @@ wait_until = partial(waiting.wait_until, deadline_s=DEADLINE_S)
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
-numbers = itertools.count()
 
 
 def create_topic(purpose: str, partitions: int = 1, **configs: str) -> str:
     """A new topic named for its purpose; `retention_ms="1"` sets `retention.ms`."""
-    name = f"py-{purpose}-{next(numbers)}"
+    name = fresh(purpose)
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(DEADLINE_S)
     wait_until(lambda: description(name), f"{name} to be described")

@@ -5,4 +5,5 @@ here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
 python=$("$tests/harness/need" python)
-PYTHONPATH=$tests exec "$python" -m harness.cases "$here"
+CLIENT="confluent-kafka $("$python" -c 'import confluent_kafka; print(confluent_kafka.__version__)')"
+PYTHONPATH=$tests CLIENT=$CLIENT exec "$python" -m harness.cases "$here"

@@ -3,7 +3,8 @@ import unittest
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
-from test_produce import LARGEST_VALUE_BYTES
+
+from harness.client_cases.model import LARGEST_VALUE_BYTES
 
 from clients import DEADLINE_S, admin, consume, consumer, create_topic, produce
 

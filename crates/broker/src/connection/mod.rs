@@ -4,6 +4,7 @@
 //! for records (requests are *pipelined*), and replies leave in the order of the requests. What a
 //! connection can hold is bounded: see [`frame`], [`memory_budget`] and [`replies`].
 
+mod attention;
 mod frame;
 mod hurry;
 mod listener;
@@ -19,9 +20,9 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 
+pub use attention::Attention;
 pub use frame::FrameError;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
@@ -29,7 +30,8 @@ pub use memory_budget::{BudgetShare, MemoryBudget};
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 
 use crate::Broker;
-use crate::dispatch::{ConnectionInfo, RequestError, dispatch};
+use crate::dispatch::{ConnectionInfo, RequestError, prepare};
+use attention::Listener;
 use frame::{Frame, FrameReader};
 use replies::{OwedReply, ReadyReply, ReplyQueue};
 use send::Patience;
@@ -70,6 +72,7 @@ pub(crate) struct Connection {
     socket: TcpStream,
     broker: Arc<Broker>,
     info: Arc<ConnectionInfo>,
+    attention: Listener,
     frames: FrameReader,
     replies: ReplyQueue,
     /// Small replies on their way out together.
@@ -92,10 +95,12 @@ impl Connection {
             Arc::new(ConnectionInfo { peer, local: socket.local_addr()?, hurry: Hurry::default() });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
+        let attention = broker.attention.listen();
         Ok(Connection {
             socket,
             broker,
             info,
+            attention,
             frames,
             replies: ReplyQueue::default(),
             outgoing: BytesMut::new(),
@@ -106,17 +111,15 @@ impl Connection {
         })
     }
 
-    /// Serves the client. When `stopping` turns true, what was read is answered and nothing more
-    /// is read.
-    pub(crate) async fn run(
-        mut self,
-        mut stopping: watch::Receiver<bool>,
-    ) -> Result<(), ConnectionError> {
+    /// Serves the client. When the broker stops, what was read is answered and nothing more is
+    /// read.
+    pub(crate) async fn run(mut self) -> Result<(), ConnectionError> {
         let mut idle = Box::pin(sleep(self.idle_max));
         while self.reads_on || !self.replies.is_empty() {
+            self.look_around();
             tokio::select! {
                 biased;
-                () = stopped(&mut stopping), if self.reads_on => self.read_no_more(),
+                () = self.attention.called() => {}
                 reply = self.replies.next(), if !self.replies.is_empty() => {
                     self.send_ready(reply).await?;
                     self.last_active = Instant::now();
@@ -127,10 +130,6 @@ impl Connection {
                         Some(frame) => self.start(frame).await?,
                         None => self.read_no_more(),
                     }
-                }
-                () = self.broker.memory.contended(), if self.may_hurry() => {
-                    self.info.hurry.ask();
-                    self.is_hurried = true;
                 }
                 () = &mut idle, if self.replies.is_empty() => {
                     let quiet = self.last_active.elapsed();
@@ -151,9 +150,22 @@ impl Connection {
         self.info.hurry.ask();
     }
 
-    /// Whether others that wait for memory could be helped by an end to this connection's waiting.
-    fn may_hurry(&self) -> bool {
-        !self.is_hurried && self.replies.held_bytes() > HELD_FREELY_BYTES
+    /// Looks for what a call may have been about: the broker stops, or others wait for memory and
+    /// could be helped by an end to this connection's waiting.
+    fn look_around(&mut self) {
+        if self.reads_on && self.attention.is_stopping() {
+            self.read_no_more();
+        }
+        let is_holder = self.replies.held_bytes() > HELD_FREELY_BYTES;
+        self.attention.set_holder(is_holder);
+        if is_holder && !self.is_hurried && self.broker.is_memory_contended() {
+            self.hurry();
+        }
+    }
+
+    fn hurry(&mut self) {
+        self.info.hurry.ask();
+        self.is_hurried = true;
     }
 
     /// Starts a request. Those that wait for something leave their waiting in the reply queue.
@@ -162,17 +174,42 @@ impl Connection {
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
         let Frame { body, share } = frame;
-        let (api_key, reply) = dispatch(&self.broker, &self.info, body).await?;
-        let share = match &reply {
-            Reply::Later(_) => Some(share),
-            Reply::Parked(_) => None,
+        let work = prepare(&self.broker, &self.info, body)?;
+        let api_key = work.api_key;
+        let building = self.share_to_build(work.built_bytes).await?.map(Arc::new);
+        let reply = work.run(building.clone()).await?;
+        let (request_share, share) = match &reply {
+            Reply::Later(_) => (Some(share), building),
+            Reply::Parked(_) => (None, building),
             Reply::Ready(encoded) => {
-                drop(share);
-                self.share_of_reply(encoded.bytes.len())?
+                drop((share, building));
+                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new))
             }
         };
-        self.replies.push(OwedReply { api_key, received_at, share, reply });
+        self.replies.push(OwedReply { api_key, received_at, request_share, share, reply });
         Ok(())
+    }
+
+    /// The memory for an answer that takes much. Who has to wait for it holds nothing of the kind
+    /// meanwhile: what this connection owes is sent first.
+    async fn share_to_build(
+        &mut self,
+        built_bytes: usize,
+    ) -> Result<Option<BudgetShare>, ConnectionError> {
+        if built_bytes <= HELD_FREELY_BYTES {
+            return Ok(None);
+        }
+        if let Some(share) = self.broker.building.try_take(built_bytes) {
+            return Ok(Some(share));
+        }
+        if !self.replies.is_empty() {
+            self.hurry();
+        }
+        while !self.replies.is_empty() {
+            let reply = self.replies.next().await;
+            self.send_ready(reply).await?;
+        }
+        Ok(Some(self.broker.building.take(built_bytes).await))
     }
 
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
@@ -225,9 +262,4 @@ impl Connection {
     fn patience(&self) -> Patience<'_> {
         Patience { stall_max: self.idle_max, broker: &self.broker }
     }
-}
-
-/// Ends when the broker stops, or when nobody is left who could stop it.
-pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|&stop| stop).await;
 }

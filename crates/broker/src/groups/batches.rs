@@ -1,7 +1,7 @@
 //! Records of the coordinator as the log takes them.
 
 use logway_coordinator::GroupRecord;
-use logway_model::{ErrorCode, TimestampMs};
+use logway_model::TimestampMs;
 use logway_record::{Batch, BatchBuilder, Compression};
 
 use crate::failure::Failure;
@@ -9,11 +9,10 @@ use crate::failure::Failure;
 /// What a record adds to its key and value at most: lengths, deltas, the count of headers.
 const RECORD_OVERHEAD_BYTES_MAX: usize = 32;
 
-/// The records as batches, each of at most so many bytes.
+/// The records as batches of at most so many bytes each, or of one record.
 ///
-/// # Errors
-///
-/// `MESSAGE_TOO_LARGE` if a record does not fit into a batch of its own.
+/// A group of thousands of members needs a larger record than clients may send; the coordinator
+/// has bounds of its own.
 pub(super) fn batches_of(
     records: &[GroupRecord],
     now: TimestampMs,
@@ -28,25 +27,12 @@ pub(super) fn batches_of(
         let is_full = builder.uncompressed_bytes() + record_bytes_max > batch_bytes_max;
         if is_full && !builder.is_empty() {
             let full = std::mem::replace(&mut builder, BatchBuilder::new(Compression::None));
-            batches.push(finished(full, batch_bytes_max)?);
+            batches.push(Batch::parse(full.finish()?)?);
         }
         builder.append(now, Some(&key), value, &[])?;
     }
-    batches.push(finished(builder, batch_bytes_max)?);
+    batches.push(Batch::parse(builder.finish()?)?);
     Ok(batches)
-}
-
-fn finished(builder: BatchBuilder, batch_bytes_max: usize) -> Result<Batch, Failure> {
-    let bytes = builder.finish()?;
-    if bytes.len() > batch_bytes_max {
-        let message = format!(
-            "a record of a group needs {} bytes; max.message.bytes of __consumer_offsets is {}",
-            bytes.len(),
-            batch_bytes_max
-        );
-        return Err(Failure::new(ErrorCode::MessageTooLarge, message));
-    }
-    Ok(Batch::parse(bytes)?)
 }
 
 #[cfg(test)]
@@ -83,8 +69,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_fits_no_batch_is_refused() {
-        let failure = batches_of(&[tombstone(&"g".repeat(600))], NOW, 512).expect_err("too large");
-        assert_eq!(failure.code, ErrorCode::MessageTooLarge);
+    fn a_record_that_fits_no_batch_gets_one_of_its_own() {
+        let records = [tombstone("a"), tombstone(&"g".repeat(600)), tombstone("b")];
+        let batches = batches_of(&records, NOW, 512).expect("they are encoded");
+        assert_eq!(batches.len(), 3);
+        assert!(batches[1].size_bytes() > 600);
     }
 }

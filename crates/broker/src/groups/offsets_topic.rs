@@ -1,5 +1,7 @@
 //! The topic that groups and their offsets are kept in.
 
+use std::time::Duration;
+
 use logway_log::random_uuid;
 use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_metadata::settings::BrokerSettings;
@@ -10,6 +12,9 @@ use crate::failure::Failure;
 
 /// Its name, which is Kafka's.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// Who asks for a coordinator is told to ask again if the topic is not made in this time.
+const CREATION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The topic as it is made when it is first needed, with the settings that Kafka gives it.
 pub(crate) fn new_offsets_topic(settings: &BrokerSettings) -> NewTopic {
@@ -37,7 +42,8 @@ pub(crate) async fn ensure_offsets_topic(context: &RequestContext) -> Result<(),
         return Ok(());
     }
     let topics = vec![new_offsets_topic(&context.settings)];
-    let results = context.broker.submit(CreateTopics { topics, validate_only: false }).await?;
+    let create = CreateTopics { topics, validate_only: false };
+    let results = context.broker.submit(create, Some(CREATION_TIME_MAX), None).await?;
     for result in results {
         match result {
             Ok(_) => {}

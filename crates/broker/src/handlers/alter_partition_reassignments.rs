@@ -16,11 +16,21 @@ use logway_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
 };
 
+use super::building::ENTRY_BYTES;
 use super::cluster_view::ClusterView;
 use crate::dispatch::RequestContext;
 
 /// Why a partition is not reassigned: the code, and the reason in memory that all answers share.
 type Refusal = (ErrorCode, &'static str);
+
+/// One answer for each partition named.
+pub(crate) fn built_bytes(
+    _context: &RequestContext,
+    request: &AlterPartitionReassignmentsRequest,
+) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+    (request.topics.len() + partitions.sum::<usize>()) * ENTRY_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

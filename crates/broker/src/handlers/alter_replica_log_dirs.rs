@@ -12,8 +12,18 @@ use logway_wire::messages::alter_replica_log_dirs_response::{
 };
 use logway_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
 
+use super::building::ENTRY_BYTES;
 use crate::Broker;
 use crate::dispatch::RequestContext;
+
+/// One answer for each partition named.
+pub(crate) fn built_bytes(
+    _context: &RequestContext,
+    request: &AlterReplicaLogDirsRequest,
+) -> usize {
+    let topics = request.dirs.iter().flat_map(|dir| &dir.topics);
+    topics.map(|topic| (1 + topic.partitions.len()) * ENTRY_BYTES).sum()
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -1,5 +1,7 @@
 //! DescribeProducers: the idempotent producers of partitions, and their open transactions (KIP-664).
 
+use std::collections::HashSet;
+
 use logway_log::producer_state::ProducerState;
 use logway_model::{ErrorCode, Offset, PartitionId, ProducerId, Sequence};
 use logway_wire::WireString;
@@ -9,6 +11,7 @@ use logway_wire::messages::describe_producers_response::{
 };
 use logway_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 
+use super::building::ENTRY_BYTES;
 use super::cluster_view::absence;
 use super::repeats::repeated;
 use crate::dispatch::RequestContext;
@@ -16,6 +19,14 @@ use crate::failure::Failure;
 
 /// What the protocol says where no transaction is open.
 const NO_TRANSACTION: Offset = Offset(-1);
+
+/// One answer for each partition named, and each producer once at most.
+pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeProducersRequest) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partition_indexes.len());
+    let partitions: usize = partitions.sum();
+    let producers = if partitions == 0 { 0 } else { context.log_dir.producer_count() };
+    (request.topics.len() + partitions + producers) * ENTRY_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,
@@ -39,7 +50,7 @@ pub(crate) async fn handle(
 
 /// A partition may have thousands of producers, so that a request could be answered only with far
 /// more memory than its own if it could ask for the same partition again and again.
-fn asked_twice(request: &DescribeProducersRequest) -> std::collections::HashSet<(WireString, i32)> {
+fn asked_twice(request: &DescribeProducersRequest) -> HashSet<(WireString, i32)> {
     let partitions = request.topics.iter().flat_map(|topic| {
         topic.partition_indexes.iter().map(|&index| (topic.name.as_str(), index))
     });

@@ -12,6 +12,7 @@ use logway_wire::messages::describe_quorum_response::{
 };
 use logway_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 
+use super::building::ENTRY_BYTES;
 use super::cluster_view::{BrokerView, ClusterView, leader_number};
 use crate::dispatch::RequestContext;
 
@@ -24,6 +25,12 @@ const LISTENER_NAME: &str = "PLAINTEXT";
 
 /// The epoch of partitions that are not described.
 const NO_EPOCH: i32 = -1;
+
+/// One answer for each partition named.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &DescribeQuorumRequest) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+    (request.topics.len() + partitions.sum::<usize>()) * ENTRY_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -8,6 +8,7 @@ use logway_wire::WireString;
 use logway_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use logway_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
 
+use super::building::{ENTRY_BYTES, ENTRY_WITH_MESSAGE_BYTES};
 use super::cluster_view::{ClusterView, PartitionView};
 use crate::dispatch::RequestContext;
 
@@ -39,6 +40,21 @@ impl Election {
             _ if is_elected => ErrorCode::ElectionNotNeeded,
             Election::Preferred => ErrorCode::PreferredLeaderNotAvailable,
             Election::Unclean => ErrorCode::EligibleLeadersNotAvailable,
+        }
+    }
+}
+
+/// One answer for each partition named. Without a list, one for each topic: its partitions are all
+/// led, but for those whose logs are offline.
+pub(crate) fn built_bytes(context: &RequestContext, request: &ElectLeadersRequest) -> usize {
+    match &request.topic_partitions {
+        Some(topics) => {
+            let partitions = topics.iter().map(|topic| topic.partitions.len());
+            topics.len() * ENTRY_WITH_MESSAGE_BYTES + partitions.sum::<usize>() * ENTRY_BYTES
+        }
+        None => {
+            let image = context.image();
+            (image.topic_count() + image.partition_count()) * ENTRY_BYTES
         }
     }
 }

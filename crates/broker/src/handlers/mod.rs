@@ -18,6 +18,7 @@ pub(crate) mod describe_topic_partitions;
 pub(crate) mod metadata;
 
 mod batched_command;
+mod building;
 
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;

@@ -12,6 +12,11 @@ use crate::dispatch::RequestContext;
 /// How much of a feature's name is repeated to the client that sent it.
 const NAME_CHARS_SHOWN: usize = 80;
 
+/// The answer is one refusal.
+pub(crate) fn built_bytes(_context: &RequestContext, _request: &UpdateFeaturesRequest) -> usize {
+    0
+}
+
 pub(crate) async fn handle(
     _context: RequestContext,
     request: UpdateFeaturesRequest,

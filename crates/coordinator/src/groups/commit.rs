@@ -13,9 +13,10 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
+use crate::outbox::Then;
 use crate::record::{CommittedOffset, GroupRecord};
 use crate::request::{Reply, RequestToken};
-use crate::turn::{Then, Turn};
+use crate::turn::Turn;
 
 use super::Groups;
 
@@ -138,14 +139,11 @@ impl Groups {
 
     /// How many more partitions the group can have offsets for.
     fn offset_room(&self, turn: &Turn, group_id: &GroupId) -> OffsetRoom {
-        let is_commit =
-            |record: &&GroupRecord| matches!(record, GroupRecord::Offset { offset: Some(_), .. });
-        let coming = turn.outbox.records_in_flight(group_id).filter(is_commit).count();
         let present = self.by_id.get(group_id).map_or(0, |group| group.offsets.len());
         OffsetRoom {
             group: group_id.clone(),
             left: turn.settings.group_offsets_max.saturating_sub(present),
-            coming,
+            coming: turn.outbox.count_of(group_id),
             taken: BTreeSet::new(),
         }
     }
@@ -155,7 +153,7 @@ impl Groups {
 struct OffsetRoom {
     group: GroupId,
     left: usize,
-    /// Commits on their way, all of which may be of new partitions.
+    /// Records on their way, all of which may be commits for new partitions.
     coming: usize,
     taken: BTreeSet<(CommittedTopic, PartitionId)>,
 }

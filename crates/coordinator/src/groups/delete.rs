@@ -12,9 +12,10 @@ use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
+use crate::outbox::Outbox;
 use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
-use crate::turn::{Outbox, Turn};
+use crate::turn::Turn;
 
 use super::{Group, Groups};
 

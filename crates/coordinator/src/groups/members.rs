@@ -85,7 +85,7 @@ impl Groups {
             true => &*request.members,
             false => &single,
         };
-        let mark = turn.appends();
+        let mark = turn.outbox.appends();
         let mut response = match self.find_members(&request.group_id) {
             Ok(group) => group.membership.leave(turn, leaving),
             Err(ErrorCode::UnknownMemberId) => {
@@ -105,7 +105,7 @@ impl Groups {
             response.error_code = if response.error_code == 0 { code } else { response.error_code };
         }
         // That a group is empty is for the log to know before the last member goes.
-        turn.reply_after(mark, token, Reply::LeaveGroup(response));
+        turn.outbox.reply_after(mark, token, Reply::LeaveGroup(response));
     }
 
     /// The group that a member speaks of, or the error if it cannot be a member.

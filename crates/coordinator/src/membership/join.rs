@@ -7,9 +7,10 @@ use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
 use crate::ids::{InstanceId, MemberId};
 use crate::member::{Member, Protocols, rebalance_timeout_ms};
+use crate::outbox::{StaticMemberStored, Then};
 use crate::request::{Client, Reply, RequestToken};
 use crate::timers::Timer;
-use crate::turn::{StaticMemberStored, Then, Turn};
+use crate::turn::Turn;
 
 use super::{GroupState, Membership};
 

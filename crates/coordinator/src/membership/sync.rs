@@ -9,10 +9,11 @@ use logway_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
 use crate::ids::{MemberId, ProtocolName};
 use crate::member::Member;
+use crate::outbox::Then;
 use crate::record::GroupMetadata;
 use crate::request::{Reply, RequestToken};
 use crate::timers::Timer;
-use crate::turn::{Then, Turn};
+use crate::turn::Turn;
 
 use super::{GroupState, Membership};
 
@@ -51,7 +52,9 @@ impl Membership {
         if let Some(earlier) = replaced {
             turn.reply(earlier, refusal(ErrorCode::RebalanceInProgress));
         }
-        if self.is_leader(member_id.as_str()) {
+        // Sent again, the first one counts: two of one generation in the log could differ.
+        let is_on_its_way = self.generation_in_flight == Some(self.generation);
+        if self.is_leader(member_id.as_str()) && !is_on_its_way {
             self.store_assignment(turn, request);
         }
     }
@@ -97,6 +100,7 @@ impl Membership {
             return;
         }
         let record = self.record(assignment_of);
+        self.generation_in_flight = Some(self.generation);
         let then =
             Then::AssignmentStored { group: self.group.clone(), generation: self.generation };
         turn.append(vec![record], Some(then));
@@ -110,6 +114,9 @@ impl Membership {
         outcome: Result<(), ErrorCode>,
         metadata: Option<&GroupMetadata>,
     ) {
+        if self.generation_in_flight == Some(generation) {
+            self.generation_in_flight = None;
+        }
         // Another rebalance may have begun meanwhile.
         if self.state != GroupState::CompletingRebalance || self.generation != generation {
             return;

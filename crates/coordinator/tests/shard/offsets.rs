@@ -238,6 +238,15 @@ fn offsets_of_deleted_topics_are_deleted() {
     let left = [("t", 0), ("t", 1), ("t", 2), ("t", 9), ("u", 0)];
     let left = left.map(|(name, partition)| fetch(&mut driver, name, partition));
     assert_eq!(left, [-1, 2, -1, -1, 4]);
+
+    // And while the log is read.
+    driver.shard = driver.replayed();
+    let deleted = DeletedTopic { name: "u".into(), id: TopicId(old) };
+    assert_eq!(driver.shard.topics_deleted(driver.now(), &[deleted]), []);
+    let effects = driver.shard.loaded(driver.now());
+    driver.apply(effects);
+    driver.settle_all();
+    assert_eq!((fetch(&mut driver, "t", 1), fetch(&mut driver, "u", 0)), (2, -1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The rules of Kafka's group protocol, one by one.
 
 use bytes::Bytes;
-use logway_coordinator::{GroupSettings, Reply, RequestBody};
+use logway_coordinator::{GroupSettings, Reply, RequestBody, RequestToken};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::join_group_request::JoinGroupRequestProtocol;
@@ -56,16 +56,12 @@ pub(crate) fn join(
 }
 
 /// A JoinGroup whose answer may wait.
-fn join_later(
-    driver: &mut Driver,
-    version: i16,
-    request: JoinGroupRequest,
-) -> logway_coordinator::RequestToken {
+fn join_later(driver: &mut Driver, version: i16, request: JoinGroupRequest) -> RequestToken {
     let fresh_id = driver.fresh_id();
     driver.send("c", version, RequestBody::JoinGroup { request, fresh_id })
 }
 
-fn joined(driver: &mut Driver, token: logway_coordinator::RequestToken) -> JoinGroupResponse {
+fn joined(driver: &mut Driver, token: RequestToken) -> JoinGroupResponse {
     match driver.take_reply(token).expect("the join phase is over") {
         Reply::JoinGroup(response) => response,
         other => panic!("{other:?}"),
@@ -324,10 +320,9 @@ fn requests_of_others_and_of_other_generations_are_refused_in_every_state() {
 fn a_request_that_is_sent_again_takes_the_place_of_the_first() {
     let mut driver = driver();
     let member = stable(&mut driver);
-    let newcomer = join_later(&mut driver, 3, join_request(""));
-    let first = join_later(&mut driver, 3, join_request(""));
-    let _ = (newcomer, first);
-    join(&mut driver, 4, join_request(""));
+    let newcomer = join(&mut driver, 4, join_request(""));
+    assert_eq!(error(newcomer.error_code), ErrorCode::MemberIdRequired);
+    // The newcomer, which has yet to come back with its id, is waited for.
     let once = join_later(&mut driver, 3, join_request(&member.member_id));
     let twice = join_later(&mut driver, 3, join_request(&member.member_id));
     assert_eq!(error(joined(&mut driver, once).error_code), ErrorCode::RebalanceInProgress);

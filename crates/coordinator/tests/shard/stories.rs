@@ -195,6 +195,8 @@ fn what_is_on_its_way_to_the_log() {
     story.sync("b", &[]);
     story.sync("a", &[("a", "t-0"), ("b", "t-1")]);
     story.describe("operator");
+    story.note("the leader asks again: its first word counts");
+    story.sync("a", &[("a", "t-0 t-1"), ("b", "")]);
     story.note("it cannot be stored: everybody joins again");
     story.settle(Err(ErrorCode::NotEnoughReplicas));
     story.join("a");

@@ -3,13 +3,24 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
 use logway_wire::messages::delete_groups_response::DeletableGroupResult;
 use logway_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
+use crate::handlers::building::ENTRY_BYTES;
 
-pub(crate) fn start(
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(
+        context,
+        body,
+        |request: &DeleteGroupsRequest| request.groups_names.len() * ENTRY_BYTES,
+        start,
+    )
+}
+
+fn start(
     context: &RequestContext,
     request: DeleteGroupsRequest,
 ) -> impl Future<Output = DeleteGroupsResponse> + use<> {

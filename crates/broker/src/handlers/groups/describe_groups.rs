@@ -3,14 +3,27 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::authorized_operations::{self, NOT_ASKED};
 
-pub(crate) fn start(
+/// Room for some dozens of members with their subscriptions and assignments.
+const GROUP_BYTES: usize = 16 << 10;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(
+        context,
+        body,
+        |request: &DescribeGroupsRequest| request.groups.len() * GROUP_BYTES,
+        start,
+    )
+}
+
+fn start(
     context: &RequestContext,
     request: DescribeGroupsRequest,
 ) -> impl Future<Output = DescribeGroupsResponse> + use<> {

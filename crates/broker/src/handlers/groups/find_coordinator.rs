@@ -9,6 +9,7 @@ use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use crate::groups::{OFFSETS_TOPIC, ensure_offsets_topic};
+use crate::handlers::building::ENTRY_WITH_MESSAGE_BYTES;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -18,6 +19,11 @@ const MANY_KEYS_FROM: i16 = 4;
 
 const NO_BROKER: i32 = -1;
 const NO_PORT: i32 = -1;
+
+/// An address for each key.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &FindCoordinatorRequest) -> usize {
+    request.coordinator_keys.len() * ENTRY_WITH_MESSAGE_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -3,12 +3,17 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
 use logway_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
 
-pub(crate) fn start(
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(context, body, |_: &HeartbeatRequest| 0, start)
+}
+
+fn start(
     context: &RequestContext,
     request: HeartbeatRequest,
 ) -> impl Future<Output = HeartbeatResponse> + use<> {

@@ -3,11 +3,12 @@
 use logway_coordinator::{Reply, RequestBody};
 use logway_log::random_uuid;
 use logway_model::ErrorCode;
+use logway_wire::Decoder;
 use logway_wire::WireString;
 use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::groups::Pending;
 
 /// From this version on there may be no protocol.
@@ -15,13 +16,17 @@ const NO_PROTOCOL_FROM: i16 = 7;
 
 const NO_GENERATION: i32 = -1;
 
-pub(crate) fn ask(context: &RequestContext, request: JoinGroupRequest) -> Pending {
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare_with_group(context, body, ask, response)
+}
+
+fn ask(context: &RequestContext, request: JoinGroupRequest) -> Pending {
     let group = request.group_id.clone();
     let body = RequestBody::JoinGroup { request, fresh_id: random_uuid() };
     context.groups.ask(&group, question(context, body))
 }
 
-pub(crate) fn response(version: i16, reply: Result<Reply, ErrorCode>) -> JoinGroupResponse {
+fn response(version: i16, reply: Result<Reply, ErrorCode>) -> JoinGroupResponse {
     match reply {
         Ok(reply) => expect_reply!(reply, JoinGroup),
         Err(code) => JoinGroupResponse {

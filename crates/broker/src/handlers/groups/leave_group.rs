@@ -3,12 +3,23 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
 use logway_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
+use crate::handlers::building::ENTRY_BYTES;
 
-pub(crate) fn start(
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(
+        context,
+        body,
+        |request: &LeaveGroupRequest| request.members.len() * ENTRY_BYTES,
+        start,
+    )
+}
+
+fn start(
     context: &RequestContext,
     request: LeaveGroupRequest,
 ) -> impl Future<Output = LeaveGroupResponse> + use<> {

@@ -3,12 +3,20 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
 
-pub(crate) fn start(
+/// Room for the names of some ten thousand groups.
+const LISTED_BYTES: usize = 1 << 20;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(context, body, |_: &ListGroupsRequest| LISTED_BYTES, start)
+}
+
+fn start(
     context: &RequestContext,
     request: ListGroupsRequest,
 ) -> impl Future<Output = ListGroupsResponse> + use<> {

@@ -27,49 +27,56 @@ use logway_model::ErrorCode;
 use logway_wire::{Decoder, Request, WireString};
 
 use crate::connection::Reply;
-use crate::dispatch::{Answer, RequestContext, decode_request, encode_reply};
+use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::groups::{Pending, Question};
 
-/// Answers when the shard does, which depends on the disk alone.
-pub(crate) fn answer<R, F>(
+/// Work that ends when the shard has answered, which depends on the disk alone. Of the answer,
+/// `built_bytes` is an estimate.
+fn prepare<R, F>(
     context: RequestContext,
     body: Decoder,
-    start: impl FnOnce(&RequestContext, R) -> F,
-) -> Answer
+    built_bytes: impl FnOnce(&R) -> usize,
+    start: impl FnOnce(&RequestContext, R) -> F + Send + 'static,
+) -> Result<Work, RequestError>
 where
-    R: Request,
+    R: Request + Send + 'static,
     F: Future<Output = R::Response> + Send + 'static,
 {
-    let started = decode_request(&context, body).map(|request| start(&context, request));
-    Box::pin(async move {
-        let response = started?;
-        Ok(Reply::Later(Box::pin(async move {
-            encode_reply(&context, &response.await, Vec::new()).map(Some)
-        })))
-    })
+    let request: R = decode_request(&context, body)?;
+    let built_bytes = built_bytes(&request);
+    Ok(Work::new(context, built_bytes, R::API_KEY, |context| {
+        let response = start(&context, request);
+        Box::pin(async move {
+            Ok(Reply::Later(Box::pin(async move {
+                encode_reply(&context, &response.await, Vec::new()).map(Some)
+            })))
+        })
+    }))
 }
 
-/// Answers when the group's other members have done their part, for which the memory of the
+/// Work that ends when the group's other members have done their part, for which the memory of the
 /// request is not held: the coordinator counts what it keeps of it.
-pub(crate) fn answer_with_group<R>(
+fn prepare_with_group<R>(
     context: RequestContext,
     body: Decoder,
-    ask: impl FnOnce(&RequestContext, R) -> Pending,
+    ask: impl FnOnce(&RequestContext, R) -> Pending + Send + 'static,
     response: impl FnOnce(i16, Result<ShardReply, ErrorCode>) -> R::Response + Send + 'static,
-) -> Answer
+) -> Result<Work, RequestError>
 where
-    R: Request,
+    R: Request + Send + 'static,
     R::Response: Send,
 {
-    let asked = decode_request(&context, body).map(|request| ask(&context, request));
-    Box::pin(async move {
-        let mut pending = asked?;
-        pending.taken().await;
-        Ok(Reply::Parked(Box::pin(async move {
-            let reply = reply_of_group(&context, pending).await;
-            encode_reply(&context, &response(context.version, reply), Vec::new()).map(Some)
-        })))
-    })
+    let request: R = decode_request(&context, body)?;
+    Ok(Work::new(context, 0, R::API_KEY, |context| {
+        let mut pending = ask(&context, request);
+        Box::pin(async move {
+            pending.taken().await;
+            Ok(Reply::Parked(Box::pin(async move {
+                let reply = reply_of_group(&context, pending).await;
+                encode_reply(&context, &response(context.version, reply), Vec::new()).map(Some)
+            })))
+        })
+    }))
 }
 
 /// A question to a shard, from the client of a request.

@@ -6,6 +6,7 @@ use std::future::Future;
 use logway_coordinator::RequestBody;
 use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, PartitionId, Uuid};
+use logway_wire::Decoder;
 use logway_wire::WireString;
 use logway_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use logway_wire::messages::offset_commit_response::{
@@ -15,10 +16,23 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use super::topic_names::topic_of;
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::groups::Pending;
+use crate::handlers::building::ENTRY_BYTES;
 
-pub(crate) fn start(
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(
+        context,
+        body,
+        |request: &OffsetCommitRequest| {
+            let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+            partitions.sum::<usize>() * ENTRY_BYTES
+        },
+        start,
+    )
+}
+
+fn start(
     context: &RequestContext,
     mut request: OffsetCommitRequest,
 ) -> impl Future<Output = OffsetCommitResponse> + use<> {

@@ -5,6 +5,7 @@ use std::future::Future;
 use logway_coordinator::RequestBody;
 use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, PartitionId};
+use logway_wire::Decoder;
 use logway_wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
 use logway_wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -12,9 +13,22 @@ use logway_wire::messages::offset_delete_response::{
 use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
+use crate::handlers::building::ENTRY_BYTES;
 
-pub(crate) fn start(
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(
+        context,
+        body,
+        |request: &OffsetDeleteRequest| {
+            let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+            partitions.sum::<usize>() * ENTRY_BYTES
+        },
+        start,
+    )
+}
+
+fn start(
     context: &RequestContext,
     mut request: OffsetDeleteRequest,
 ) -> impl Future<Output = OffsetDeleteResponse> + use<> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use logway_coordinator::{RequestBody, offset_fetch_groups, offset_fetch_response};
 use logway_metadata::MetadataImage;
 use logway_model::ErrorCode;
+use logway_wire::Decoder;
 use logway_wire::WireString;
 use logway_wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics,
@@ -17,12 +18,37 @@ use logway_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
-use crate::dispatch::RequestContext;
+use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::groups::Pending;
+use crate::handlers::building::ENTRY_BYTES;
 
 const NO_OFFSET: i64 = -1;
 
-pub(crate) fn start(
+/// Room for some thousands of partitions, where a group's are asked for without being named.
+const ALL_OFFSETS_BYTES: usize = 1 << 20;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(context, body, built_bytes, start)
+}
+
+/// An entry for each partition, asked for by name or not.
+fn built_bytes(request: &OffsetFetchRequest) -> usize {
+    let of_group = |topics: Option<usize>| {
+        topics.map_or(ALL_OFFSETS_BYTES, |partitions| partitions * ENTRY_BYTES)
+    };
+    let groups = request.groups.iter().map(|group| {
+        let topics = group.topics.as_ref();
+        of_group(
+            topics.map(|topics| topics.iter().map(|topic| topic.partition_indexes.len()).sum()),
+        )
+    });
+    let single = request.topics.as_ref();
+    let single =
+        single.map(|topics| topics.iter().map(|topic| topic.partition_indexes.len()).sum());
+    groups.sum::<usize>() + of_group(single.or((!request.groups.is_empty()).then_some(0)))
+}
+
+fn start(
     context: &RequestContext,
     request: OffsetFetchRequest,
 ) -> impl Future<Output = OffsetFetchResponse> + use<> {

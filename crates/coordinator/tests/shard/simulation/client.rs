@@ -140,7 +140,7 @@ impl Client {
         }
         match self.phase {
             Phase::Outside => Some(self.join(driver)),
-            Phase::Joined => Some(self.sync()),
+            Phase::Joined => Some(self.sync(random)),
             Phase::Member if !is_calm && random.once_in(80) => Some(self.leave()),
             Phase::Member if now_ms >= self.next_heartbeat_ms => {
                 self.next_heartbeat_ms = now_ms + HEARTBEAT_INTERVAL_MS;
@@ -196,12 +196,14 @@ impl Client {
         (self.join_version, RequestBody::JoinGroup { request, fresh_id })
     }
 
-    /// A leader deals the partitions out, one after the other.
-    fn sync(&mut self) -> (i16, RequestBody) {
+    /// A leader deals the partitions out, one after the other, and not twice in the same way.
+    fn sync(&mut self, random: &mut Random) -> (i16, RequestBody) {
         self.phase = Phase::Syncing;
+        let first = random.below(self.members.len());
         let assignments = self.members.iter().enumerate().map(|(place, member_id)| {
-            let own = (0..PARTITIONS as u8)
-                .filter(|partition| usize::from(*partition) % self.members.len() == place);
+            let own = (0..PARTITIONS as u8).filter(|partition| {
+                (usize::from(*partition) + first) % self.members.len() == place
+            });
             SyncGroupRequestAssignment {
                 member_id: WireString::copy_of(member_id),
                 assignment: own.collect::<Vec<u8>>().into(),

@@ -1,0 +1,268 @@
+//! A group and its members.
+
+use std::collections::BTreeSet;
+
+use bytes::{Buf, Bytes};
+use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
+use logway_wire::messages::consumer_group_describe_response::{
+    DescribedGroup as ConsumerGroup, Member as ConsumerMember,
+};
+use logway_wire::messages::describe_groups_response::{
+    DescribedGroup as ClassicGroup, DescribedGroupMember as ClassicMember,
+};
+use logway_wire::messages::{
+    ConsumerGroupDescribeRequest, ConsumerProtocolAssignment, DescribeGroupsRequest,
+};
+use logway_wire::{Decoder, Message, WireString};
+
+use super::Coordinator;
+use super::coordinator::AfterBreak;
+use crate::error::check;
+use crate::{Client, ClientError};
+
+/// The state in which a group's coordinator shows a group that does not exist.
+const DEAD: &str = "Dead";
+
+/// What classic members that are consumers are called.
+const CONSUMER_PROTOCOL: &str = "consumer";
+
+/// Who works out what the members of a group read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupType {
+    /// One of the members (the protocol of JoinGroup and SyncGroup).
+    Classic,
+    /// The coordinator (KIP-848).
+    Consumer,
+}
+
+impl GroupType {
+    /// Kafka's word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupType::Classic => "classic",
+            GroupType::Consumer => "consumer",
+        }
+    }
+}
+
+/// A group as its coordinator describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// The group's name.
+    pub name: String,
+    /// Who assigns partitions.
+    pub group_type: GroupType,
+    /// Kafka's word for the state, such as `Stable` or `Empty`.
+    pub state: String,
+    /// What the members are, such as `consumer` or `connect`; empty for a group without any.
+    pub protocol_type: String,
+    /// How partitions are assigned, such as `range`; empty for a group without members.
+    pub assignor: String,
+    /// The group's coordinator.
+    pub coordinator: Coordinator,
+    /// In the coordinator's order.
+    pub members: Vec<GroupMember>,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id that the coordinator knows it by.
+    pub id: String,
+    /// The id that it keeps across restarts (KIP-345), if it has one.
+    pub instance_id: Option<String>,
+    /// What the client calls itself.
+    pub client_id: String,
+    /// Where it connects from.
+    pub host: String,
+    /// What it reads; nothing while partitions are being assigned, and for members that are not
+    /// consumers.
+    pub assignment: BTreeSet<TopicPartition>,
+}
+
+impl Client {
+    /// Describes a group of either type.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorCode::GroupIdNotFound`] for a group that does not exist, or is of a type that no
+    /// consumer joins, such as a share group.
+    pub async fn describe_group(&self, group: &str) -> Result<GroupDescription, ClientError> {
+        let coordinator = self.find_coordinator(group).await?;
+        match self.describe_consumer_group(group, &coordinator).await {
+            Err(error) if is_of_other_type(&error) => {
+                self.describe_classic_group(group, coordinator).await
+            }
+            described => described,
+        }
+    }
+
+    async fn describe_consumer_group(
+        &self,
+        group: &str,
+        coordinator: &Coordinator,
+    ) -> Result<GroupDescription, ClientError> {
+        let request = |_| ConsumerGroupDescribeRequest {
+            group_ids: vec![WireString::copy_of(group)],
+            ..ConsumerGroupDescribeRequest::default()
+        };
+        let response = self
+            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
+            .await?;
+        let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
+        check(|| what(group), described.error_code, described.error_message.as_ref())?;
+        Ok(from_consumer_group(described, coordinator.clone()))
+    }
+
+    async fn describe_classic_group(
+        &self,
+        group: &str,
+        coordinator: Coordinator,
+    ) -> Result<GroupDescription, ClientError> {
+        let request = |_| DescribeGroupsRequest {
+            groups: vec![WireString::copy_of(group)],
+            ..DescribeGroupsRequest::default()
+        };
+        let response = self
+            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
+            .await?;
+        let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
+        check(|| what(group), described.error_code, described.error_message.as_ref())?;
+        // Before version 6 a missing group is not an error but dead.
+        match described.group_state == DEAD {
+            true => Err(not_found(group)),
+            false => Ok(from_classic_group(described, coordinator)),
+        }
+    }
+}
+
+/// Whether the coordinator does not know the type of group, or knows the group as another type.
+fn is_of_other_type(error: &ClientError) -> bool {
+    let codes = [ErrorCode::GroupIdNotFound, ErrorCode::UnsupportedVersion];
+    matches!(error, ClientError::Unsupported { .. })
+        || error.code().is_some_and(|code| codes.contains(&code))
+}
+
+fn what(group: &str) -> String {
+    format!("describe group '{group}'")
+}
+
+fn not_found(group: &str) -> ClientError {
+    ClientError::Refused { what: what(group), code: ErrorCode::GroupIdNotFound, message: None }
+}
+
+fn from_consumer_group(group: ConsumerGroup, coordinator: Coordinator) -> GroupDescription {
+    GroupDescription {
+        name: group.group_id.into(),
+        group_type: GroupType::Consumer,
+        state: group.group_state.into(),
+        protocol_type: CONSUMER_PROTOCOL.to_owned(),
+        assignor: group.assignor_name.into(),
+        coordinator,
+        members: group.members.into_iter().map(from_consumer_member).collect(),
+    }
+}
+
+fn from_consumer_member(member: ConsumerMember) -> GroupMember {
+    let topics = member.assignment.topic_partitions.iter();
+    GroupMember {
+        id: member.member_id.into(),
+        instance_id: member.instance_id.map(String::from),
+        client_id: member.client_id.into(),
+        host: host(&member.client_host),
+        assignment: topics.flat_map(|topic| named(&topic.topic_name, &topic.partitions)).collect(),
+    }
+}
+
+fn from_classic_group(group: ClassicGroup, coordinator: Coordinator) -> GroupDescription {
+    let is_consumer = group.protocol_type == CONSUMER_PROTOCOL;
+    let member = |member| from_classic_member(member, is_consumer);
+    GroupDescription {
+        name: group.group_id.into(),
+        group_type: GroupType::Classic,
+        state: group.group_state.into(),
+        protocol_type: group.protocol_type.into(),
+        assignor: group.protocol_data.into(),
+        coordinator,
+        members: group.members.into_iter().map(member).collect(),
+    }
+}
+
+fn from_classic_member(member: ClassicMember, is_consumer: bool) -> GroupMember {
+    let assignment = is_consumer.then(|| decode_assignment(member.member_assignment));
+    GroupMember {
+        id: member.member_id.into(),
+        instance_id: member.group_instance_id.map(String::from),
+        client_id: member.client_id.into(),
+        host: host(&member.client_host),
+        assignment: assignment.flatten().unwrap_or_default(),
+    }
+}
+
+/// The partitions in a `ConsumerProtocolAssignment`, which a member wrote and may have written
+/// badly.
+///
+/// | bytes | what |
+/// |---|---|
+/// | 2 | version; a later one than ours begins like ours |
+/// | … | the message |
+fn decode_assignment(mut assignment: Bytes) -> Option<BTreeSet<TopicPartition>> {
+    let version = assignment.try_get_i16().ok()?;
+    let version = version.min(ConsumerProtocolAssignment::VALID_VERSIONS.max);
+    let mut decoder = Decoder::new(assignment);
+    let assignment = ConsumerProtocolAssignment::decode(&mut decoder, version).ok()?;
+    let topics = assignment.assigned_partitions.iter();
+    Some(topics.flat_map(|topic| named(&topic.topic, &topic.partitions)).collect())
+}
+
+/// Partitions of a topic; none if the name is impossible.
+fn named(topic: &str, partitions: &[i32]) -> Vec<TopicPartition> {
+    let Ok(name) = TopicName::new(topic) else { return Vec::new() };
+    let partition = |&id| TopicPartition::new(name.clone(), PartitionId(id));
+    partitions.iter().map(partition).collect()
+}
+
+/// Kafka writes addresses as Java prints them, with a slash in front.
+fn host(host: &str) -> String {
+    host.trim_start_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_wire::Encoder;
+    use logway_wire::messages::consumer_protocol_assignment::TopicPartition as Assigned;
+
+    use super::*;
+
+    fn encoded(version: i16) -> Bytes {
+        let assigned = Assigned { topic: "t".into(), partitions: vec![2, 0], ..Default::default() };
+        let assigned_partitions = vec![assigned];
+        let message = ConsumerProtocolAssignment { assigned_partitions, ..Default::default() };
+        let mut encoder = Encoder::new();
+        message.encode(&mut encoder, version).expect("it is valid");
+        encoder.into_bytes().expect("no holes")
+    }
+
+    #[test]
+    fn assignments_of_every_version_are_read() {
+        let versions = ConsumerProtocolAssignment::VALID_VERSIONS;
+        let name = TopicName::new("t").expect("a name");
+        let expected = [0, 2].map(|id| TopicPartition::new(name.clone(), PartitionId(id)));
+        for version in versions.min..=versions.max + 1 {
+            let body = encoded(version.min(versions.max));
+            let bytes = [&version.to_be_bytes()[..], &body].concat();
+            assert_eq!(decode_assignment(bytes.into()), Some(expected.clone().into()), "{version}");
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_no_assignment() {
+        for bad in [&[][..], &[0], &[0, 0], &[0, 0, 0xff, 0xff, 0xff, 0xff], &[0x80, 0, 0, 0]] {
+            assert_eq!(decode_assignment(Bytes::from_static(bad)), None, "{bad:?}");
+        }
+    }
+}

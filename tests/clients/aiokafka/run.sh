@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# aiokafka, the client for asyncio, against the broker at $BOOTSTRAP.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$here/../.." && pwd)
+
+python=$("$tests/harness/need" python)
+CLIENT="aiokafka $("$python" -c 'import aiokafka; print(aiokafka.__version__)')"
+PYTHONPATH=$tests CLIENT=$CLIENT exec "$python" -m harness.cases "$here"

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# kafka-python, the client in pure Python, against the broker at $BOOTSTRAP.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$here/../.." && pwd)
+
+python=$("$tests/harness/need" python)
+CLIENT="kafka-python $("$python" -c 'import kafka; print(kafka.__version__)')"
+PYTHONPATH=$tests CLIENT=$CLIENT exec "$python" -m harness.cases "$here"

@@ -1,0 +1,77 @@
+import time
+
+from harness.client_cases.case import ClientCase, numbered, produce
+from harness.client_cases.model import Record, read
+
+BASE_MS = 1_700_000_000_000
+
+
+class Consume(ClientCase):
+    """Most cases read one topic: 1,000 records in partition 1, a second apart by their own timestamps."""
+
+    topic = None
+
+    def setUp(self):
+        if Consume.topic is None:
+            topic = self.create_topic("positions", partitions=2)
+            records = [Record(b"%d" % number, timestamp_ms=BASE_MS + 1_000 * number) for number in range(1_000)]
+            produce(topic, records, partition=1)
+            Consume.topic = topic
+
+    def test_consume_assigned(self):
+        topic = self.create_topic("assigned", partitions=5)
+        for partition in range(5):
+            produce(topic, numbered(2_000, start=10_000 * partition), partition)
+        consumer = self.consumer()
+        consumer.assign(topic, {partition: 0 for partition in range(5)})
+        received = read(consumer, 10_000)
+        for partition in range(5):
+            keys = [int(record.key) for record in received if record.partition == partition]
+            self.assertEqual(keys, list(range(10_000 * partition, 10_000 * partition + 2_000)))
+
+    def test_consume_mid_batch(self):
+        for offset in [1, 500, 777, 998, 999]:
+            with self.subTest(offset):
+                first = self.consume(self.topic, 1, partition=1, offset=offset)[0]
+                self.assertEqual((first.offset, first.value), (offset, b"%d" % offset))
+
+    def test_consume_seek(self):
+        consumer = self.consumer()
+        consumer.assign(self.topic, {1: 0})
+        self.assertEqual(read(consumer, 10)[9].offset, 9)
+        for offset in [500, 3, 999]:
+            consumer.seek(self.topic, 1, offset)
+            self.assertEqual(read(consumer, 1)[0].offset, offset)
+        consumer.seek_to_beginning(self.topic, 1)
+        self.assertEqual(read(consumer, 1)[0].offset, 0)
+        consumer.seek_to_end(self.topic, 1)
+        self.assertEqual(consumer.poll(0.3), [])
+
+    def test_consume_by_time(self):
+        consumer = self.consumer()
+        consumer.assign(self.topic, {1: 0})
+        for time_ms, offset in [
+            (0, 0),
+            (BASE_MS + 250_000, 250),
+            (BASE_MS + 250_001, 251),
+            (BASE_MS + 999_000, 999),
+            (BASE_MS + 999_001, None),
+        ]:
+            self.assertEqual(consumer.offset_at(self.topic, 1, time_ms), offset, f"at {time_ms}")
+        consumer.seek(self.topic, 1, consumer.offset_at(self.topic, 1, BASE_MS + 700_500))
+        self.assertEqual(read(consumer, 1)[0].timestamp_ms, BASE_MS + 701_000)
+
+    def test_consume_following(self):
+        topic = self.create_topic("following")
+        produce(topic, [Record(b"early")])
+        consumer = self.consumer(wait_ms_max=15_000)
+        consumer.assign(topic, {0: 0})
+        self.assertEqual(read(consumer, 1)[0].value, b"early")
+        produce(topic, [Record(b"late")])
+        began = time.monotonic()
+        self.assertEqual(read(consumer, 1)[0].value, b"late")
+        self.assertLess(time.monotonic() - began, 5)
+
+    def test_consume_read_committed(self):
+        received = self.consume(self.topic, 1_000, partition=1, isolation="read_committed")
+        self.assertEqual([record.offset for record in received], list(range(1_000)))

@@ -1,0 +1,65 @@
+"use strict";
+// What the cases and the clients' adapters speak of.
+
+const { randomBytes } = require("node:crypto");
+
+/** The error codes of Kafka's protocol that the cases provoke. */
+const Code = {
+  OFFSET_OUT_OF_RANGE: 1,
+  UNKNOWN_TOPIC_OR_PARTITION: 3,
+  MESSAGE_TOO_LARGE: 10,
+  UNKNOWN_MEMBER_ID: 25,
+  TOPIC_ALREADY_EXISTS: 36,
+  INVALID_REPLICA_ASSIGNMENT: 39,
+  INVALID_CONFIG: 40,
+  NON_EMPTY_GROUP: 68,
+  GROUP_ID_NOT_FOUND: 69,
+};
+
+/** The broker's refusal, as the client told of it. */
+class Refused extends Error {
+  constructor(code, message) {
+    super(`${code} ${message}`);
+    this.name = "Refused";
+    this.code = code;
+  }
+}
+
+/** What the broker answered is somewhere within the error, where depends on the call; or else the error itself. */
+function refusal(error) {
+  const within = [error.errors, error.groups, error.partitions, error.error, error.cause].flat();
+  const found = within.filter((inner) => inner instanceof Object).map(refusal);
+  const refused = found.find((inner) => inner instanceof Refused);
+  const code = error.errorCode ?? error.code;
+  return refused ?? (Number.isInteger(code) ? new Refused(code, error.message) : error);
+}
+
+async function refusing(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw refusal(error);
+  }
+}
+
+/** A name that nothing had before, so that a suite can run again on the same broker. */
+const fresh = (purpose) => `${purpose}-${randomBytes(4).toString("hex")}`;
+
+const numbered = (count, start = 0) =>
+  Array.from({ length: count }, (_, index) => ({
+    key: Buffer.from(String(start + index)),
+    value: Buffer.from(`value ${start + index}`),
+  }));
+
+/** What must come back of a record: key, value and headers, as text that can be compared. */
+function content({ key, value, headers }) {
+  const text = (bytes) => (bytes == null ? null : Buffer.from(bytes).toString("base64"));
+  const list = (one) => (Array.isArray(one) ? one : [one]);
+  return JSON.stringify([
+    text(key),
+    text(value),
+    Object.entries(headers ?? {}).map(([name, values]) => [name, list(values).map(text)]),
+  ]);
+}
+
+module.exports = { Code, Refused, refusal, refusing, fresh, numbered, content };
