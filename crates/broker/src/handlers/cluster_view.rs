@@ -90,6 +90,12 @@ impl ClusterView {
         })
     }
 
+    /// One partition, if it exists.
+    pub(super) fn partition(&self, topic: &str, id: PartitionId) -> Option<PartitionView<'_>> {
+        let number = usize::try_from(id.0).ok()?;
+        self.partitions_from(self.image.topic(topic)?, number).next()
+    }
+
     fn address_of(&self, broker: BrokerId) -> Option<&Endpoint> {
         match broker == self.own_id {
             true => Some(&self.own_address),
