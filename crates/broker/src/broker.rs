@@ -218,27 +218,25 @@ mod tests {
         let running = RunningBroker::start(settings, &mut Registry::default()).await;
         let running = running.expect("starts");
 
-        let (began, has_begun) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (begins, is_served) = (sender.clone(), sender);
         let broker = Arc::clone(running.broker());
         let unpacking = broker.unpacking.lock().expect("nobody panicked");
         let validating = tokio::spawn({
             let broker = Arc::clone(&broker);
             async move {
-                began.send(()).expect("is waited for");
+                begins.send("begun").expect("is waited for");
                 broker.validate(&compressed_batch(), &RULES_OF_COMPACTED).map(|_| ())
             }
         });
-        wait(has_begun).expect("it began");
+        // Not with tokio's clock, which stands still with the worker.
+        let next = || receiver.recv_timeout(Duration::from_secs(20)).expect("in time");
+        assert_eq!(next(), "begun");
         // The worker now unpacks, or waits to; this needs a worker too.
-        let other = tokio::spawn(async {});
-        wait(timeout(Duration::from_secs(20), other)).expect("in time").expect("no panic");
+        tokio::spawn(async move { is_served.send("served").expect("is waited for") });
+        assert_eq!(next(), "served");
         drop(unpacking);
         validating.await.expect("no panic").expect("is valid");
         running.stop().await.expect("stops");
-    }
-
-    /// Waits while a lock is held, which a task that may change threads must not do.
-    fn wait<T>(future: impl Future<Output = T>) -> T {
-        block_in_place(|| Handle::current().block_on(future))
     }
 }

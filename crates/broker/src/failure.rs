@@ -131,3 +131,21 @@ impl From<QuorumError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_something_that_clients_try_again_after() {
+        let path = || "data/metadata".into();
+        for error in [
+            QuorumError::DiskFull { path: path(), free_bytes: 7 },
+            QuorumError::WaitsForSpace { path: path() },
+        ] {
+            let failure = Failure::from(error);
+            assert!(failure.code.is_retriable(), "{failure:?}");
+            assert!(failure.message.contains("disk of data/metadata"), "{failure:?}");
+        }
+    }
+}
