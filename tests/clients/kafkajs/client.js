@@ -41,7 +41,6 @@ async function openConsumer({ group, topics, isolation, waitMsMax = 500, onRecor
     maxWaitTimeInMs: waitMsMax,
     heartbeatInterval: 500,
     sessionTimeout: 10_000,
-    retry: { restartOnFailure: async () => false },
   });
   let assigned = [];
   const lose = () => {
@@ -54,7 +53,8 @@ async function openConsumer({ group, topics, isolation, waitMsMax = 500, onRecor
     onGained(assigned);
   });
   consumer.on(consumer.events.REBALANCING, lose);
-  consumer.on(consumer.events.CRASH, ({ payload }) => onError(refusal(payload.error)));
+  // It joins again by itself after what may pass, such as a coordinator that is still loading.
+  consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || onError(refusal(payload.error)));
   await refusing(consumer.connect());
   await refusing(consumer.subscribe({ topics, fromBeginning: true }));
   // It commits after every batch, of its own accord.

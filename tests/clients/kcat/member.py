@@ -12,7 +12,7 @@ from harness.protocol import Connection, array, string
 from harness.waiting import wait_until
 
 OFFSET_FETCH = 9
-DEADLINE_S = 20
+DEADLINE_S = 30
 # Eager: `% Group g rebalanced (memberid m): assigned: t [0], t [1]`; cooperative: `% Group g rebalanced: incremental
 # assignment of 2 partition(s) (memberid m, COOPERATIVE rebalance protocol): t [0], t [1]`.
 REBALANCE = re.compile(r"^% Group \S+ rebalanced.*?(assign|revoke)(?:ed|d|ment)?\b.*?: ([^:]*)$", re.MULTILINE)

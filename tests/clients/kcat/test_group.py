@@ -20,6 +20,11 @@ def ends(topic: str, partitions: int) -> list[int]:
     return [int(kcat("-Q", "-t", f"{topic}:{partition}:-1").split()[-1]) for partition in range(partitions)]
 
 
+def seen_by(*members: Member) -> set[int]:
+    """The numbers of the records that any of them has printed."""
+    return {number for member in members for _, _, number in member.records()}
+
+
 class Group(unittest.TestCase):
     def join(self, group: str, topic: str, *settings: str) -> Member:
         member = Member(group, topic, *settings)
@@ -69,17 +74,18 @@ class Group(unittest.TestCase):
             second.wait_for_partitions(2)
             producer.stdin.write(keyed(60_000, 80_000))
         self.assertEqual(producer.returncode, 0)
-        second.wait_until(second.records, "records")
+        # A signal can keep kcat from printing a record that it then commits: it is ended when it has none at hand.
+        second.wait_until(lambda: len(seen_by(first, second)) == 80_000, "seen 80,000 records with the other")
+        self.assertTrue(second.records())
         second.leave()
         produce(topic, "-K", ":", stdin=keyed(80_000, FLOW_RECORDS))
 
         began = time.monotonic()
-        while len(seen := {record[2] for member in (first, second) for record in member.records()}) < FLOW_RECORDS:
+        while len(seen := seen_by(first, second)) < FLOW_RECORDS:
             self.assertLess(time.monotonic() - began, FLOW_DEADLINE_S, f"{len(seen)} of the records were seen")
             time.sleep(0.05)
         first.wait_for_partitions(4)
-        lost = first.lost()
-        self.assertTrue(first.records() and second.records() and lost)
+        self.assertTrue(first.records())
         wanted = ends(topic, 4)
         self.assertEqual(sum(wanted), FLOW_RECORDS)
         wait_until(lambda: committed(group, topic, 4) == wanted, f"the committed offsets to be {wanted}")
