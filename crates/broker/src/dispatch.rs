@@ -217,12 +217,19 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     OffsetForLeaderEpochRequest => answered_by!(offset_for_leader_epoch);
     DescribeConfigsRequest => answered_by!(describe_configs);
     AlterConfigsRequest => answered_by!(alter_configs);
+    AlterReplicaLogDirsRequest => answered_by!(alter_replica_log_dirs);
     DescribeLogDirsRequest => answered_by!(describe_log_dirs);
     CreatePartitionsRequest => answered_by!(create_partitions);
-    IncrementalAlterConfigsRequest => answered_by!(incremental_alter_configs);
-    DescribeClusterRequest => answered_by!(describe_cluster);
     DeleteGroupsRequest => groups::delete_groups::prepare;
+    ElectLeadersRequest => answered_by!(elect_leaders);
+    IncrementalAlterConfigsRequest => answered_by!(incremental_alter_configs);
+    AlterPartitionReassignmentsRequest => answered_by!(alter_partition_reassignments);
+    ListPartitionReassignmentsRequest => answered_by!(list_partition_reassignments);
     OffsetDeleteRequest => groups::offset_delete::prepare;
+    DescribeQuorumRequest => answered_by!(describe_quorum);
+    UpdateFeaturesRequest => answered_by!(update_features);
+    DescribeClusterRequest => answered_by!(describe_cluster);
+    DescribeProducersRequest => answered_by!(describe_producers);
     DescribeTopicPartitionsRequest => answered_by!(describe_topic_partitions);
 };
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use logway_model::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 
 use crate::checkpoint::EpochEnd;
+use crate::producer_state::ProducerState;
 use crate::view::LogView;
 use crate::writer::{Append, Command, CommandQueue, LogKey};
 use crate::{
@@ -196,6 +197,13 @@ impl Log {
     pub fn delete_records_before(&self, offset: Offset) -> Completion<Offset> {
         let (done, completion) = Completion::new(&self.name);
         self.queue.push(Command::DeleteRecords { key: self.key, before: offset, done });
+        completion
+    }
+
+    /// What is known of the idempotent producers, after the appends made before this; in no order.
+    pub fn producers(&self) -> Completion<Vec<(ProducerId, ProducerState)>> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::DescribeProducers { key: self.key, done });
         completion
     }
 

@@ -5,6 +5,7 @@
 //! records, and only then lets the reply out. Random ids come in with the command, so that the
 //! same command and image give the same records everywhere.
 
+mod alter_client_quotas;
 mod alter_configs;
 mod config_change;
 mod create_partitions;
@@ -16,6 +17,7 @@ mod register_broker;
 
 use std::collections::BTreeSet;
 
+pub use alter_client_quotas::{AlterClientQuotas, QUOTA_ENTITIES_MAX, QuotaAlteration};
 pub use alter_configs::{
     AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
     ResourceOperations,

@@ -4,6 +4,7 @@
 //! several has. The types of `openraft` stay within the module `raft`.
 
 mod quorum;
+mod status;
 
 mod proposer;
 mod published;
@@ -19,3 +20,4 @@ mod error;
 
 pub use error::QuorumError;
 pub use quorum::{MetadataQuorum, QuorumOptions};
+pub use status::{QuorumStatus, VoterStatus};

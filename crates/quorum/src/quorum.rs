@@ -13,6 +13,7 @@ use crate::error::QuorumError;
 use crate::proposer::{self, JOBS_MAX, Job};
 use crate::published::Published;
 use crate::raft::Consensus;
+use crate::status::QuorumStatus;
 
 /// How often the log is replaced by a snapshot, unless said otherwise.
 const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
@@ -103,6 +104,11 @@ impl MetadataQuorum {
         let stopped = || QuorumError::Stopped { reason: "it is shutting down".to_owned() };
         self.jobs.send(job).await.map_err(|_| stopped())?;
         reply.await.map_err(|_| stopped())?
+    }
+
+    /// Who leads, and how far everybody is.
+    pub fn status(&self) -> QuorumStatus {
+        self.consensus.status()
     }
 
     /// Why nothing can be committed any more, if the quorum has stopped. A stopped quorum does not

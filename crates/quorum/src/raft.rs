@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use logway_metadata::MetadataRecord;
+use logway_model::{BrokerId, LeaderEpoch, Offset};
 use openraft::error::{ClientWriteError, Fatal, RaftError};
 use openraft::{AnyError, BasicNode, Config, Raft, ServerState, SnapshotPolicy};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use crate::log_file::LogFile;
 use crate::published::Published;
 use crate::quorum::QuorumOptions;
 use crate::space::SpaceWait;
+use crate::status::{QuorumStatus, VoterStatus};
 
 openraft::declare_raft_types!(
     /// What openraft is told about our types.
@@ -143,6 +145,26 @@ impl Consensus {
         self.raft.metrics().borrow().running_state.clone().map_err(stopped)
     }
 
+    /// Who leads, and how far everybody is.
+    pub(crate) fn status(&self) -> QuorumStatus {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let matched = |id: &u64| {
+            let replication = metrics.replication.as_ref();
+            replication.and_then(|matched| *matched.get(id)?).map(|id| id.index)
+        };
+        let voter = |id: u64| {
+            let last = if id == metrics.id { metrics.last_log_index } else { matched(&id) };
+            VoterStatus { id: broker_id(id), log_end: end_after(last) }
+        };
+        QuorumStatus {
+            leader: metrics.current_leader.map(broker_id),
+            epoch: LeaderEpoch(i32::try_from(metrics.current_term).unwrap_or(i32::MAX)),
+            high_watermark: end_after(metrics.last_applied.map(|id| id.index)),
+            voters: metrics.membership_config.voter_ids().map(voter).collect(),
+        }
+    }
+
     /// Begins a snapshot if enough was applied since the last one.
     ///
     /// Not left to openraft's policy, because a snapshot that fails stops the node: on a full disk
@@ -217,6 +239,17 @@ impl Consensus {
             Err(_) => Err(QuorumError::Stopped { reason: format!("it ended before {what}") }),
         }
     }
+}
+
+/// Raft's ids are made of brokers' numbers.
+fn broker_id(raft_id: u64) -> BrokerId {
+    BrokerId(i32::try_from(raft_id).expect("it was made of a broker's number"))
+}
+
+/// The offset that follows the entry of an index.
+fn end_after(index: Option<u64>) -> Offset {
+    let end = index.map_or(0, |index| index.saturating_add(1));
+    Offset(i64::try_from(end).unwrap_or(i64::MAX))
 }
 
 fn config() -> Config {

@@ -39,4 +39,7 @@ pub trait Request: Message {
 pub trait Response: Message {
     /// What the request asked for.
     const API_KEY: ApiKey;
+
+    /// Says for how long the client is slowed down, in a response that can say so at some version (KIP-219).
+    fn set_throttle_time_ms(&mut self, _throttle_time_ms: i32) {}
 }

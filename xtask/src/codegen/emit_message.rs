@@ -110,7 +110,20 @@ fn emit_role(message: &Message) -> String {
         Kind::Request => format!(
             "impl Request for {name} {{\n{key}type Response = crate::messages::{api}Response;\n}}\n\n"
         ),
-        _ => format!("impl crate::Response for {name} {{\n{key}}}\n\n"),
+        _ => format!("impl crate::Response for {name} {{\n{key}{}}}\n\n", emit_throttle(message)),
+    }
+}
+
+/// How a response says that its client is slowed down (KIP-219), if it can.
+fn emit_throttle(message: &Message) -> &'static str {
+    const FIELD: &str = "throttle_time_ms";
+    let response = message.structs.first().expect("a message is its own first struct");
+    match response.fields.iter().any(|field| field.name == FIELD) {
+        true => {
+            "\nfn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {\n\
+             self.throttle_time_ms = throttle_time_ms;\n}\n"
+        }
+        false => "",
     }
 }
 

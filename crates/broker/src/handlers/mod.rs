@@ -34,6 +34,15 @@ pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod init_producer_id;
 
+pub(crate) mod alter_partition_reassignments;
+pub(crate) mod elect_leaders;
+pub(crate) mod list_partition_reassignments;
+
+pub(crate) mod alter_replica_log_dirs;
+pub(crate) mod describe_producers;
+pub(crate) mod describe_quorum;
+pub(crate) mod update_features;
+
 pub(crate) mod groups;
 
 mod authorized_operations;

@@ -114,6 +114,11 @@ impl LogDir {
         logs.get(partition).cloned()
     }
 
+    /// How many idempotent producers all logs remember together, each counted once for each log.
+    pub fn producer_count(&self) -> usize {
+        self.producer_limits.known()
+    }
+
     /// Whether the writer thread works; without it nothing can be appended.
     pub fn is_running(&self) -> bool {
         self.running().as_ref().is_some_and(|running| !running.writer.is_finished())

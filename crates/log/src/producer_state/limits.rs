@@ -30,6 +30,11 @@ impl ProducerLimits {
         ProducerLimits { per_log_max, max, known: Arc::default(), metrics }
     }
 
+    /// How many producers the logs know together.
+    pub(crate) fn known(&self) -> usize {
+        self.known.load(Ordering::Relaxed)
+    }
+
     /// How many producers a log remembers at most.
     pub(super) fn per_log_max(&self) -> usize {
         self.per_log_max

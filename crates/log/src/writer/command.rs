@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{Offset, TopicPartition};
+use logway_model::{Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
 use super::seal::SealJob;
 use crate::completion::Completer;
+use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Reconfigured { key: LogKey },
     /// Move the log start.
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
+    /// Tell what is known of the idempotent producers of a log.
+    DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].

@@ -326,6 +326,15 @@ impl Writer {
             Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
             Command::Reconfigured { key } => self.note_lag(key),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
+            Command::DescribeProducers { key, done } => {
+                if let Some(tail) = self.tails.get(&key) {
+                    done.complete(Ok(tail
+                        .producers
+                        .iter()
+                        .map(|(id, known)| (id, *known))
+                        .collect()));
+                }
+            }
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
                 // The waiting appends go with it, and their futures say so.

@@ -22,6 +22,22 @@ fn a_batch_that_was_appended_before_is_answered_as_the_first_time() {
 }
 
 #[test]
+fn producers_are_described_after_the_appends_before() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    assert_eq!(log.producers().wait().expect("it is open"), []);
+    let pending = log.append(append_of(producer_batch(7, 3, 0, 2)));
+    let producers = log.producers().wait().expect("it is open");
+    let [(id, state)] = &producers[..] else { panic!("one has written: {producers:?}") };
+    assert_eq!((id.0, state.epoch), (7, ProducerEpoch(3)));
+    assert_eq!(state.last_batch().map(|batch| batch.last_sequence), Some(Sequence(1)));
+    pending.wait().expect("it is appended");
+    dir.close().expect("it closes");
+    assert!(matches!(log.producers().wait(), Err(LogError::Closed { .. })));
+}
+
+#[test]
 fn gaps_and_old_epochs_are_refused() {
     let disk = TestDisk::new(1);
     let dir = disk.open();

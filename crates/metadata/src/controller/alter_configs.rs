@@ -231,7 +231,8 @@ fn check_names_once<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), C
     }
 }
 
-fn decide(
+/// One answer for each plan, and the records of those that succeed, as long as they are not too many.
+pub(super) fn decide(
     plans: impl Iterator<Item = Result<Vec<MetadataRecord>, ControllerError>>,
     validate_only: bool,
 ) -> Decision<Vec<Result<(), ControllerError>>> {

@@ -288,6 +288,22 @@ static OWN_SETTINGS: &[Setting] = &[
          connections are read no further until some is free.",
     ),
     row(
+        "quota.window.num",
+        Kind::int(1),
+        Some("11"),
+        "windows",
+        "Over how many windows, of `quota.window.size.seconds` each, what a client uses is \
+         averaged for its quota. It may use one window less than that at once after it was idle, \
+         and is held up for all of them at most.",
+    ),
+    row(
+        "quota.window.size.seconds",
+        Kind::int(1),
+        Some("1"),
+        "seconds",
+        "The length of one window of `quota.window.num`.",
+    ),
+    row(
         "socket.request.max.bytes",
         Kind::int(1_024),
         Some("104857600"),

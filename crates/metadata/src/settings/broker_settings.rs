@@ -56,6 +56,10 @@ pub struct BrokerSettings {
     pub checkpoint_interval: Duration,
     /// `producer.id.expiration.ms`
     pub producer_id_expiration: Duration,
+    /// `quota.window.num`
+    pub quota_windows: u32,
+    /// `quota.window.size.seconds`
+    pub quota_window_size: Duration,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
 }
@@ -132,6 +136,9 @@ impl BrokerSettings {
             retention_check_interval: fields.interval("log.retention.check.interval.ms"),
             checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
             producer_id_expiration: fields.interval("producer.id.expiration.ms"),
+            quota_windows: u32::try_from(fields.int("quota.window.num"))
+                .expect("the setting's least value is positive"),
+            quota_window_size: fields.seconds("quota.window.size.seconds"),
             groups: fields.groups(),
             given,
         }
@@ -176,6 +183,11 @@ impl Fields<'_> {
 
     fn interval(&self, name: &str) -> Duration {
         self.duration(name).expect("the setting's least value is not negative")
+    }
+
+    fn seconds(&self, name: &str) -> Duration {
+        let seconds = u64::try_from(self.number(name));
+        Duration::from_secs(seconds.expect("the setting's least value is not negative"))
     }
 
     fn groups(&self) -> GroupCoordinatorSettings {
