@@ -2,10 +2,17 @@
 
 import time
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from harness.waiting import wait_until
+
 DEADLINE_S = 60
+COORDINATOR_BEGINS = [
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+]
 
 
 def admin(bootstrap: str) -> AdminClient:
@@ -80,12 +87,21 @@ def read_to_end(bootstrap: str, topic: str) -> list[Message]:
 
 
 def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]):
-    """Commits a group's offsets from outside the group."""
+    """Commits a group's offsets from outside the group; waits for a coordinator that is just beginning."""
     consumer = reader(bootstrap, group)
+    partitions = [TopicPartition(topic, id, offset) for id, offset in offsets.items()]
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=partitions, asynchronous=False)
+            return True
+        except KafkaException as failure:
+            if failure.args[0].code() not in COORDINATOR_BEGINS:
+                raise
+            return False
+
     try:
-        consumer.commit(
-            offsets=[TopicPartition(topic, id, offset) for id, offset in offsets.items()], asynchronous=False
-        )
+        wait_until(is_committed, f"{group}'s commit", DEADLINE_S)
     finally:
         consumer.close()
 

@@ -1,8 +1,10 @@
 //! The one place where errors become Kafka's error codes.
 
+use std::io;
+
 use logway_log::LogError;
 use logway_metadata::controller::ControllerError;
-use logway_model::{ErrorCode, PartitionId, Uuid};
+use logway_model::{ErrorCode, PartitionId, TopicPartition, Uuid};
 use logway_quorum::QuorumError;
 use logway_record::{InvalidBatch, RecordError};
 
@@ -22,6 +24,12 @@ impl Failure {
     /// A failure with its reason.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into() }
+    }
+
+    /// A log that could not be read.
+    pub(crate) fn of_reading(partition: &TopicPartition, error: &io::Error) -> Failure {
+        let message = format!("the log of {partition} cannot be read: {error}");
+        Failure::new(ErrorCode::KafkaStorageError, message)
     }
 
     /// A topic, named by one of its two names, that cannot be served.

@@ -102,7 +102,7 @@ impl Broker {
 }
 
 /// How many topics are brought in line before others have their turn.
-const PART_TOPICS: usize = 100;
+const PART_TOPICS: usize = 250;
 
 /// The topics that one turn is about.
 struct Part {

@@ -55,18 +55,22 @@ async fn a_log_that_does_not_say_whose_it_is_stays_and_its_partition_is_offline(
 #[tokio::test]
 async fn a_log_that_cannot_be_opened_is_tried_again_until_it_can() {
     let dir = tempfile::tempdir().expect("a directory");
+    let elsewhere = tempfile::tempdir().expect("a directory");
     stopped_broker(dir.path()).await;
     // The topic's log has vanished, and where it was stands what keeps a new one from being made.
-    let log = dir.path().join("t-0");
-    fs::remove_dir_all(&log).expect("is there");
+    let (log, saved) = (dir.path().join("t-0"), elsewhere.path().join("t-0"));
+    fs::rename(&log, &saved).expect("is there");
     fs::write(&log, "in the way").expect("is written");
     let broker = TestBroker::start(dir.path()).await;
     let connection = broker.connect().await;
     let code = async || produce(&connection, "t", 0, batch(&["value"])).await.error_code;
     assert_eq!(code().await, ErrorCode::KafkaStorageError.code());
     fs::remove_file(&log).expect("is there");
+    fs::rename(&saved, &log).expect("is there");
     let is_online = async { while code().await != ErrorCode::None.code() {} };
     tokio::time::timeout(Duration::from_secs(20), is_online).await.expect("in time");
+    let all = values(&fetch(&connection, "t", 0, 0).await);
+    assert_eq!(all[0].1, "precious");
     broker.stop().await;
 }
 

@@ -7,9 +7,10 @@
 //! - [`Client`] knows the cluster's brokers and topics and whom to ask what; the calls that
 //!   administer a cluster are its methods.
 //! - [`Producer`] writes one topic, by default without duplicates (KIP-98).
-//! - [`Consumer`] reads a set of partitions from given places.
+//! - [`Consumer`] reads a set of partitions from given places, [`GroupConsumer`] what falls to it
+//!   as a member of a group.
 //!
-//! It knows no consumer groups, no transactions and no encryption.
+//! It knows no transactions and no encryption.
 
 mod address;
 mod admin;
@@ -41,7 +42,8 @@ pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartA
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
 pub use group::{
-    CommittedOffset, Coordinator, GroupDescription, GroupMember, GroupType, ListedGroup,
+    CommitOutcomes, CommittedOffset, Coordinator, GroupConsumer, GroupDescription, GroupEvent,
+    GroupMember, GroupOptions, GroupType, ListedGroup,
 };
 pub use logway_wire::UnreadAge;
 pub use partitioner::{Partitioner, murmur2};

@@ -63,15 +63,15 @@ pub(crate) async fn run(
     broker: Arc<BrokerSettings>,
 ) {
     while let Some(first) = jobs.recv().await {
-        let mut commit =
-            Commit { image: published.image(), records: Vec::new(), answers: Vec::new() };
-        let mut next = Some(first);
-        while let Some(job) = next {
-            let proposal = job(&commit.image, &broker);
-            commit.add(proposal, || consensus.check_space());
-            let has_room = commit.records.len() < COMMIT_RECORDS && commit.answers.len() < JOBS_MAX;
-            next = if has_room { jobs.try_recv().ok() } else { None };
-        }
+        let commit = Commit { image: published.image(), records: Vec::new(), answers: Vec::new() };
+        let gathering = {
+            let (consensus, broker) = (consensus.clone(), Arc::clone(&broker));
+            move || commit.gather(first, jobs, &consensus, &broker)
+        };
+        // To judge a command about thousands of topics takes a while, in which the thread would
+        // serve no connection. The task ends here only when the runtime does.
+        let Ok((commit, rest)) = tokio::task::spawn_blocking(gathering).await else { return };
+        jobs = rest;
         let Commit { image, records, answers } = commit;
         match records.is_empty() {
             true => answers.into_iter().for_each(|answer| answer(Ok(()))),
@@ -127,6 +127,24 @@ struct Commit {
 }
 
 impl Commit {
+    /// Judges a command, and those that wait behind it as long as there is room.
+    fn gather(
+        mut self,
+        first: Job,
+        mut jobs: mpsc::Receiver<Job>,
+        consensus: &Consensus,
+        broker: &BrokerSettings,
+    ) -> (Commit, mpsc::Receiver<Job>) {
+        let mut next = Some(first);
+        while let Some(job) = next {
+            let proposal = job(&self.image, broker);
+            self.add(proposal, || consensus.check_space());
+            let has_room = self.records.len() < COMMIT_RECORDS && self.answers.len() < JOBS_MAX;
+            next = if has_room { jobs.try_recv().ok() } else { None };
+        }
+        (self, jobs)
+    }
+
     /// Takes a proposal in, or answers it with the reason why not.
     fn add(&mut self, proposal: Proposal, check_space: impl FnOnce() -> Result<(), QuorumError>) {
         let Proposal { records, makes_space, answer } = proposal;

@@ -97,7 +97,7 @@ class Records(unittest.TestCase):
             only(admin.delete_records([TopicPartition(topic, 0, 11)]))
 
     def test_list_offsets_by_every_spec(self):
-        topic = create_topic("offsets")
+        topic = create_topic("offsets", retention_ms="-1")
         times_ms = [1_000, 9_000, 5_000]
         for time_ms in times_ms:
             produce(topic, [{"value": b"x", "timestamp": 1_700_000_000_000 + time_ms}])

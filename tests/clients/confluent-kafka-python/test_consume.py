@@ -12,7 +12,7 @@ class Positions(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.topic = create_topic("positions", partitions=2)
+        cls.topic = create_topic("positions", partitions=2, retention_ms="-1")
         records = ({"value": b"%d" % number, "timestamp": BASE_MS + 1_000 * number} for number in range(1_000))
         # Idempotent, so that they keep their order if a request is repeated while others are under way.
         produce(cls.topic, records, partition=1, batch_num_messages=50, enable_idempotence=True)

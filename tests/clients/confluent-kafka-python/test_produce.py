@@ -22,7 +22,7 @@ class Records(unittest.TestCase):
                 self.assertEqual(consume(topic, 1)[0].headers(), headers)
 
     def test_create_time_is_the_senders(self):
-        topic = create_topic("create-time")
+        topic = create_topic("create-time", retention_ms="-1")
         produce(topic, [{"value": b"v", "timestamp": 1_600_000_000_000}])
         self.assertEqual(consume(topic, 1)[0].timestamp(), (TIMESTAMP_CREATE_TIME, 1_600_000_000_000))
 

@@ -49,6 +49,7 @@ func topicConfigs(t *cases.T, cluster *cluster) {
 	topic := t.Unique()
 	configs := map[string]*string{"retention.ms": kadm.StringPtr("3600000")}
 	cases.Must(cluster.admin.CreateTopic(t.Step(), 1, -1, configs, topic))
+	t.Eventually("the topic to be described", func() bool { return cluster.hasTopic(t, topic) })
 	expect := func(name, value string, source kmsg.ConfigSource) {
 		t.Eventually(name+" to be "+value, func() bool {
 			config := topicConfig(t, cluster, topic, name)

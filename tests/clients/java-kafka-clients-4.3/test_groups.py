@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from tools import ask, create_topic, produce_lines, run, running, BOOTSTRAP
+from tools import BOOTSTRAP, ask, create_topic, produce_lines, run, running
 
 from harness.waiting import wait_until
 
@@ -56,7 +56,8 @@ class Groups(unittest.TestCase):
         with running("consumer.ConsoleConsumer", "--topic", "tools-members", "--group", "members") as consumer:
             wait_until(lambda: len(describe("members")) == 2, "the member's partitions", deadline_s=60)
             for row in describe("members"):
-                self.assertEqual((row["TOPIC"], row["HOST"], row["CLIENT-ID"]), ("tools-members", "/127.0.0.1", "console-consumer"))
+                whose = (row["TOPIC"], row["HOST"], row["CLIENT-ID"])
+                self.assertEqual(whose, ("tools-members", "/127.0.0.1", "console-consumer"))
             (member,) = describe("members", "--members", "--verbose")
             self.assertEqual(member["#PARTITIONS"], "2")
             state = describe("members", "--state")[0]
@@ -67,7 +68,8 @@ class Groups(unittest.TestCase):
             self.assertIsNone(consumer.poll(), "the consumer goes on")
 
     def test_an_unknown_group_is_said_to_be_none(self):
-        refused = run("consumer.group.ConsumerGroupCommand", "--bootstrap-server", BOOTSTRAP, "--delete", "--group", "nobody")
+        target = ["--bootstrap-server", BOOTSTRAP, "--group", "nobody"]
+        refused = run("consumer.group.ConsumerGroupCommand", *target, "--delete")
         self.assertIn("GroupIdNotFoundException", refused.stdout + refused.stderr)
 
     def test_verifiable_consumer(self):

@@ -23,8 +23,23 @@ func groupCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("group-metadata", func(t *cases.T) { metadata(t, cluster) })
 }
 
+// awaitCoordinator returns when a group has one: the first group of a broker makes it create the topic of the offsets,
+// and kafka-go does not wait for that by itself.
+func (c *cluster) awaitCoordinator(t *cases.T, group, topic string) {
+	t.Eventually("the group's coordinator", func() bool {
+		_, err := c.committed(t.Step(), group, topic, 1)
+		for _, notYet := range []error{kafka.NotCoordinatorForGroup, kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable} {
+			if errors.Is(err, notYet) {
+				return false
+			}
+		}
+		return true // Whatever else is wrong, the case meets it and says so.
+	})
+}
+
 // member is a Reader in a group.
 func (c *cluster) member(t *cases.T, group, topic string) *kafka.Reader {
+	c.awaitCoordinator(t, group, topic)
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers:           []string{c.bootstrap},
 		GroupID:           group,

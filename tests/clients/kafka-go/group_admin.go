@@ -17,6 +17,7 @@ func groupAdminCases(suite *cases.Suite, cluster *cluster) {
 
 // join makes a member that reads nothing, and returns its generation once it has its partitions.
 func (c *cluster) join(t *cases.T, group, topic string) (*kafka.ConsumerGroup, *kafka.Generation) {
+	c.awaitCoordinator(t, group, topic)
 	joined := cases.Must(kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:                group,
 		Brokers:           []string{c.bootstrap},

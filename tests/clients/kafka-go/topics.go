@@ -53,6 +53,7 @@ func topicConfigs(t *cases.T, cluster *cluster) {
 	hour := []kafka.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "3600000"}}
 	config := kafka.TopicConfig{Topic: topic, NumPartitions: 1, ReplicationFactor: -1, ConfigEntries: hour}
 	t.Check(cluster.create(t, config))
+	t.Eventually("the topic to be described", func() bool { return cluster.describes(t, topic, 1) })
 	expect := func(name, value string, source int8) {
 		t.Eventually(name+" to be "+value, func() bool {
 			for _, config := range describeConfigs(t, cluster, kafka.ResourceTypeTopic, topic) {

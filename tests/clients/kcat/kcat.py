@@ -52,7 +52,3 @@ def create_topic(topic: str, partitions: int = 1):
         while run("-Q", "-t", f"{topic}:{partition}:-1").returncode != 0:
             if time.monotonic() > deadline:
                 raise AssertionError(f"{topic}-{partition} has no leader after {DEADLINE_S} s")
-
-
-def lines(count: int) -> bytes:
-    return b"".join(b"line %d of a file that kcat sends\n" % number for number in range(count))

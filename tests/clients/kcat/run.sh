@@ -4,5 +4,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
-"$tests/harness/need" kcat >/dev/null
-PYTHONPATH=$tests exec python3 -m harness.cases "$here"
+kcat=$("$tests/harness/need" kcat)
+# "Version 1.7.1 (JSON, Avro, Transactions, IncrementalAssign, librdkafka 2.0.2 builtin.features=…)"
+CLIENT=$("$kcat" -V | sed -nE 's/^Version ([^ ]+) .*librdkafka ([^ ]+).*/kcat \1+librdkafka-\2/p')
+PYTHONPATH=$tests CLIENT=$CLIENT exec python3 -m harness.cases "$here"

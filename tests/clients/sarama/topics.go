@@ -46,6 +46,7 @@ func topicConfigs(t *cases.T, cluster *cluster) {
 		ConfigEntries:     map[string]*string{"retention.ms": &hour},
 	}
 	t.Check(cluster.admin.CreateTopic(topic, detail, false))
+	t.Eventually("the topic to be described", func() bool { return cluster.describes(t, topic, 1) })
 	expect := func(name, value string, source sarama.ConfigSource) {
 		t.Eventually(name+" to be "+value, func() bool {
 			asked := sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{name}}

@@ -7,13 +7,16 @@ BASE_MS = 1_700_000_000_000
 
 
 class Consume(ClientCase):
-    """Most cases read one topic: 1,000 records in partition 1, a second apart by their own timestamps."""
+    """Most cases read one topic: 1,000 records in partition 1, a second apart by their own timestamps.
+
+    These are so old that the topic must keep its records for ever.
+    """
 
     topic = None
 
     def setUp(self):
         if Consume.topic is None:
-            topic = self.create_topic("positions", partitions=2)
+            topic = self.create_topic("positions", partitions=2, retention_ms="-1")
             records = [Record(b"%d" % number, timestamp_ms=BASE_MS + 1_000 * number) for number in range(1_000)]
             produce(topic, records, partition=1)
             Consume.topic = topic

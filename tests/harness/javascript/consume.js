@@ -10,7 +10,8 @@ const BASE_MS = 1_700_000_000_000;
 
 async function consumeCases(client) {
   const positions = fresh("positions");
-  await client.createTopic(positions, 2);
+  // Their timestamps are so old that the topic must keep them for ever.
+  await client.createTopic(positions, 2, { "retention.ms": "-1" });
   const producer = await client.openProducer({});
   const records = numbered(1_000).map((record, number) => ({ ...record, timestamp: String(BASE_MS + 1_000 * number) }));
   await producer.send(positions, 1, records);

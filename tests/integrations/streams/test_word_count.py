@@ -53,7 +53,8 @@ class WordCount(unittest.TestCase):
         try:
             wait_until(is_counted, "the counts", DEADLINE_S)
         except AssertionError as late:
-            raise AssertionError(f"{late}: {counted()} is not {wanted}; the program says:\n{self.program.log_end()}") from late
+            found = f"{counted()} is not {wanted}"
+            raise AssertionError(f"{late}: {found}; the program says:\n{self.program.log_end()}") from late
 
     def test_counts_survive_the_loss_of_the_state_directory(self):
         for topic in ("lines", "word-counts"):

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use logway_coordinator::GroupRecord;
 use logway_log::ReadRequest;
-use logway_model::{ErrorCode, Offset};
+use logway_model::Offset;
 use logway_record::{Batch, Batches, DecodeLimit};
 
 use crate::broker::off_thread;
@@ -65,11 +65,8 @@ fn read_piece(
         // Compaction can leave nothing at the end.
         return Ok((Vec::new(), end));
     }
-    let read_error = |error| {
-        let message = format!("the log of {} cannot be read: {error}", partition.topic_partition());
-        Failure::new(ErrorCode::KafkaStorageError, message)
-    };
-    let bytes = slice.read().map_err(read_error)?;
+    let read_failed = |error| Failure::of_reading(partition.topic_partition(), &error);
+    let bytes = slice.read().map_err(read_failed)?;
     Ok((decode_piece(partition, bytes)?, slice.next_offset))
 }
 

@@ -13,6 +13,7 @@ mod batches;
 mod loading;
 mod offsets_topic;
 mod shard_driver;
+mod unread_age;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +31,7 @@ use crate::partition::Partition;
 use crate::topics::Topic;
 pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_topic};
 use shard_driver::{Ask, Command, ShardHandle};
+pub(crate) use unread_age::unread_age;
 
 /// All shards of this broker.
 pub struct GroupCoordinator {

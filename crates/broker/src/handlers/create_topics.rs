@@ -34,15 +34,19 @@ pub(crate) async fn handle(
     let results = submit_each(&context, time_max, new_topics, create).await;
 
     let image = context.image();
-    let settings_of =
-        |topic: &CreatedTopic| describe_topic(&topic.overrides, &image, &context.settings);
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
-    let mut topics: Vec<CreatableTopicResult> = named
-        .map(|(name, result)| match result {
-            Ok(topic) => created(name, &topic, settings_of(&topic)),
+    let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(named.len());
+    for (name, result) in named {
+        // A request about very many topics takes turns with others.
+        tokio::task::coop::consume_budget().await;
+        topics.push(match result {
+            Ok(topic) => {
+                let settings = describe_topic(&topic.overrides, &image, &context.settings);
+                created(name, &topic, settings)
+            }
             Err(failure) => refused(name, failure),
-        })
-        .collect();
+        });
+    }
     keep_first(&mut topics, |topic| topic.name.clone());
     CreateTopicsResponse { topics, ..Default::default() }
 }

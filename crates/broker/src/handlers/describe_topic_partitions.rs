@@ -39,7 +39,13 @@ pub(crate) async fn handle(
     }
     let partitions_max = partitions_max(&context, &request);
     let view = ClusterView::of(&context);
-    let page = cut_page(topics_from_cursor(&view.image, &request), partitions_max);
+    let is_named = !request.topics.is_empty();
+    let wanted = topics_from_cursor(&view.image, &request).map(|wanted| Wanted {
+        topic: wanted.topic.and_then(|topic| view.served(topic)),
+        ..wanted
+    });
+    let wanted = wanted.filter(|wanted| is_named || wanted.topic.is_some());
+    let page = cut_page(wanted, partitions_max);
 
     let topics = page.topics.into_iter().map(|entry| match entry {
         Entry::Absent(name) => absent_topic(name),

@@ -58,7 +58,10 @@ pub(crate) async fn handle(context: RequestContext, request: MetadataRequest) ->
 
     let view = ClusterView::of(&context);
     let mut topics: Vec<MetadataResponseTopic> = match &asked {
-        None => view.image.topics().map(|topic| existing_topic(&view, topic)).collect(),
+        None => {
+            let served = view.image.topics().filter_map(|topic| view.served(topic));
+            served.map(|topic| existing_topic(&view, topic)).collect()
+        }
         Some(asked) => asked.iter().map(|topic| asked_topic(&view, topic, &not_created)).collect(),
     };
     if request.include_topic_authorized_operations {
@@ -170,15 +173,17 @@ fn asked_topic(
     not_created: &HashMap<WireString, ErrorCode>,
 ) -> MetadataResponseTopic {
     let MetadataRequestTopic { name, topic_id, .. } = asked;
+    let by_id = || view.served(view.image.topic_by_id(TopicId(*topic_id))?);
+    let by_name = |name: &WireString| view.served(view.image.topic(name)?);
     match name {
-        _ if !topic_id.is_zero() => match view.image.topic_by_id(TopicId(*topic_id)) {
+        _ if !topic_id.is_zero() => match by_id() {
             Some(topic) => existing_topic(view, topic),
             None => MetadataResponseTopic {
                 topic_id: *topic_id,
                 ..absent_topic(ErrorCode::UnknownTopicId, None)
             },
         },
-        Some(name) => match view.image.topic(name) {
+        Some(name) => match by_name(name) {
             Some(topic) => existing_topic(view, topic),
             None => {
                 let code = not_created.get(name).copied();

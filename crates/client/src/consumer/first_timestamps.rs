@@ -124,3 +124,75 @@ fn first_timestamp(records: &Bytes, wanted: Offset) -> Option<TimestampMs> {
 fn known(timestamp: TimestampMs) -> Option<TimestampMs> {
     (timestamp != TimestampMs::NONE).then_some(timestamp)
 }
+
+#[cfg(test)]
+mod tests {
+    use logway_model::LeaderEpoch;
+    use logway_record::{Attributes, BatchBuilder, Compression};
+
+    use super::*;
+
+    /// A batch of two records, the second a second younger.
+    fn batch(base_offset: i64, timestamp_ms: i64, attributes: Attributes) -> Bytes {
+        let mut builder = BatchBuilder::new(Compression::None)
+            .with_attributes(attributes)
+            .with_assignment(Offset(base_offset), LeaderEpoch(0));
+        for delta_ms in [0, 1000] {
+            let timestamp = TimestampMs(timestamp_ms + delta_ms);
+            builder.append(timestamp, None, Some(b"v"), &[]).expect("small");
+        }
+        builder.finish().expect("two records")
+    }
+
+    fn first(records: &Bytes, wanted: i64) -> Option<i64> {
+        first_timestamp(records, Offset(wanted)).map(|timestamp| timestamp.0)
+    }
+
+    #[test]
+    fn the_record_is_found_inside_of_its_batch() {
+        let plain = Attributes::default();
+        let both = [batch(10, 5000, plain), batch(12, 9000, plain)].concat().into();
+        for (wanted, expected) in [(0, 5000), (10, 5000), (11, 6000), (12, 9000), (13, 10_000)] {
+            assert_eq!(first(&both, wanted), Some(expected), "{wanted}");
+        }
+        assert_eq!(first(&both, 14), None);
+    }
+
+    #[test]
+    fn a_batch_that_is_cut_off_is_as_old_as_its_first_record() {
+        let whole = batch(10, 5000, Attributes::default());
+        for cut in 0..whole.len() {
+            let expected = (cut >= logway_record::BATCH_HEADER_BYTES).then_some(5000);
+            assert_eq!(first(&whole.slice(..cut), 11), expected, "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn the_time_of_the_append_counts_where_the_topic_says_so() {
+        let append_time = Attributes::default().with_timestamp_type(TimestampType::LogAppendTime);
+        let whole = batch(10, 5000, append_time);
+        let header = BatchHeader::parse(&whole).expect("a header");
+        assert_eq!(first(&whole, 10), Some(header.max_timestamp.0));
+        assert_eq!(first(&whole.slice(..whole.len() - 1), 10), Some(header.max_timestamp.0));
+    }
+
+    #[test]
+    fn what_transactions_leave_behind_is_no_record() {
+        let control = batch(10, 5000, Attributes::default().with_control(true));
+        assert_eq!(first(&control, 10), None);
+        let then_data = [control, batch(12, 9000, Attributes::default())].concat().into();
+        assert_eq!(first(&then_data, 10), Some(9000));
+    }
+
+    #[test]
+    fn records_without_a_time_have_none() {
+        let timeless = batch(10, TimestampMs::NONE.0, Attributes::default());
+        assert_eq!(first(&timeless, 10), None);
+    }
+
+    #[test]
+    fn other_bytes_are_no_records() {
+        assert_eq!(first(&Bytes::new(), 0), None);
+        assert_eq!(first(&Bytes::from_static(&[0xff; 100]), 0), None);
+    }
+}

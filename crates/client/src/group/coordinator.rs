@@ -6,7 +6,7 @@ use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use logway_wire::{Request, WireString};
 
 use crate::error::{check, error_code};
-use crate::{BrokerAddress, Client, ClientError};
+use crate::{BrokerAddress, Client, ClientError, Connection};
 
 /// `CoordinatorType` of a group, as opposed to a transaction (KIP-98).
 const GROUP_KEY: i8 = 0;
@@ -36,7 +36,9 @@ impl Client {
     pub async fn find_coordinator(&self, group: &str) -> Result<Coordinator, ClientError> {
         let mut backoff = self.backoff();
         loop {
-            let error = match self.find_coordinator_once(group).await {
+            // Who can reach no broker at all learns it at once.
+            let connection = self.any().await?;
+            let error = match ask_for_coordinator(&connection, group).await {
                 Ok(coordinator) => return Ok(coordinator),
                 Err(error) => error,
             };
@@ -44,28 +46,6 @@ impl Client {
                 return Err(error);
             }
         }
-    }
-
-    async fn find_coordinator_once(&self, group: &str) -> Result<Coordinator, ClientError> {
-        let connection = self.any().await?;
-        let version = connection.version_for::<FindCoordinatorRequest>(i16::MAX)?;
-        let mut request = FindCoordinatorRequest { key_type: GROUP_KEY, ..Default::default() };
-        match version >= FIRST_VERSION_WITH_KEYS {
-            true => request.coordinator_keys = vec![WireString::copy_of(group)],
-            false => request.key = WireString::copy_of(group),
-        }
-        let response = connection.send(&request, version).await?.response().await?;
-        let found = the_one(response, version).ok_or_else(|| ClientError::UnexpectedResponse {
-            address: connection.address().clone(),
-            api: FindCoordinatorRequest::API_KEY.name(),
-            problem: "no coordinator".to_owned(),
-        })?;
-        let what = || format!("find the coordinator of group '{group}'");
-        check(what, found.error_code, found.error_message.as_ref())?;
-        let id = BrokerId(found.node_id);
-        // A port that cannot be means what it means in metadata: nobody is there.
-        let port = u16::try_from(found.port).map_err(|_| ClientError::UnknownBroker { id })?;
-        Ok(Coordinator { id, address: BrokerAddress::new(found.host.as_str(), port) })
     }
 
     /// Asks a group's coordinator, and asks again while it is moving, starting or unreachable.
@@ -82,8 +62,9 @@ impl Client {
     ) -> Result<R::Response, ClientError> {
         let mut backoff = self.backoff();
         loop {
-            let outcome = self.call_coordinator_once(group, version_max, &request, &code).await;
-            let error = match outcome {
+            let coordinator = self.find_coordinator(group).await?;
+            let asked = self.call_at(&coordinator, group, version_max, &request, &code).await;
+            let error = match asked {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
@@ -95,14 +76,14 @@ impl Client {
         }
     }
 
-    async fn call_coordinator_once<R: Request>(
+    async fn call_at<R: Request>(
         &self,
+        coordinator: &Coordinator,
         group: &str,
         version_max: i16,
         request: &impl Fn(i16) -> R,
         code: &impl Fn(&R::Response) -> i16,
     ) -> Result<R::Response, ClientError> {
-        let coordinator = self.find_coordinator(group).await?;
         let connection = self.connect(&coordinator.address).await?;
         let version = connection.version_for::<R>(version_max)?;
         let response = connection.send(&request(version), version).await?.response().await?;
@@ -115,6 +96,30 @@ impl Client {
             _ => Ok(response),
         }
     }
+}
+
+async fn ask_for_coordinator(
+    connection: &Connection,
+    group: &str,
+) -> Result<Coordinator, ClientError> {
+    let version = connection.version_for::<FindCoordinatorRequest>(i16::MAX)?;
+    let mut request = FindCoordinatorRequest { key_type: GROUP_KEY, ..Default::default() };
+    match version >= FIRST_VERSION_WITH_KEYS {
+        true => request.coordinator_keys = vec![WireString::copy_of(group)],
+        false => request.key = WireString::copy_of(group),
+    }
+    let response = connection.send(&request, version).await?.response().await?;
+    let found = the_one(response, version).ok_or_else(|| ClientError::UnexpectedResponse {
+        address: connection.address().clone(),
+        api: FindCoordinatorRequest::API_KEY.name(),
+        problem: "no coordinator".to_owned(),
+    })?;
+    let what = || format!("find the coordinator of group '{group}'");
+    check(what, found.error_code, found.error_message.as_ref())?;
+    let id = BrokerId(found.node_id);
+    // A port that cannot be means what it means in metadata: nobody is there.
+    let port = u16::try_from(found.port).map_err(|_| ClientError::UnknownBroker { id })?;
+    Ok(Coordinator { id, address: BrokerAddress::new(found.host.as_str(), port) })
 }
 
 /// Whether a code says that the group's coordinator is another broker, or not ready.

@@ -2,29 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use bytes::{Buf, Bytes};
-use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
+use logway_model::{ErrorCode, TopicPartition};
+use logway_wire::WireString;
 use logway_wire::messages::consumer_group_describe_response::{
     DescribedGroup as ConsumerGroup, Member as ConsumerMember,
 };
 use logway_wire::messages::describe_groups_response::{
     DescribedGroup as ClassicGroup, DescribedGroupMember as ClassicMember,
 };
-use logway_wire::messages::{
-    ConsumerGroupDescribeRequest, ConsumerProtocolAssignment, DescribeGroupsRequest,
-};
-use logway_wire::{Decoder, Message, WireString};
+use logway_wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest};
 
 use super::Coordinator;
+use super::consumer_protocol::{CONSUMER_PROTOCOL, decode_assignment, named};
 use super::coordinator::AfterBreak;
 use crate::error::check;
 use crate::{Client, ClientError};
 
 /// The state in which a group's coordinator shows a group that does not exist.
 const DEAD: &str = "Dead";
-
-/// What classic members that are consumers are called.
-const CONSUMER_PROTOCOL: &str = "consumer";
 
 /// Who works out what the members of a group read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,66 +198,7 @@ fn from_classic_member(member: ClassicMember, is_consumer: bool) -> GroupMember 
     }
 }
 
-/// The partitions in a `ConsumerProtocolAssignment`, which a member wrote and may have written
-/// badly.
-///
-/// | bytes | what |
-/// |---|---|
-/// | 2 | version; a later one than ours begins like ours |
-/// | … | the message |
-fn decode_assignment(mut assignment: Bytes) -> Option<BTreeSet<TopicPartition>> {
-    let version = assignment.try_get_i16().ok()?;
-    let version = version.min(ConsumerProtocolAssignment::VALID_VERSIONS.max);
-    let mut decoder = Decoder::new(assignment);
-    let assignment = ConsumerProtocolAssignment::decode(&mut decoder, version).ok()?;
-    let topics = assignment.assigned_partitions.iter();
-    Some(topics.flat_map(|topic| named(&topic.topic, &topic.partitions)).collect())
-}
-
-/// Partitions of a topic; none if the name is impossible.
-fn named(topic: &str, partitions: &[i32]) -> Vec<TopicPartition> {
-    let Ok(name) = TopicName::new(topic) else { return Vec::new() };
-    let partition = |&id| TopicPartition::new(name.clone(), PartitionId(id));
-    partitions.iter().map(partition).collect()
-}
-
 /// Kafka writes addresses as Java prints them, with a slash in front.
 fn host(host: &str) -> String {
     host.trim_start_matches('/').to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use logway_wire::Encoder;
-    use logway_wire::messages::consumer_protocol_assignment::TopicPartition as Assigned;
-
-    use super::*;
-
-    fn encoded(version: i16) -> Bytes {
-        let assigned = Assigned { topic: "t".into(), partitions: vec![2, 0], ..Default::default() };
-        let assigned_partitions = vec![assigned];
-        let message = ConsumerProtocolAssignment { assigned_partitions, ..Default::default() };
-        let mut encoder = Encoder::new();
-        message.encode(&mut encoder, version).expect("it is valid");
-        encoder.into_bytes().expect("no holes")
-    }
-
-    #[test]
-    fn assignments_of_every_version_are_read() {
-        let versions = ConsumerProtocolAssignment::VALID_VERSIONS;
-        let name = TopicName::new("t").expect("a name");
-        let expected = [0, 2].map(|id| TopicPartition::new(name.clone(), PartitionId(id)));
-        for version in versions.min..=versions.max + 1 {
-            let body = encoded(version.min(versions.max));
-            let bytes = [&version.to_be_bytes()[..], &body].concat();
-            assert_eq!(decode_assignment(bytes.into()), Some(expected.clone().into()), "{version}");
-        }
-    }
-
-    #[test]
-    fn other_bytes_are_no_assignment() {
-        for bad in [&[][..], &[0], &[0, 0], &[0, 0, 0xff, 0xff, 0xff, 0xff], &[0x80, 0, 0, 0]] {
-            assert_eq!(decode_assignment(Bytes::from_static(bad)), None, "{bad:?}");
-        }
-    }
 }

@@ -1,12 +1,14 @@
 //! What groups have committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use logway_model::{LeaderEpoch, Offset, PartitionId, TopicName, TopicPartition};
 use logway_wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
-use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use logway_wire::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
 use logway_wire::messages::offset_fetch_response::OffsetFetchResponsePartitions;
 use logway_wire::messages::{
     OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
@@ -14,8 +16,12 @@ use logway_wire::messages::{
 use logway_wire::{Message, RawTaggedField, UnreadAge, WireString};
 
 use super::coordinator::{AfterBreak, is_unsettled};
+use crate::admin::by_topic;
 use crate::error::{check, error_code};
 use crate::{Client, ClientError};
+
+/// The first version that can wait for transactions (KIP-447).
+const FETCH_FIRST_WITH_STABLE: i16 = 7;
 
 /// The first version that asks about several groups at once (KIP-709).
 const FETCH_FIRST_WITH_GROUPS: i16 = 8;
@@ -40,22 +46,62 @@ pub struct CommittedOffset {
     pub unread_age: Option<UnreadAge>,
 }
 
+/// Who commits.
+#[derive(Debug, Clone)]
+pub(super) struct Committer {
+    /// The member's generation, or [`NO_GENERATION`].
+    pub(super) generation: i32,
+    /// Empty for whoever is no member.
+    pub(super) member_id: WireString,
+}
+
+impl Committer {
+    /// Whoever is no member.
+    const STRANGER: Committer =
+        Committer { generation: NO_GENERATION, member_id: WireString::from_static("") };
+}
+
+/// What became of the commit of each partition.
+pub type CommitOutcomes = BTreeMap<TopicPartition, Result<(), ClientError>>;
+
 impl Client {
     /// All offsets that a group has committed; none for a group that does not exist.
     pub async fn committed_offsets(
         &self,
         group: &str,
     ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
-        let request = |version| fetch_request(group, version);
-        let response = self
-            .call_coordinator(
-                group,
-                LAST_VERSION_WITH_NAMES,
-                AfterBreak::Repeat,
-                request,
-                fetch_code,
-            )
-            .await?;
+        self.fetch_offsets(group, None).await
+    }
+
+    /// What a group has committed of some partitions, so that a member can go on there. A commit
+    /// that a transaction has not finished yet is waited for (KIP-447).
+    pub(super) async fn committed_offsets_of(
+        &self,
+        group: &str,
+        partitions: &BTreeSet<TopicPartition>,
+    ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let error = match self.fetch_offsets(group, Some(partitions)).await {
+                Ok(offsets) => return Ok(offsets),
+                Err(error) => error,
+            };
+            if !error.is_retriable() || !backoff.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// What is committed of some partitions, or of all.
+    async fn fetch_offsets(
+        &self,
+        group: &str,
+        partitions: Option<&BTreeSet<TopicPartition>>,
+    ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
+        let request = |version| fetch_request(group, partitions, version);
+        let (version_max, repeat) = (LAST_VERSION_WITH_NAMES, AfterBreak::Repeat);
+        let response =
+            self.call_coordinator(group, version_max, repeat, request, fetch_code).await?;
         let what = || format!("read the offsets of group '{group}'");
         check(what, fetch_code(&response), None)?;
         committed(response, what)
@@ -70,22 +116,27 @@ impl Client {
         &self,
         group: &str,
         offsets: &BTreeMap<TopicPartition, Offset>,
-    ) -> Result<BTreeMap<TopicPartition, Result<(), ClientError>>, ClientError> {
+    ) -> Result<CommitOutcomes, ClientError> {
+        self.commit_offsets_as(&Committer::STRANGER, group, offsets).await
+    }
+
+    /// Commits offsets as a member, or as nobody in particular.
+    pub(super) async fn commit_offsets_as(
+        &self,
+        committer: &Committer,
+        group: &str,
+        offsets: &BTreeMap<TopicPartition, Offset>,
+    ) -> Result<CommitOutcomes, ClientError> {
         let request = |_| OffsetCommitRequest {
             group_id: WireString::copy_of(group),
-            generation_id_or_member_epoch: NO_GENERATION,
+            generation_id_or_member_epoch: committer.generation,
+            member_id: committer.member_id.clone(),
             topics: commit_topics(offsets),
             ..OffsetCommitRequest::default()
         };
-        let response = self
-            .call_coordinator(
-                group,
-                LAST_VERSION_WITH_NAMES,
-                AfterBreak::Repeat,
-                request,
-                commit_code,
-            )
-            .await?;
+        let (version_max, repeat) = (LAST_VERSION_WITH_NAMES, AfterBreak::Repeat);
+        let response =
+            self.call_coordinator(group, version_max, repeat, request, commit_code).await?;
         let mut outcomes = BTreeMap::new();
         for topic in &response.topics {
             let Ok(name) = TopicName::new(&topic.name) else { continue };
@@ -101,19 +152,37 @@ impl Client {
     }
 }
 
-/// Asks for all offsets of a group, and for the ages of what is unread where that can be asked.
-fn fetch_request(group: &str, version: i16) -> OffsetFetchRequest {
+/// Asks for offsets of some partitions, as a member does who goes on there; or of all, and then
+/// for the ages of what is unread as well, where that can be asked.
+fn fetch_request(
+    group: &str,
+    partitions: Option<&BTreeSet<TopicPartition>>,
+    version: i16,
+) -> OffsetFetchRequest {
     let mut request = OffsetFetchRequest::default();
-    if OffsetFetchRequest::FLEXIBLE_VERSIONS.contains(version) {
+    let topics = || Some(by_topic(partitions?.iter().cloned()));
+    if partitions.is_some() {
+        request.require_stable = version >= FETCH_FIRST_WITH_STABLE;
+    } else if OffsetFetchRequest::FLEXIBLE_VERSIONS.contains(version) {
         request.unknown_tagged_fields.push(UnreadAge::question());
     }
     let group_id = WireString::copy_of(group);
     if version >= FETCH_FIRST_WITH_GROUPS {
-        let all = OffsetFetchRequestGroup { group_id, topics: None, ..Default::default() };
-        request.groups.push(all);
+        let topic = |(name, partition_indexes): (TopicName, _)| OffsetFetchRequestTopics {
+            name: WireString::copy_of(name.as_str()),
+            partition_indexes,
+            ..OffsetFetchRequestTopics::default()
+        };
+        let topics = topics().map(|topics| topics.into_iter().map(topic).collect());
+        request.groups.push(OffsetFetchRequestGroup { group_id, topics, ..Default::default() });
     } else {
+        let topic = |(name, partition_indexes): (TopicName, _)| OffsetFetchRequestTopic {
+            name: WireString::copy_of(name.as_str()),
+            partition_indexes,
+            ..OffsetFetchRequestTopic::default()
+        };
         request.group_id = group_id;
-        request.topics = None;
+        request.topics = topics().map(|topics| topics.into_iter().map(topic).collect());
     }
     request
 }

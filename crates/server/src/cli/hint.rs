@@ -70,6 +70,10 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::NonEmptyGroup | ErrorCode::UnknownMemberId => Some(
             "stop the group's members first; see who they are with 'logway group describe GROUP'",
         ),
+        ErrorCode::InconsistentGroupProtocol => Some(
+            "its members are no consumers, or know neither of the assignors 'range' and \
+             'roundrobin'",
+        ),
         ErrorCode::OffsetOutOfRange => {
             Some("see what a topic holds with 'logway topic describe TOPIC --partitions'")
         }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use logway_coordinator::{RequestBody, offset_fetch_groups, offset_fetch_response};
 use logway_metadata::MetadataImage;
-use logway_model::ErrorCode;
-use logway_wire::Decoder;
-use logway_wire::WireString;
+use logway_model::{ErrorCode, Offset, PartitionId};
 use logway_wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
@@ -15,11 +13,13 @@ use logway_wire::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
 use logway_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
+use logway_wire::{Decoder, UnreadAge, WireString};
 
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
+use crate::broker::off_thread;
 use crate::dispatch::{RequestContext, RequestError, Work};
-use crate::groups::Pending;
+use crate::groups::{Pending, unread_age};
 use crate::handlers::building::ENTRY_BYTES;
 
 const NO_OFFSET: i64 = -1;
@@ -58,13 +58,39 @@ fn start(
         .into_iter()
         .map(|group| StartedGroup::start(context, &image, group, request.require_stable))
         .collect();
+    let context = context.clone();
     async move {
         let mut groups = Vec::with_capacity(started.len());
         for started in started {
             groups.push(started.finish(&image, version).await);
         }
+        if UnreadAge::is_asked_in(&request.unknown_tagged_fields) {
+            groups = off_thread(move || with_ages(&context, groups)).await;
+        }
         offset_fetch_response(&request, version, groups)
     }
+}
+
+/// Adds to each committed offset how long what comes after it has been waiting.
+fn with_ages(
+    context: &RequestContext,
+    mut groups: Vec<OffsetFetchResponseGroup>,
+) -> Vec<OffsetFetchResponseGroup> {
+    let (table, now) = (context.topics(), context.now());
+    for topic in groups.iter_mut().flat_map(|group| &mut group.topics) {
+        let served = table.by_name_or_id(&topic.name, topic.topic_id);
+        for partition in &mut topic.partitions {
+            let id = PartitionId(partition.partition_index);
+            let age = match served.and_then(|served| served.partition(id)) {
+                Ok(served) if partition.committed_offset >= 0 => {
+                    unread_age(served, Offset(partition.committed_offset), now)
+                }
+                _ => UnreadAge::Unknown,
+            };
+            partition.unknown_tagged_fields.push(age.answer());
+        }
+    }
+    groups
 }
 
 /// A group that was asked for.

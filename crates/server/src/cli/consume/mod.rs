@@ -1,25 +1,28 @@
 //! `logway consume`.
 
+mod as_member;
+mod printer;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 
 use clap::Args;
 use logway_client::{
-    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, FetchedRecords, MissingTopic,
-    StartAt,
+    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, StartAt,
 };
 use logway_model::{PartitionId, TopicName, TopicPartition};
 
+use self::printer::{Printer, Wanted};
 use super::GlobalArgs;
 use super::error::CliError;
 use super::offset_spec::OffsetSpec;
-use super::output::OUTPUT_BUFFER_BYTES;
 use super::record_format::RecordFormat;
 use super::template::Template;
 
 /// Read records of topics
 ///
-/// Without -n or -e it follows the topics for ever.
+/// Without -n or -e it follows the topics for ever. With --group it shares them with the other
+/// members of a group, and goes on where the group has got to.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway consume events                         everything, and then what comes
@@ -28,6 +31,7 @@ use super::template::Template;
   logway consume events -o -10 -e -p 0          the last 10 of partition 0
   logway consume events -o @2026-01-31T00:00:00Z --format json
   logway consume events -f '%p:%o %k=%v\\n'
+  logway consume events --group billing         what falls to a member of a group
 
 Template:
   %t topic   %p partition   %o offset   %T timestamp, ms
@@ -39,7 +43,7 @@ pub(super) struct ConsumeArgs {
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<TopicName>,
     /// Where to begin: start, end, an offset, -COUNT (before the end) or @TIME (milliseconds or
-    /// RFC 3339)
+    /// RFC 3339); with --group, only in partitions of which the group has committed nothing
     #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
     offset: OffsetSpec,
     /// Stop after COUNT records
@@ -57,6 +61,12 @@ pub(super) struct ConsumeArgs {
     /// Stop at what is the end when the command starts
     #[arg(short, long)]
     exit_at_end: bool,
+    /// Join this group, and commit what has been printed, every 5 seconds and at the end
+    #[arg(short, long, conflicts_with = "partitions")]
+    group: Option<String>,
+    /// Commit nothing
+    #[arg(long, requires = "group")]
+    no_commit: bool,
     /// How to print a record [default: %v\n]
     #[arg(short = 'f', long, value_name = "TEMPLATE", value_parser = Template::parse)]
     template: Option<Template>,
@@ -68,14 +78,21 @@ pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), Cl
     if args.count == Some(0) {
         return Ok(());
     }
+    let mut printer = Printer::new(format, args.count);
+    if let Some(group) = &args.group {
+        return as_member::run(&client, group, &args, &mut printer).await;
+    }
     let assignment = assignment(&client, &args).await?;
-    let options = ConsumerOptions { stops_at_end: args.exit_at_end, ..ConsumerOptions::default() };
-    let consumer = Consumer::open(&client, &assignment, options).await?;
-    let stdout = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
-    let mut printer = Printer { out: stdout, format, remaining: args.count };
+    let consumer = Consumer::open(&client, &assignment, args.consumer_options()).await?;
     let outcome = print_all(consumer, &mut printer).await;
     // What came before an error has been read as well.
-    outcome.and(printer.out.flush().map_err(CliError::Output))
+    outcome.and(printer.flush())
+}
+
+impl ConsumeArgs {
+    fn consumer_options(&self) -> ConsumerOptions {
+        ConsumerOptions { stops_at_end: self.exit_at_end, ..ConsumerOptions::default() }
+    }
 }
 
 /// The chosen partitions of each topic, or all of them.
@@ -111,52 +128,18 @@ async fn print_all(
     loop {
         if !consumer.is_ready() {
             // Nothing to do but wait: let the reader see what there is.
-            printer.out.flush().map_err(CliError::Output)?;
+            printer.flush()?;
         }
         let Some(events) = consumer.next().await? else { return Ok(()) };
         for event in events {
             match event {
-                FetchEvent::Skipped { partition, from, to } => eprintln!(
-                    "warning: {partition}: offsets {from} to {} exist no more; going on at {to}",
-                    to + -1
-                ),
+                FetchEvent::Skipped { partition, from, to } => printer::warn(&partition, from, to),
                 FetchEvent::Records(records) => {
-                    if printer.print_batches(&records)? == Wanted::Nothing {
+                    if printer.print_batches(&records)?.wanted == Wanted::Nothing {
                         return Ok(());
                     }
                 }
             }
         }
-    }
-}
-
-/// Whether more records are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    More,
-    Nothing,
-}
-
-/// Writes records until as many as were asked for are written.
-struct Printer<W> {
-    out: W,
-    format: RecordFormat,
-    /// How many more are wanted, if there is a limit.
-    remaining: Option<u64>,
-}
-
-impl<W: Write> Printer<W> {
-    fn print_batches(&mut self, records: &FetchedRecords) -> Result<Wanted, CliError> {
-        for record in records.records() {
-            let written = self.format.write(&mut self.out, records.partition(), &record?);
-            written.map_err(CliError::Output)?;
-            if let Some(remaining) = &mut self.remaining {
-                *remaining -= 1;
-                if *remaining == 0 {
-                    return Ok(Wanted::Nothing);
-                }
-            }
-        }
-        Ok(Wanted::More)
     }
 }

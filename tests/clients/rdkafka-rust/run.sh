@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# librdkafka through the rdkafka crate against the broker at $BOOTSTRAP.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+"$here/../../harness/need" zstd-headers >/dev/null
+target=$here/../../.work/rdkafka-rust
+cargo build --quiet --locked --manifest-path "$here/Cargo.toml" --target-dir "$target" >&2
+exec "$target/debug/logway-rdkafka-suite"
