@@ -27,6 +27,7 @@ use crate::groups::GroupCoordinator;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
+use crate::quotas::QuotaUse;
 use crate::topics::TopicTable;
 
 /// What every handler can reach. There is one in a process, shared by all connections.
@@ -53,6 +54,8 @@ pub struct Broker {
     pub groups: GroupCoordinator,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
+    /// What clients have used of their quotas.
+    pub quota_use: QuotaUse,
     /// What is counted.
     pub metrics: BrokerMetrics,
     /// Held by whoever unpacks compressed records: one at a time, so that the memory for it is

@@ -14,14 +14,15 @@ use logway_log::FileRange;
 use logway_model::ErrorCode;
 use logway_wire::messages::ApiVersionsResponse;
 use logway_wire::{
-    ApiKey, DecodeError, Decoder, EncodeError, Request, Response, VersionRange, WireString,
-    decode_request_header, encode_response,
+    ApiKey, DecodeError, Decoder, EncodeError, Encoded, Request, Response, VersionRange,
+    WireString, decode_request_header, encode_response,
 };
 use thiserror::Error;
 
 use crate::Broker;
-use crate::connection::{BudgetShare, EncodedReply, FileSpan, Hurry, Reply};
+use crate::connection::{BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply};
 use crate::handlers::{self, groups};
+use crate::quotas::RequestCharge;
 
 /// The memory that the decoded form of one request may take, apart from its frame. Names and
 /// records stay in the frame; what counts here is the structs around them.
@@ -36,6 +37,8 @@ pub struct ConnectionInfo {
     pub local: SocketAddr,
     /// Asks requests that wait to answer.
     pub hurry: Hurry,
+    /// Whether it is read.
+    pub mute: Mute,
 }
 
 /// What a handler knows beside the request itself.
@@ -54,6 +57,8 @@ pub struct RequestContext {
     /// The memory that answering takes, if it takes much. Work that goes on when the request is
     /// answered keeps it.
     pub building: Option<Arc<BudgetShare>>,
+    /// What the request uses up, if any client has a quota.
+    pub(crate) charge: Option<Arc<RequestCharge>>,
 }
 
 impl Deref for RequestContext {
@@ -140,7 +145,11 @@ impl Work {
     /// be started: its effects are ordered, its answer may come later.
     pub(crate) fn run(mut self, building: Option<Arc<BudgetShare>>) -> Answer {
         self.context.building = building;
-        (self.answer)(self.context)
+        let Work { context, answer, .. } = self;
+        match context.charge.clone() {
+            Some(charge) => Box::pin(charge.run(|| answer(context))),
+            None => answer(context),
+        }
     }
 }
 
@@ -226,6 +235,8 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     AlterPartitionReassignmentsRequest => answered_by!(alter_partition_reassignments);
     ListPartitionReassignmentsRequest => answered_by!(list_partition_reassignments);
     OffsetDeleteRequest => groups::offset_delete::prepare;
+    DescribeClientQuotasRequest => answered_by!(describe_client_quotas);
+    AlterClientQuotasRequest => answered_by!(alter_client_quotas);
     DescribeQuorumRequest => answered_by!(describe_quorum);
     UpdateFeaturesRequest => answered_by!(update_features);
     DescribeClusterRequest => answered_by!(describe_cluster);
@@ -239,6 +250,7 @@ pub(crate) fn prepare(
     connection: &Arc<ConnectionInfo>,
     frame: Bytes,
 ) -> Result<Work, RequestError> {
+    let frame_bytes = frame.len();
     let mut body = Decoder::with_limit(frame, DECODED_BYTES_MAX);
     let (key, header) = decode_request_header(&mut body).map_err(RequestError::Header)?;
     let version = header.request_api_version;
@@ -249,6 +261,8 @@ pub(crate) fn prepare(
         let (api, served) = (api.key.name(), api.versions);
         return Err(RequestError::UnsupportedVersion { api, version, served });
     }
+    let client_id = header.client_id.as_ref();
+    let charge = RequestCharge::begin(broker, connection, key, client_id, frame_bytes);
     let context = RequestContext {
         broker: Arc::clone(broker),
         connection: Arc::clone(connection),
@@ -256,12 +270,17 @@ pub(crate) fn prepare(
         correlation_id: header.correlation_id,
         client_id: header.client_id,
         building: None,
+        charge: charge.clone(),
     };
     if !is_served {
         let answer = |context| -> Answer { Box::pin(async { refuse_api_versions(context) }) };
         return Ok(Work::new(context, 0, key, answer));
     }
-    (api.prepare)(context, body)
+    let prepare = || (api.prepare)(context, body);
+    match charge {
+        Some(charge) => charge.time(prepare),
+        None => prepare(),
+    }
 }
 
 /// A client that is newer than we are learns, in the oldest form, what we speak (KIP-511).
@@ -309,15 +328,22 @@ pub(crate) fn decode_request<R: Request>(
 }
 
 /// Encodes an answer, with its length and header. `files` are what the response's external
-/// records stand for, by token.
+/// records stand for, by token. It says so if the client has used more than its quota.
 pub(crate) fn encode_reply<M: Response>(
     context: &RequestContext,
     response: &M,
     files: Vec<Vec<FileRange>>,
 ) -> Result<EncodedReply, RequestError> {
-    let version = context.version;
-    let encoded = encode_response(context.correlation_id, version, response)
-        .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })?;
+    let mut encoded = encode(context, response)?;
+    if let Some(charge) = &context.charge {
+        let file_bytes: u64 = files.iter().flatten().map(|range| range.len_bytes).sum();
+        let throttle_time_ms = charge.settle(M::API_KEY, encoded.bytes.len() as u64 + file_bytes);
+        if throttle_time_ms > 0 {
+            let mut response = response.clone();
+            response.set_throttle_time_ms(throttle_time_ms);
+            encoded = encode(context, &response)?;
+        }
+    }
     let mut files: Vec<Option<Vec<FileRange>>> = files.into_iter().map(Some).collect();
     let mut spans = Vec::new();
     for hole in encoded.holes {
@@ -327,4 +353,10 @@ pub(crate) fn encode_reply<M: Response>(
         spans.extend(ranges.into_iter().map(|range| FileSpan { after_bytes, range }));
     }
     Ok(EncodedReply { bytes: encoded.bytes, files: spans })
+}
+
+fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded, RequestError> {
+    let version = context.version;
+    encode_response(context.correlation_id, version, response)
+        .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })
 }

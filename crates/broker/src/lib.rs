@@ -15,6 +15,7 @@ pub mod high_watermark;
 pub mod metrics;
 pub mod partition;
 pub mod producer_ids;
+pub mod quotas;
 mod reconcile;
 pub mod running;
 pub mod topics;

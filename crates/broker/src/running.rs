@@ -26,6 +26,7 @@ use crate::fetch_session::FetchSessions;
 use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
+use crate::quotas::QuotaUse;
 use crate::topics::TopicTable;
 
 /// The metadata's place in the data directory. Partition directories end in `-` and a number, so
@@ -152,6 +153,7 @@ async fn open(
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
         groups: GroupCoordinator::new(settings),
         producer_ids: ProducerIds::default(),
+        quota_use: QuotaUse::new(settings),
         metrics: BrokerMetrics::default(),
         unpacking: Mutex::new(()),
         topics: ArcSwap::from_pointee(TopicTable::default()),

@@ -73,3 +73,14 @@ async fn a_log_that_cannot_be_opened_is_tried_again_until_it_can() {
     assert_eq!(all[0].1, "precious");
     broker.stop().await;
 }
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_clients_that_ask_for_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    connection.call(&metadata_request()).await.expect("is answered");
+    let stopping = std::time::Instant::now();
+    broker.stop().await;
+    assert!(stopping.elapsed() < std::time::Duration::from_secs(4), "{:?}", stopping.elapsed());
+}

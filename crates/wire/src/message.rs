@@ -36,7 +36,7 @@ pub trait Request: Message {
 }
 
 /// A message that answers a [`Request`].
-pub trait Response: Message {
+pub trait Response: Message + Clone {
     /// What the request asked for.
     const API_KEY: ApiKey;
 

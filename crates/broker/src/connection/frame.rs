@@ -110,6 +110,11 @@ impl FrameReader {
         FrameReader { buffer: BytesMut::new(), max_bytes, budget, granted: None }
     }
 
+    /// Whether a frame is half read, for which memory was taken.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.granted.is_some()
+    }
+
     /// The next frame, or `None` when the client has closed between two.
     ///
     /// Cancel safe: what was read stays in the reader.

@@ -9,6 +9,7 @@ mod frame;
 mod hurry;
 mod listener;
 mod memory_budget;
+mod mute;
 mod replies;
 mod send;
 
@@ -27,6 +28,7 @@ pub use frame::FrameError;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
 pub use memory_budget::{BudgetShare, MemoryBudget};
+pub use mute::Mute;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 
 use crate::Broker;
@@ -91,8 +93,12 @@ impl Connection {
         broker: Arc<Broker>,
     ) -> io::Result<Connection> {
         socket.set_nodelay(true)?;
-        let info =
-            Arc::new(ConnectionInfo { peer, local: socket.local_addr()?, hurry: Hurry::default() });
+        let info = Arc::new(ConnectionInfo {
+            peer,
+            local: socket.local_addr()?,
+            hurry: Hurry::default(),
+            mute: Mute::default(),
+        });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
         let attention = broker.attention.listen();
@@ -115,8 +121,12 @@ impl Connection {
     /// read.
     pub(crate) async fn run(mut self) -> Result<(), ConnectionError> {
         let mut idle = Box::pin(sleep(self.idle_max));
-        while self.reads_on || !self.replies.is_empty() {
+        loop {
             self.look_around();
+            if !self.reads_on && self.replies.is_empty() {
+                return Ok(());
+            }
+            let is_muted = self.info.mute.is_on();
             tokio::select! {
                 biased;
                 () = self.attention.called() => {}
@@ -124,14 +134,15 @@ impl Connection {
                     self.send_ready(reply).await?;
                     self.last_active = Instant::now();
                 }
-                frame = self.frames.next(&self.socket), if self.reads_on && self.replies.has_room() => {
+                () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
+                frame = self.frames.next(&self.socket), if self.may_read(is_muted) => {
                     self.last_active = Instant::now();
                     match frame? {
                         Some(frame) => self.start(frame).await?,
                         None => self.read_no_more(),
                     }
                 }
-                () = &mut idle, if self.replies.is_empty() => {
+                () = &mut idle, if self.replies.is_empty() && !is_muted => {
                     let quiet = self.last_active.elapsed();
                     if quiet >= self.idle_max {
                         tracing::debug!(peer = %self.info.peer, "closing an idle connection");
@@ -141,13 +152,18 @@ impl Connection {
                 }
             }
         }
-        Ok(())
     }
 
     /// The client has gone or the broker stops: what waits is answered with what there is.
     fn read_no_more(&mut self) {
         self.reads_on = false;
         self.info.hurry.ask();
+    }
+
+    /// Whether the next request may be read. One that is half read, and holds memory, is read to its
+    /// end in any case.
+    fn may_read(&self, is_muted: bool) -> bool {
+        self.reads_on && self.replies.has_room() && (!is_muted || self.frames.holds_memory())
     }
 
     /// Looks for what a call may have been about: the broker stops, or others wait for memory and

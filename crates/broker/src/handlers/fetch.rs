@@ -80,15 +80,19 @@ struct Limits {
 impl Limits {
     fn of(context: &RequestContext, request: &FetchRequest) -> Limits {
         let wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
-        let max_bytes = u64::try_from(request.max_bytes).unwrap_or(0);
+        let quota_max_bytes = context.charge.as_ref().and_then(|charge| charge.fetch_max_bytes());
+        let max_bytes = u64::try_from(request.max_bytes)
+            .unwrap_or(0)
+            .min(context.settings.fetch_max_bytes as u64)
+            .min(quota_max_bytes.unwrap_or(u64::MAX));
         let replica = match request.replica_state.replica_id {
             NO_REPLICA => request.replica_id,
             replica => replica,
         };
         Limits {
             deadline: Instant::now() + Duration::from_millis(wait_ms),
-            min_bytes: u64::try_from(request.min_bytes).unwrap_or(0),
-            max_bytes: max_bytes.min(context.settings.fetch_max_bytes as u64),
+            min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
+            max_bytes,
             read_committed: request.isolation_level == READ_COMMITTED,
             is_follower: replica >= 0,
         }

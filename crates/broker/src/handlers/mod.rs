@@ -34,6 +34,11 @@ pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod init_producer_id;
 
+mod quota_entity;
+
+pub(crate) mod alter_client_quotas;
+pub(crate) mod describe_client_quotas;
+
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod elect_leaders;
 pub(crate) mod list_partition_reassignments;

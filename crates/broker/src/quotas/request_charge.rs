@@ -18,7 +18,6 @@ use crate::dispatch::{Answer, ConnectionInfo, RequestError};
 /// A Produce is charged as it comes, before anything more is read from its connection; a Fetch, and
 /// the time that any request took, when the answer is there. What is charged is never taken back: a
 /// client gets the records that it waits for afterwards.
-#[derive(Debug)]
 pub(crate) struct RequestCharge {
     broker: Arc<Broker>,
     connection: Arc<ConnectionInfo>,
@@ -62,10 +61,15 @@ impl RequestCharge {
         Some(Arc::new(charge))
     }
 
+    /// Counts the time of a piece of work on the request.
+    pub(crate) fn time<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.timer.time(work)
+    }
+
     /// Runs a handler and counts its time, and that of what it leaves to be done later.
     pub(crate) async fn run(
         self: Arc<Self>,
-        start: impl FnOnce() -> Answer,
+        start: impl FnOnce() -> Answer + Send,
     ) -> Result<Reply, RequestError> {
         let work = self.timer.time(start);
         let reply = Timed { work, timer: Arc::clone(&self) }.await?;

@@ -3,7 +3,7 @@
 use logway_model::ErrorCode;
 
 use super::alter_configs::decide;
-use super::{Command, ControllerError, Decision, duplicates};
+use super::{Command, ControllerError, Decision, TopicReference, duplicates};
 use crate::image::MetadataImage;
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::record::{ClientQuotaRecord, MetadataRecord};
@@ -32,6 +32,10 @@ pub struct QuotaAlteration {
 
 impl Command for AlterClientQuotas {
     type Reply = Vec<Result<(), ControllerError>>;
+
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        Some(Vec::new())
+    }
 
     fn evaluate(
         self,
