@@ -55,7 +55,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         opened.add(partition, outcome);
     }
     opened.add_vanished();
-    let OfUnopened { offsets, lists } = opened.write_down()?;
+    let OfUnopened { offsets, lists, unscanned } = opened.write_down()?;
     let Opened { logs, tails, changes, mut report, .. } = opened;
 
     let jobs = background.sender();
@@ -72,6 +72,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         sync_threads_max: options.sync_threads_max,
         of_unopened: offsets,
         lists_of_unopened: lists,
+        unscanned,
     };
     let writer = writer::spawn(writer_options, Arc::clone(&queue), background, tails)?;
     report.elapsed = started.elapsed();

@@ -1,6 +1,6 @@
 //! The logs of a directory while it is being opened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use logway_model::TopicPartition;
@@ -29,6 +29,8 @@ pub(super) struct Opened<'a> {
 pub(super) struct OfUnopened {
     pub(super) offsets: OffsetCheckpoints,
     pub(super) lists: SegmentLists,
+    /// Those whose ends have not been looked at since a crash.
+    pub(super) unscanned: BTreeSet<TopicPartition>,
 }
 
 impl<'a> Opened<'a> {
@@ -115,7 +117,11 @@ impl<'a> Opened<'a> {
             tracing::warn!(%error, "the lists of segments cannot be written down");
             self.changes.lists = self.remembered.lists.clone();
         }
-        Ok(OfUnopened { offsets, lists })
+        // Where there is no directory there is nothing to scan.
+        let has_files = |log: &FailedLog| !matches!(log.error, LogError::Vanished { .. });
+        let unscanned = failed.iter().filter(|(_, log)| !self.report.was_clean && has_files(log));
+        let unscanned = unscanned.map(|(partition, _)| partition.clone()).collect();
+        Ok(OfUnopened { offsets, lists, unscanned })
     }
 
     fn is_known(&self, partition: &TopicPartition) -> bool {

@@ -203,16 +203,18 @@ impl Worker {
             }
         }
         let Checkpoint { then, ended, deleted, .. } = checkpoint;
-        for then in then {
-            then(result.clone());
-        }
-        match result {
+        // First, because who is told that a log is released may make another of its name, whose
+        // segments have the same paths.
+        match &result {
             Ok(()) => {
                 for (segment, delay) in deleted {
                     self.delete_segment(&segment, delay);
                 }
             }
             Err(_) => self.queue.push(Command::NotDeleted { segments: deleted }),
+        }
+        for then in then {
+            then(result.clone());
         }
         drop(ended);
     }

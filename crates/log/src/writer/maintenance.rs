@@ -218,6 +218,12 @@ impl Writer {
         self.offsets().write(fs, dir)?;
         sealed.into_iter().collect::<Result<(), LogError>>()?;
         segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
+        if !self.unscanned.is_empty() {
+            let logs = self.unscanned.len();
+            tracing::warn!(dir = %dir.display(), logs, "logs that could not be opened after a crash \
+                have yet to be scanned: the next start scans");
+            return Ok(());
+        }
         let no_broker_epoch = -1;
         clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
     }

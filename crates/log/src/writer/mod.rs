@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use logway_model::Offset;
+use logway_model::{Offset, TopicPartition};
 
 use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
@@ -80,6 +80,8 @@ pub(crate) struct WriterOptions {
     pub(crate) of_unopened: OffsetCheckpoints,
     /// And the list of their segments.
     pub(crate) lists_of_unopened: SegmentLists,
+    /// The logs that could not be opened after a crash, and so have not been scanned yet.
+    pub(crate) unscanned: BTreeSet<TopicPartition>,
 }
 
 /// The state of the writer thread.
@@ -109,6 +111,8 @@ struct Writer {
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
     lists_of_unopened: SegmentLists,
+    /// While there are any, the directory cannot be marked as closed in good order.
+    unscanned: BTreeSet<TopicPartition>,
     /// The background thread has a checkpoint to write: one at a time, and what comes meanwhile
     /// shares the next.
     is_checkpointing: bool,
@@ -151,6 +155,7 @@ pub(crate) fn spawn(
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
         lists_of_unopened: options.lists_of_unopened,
+        unscanned: options.unscanned,
         is_checkpointing: false,
         seals: SealLine::default(),
         timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
@@ -248,6 +253,7 @@ impl Writer {
                     let partition = tail.log().topic_partition();
                     self.of_unopened.retain(|unopened| unopened != partition);
                     self.lists_of_unopened.remove(partition);
+                    self.unscanned.remove(partition);
                     self.tails.insert(tail.log().key(), *tail);
                 }
                 other => self.others.push(other),
@@ -344,6 +350,7 @@ impl Writer {
             Command::Forget { partition, done } => {
                 self.of_unopened.retain(|unopened| *unopened != partition);
                 self.lists_of_unopened.remove(&partition);
+                self.unscanned.remove(&partition);
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
             Command::Sealed { job, outcome } => self.note_sealed(job, outcome),

@@ -173,6 +173,9 @@ impl Writer {
     /// Puts a log in line, if it has a job that can be done and none is under way.
     fn line_up(&mut self, key: LogKey) {
         let Some(tail) = self.tails.get_mut(&key) else { return };
+        if tail.poison.is_some() {
+            return;
+        }
         tail.take_late_snapshot(&self.round.snapshots);
         let sealing = &mut tail.sealing;
         let is_ready = sealing.next.as_ref().is_some_and(|job| job.snapshot.is_some());
@@ -218,6 +221,9 @@ impl LogTail {
     /// poisons the log.
     fn note_sealed(&mut self, job: SealJob, outcome: SealOutcome) -> Result<bool, LogError> {
         match outcome {
+            // Another sync of the same segments has failed: that this one did not says nothing about
+            // what the failed one left behind.
+            SealOutcome::Sealed if self.poison.is_some() => Ok(false),
             SealOutcome::Sealed => {
                 self.sealing.error = None;
                 self.sealing.unsealed.retain(|segment| segment.base_offset() >= job.end);

@@ -161,3 +161,23 @@ fn a_log_that_could_not_be_opened_is_opened_when_it_can_be() {
     assert!(dir.recovery_report().was_clean);
     assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 61);
 }
+
+#[test]
+fn a_stop_is_not_clean_while_a_log_has_yet_to_be_scanned_after_a_crash() {
+    let disk = closed_log();
+    drop(disk.open());
+    // As after a crash; and the log cannot be opened this time.
+    let path = Path::new("/data/t-0/partition.metadata");
+    disk.fs.flip_bit(path, 0, 1).expect("the file is there");
+    let dir = disk.open();
+    assert!(!dir.recovery_report().was_clean);
+    assert_eq!(dir.recovery_report().failed.len(), 1);
+    dir.close().expect("it closes");
+
+    disk.fs.flip_bit(path, 0, 1).expect("the file is there");
+    let dir = disk.open();
+    assert!(!dir.recovery_report().was_clean, "nobody has looked at the log since the crash");
+    assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 60);
+    dir.close().expect("it closes");
+    assert!(disk.open().recovery_report().was_clean);
+}
