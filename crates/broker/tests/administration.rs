@@ -191,6 +191,17 @@ async fn the_quorum_is_this_broker() {
     let [node] = &response.nodes[..] else { panic!("{response:?}") };
     assert_eq!((node.node_id, node.listeners[0].port), (1, broker.address.port()));
 
+    // Older versions have no room for addresses and directories.
+    for version in 0..2 {
+        let partitions = vec![PartitionData::default()];
+        let topic_name = "__cluster_metadata".into();
+        let topics = vec![TopicData { topic_name, partitions, ..Default::default() }];
+        let request = DescribeQuorumRequest { topics, ..Default::default() };
+        let pending = connection.send(&request, version).await.expect("is sent");
+        let response = pending.response().await.expect("is answered");
+        assert_eq!(response.topics[0].partitions[0].leader_id, 1);
+    }
+
     create_topic(&connection, "t", 1).await;
     let response = describe_quorum(&connection, "__cluster_metadata").await;
     assert!(response.topics[0].partitions[0].high_watermark > before.high_watermark);

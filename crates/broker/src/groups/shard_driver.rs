@@ -84,9 +84,9 @@ pub(super) fn new(
 }
 
 impl ShardHandle {
-    /// Whether this is the shard of just that partition, and not of one that had its name.
+    /// Whether this is the running shard of just that partition, and not of one that had its name.
     pub(super) fn drives(&self, partition: &Arc<Partition>) -> bool {
-        Arc::ptr_eq(&self.partition, partition)
+        Arc::ptr_eq(&self.partition, partition) && !self.commands.is_closed()
     }
 
     /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.
@@ -151,6 +151,11 @@ impl ShardDriver {
     async fn step(&mut self) -> ControlFlow<()> {
         let deadline = self.shard.next_deadline();
         let deadline = deadline.map(|at| self.began + Duration::from_millis(at.0));
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            // Before what comes in, which may never stop coming.
+            let effects = self.shard.tick(self.now());
+            self.carry_out(effects);
+        }
         tokio::select! {
             biased;
             (token, outcome) = self.appends.next() => return self.note_appended(token, outcome),

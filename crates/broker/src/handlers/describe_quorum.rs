@@ -23,6 +23,9 @@ const METADATA_PARTITION: i32 = 0;
 /// The protocol's word for a connection without encryption or authentication.
 const LISTENER_NAME: &str = "PLAINTEXT";
 
+/// From this version on there is room for voters' directories and addresses.
+const NODES_FROM: i16 = 2;
+
 /// The epoch of partitions that are not described.
 const NO_EPOCH: i32 = -1;
 
@@ -44,6 +47,7 @@ pub(crate) async fn handle(
         return refused(request, ErrorCode::NotLeaderOrFollower);
     }
     let view = ClusterView::of(&context);
+    let nodes = view.brokers().filter(|broker| is_voter(&status, broker.id)).map(node);
     DescribeQuorumResponse {
         error_message: None,
         topics: vec![TopicData {
@@ -51,7 +55,7 @@ pub(crate) async fn handle(
             partitions: vec![partition(&context, &status)],
             ..Default::default()
         }],
-        nodes: view.brokers().filter(|broker| is_voter(&status, broker.id)).map(node).collect(),
+        nodes: if context.version >= NODES_FROM { nodes.collect() } else { Vec::new() },
         ..Default::default()
     }
 }
@@ -85,6 +89,7 @@ fn refused(request: DescribeQuorumRequest, code: ErrorCode) -> DescribeQuorumRes
 fn partition(context: &RequestContext, status: &QuorumStatus) -> PartitionData {
     let voter = |voter: &VoterStatus| match voter.id == context.settings.node_id {
         // The leader is always as far as itself.
+        true if context.version < NODES_FROM => replica(voter, context.now()),
         true => {
             let directory_id = context.log_dir.directory_id();
             let state = replica(voter, context.now());

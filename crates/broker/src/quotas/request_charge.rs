@@ -50,7 +50,8 @@ impl RequestCharge {
             broker: Arc::clone(broker),
             connection: Arc::clone(connection),
             image,
-            client_id: client_id.cloned(),
+            // A slice of the frame would keep all of it.
+            client_id: client_id.map(WireString::detached),
             produce_wait: Duration::ZERO,
             timer: RequestTimer::new(),
         };

@@ -3,8 +3,8 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
-use logway_wire::Decoder;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
+use logway_wire::{Decoder, WireString};
 
 use super::{expect_reply, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
@@ -20,6 +20,11 @@ fn start(
     context: &RequestContext,
     request: ListGroupsRequest,
 ) -> impl Future<Output = ListGroupsResponse> + use<> {
+    let request = ListGroupsRequest {
+        states_filter: distinct(request.states_filter),
+        types_filter: distinct(request.types_filter),
+        ..Default::default()
+    };
     let ask = || question(context, RequestBody::ListGroups(request.clone()));
     let pending = context.groups.ask_all(ask);
     async move {
@@ -35,4 +40,17 @@ fn start(
         }
         response
     }
+}
+
+/// A filter as every shard gets it: there are fewer states and types than this, however often a
+/// request names them.
+fn distinct(names: Vec<WireString>) -> Vec<WireString> {
+    const NAMES_MAX: usize = 32;
+    let mut distinct: Vec<WireString> = Vec::new();
+    for name in names {
+        if distinct.len() < NAMES_MAX && !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
 }

@@ -67,8 +67,10 @@ where
     R::Response: Send,
 {
     let request: R = decode_request(&context, body)?;
-    Ok(Work::new(context, 0, R::API_KEY, |context| {
+    Ok(Work::new(context, 0, R::API_KEY, |mut context| {
         let mut pending = ask(&context, request);
+        // A slice of the frame would keep all of it while the client waits.
+        context.client_id = context.client_id.map(|id| id.detached());
         Box::pin(async move {
             pending.taken().await;
             Ok(Reply::Parked(Box::pin(async move {
