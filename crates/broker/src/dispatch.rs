@@ -241,6 +241,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     UpdateFeaturesRequest => answered_by!(update_features);
     DescribeClusterRequest => answered_by!(describe_cluster);
     DescribeProducersRequest => answered_by!(describe_producers);
+    ListConfigResourcesRequest => answered_by!(list_config_resources);
     DescribeTopicPartitionsRequest => answered_by!(describe_topic_partitions);
 };
 

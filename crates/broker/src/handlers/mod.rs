@@ -29,6 +29,7 @@ mod config_resource;
 pub(crate) mod alter_configs;
 pub(crate) mod describe_configs;
 pub(crate) mod incremental_alter_configs;
+pub(crate) mod list_config_resources;
 
 pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
