@@ -40,6 +40,9 @@ mod quota_entity;
 pub(crate) mod alter_client_quotas;
 pub(crate) mod describe_client_quotas;
 
+pub(crate) mod get_telemetry_subscriptions;
+pub(crate) mod push_telemetry;
+
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod elect_leaders;
 pub(crate) mod list_partition_reassignments;
