@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
 libs=$("$tests/harness/need" kafka)
-mvn --quiet --batch-mode --file "$here/pom.xml" compile
+"$tests/harness/maven" "$here/pom.xml" compile
 
 failed=0
 java -Xmx256m "-Dlog4j2.configurationFile=$tests/harness/kafka/log4j2.properties" \

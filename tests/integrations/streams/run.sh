@@ -5,5 +5,5 @@ here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
 python=$("$tests/harness/need" python)
-mvn --quiet --batch-mode --file "$here/pom.xml" compile dependency:copy-dependencies
+"$tests/harness/maven" "$here/pom.xml" compile dependency:copy-dependencies
 PYTHONPATH=$tests exec "$python" -m harness.cases "$here"

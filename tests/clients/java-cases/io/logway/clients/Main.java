@@ -9,7 +9,9 @@ public final class Main {
 
     public static void main(String[] args) {
         Report report = new Report();
-        report.client("kafka-clients", AppInfoParser.getVersion());
+        String version = AppInfoParser.getVersion();
+        // The table has a row for each line, which its name tells apart.
+        report.client("kafka-clients-" + version.substring(0, version.lastIndexOf('.')), version);
         Release release = new ThisRelease();
         try (Cluster cluster = new Cluster(System.getenv("BOOTSTRAP"), release)) {
             new ProduceCases(cluster).run(report);
