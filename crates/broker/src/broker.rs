@@ -28,6 +28,7 @@ use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::quotas::QuotaUse;
+use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
 /// What every handler can reach. There is one in a process, shared by all connections.
@@ -56,6 +57,8 @@ pub struct Broker {
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.
     pub quota_use: QuotaUse,
+    /// The metrics of clients that were asked for theirs.
+    pub telemetry: ClientTelemetry,
     /// What is counted.
     pub metrics: BrokerMetrics,
     /// Held by whoever unpacks compressed records: one at a time, so that the memory for it is

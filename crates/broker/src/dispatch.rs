@@ -3,11 +3,12 @@
 //! What the table holds is what ApiVersions announces; an API that is not in it does not exist
 //! for clients.
 
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use logway_log::FileRange;
@@ -39,6 +40,23 @@ pub struct ConnectionInfo {
     pub hurry: Hurry,
     /// Whether it is read.
     pub mute: Mute,
+    /// What the client is, if it said so in time (KIP-511).
+    pub software: OnceLock<ClientSoftware>,
+}
+
+/// A client library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSoftware {
+    /// Its name, e.g. `apache-kafka-java`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl fmt::Display for ClientSoftware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
 }
 
 /// What a handler knows beside the request itself.
@@ -241,6 +259,9 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     UpdateFeaturesRequest => answered_by!(update_features);
     DescribeClusterRequest => answered_by!(describe_cluster);
     DescribeProducersRequest => answered_by!(describe_producers);
+    GetTelemetrySubscriptionsRequest => answered_by!(get_telemetry_subscriptions);
+    PushTelemetryRequest => answered_by!(push_telemetry);
+    ListConfigResourcesRequest => answered_by!(list_config_resources);
     DescribeTopicPartitionsRequest => answered_by!(describe_topic_partitions);
 };
 

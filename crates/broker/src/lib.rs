@@ -18,6 +18,7 @@ pub mod producer_ids;
 pub mod quotas;
 mod reconcile;
 pub mod running;
+pub mod telemetry;
 pub mod topics;
 
 pub use broker::Broker;

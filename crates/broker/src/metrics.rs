@@ -273,6 +273,7 @@ impl Collector for BrokerState {
             let gauge = ConstGauge::new(as_i64(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        broker.telemetry.encode(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
     }
 }

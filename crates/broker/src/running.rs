@@ -27,6 +27,7 @@ use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::QuotaUse;
+use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
 /// The metadata's place in the data directory. Partition directories end in `-` and a number, so
@@ -154,6 +155,7 @@ async fn open(
         groups: GroupCoordinator::new(settings),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
+        telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
         unpacking: Mutex::new(()),
         topics: ArcSwap::from_pointee(TopicTable::default()),

@@ -13,14 +13,19 @@ use logway_wire::messages::alter_partition_reassignments_request::{
 use logway_wire::messages::alter_replica_log_dirs_request::{
     AlterReplicaLogDir, AlterReplicaLogDirTopic,
 };
+use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
 use logway_wire::messages::describe_producers_request::TopicRequest;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
 use logway_wire::messages::elect_leaders_request::TopicPartitions;
+use logway_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use logway_wire::messages::update_features_request::FeatureUpdateKey;
 use logway_wire::messages::{
-    AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest, DescribeLogDirsRequest,
-    DescribeProducersRequest, DescribeQuorumRequest, ElectLeadersRequest,
-    ListPartitionReassignmentsRequest, UpdateFeaturesRequest,
+    AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest, DescribeConfigsRequest,
+    DescribeLogDirsRequest, DescribeProducersRequest, DescribeQuorumRequest, ElectLeadersRequest,
+    IncrementalAlterConfigsRequest, ListConfigResourcesRequest, ListPartitionReassignmentsRequest,
+    UpdateFeaturesRequest,
 };
 
 const PREFERRED: i8 = 0;
@@ -258,5 +263,92 @@ async fn a_log_can_be_moved_to_the_directory_that_it_is_in() {
     assert_eq!(move_to(path.clone(), "t").await, ErrorCode::None);
     assert_eq!(move_to(path, "none").await, ErrorCode::UnknownTopicOrPartition);
     assert_eq!(move_to("/nowhere".into(), "t").await, ErrorCode::LogDirNotFound);
+    broker.stop().await;
+}
+
+const CLIENT_METRICS: i8 = 16;
+const GROUP: i8 = 32;
+
+async fn set(
+    connection: &Connection,
+    resource: (i8, &'static str),
+    name: &'static str,
+    value: Option<&'static str>,
+) -> ErrorCode {
+    let config = AlterableConfig {
+        name: name.into(),
+        config_operation: if value.is_some() { 0 } else { 1 },
+        value: value.map(Into::into),
+        ..Default::default()
+    };
+    let resource = AlterConfigsResource {
+        resource_type: resource.0,
+        resource_name: resource.1.into(),
+        configs: vec![config],
+        ..Default::default()
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    ErrorCode::from_code(response.responses[0].error_code).expect("is known")
+}
+
+/// The settings of a resource that are not the defaults, as `name=value (source)`.
+async fn own_settings(connection: &Connection, resource: (i8, &'static str)) -> Vec<String> {
+    let resource = DescribeConfigsResource {
+        resource_type: resource.0,
+        resource_name: resource.1.into(),
+        configuration_keys: None,
+        ..Default::default()
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.results[0].error_code, 0);
+    let own = response.results[0].configs.iter().filter(|config| config.config_source != 5);
+    let text = own.map(|config| {
+        let value = config.value.as_deref().unwrap_or_default();
+        format!("{}={value} ({})", config.name, config.config_source)
+    });
+    text.collect()
+}
+
+async fn listed(connection: &Connection, types: &[i8]) -> Vec<(i8, String)> {
+    let request =
+        ListConfigResourcesRequest { resource_types: types.to_vec(), ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.error_code, 0);
+    let resources = response.config_resources.into_iter();
+    resources.map(|resource| (resource.resource_type, resource.resource_name.to_string())).collect()
+}
+
+#[tokio::test]
+async fn groups_and_subscriptions_have_settings_and_are_listed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    let (group, subscription) = ((GROUP, "g"), (CLIENT_METRICS, "s"));
+    assert_eq!(own_settings(&connection, group).await, [] as [&str; 0]);
+    let timeout = "consumer.session.timeout.ms";
+    assert_eq!(set(&connection, group, timeout, Some("50000")).await, ErrorCode::None);
+    assert_eq!(set(&connection, group, timeout, Some("0")).await, ErrorCode::InvalidConfig);
+    assert_eq!(set(&connection, group, "retention.ms", Some("1")).await, ErrorCode::InvalidConfig);
+    assert_eq!(own_settings(&connection, group).await, ["consumer.session.timeout.ms=50000 (8)"]);
+
+    assert_eq!(
+        set(&connection, subscription, "metrics", Some("org.a,org.b")).await,
+        ErrorCode::None
+    );
+    let refused = set(&connection, subscription, "match", Some("client_id=(")).await;
+    assert_eq!(refused, ErrorCode::InvalidRequest);
+    assert_eq!(own_settings(&connection, subscription).await, ["metrics=org.a,org.b (7)"]);
+
+    let all = [(2, "t"), (4, "1"), (8, "1"), (CLIENT_METRICS, "s"), (GROUP, "g")];
+    let all = all.map(|(resource_type, name)| (resource_type, name.to_owned()));
+    assert_eq!(listed(&connection, &[]).await, all);
+    assert_eq!(listed(&connection, &[GROUP]).await, all[4..]);
+
+    assert_eq!(set(&connection, group, timeout, None).await, ErrorCode::None);
+    assert_eq!(listed(&connection, &[GROUP]).await, []);
     broker.stop().await;
 }

@@ -14,6 +14,7 @@ mod delete_topics;
 mod placement;
 mod producer_ids;
 mod register_broker;
+mod room_for_names;
 
 use std::collections::BTreeSet;
 
@@ -28,6 +29,7 @@ pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
+pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};
 
 use crate::error::{MetadataError, excerpt};
 use crate::image::MetadataImage;

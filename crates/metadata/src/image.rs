@@ -35,8 +35,8 @@ pub struct MetadataImage {
     topics: RedBlackTreeMapSync<TopicName, Arc<TopicImage>>,
     names_by_id: RedBlackTreeMapSync<TopicId, TopicName>,
     brokers: RedBlackTreeMapSync<BrokerId, Arc<BrokerRecord>>,
-    broker_overrides: RedBlackTreeMapSync<BrokerId, Arc<Overrides>>,
-    broker_default_overrides: Arc<Overrides>,
+    /// Of everything but topics; no resource has an empty map.
+    overrides: RedBlackTreeMapSync<ConfigResource, Arc<Overrides>>,
     features: RedBlackTreeMapSync<String, i16>,
     client_quotas: ClientQuotas,
     next_producer_id: ProducerId,
@@ -49,8 +49,7 @@ impl Default for MetadataImage {
             topics: RedBlackTreeMapSync::new_sync(),
             names_by_id: RedBlackTreeMapSync::new_sync(),
             brokers: RedBlackTreeMapSync::new_sync(),
-            broker_overrides: RedBlackTreeMapSync::new_sync(),
-            broker_default_overrides: Arc::default(),
+            overrides: RedBlackTreeMapSync::new_sync(),
             features: RedBlackTreeMapSync::new_sync(),
             client_quotas: ClientQuotas::default(),
             next_producer_id: ProducerId(0),
@@ -80,9 +79,8 @@ impl MetadataImage {
             let next = self.next_producer_id;
             records.push(MetadataRecord::ProducerIds(ProducerIdsRecord { next }));
         }
-        push_overrides(&mut records, ConfigResource::BrokerDefault, &self.broker_default_overrides);
-        for (&id, overrides) in self.broker_overrides.iter() {
-            push_overrides(&mut records, ConfigResource::Broker(id), overrides);
+        for (resource, overrides) in self.overrides.iter() {
+            push_overrides(&mut records, resource.clone(), overrides);
         }
         self.client_quotas.push_records(&mut records);
         for topic in self.topics() {
@@ -148,9 +146,13 @@ impl MetadataImage {
     pub fn overrides(&self, resource: &ConfigResource) -> Option<&Overrides> {
         match resource {
             ConfigResource::Topic(name) => self.topic(name.as_str()).map(|topic| &topic.overrides),
-            ConfigResource::Broker(id) => self.broker_overrides.get(id).map(Arc::as_ref),
-            ConfigResource::BrokerDefault => Some(&self.broker_default_overrides),
+            resource => self.overrides.get(resource).map(Arc::as_ref),
         }
+    }
+
+    /// Everything but topics that overrides a setting, in order.
+    pub fn overriding(&self) -> impl Iterator<Item = (&ConfigResource, &Overrides)> {
+        self.overrides.iter().map(|(resource, overrides)| (resource, overrides.as_ref()))
     }
 
     /// What clients may use.
@@ -223,13 +225,12 @@ impl MetadataImage {
     fn set_config(&mut self, record: &ConfigRecord) -> Result<(), MetadataError> {
         let ConfigRecord { resource, name, value } = record;
         match resource {
-            ConfigResource::Topic(topic) => return self.set_topic_override(topic, name, value),
-            ConfigResource::Broker(id) => self.set_broker_override(*id, name, value),
-            ConfigResource::BrokerDefault => {
-                set_override(Arc::make_mut(&mut self.broker_default_overrides), name, value);
+            ConfigResource::Topic(topic) => self.set_topic_override(topic, name, value),
+            resource => {
+                self.set_other_override(resource, name, value);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn set_topic_override(
@@ -246,12 +247,17 @@ impl MetadataImage {
         Ok(())
     }
 
-    fn set_broker_override(&mut self, id: BrokerId, name: &str, value: &Option<String>) {
-        let mut overrides = self.broker_overrides.get(&id).cloned().unwrap_or_default();
+    fn set_other_override(
+        &mut self,
+        resource: &ConfigResource,
+        name: &str,
+        value: &Option<String>,
+    ) {
+        let mut overrides = self.overrides.get(resource).cloned().unwrap_or_default();
         set_override(Arc::make_mut(&mut overrides), name, value);
         match overrides.is_empty() {
-            true => drop(self.broker_overrides.remove_mut(&id)),
-            false => self.broker_overrides.insert_mut(id, overrides),
+            true => drop(self.overrides.remove_mut(resource)),
+            false => self.overrides.insert_mut(resource.clone(), overrides),
         }
     }
 

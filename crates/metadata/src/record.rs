@@ -16,6 +16,7 @@ use std::fmt;
 use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName};
 use serde::{Deserialize, Serialize};
 
+use crate::error::excerpt;
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 
 /// One change of the cluster's metadata.
@@ -99,6 +100,10 @@ pub enum ConfigResource {
     Broker(BrokerId),
     /// Every broker that does not say otherwise itself (the protocol's broker with an empty name).
     BrokerDefault,
+    /// One group, whether it exists or not (KIP-848).
+    Group(String),
+    /// One subscription to clients' metrics (KIP-714). It exists as long as it has a setting.
+    ClientMetrics(String),
 }
 
 impl fmt::Display for ConfigResource {
@@ -107,6 +112,10 @@ impl fmt::Display for ConfigResource {
             ConfigResource::Topic(name) => write!(f, "topic '{name}'"),
             ConfigResource::Broker(id) => write!(f, "broker {id}"),
             ConfigResource::BrokerDefault => f.write_str("the brokers' defaults"),
+            ConfigResource::Group(id) => write!(f, "group '{}'", excerpt(id)),
+            ConfigResource::ClientMetrics(name) => {
+                write!(f, "client metrics subscription '{}'", excerpt(name))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every setting that exists, in two tables, and what is made from them: parsed values, the
+//! Every setting that exists, in four tables, and what is made from them: parsed values, the
 //! answers of DescribeConfigs, and the reference page.
 
 pub mod definition;
@@ -7,6 +7,9 @@ mod value;
 
 pub mod topic;
 mod topic_settings;
+
+pub mod client_metrics;
+pub mod group;
 
 pub mod broker;
 mod broker_settings;
@@ -20,7 +23,10 @@ mod reference;
 pub use broker_settings::BrokerSettings;
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
-pub use describe::{ConfigEntry, describe_broker, describe_broker_default, describe_topic};
+pub use describe::{
+    ConfigEntry, describe_broker, describe_broker_default, describe_client_metrics, describe_group,
+    describe_topic,
+};
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};

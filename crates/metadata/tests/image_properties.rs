@@ -26,6 +26,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("log.retention.ms", "7"),
     ("log.cleaner.max.compaction.lag.ms", "3"),
     ("num.partitions", "3"),
+    ("interval.ms", "1000"),
+    ("metrics", "org.a,org.b"),
+    ("consumer.session.timeout.ms", "6000"),
     ("nonsense", "1"),
 ];
 
@@ -48,6 +51,8 @@ fn any_resource() -> impl Strategy<Value = ConfigResource> {
         }),
         (1..4).prop_map(|id| ConfigResource::Broker(BrokerId(id))),
         Just(ConfigResource::BrokerDefault),
+        Just(ConfigResource::Group("g".to_owned())),
+        Just(ConfigResource::ClientMetrics("s".to_owned())),
     ]
 }
 

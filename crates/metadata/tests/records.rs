@@ -65,6 +65,14 @@ fn every_kind_has_its_form() {
             r#"{"config/0":{"resource":"broker_default","name":"retention.ms","value":null}}"#,
         ),
         (
+            config(ConfigResource::Group("g".to_owned()), None),
+            r#"{"config/0":{"resource":{"group":"g"},"name":"retention.ms","value":null}}"#,
+        ),
+        (
+            config(ConfigResource::ClientMetrics("s".to_owned()), None),
+            r#"{"config/0":{"resource":{"client_metrics":"s"},"name":"retention.ms","value":null}}"#,
+        ),
+        (
             MetadataRecord::Broker(BrokerRecord {
                 id: BrokerId(1),
                 endpoint: Some(endpoint),

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use logway_metadata::settings::broker::{broker_settings, topic_setting_of_default};
+use logway_metadata::settings::client_metrics::CLIENT_METRICS_SETTINGS;
+use logway_metadata::settings::group::GROUP_SETTINGS;
 use logway_metadata::settings::topic::{TOPIC_SETTINGS, topic_setting};
 use logway_metadata::settings::{Effect, Setting};
 
 const TOPIC_CONFIGS: &str = include_str!("data/kafka-4.3-topic-configs.tsv");
 const BROKER_CONFIGS: &str = include_str!("data/kafka-4.3-broker-configs.tsv");
+const GROUP_CONFIGS: &str = include_str!("data/kafka-4.3-group-configs.tsv");
 const SYNONYMS: &str = include_str!("data/kafka-4.3-synonyms.tsv");
 const VALUES: &str = include_str!("data/kafka-4.3-topic-values.tsv");
 
@@ -66,6 +69,13 @@ fn broker_settings_are_kafkas_or_marked_as_ours() {
     let shared = ours.keys().copied().filter(|name| !name.starts_with("logway."));
     assert!(shared.eq(rows(BROKER_CONFIGS).map(|row| row[0])));
     check_rows(&ours, BROKER_CONFIGS);
+}
+
+#[test]
+fn settings_of_groups_and_subscriptions_are_kafkas() {
+    let tables = GROUP_SETTINGS.iter().chain(CLIENT_METRICS_SETTINGS);
+    assert!(tables.clone().map(|setting| setting.name).eq(rows(GROUP_CONFIGS).map(|row| row[0])));
+    check_rows(&tables.map(|setting| (setting.name, setting)).collect(), GROUP_CONFIGS);
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod send;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -98,6 +98,7 @@ impl Connection {
             local: socket.local_addr()?,
             hurry: Hurry::default(),
             mute: Mute::default(),
+            software: OnceLock::new(),
         });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);

@@ -4,10 +4,13 @@ use logway_model::ErrorCode;
 use logway_wire::messages::api_versions_response::ApiVersion;
 use logway_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 
-use crate::dispatch::{RequestContext, SERVED_APIS};
+use crate::dispatch::{ClientSoftware, RequestContext, SERVED_APIS};
 
 /// From this version on clients say what software they are (KIP-511).
 const NAMED_SOFTWARE_FROM: i16 = 3;
+
+/// How much is kept of the name and of the version of a client's software.
+const SOFTWARE_CHARS_MAX: usize = 100;
 
 /// The answer is always the same, and small.
 pub(crate) fn built_bytes(_context: &RequestContext, _request: &ApiVersionsRequest) -> usize {
@@ -24,6 +27,13 @@ pub(crate) async fn handle(
     {
         let error_code = ErrorCode::InvalidRequest.code();
         return ApiVersionsResponse { error_code, ..Default::default() };
+    }
+    if context.version >= NAMED_SOFTWARE_FROM {
+        let word = |text: &str| text.chars().take(SOFTWARE_CHARS_MAX).collect();
+        let (name, version) = (&request.client_software_name, &request.client_software_version);
+        let software = ClientSoftware { name: word(name), version: word(version) };
+        // What was said first counts.
+        let _ = context.connection.software.set(software);
     }
     announced_versions()
 }

@@ -6,10 +6,10 @@ use logway_model::{BrokerId, ErrorCode, TopicName};
 use crate::failure::Failure;
 
 pub(super) const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-const BROKER_LOGGER: i8 = 8;
-const CLIENT_METRICS: i8 = 16;
-const GROUP: i8 = 32;
+pub(super) const BROKER: i8 = 4;
+pub(super) const BROKER_LOGGER: i8 = 8;
+pub(super) const CLIENT_METRICS: i8 = 16;
+pub(super) const GROUP: i8 = 32;
 
 /// The resource of a type and a name, as asked of the broker `own_id`.
 ///
@@ -33,8 +33,9 @@ pub(super) fn resolve(
             Err(_) => invalid("a broker is named by its number, or by nothing for all".to_owned()),
         },
         BROKER_LOGGER => invalid("log levels cannot be read or changed here".to_owned()),
-        CLIENT_METRICS => invalid("client metrics subscriptions are not supported".to_owned()),
-        GROUP => invalid("group settings are not supported".to_owned()),
+        CLIENT_METRICS | GROUP if name.is_empty() => invalid("the resource has no name".to_owned()),
+        CLIENT_METRICS => Ok(ConfigResource::ClientMetrics(name.to_owned())),
+        GROUP => Ok(ConfigResource::Group(name.to_owned())),
         _ => invalid(format!("unknown resource type {resource_type}")),
     }
 }
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_topics_this_broker_and_all_brokers() {
+    fn resources_are_topics_brokers_groups_and_subscriptions() {
         let found = |resource_type, name| {
             resolve(resource_type, name, BrokerId(1)).map_err(|failure| failure.code)
         };
@@ -56,9 +57,12 @@ mod tests {
         assert_eq!(found(TOPIC, "a"), Ok(topic));
         assert_eq!(found(BROKER, "1"), Ok(ConfigResource::Broker(BrokerId(1))));
         assert_eq!(found(BROKER, ""), Ok(ConfigResource::BrokerDefault));
+        assert_eq!(found(GROUP, "g"), Ok(ConfigResource::Group("g".to_owned())));
+        let subscription = ConfigResource::ClientMetrics("s".to_owned());
+        assert_eq!(found(CLIENT_METRICS, "s"), Ok(subscription));
         assert_eq!(found(TOPIC, ""), Err(ErrorCode::InvalidTopicException));
         for (resource_type, name) in
-            [(BROKER, "2"), (BROKER, "one"), (BROKER_LOGGER, "1"), (GROUP, "g"), (0, ""), (-1, "x")]
+            [(BROKER, "2"), (BROKER, "one"), (BROKER_LOGGER, "1"), (GROUP, ""), (0, ""), (-1, "x")]
         {
             assert_eq!(
                 found(resource_type, name),

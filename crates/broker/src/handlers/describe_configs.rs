@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use logway_metadata::settings::broker::broker_settings;
 use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{
-    ConfigEntry, ConfigSynonym, describe_broker, describe_broker_default, describe_topic,
+    ConfigEntry, ConfigSynonym, describe_broker, describe_broker_default, describe_client_metrics,
+    describe_group, describe_topic,
 };
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::ErrorCode;
@@ -103,6 +104,10 @@ fn entries(
             },
             ConfigResource::Broker(_) => describe_broker(image, settings),
             ConfigResource::BrokerDefault => describe_broker_default(image),
+            group @ ConfigResource::Group(_) => describe_group(image.overrides(&group)),
+            subscription @ ConfigResource::ClientMetrics(_) => {
+                describe_client_metrics(image.overrides(&subscription))
+            }
         };
     // As in Kafka, an empty list of names asks for all, as none does.
     if let Some(keys) = asked.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {

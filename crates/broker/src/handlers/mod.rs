@@ -29,6 +29,7 @@ mod config_resource;
 pub(crate) mod alter_configs;
 pub(crate) mod describe_configs;
 pub(crate) mod incremental_alter_configs;
+pub(crate) mod list_config_resources;
 
 pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
@@ -38,6 +39,9 @@ mod quota_entity;
 
 pub(crate) mod alter_client_quotas;
 pub(crate) mod describe_client_quotas;
+
+pub(crate) mod get_telemetry_subscriptions;
+pub(crate) mod push_telemetry;
 
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod elect_leaders;

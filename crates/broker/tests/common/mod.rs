@@ -27,6 +27,7 @@ use prometheus_client::registry::Registry;
 
 pub struct TestBroker {
     running: RunningBroker,
+    registry: Registry,
     pub address: SocketAddr,
 }
 
@@ -44,11 +45,18 @@ impl TestBroker {
         let mut registry = Registry::default();
         let running = RunningBroker::start(settings, &mut registry).await.expect("starts");
         let address = running.addresses()[0];
-        TestBroker { running, address }
+        TestBroker { running, registry, address }
     }
 
     pub fn broker(&self) -> &Broker {
         self.running.broker()
+    }
+
+    /// The metrics, as Prometheus reads them.
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("is text");
+        text
     }
 
     pub async fn stop(self) {

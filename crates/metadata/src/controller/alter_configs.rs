@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use logway_model::ErrorCode;
 
 use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
+use super::room_for_names::RoomForNames;
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
     too_many_records,
@@ -104,6 +105,7 @@ impl Command for AlterConfigs {
         broker: &BrokerSettings,
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         let asked_twice = duplicates(self.resources.iter().map(|change| &change.resource));
+        let mut room = RoomForNames::of(image);
         let plans = self.resources.iter().map(|change| {
             let resource = &change.resource;
             check_once(&asked_twice, resource)?;
@@ -114,6 +116,7 @@ impl Command for AlterConfigs {
                 let setting = changeable_setting(resource, name)?;
                 wanted.insert(name.clone(), checked_value(resource, setting, value.as_deref())?);
             }
+            room.take(resource, &present, &wanted)?;
             change_records(resource, &present, &wanted, image, broker)
         });
         Ok(decide(plans, self.validate_only))
@@ -136,6 +139,7 @@ impl Command for IncrementalAlterConfigs {
         broker: &BrokerSettings,
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         let asked_twice = duplicates(self.resources.iter().map(|change| &change.resource));
+        let mut room = RoomForNames::of(image);
         let plans = self.resources.iter().map(|change| {
             let resource = &change.resource;
             check_once(&asked_twice, resource)?;
@@ -145,6 +149,7 @@ impl Command for IncrementalAlterConfigs {
             for operation in &change.operations {
                 operate(resource, operation, &mut wanted)?;
             }
+            room.take(resource, &present, &wanted)?;
             change_records(resource, &present, &wanted, image, broker)
         });
         Ok(decide(plans, self.validate_only))
@@ -156,10 +161,11 @@ fn topics_of<'a>(
     resources: impl Iterator<Item = &'a ConfigResource>,
 ) -> Option<Vec<TopicReference>> {
     let topic = |resource: &ConfigResource| match resource {
-        ConfigResource::Topic(name) => Some(TopicReference::Name(name.to_string())),
-        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => None,
+        ConfigResource::Topic(name) => Some(Some(TopicReference::Name(name.to_string()))),
+        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => Some(None),
+        ConfigResource::Group(_) | ConfigResource::ClientMetrics(_) => None,
     };
-    resources.map(topic).collect()
+    resources.filter_map(topic).collect()
 }
 
 fn operate(

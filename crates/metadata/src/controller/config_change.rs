@@ -9,6 +9,8 @@ use crate::error::{MetadataError, excerpt};
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord};
 use crate::settings::broker::broker_setting;
+use crate::settings::client_metrics::client_metrics_setting;
+use crate::settings::group::group_setting;
 use crate::settings::topic::topic_setting;
 use crate::settings::{BrokerSettings, Setting, TopicSettings, Update};
 
@@ -38,6 +40,8 @@ pub(super) fn changeable_setting(
     let setting = match resource {
         ConfigResource::Topic(_) => topic_setting(name),
         ConfigResource::Broker(_) | ConfigResource::BrokerDefault => broker_setting(name),
+        ConfigResource::Group(_) => group_setting(name),
+        ConfigResource::ClientMetrics(_) => client_metrics_setting(name),
     };
     let changeable = setting.and_then(|setting| match setting.update {
         Update::Dynamic => Ok(setting),
@@ -46,12 +50,14 @@ pub(super) fn changeable_setting(
     changeable.map_err(|error| refusal(resource, error))
 }
 
-/// Why settings cannot be put in force. Of a broker's, clients are told that the request is invalid,
+/// Why settings cannot be put in force. Of a broker's or a subscription's, clients are told that the request is invalid,
 /// as by Kafka, which would rather say what it says of a topic's but keeps to it (KAFKA-13609).
 fn refusal(resource: &ConfigResource, error: MetadataError) -> ControllerError {
     let refusal = ControllerError::from(error);
     match refusal.code {
-        ErrorCode::InvalidConfig if !is_topic(resource) => {
+        ErrorCode::InvalidConfig
+            if !matches!(resource, ConfigResource::Topic(_) | ConfigResource::Group(_)) =>
+        {
             ControllerError { code: ErrorCode::InvalidRequest, ..refusal }
         }
         _ => refusal,
@@ -115,6 +121,9 @@ pub(super) fn change_records(
     let set = set.map(|(name, value)| record(name, Some(value)));
     let records: Vec<MetadataRecord> = removed.chain(set).collect();
 
+    if matches!(resource, ConfigResource::Group(_) | ConfigResource::ClientMetrics(_)) {
+        return Ok(records);
+    }
     let changed = image.apply(&records)?;
     let overrides = changed.overrides(resource).cloned().unwrap_or_default();
     let overrides = if is_topic(resource) { overrides } else { Overrides::new() };

@@ -310,4 +310,12 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The largest request that is read; a connection that announces a larger one is closed.",
     ),
+    row(
+        "telemetry.max.bytes",
+        Kind::Int { min: 1, max: 8 << 20, special: None },
+        Some("1048576"),
+        "bytes",
+        "The largest push of a client's metrics, compressed (KIP-714); it may unpack to four times \
+         as much.",
+    ),
 ];

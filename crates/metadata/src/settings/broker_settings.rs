@@ -56,6 +56,8 @@ pub struct BrokerSettings {
     pub checkpoint_interval: Duration,
     /// `producer.id.expiration.ms`
     pub producer_id_expiration: Duration,
+    /// `telemetry.max.bytes`
+    pub telemetry_max_bytes: usize,
     /// `quota.window.num`
     pub quota_windows: u32,
     /// `quota.window.size.seconds`
@@ -136,6 +138,7 @@ impl BrokerSettings {
             retention_check_interval: fields.interval("log.retention.check.interval.ms"),
             checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
             producer_id_expiration: fields.interval("producer.id.expiration.ms"),
+            telemetry_max_bytes: fields.size("telemetry.max.bytes"),
             quota_windows: u32::try_from(fields.int("quota.window.num"))
                 .expect("the setting's least value is positive"),
             quota_window_size: fields.seconds("quota.window.size.seconds"),

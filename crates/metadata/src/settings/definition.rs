@@ -90,6 +90,10 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// Any number of these words, separated by commas.
     Words(&'static [&'static str]),
+    /// Any texts, separated by commas.
+    Texts,
+    /// `name=pattern`, separated by commas: whom a subscription to metrics selects.
+    ClientMatches,
     /// `*` or a list of `partition:broker`.
     ThrottledReplicas,
     /// A path of the file system.
@@ -113,7 +117,7 @@ impl Kind {
 
     /// Whether values are lists, which APPEND and SUBTRACT work on.
     pub fn is_list(&self) -> bool {
-        matches!(self, Kind::Words(_) | Kind::ThrottledReplicas | Kind::Addresses)
+        self.type_name() == "list"
     }
 
     /// The type's name in Kafka's documentation.
@@ -124,7 +128,11 @@ impl Kind {
             Kind::Long { .. } => "long",
             Kind::Double { .. } => "double",
             Kind::Word(_) | Kind::Path | Kind::Address => "string",
-            Kind::Words(_) | Kind::ThrottledReplicas | Kind::Addresses => "list",
+            Kind::Words(_)
+            | Kind::Texts
+            | Kind::ClientMatches
+            | Kind::ThrottledReplicas
+            | Kind::Addresses => "list",
         }
     }
 
@@ -153,6 +161,8 @@ impl Kind {
             Kind::Double { min, max } => range(min, Some(max)),
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Words(words) => format!("any of {}", words.join(", ")),
+            Kind::Texts => "a list of texts".to_owned(),
+            Kind::ClientMatches => "a list of name=pattern".to_owned(),
             Kind::ThrottledReplicas => "* or a list of partition:broker".to_owned(),
             Kind::Path => "a path".to_owned(),
             Kind::Address => "host:port".to_owned(),

@@ -2,7 +2,9 @@
 
 use super::broker::{broker_setting, broker_settings};
 use super::broker_settings::BrokerSettings;
+use super::client_metrics::CLIENT_METRICS_SETTINGS;
 use super::definition::{Setting, Update};
+use super::group::GROUP_SETTINGS;
 use super::layers::{ConfigSource, ConfigSynonym, Layers, topic_value};
 use super::topic::TOPIC_SETTINGS;
 use crate::image::{MetadataImage, Overrides};
@@ -66,6 +68,37 @@ pub fn describe_broker_default(image: &MetadataImage) -> Vec<ConfigEntry> {
         Some(entry(setting, Some(value.clone()), vec![place]))
     };
     overrides.into_iter().flatten().filter_map(entry).collect()
+}
+
+/// All settings of a group, by name.
+pub fn describe_group(overrides: Option<&Overrides>) -> Vec<ConfigEntry> {
+    describe_own(GROUP_SETTINGS, overrides, ConfigSource::GroupConfig)
+}
+
+/// All settings of a subscription to clients' metrics, by name.
+pub fn describe_client_metrics(overrides: Option<&Overrides>) -> Vec<ConfigEntry> {
+    describe_own(CLIENT_METRICS_SETTINGS, overrides, ConfigSource::ClientMetricsConfig)
+}
+
+/// Settings that have a value of their own or the default.
+fn describe_own(
+    settings: &'static [Setting],
+    overrides: Option<&Overrides>,
+    source: ConfigSource,
+) -> Vec<ConfigEntry> {
+    let described = settings.iter().map(|setting| {
+        let name = setting.name;
+        let own = overrides.and_then(|overrides| overrides.get(name));
+        let own = own.map(|value| ConfigSynonym { name, value: value.clone(), source });
+        let default = setting.default.map(|value| ConfigSynonym {
+            name,
+            value: value.to_owned(),
+            source: ConfigSource::DefaultConfig,
+        });
+        let places: Vec<ConfigSynonym> = own.into_iter().chain(default).collect();
+        entry(setting, places.first().map(|place| place.value.clone()), places)
+    });
+    described.collect()
 }
 
 fn entry(

@@ -22,6 +22,10 @@ pub enum ConfigSource {
     StaticBrokerConfig = 4,
     /// Built in.
     DefaultConfig = 5,
+    /// Set on the subscription to metrics.
+    ClientMetricsConfig = 7,
+    /// Set on the group.
+    GroupConfig = 8,
 }
 
 /// A place where a setting has a value.

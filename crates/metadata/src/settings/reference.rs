@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::broker::{broker_settings, topic_setting_of_default};
+use super::client_metrics::CLIENT_METRICS_SETTINGS;
 use super::definition::{Effect, Setting, Update};
+use super::group::GROUP_SETTINGS;
 use super::topic::TOPIC_SETTINGS;
 
 const INTRODUCTION: &str = "\
@@ -21,13 +23,17 @@ the table `[log.retention]`.
 pub fn render_reference() -> String {
     let mut page = String::from(INTRODUCTION);
     page.push_str("\n## Topic settings\n");
-    TOPIC_SETTINGS.iter().for_each(|setting| push_topic_setting(&mut page, setting));
+    TOPIC_SETTINGS.iter().for_each(|setting| push_setting(&mut page, setting));
     page.push_str("\n## Broker settings\n");
     broker_settings().iter().for_each(|setting| push_broker_setting(&mut page, setting));
+    page.push_str("\n## Group settings\n");
+    GROUP_SETTINGS.iter().for_each(|setting| push_setting(&mut page, setting));
+    page.push_str("\n## Settings of subscriptions to clients' metrics\n");
+    CLIENT_METRICS_SETTINGS.iter().for_each(|setting| push_setting(&mut page, setting));
     page
 }
 
-fn push_topic_setting(page: &mut String, setting: &Setting) {
+fn push_setting(page: &mut String, setting: &Setting) {
     push_head(page, setting);
     let names: Vec<String> =
         setting.synonyms.iter().map(|synonym| format!("`{}`", synonym.name)).collect();

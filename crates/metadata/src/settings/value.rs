@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::client_metrics::parse_match;
 use super::definition::Kind;
 use crate::record::Endpoint;
 
@@ -51,6 +52,11 @@ impl Value {
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
             }
+            Kind::Texts | Kind::ClientMatches if text.len() > LIST_MAX_BYTES => {
+                return Err(format!("it must be no longer than {LIST_MAX_BYTES} bytes"));
+            }
+            Kind::Texts => checked_list(text, |item| Some(item.to_owned())),
+            Kind::ClientMatches => return parse_matches(text),
             Kind::ThrottledReplicas if text == "*" => Some(Value::List(vec!["*".to_owned()])),
             Kind::ThrottledReplicas => {
                 checked_list(text, |item| is_replica(item).then(|| item.to_owned()))
@@ -83,6 +89,18 @@ impl fmt::Display for Value {
             Value::List(items) => f.write_str(&items.join(",")),
         }
     }
+}
+
+/// The longest list of texts that somebody chose freely.
+const LIST_MAX_BYTES: usize = 16 << 10;
+
+/// The patterns of a list, which must be valid.
+fn parse_matches(text: &str) -> Result<Value, String> {
+    let list = checked_list(text, |item| Some(item.to_owned())).unwrap_or(Value::List(Vec::new()));
+    for item in list.items() {
+        parse_match(item)?;
+    }
+    Ok(list)
 }
 
 /// The items of a list; an empty text is an empty list.

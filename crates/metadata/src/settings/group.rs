@@ -1,0 +1,102 @@
+//! The table of group settings (KIP-848, KIP-932, KIP-1071): Kafka 4.3's names, types, defaults and
+//! bounds.
+//!
+//! All of them are about protocols that this broker does not serve yet: its groups are classic ones,
+//! whose members bring their own timeouts. So they are kept for the day when it does. Of
+//! `share.auto.offset.reset` the durations are refused.
+
+use super::definition::{Effect, Kind, Setting, Update, look_up};
+use crate::error::MetadataError;
+
+/// The group setting of a name, or the error that says so and which name comes close.
+pub fn group_setting(name: &str) -> Result<&'static Setting, MetadataError> {
+    look_up(GROUP_SETTINGS, "group", name)
+}
+
+const NO_PROTOCOL: &str = "groups of this protocol do not exist yet";
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+) -> Setting {
+    let (update, effect) = (Update::Dynamic, Effect::NotYet(NO_PROTOCOL));
+    Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
+}
+
+const fn ms(name: &'static str, min: i32, default: &'static str, doc: &'static str) -> Setting {
+    row(name, Kind::int(min), default, "ms", doc)
+}
+
+const ASSIGNMENT_DOC: &str = "The least time between two assignments of the group.";
+const HEARTBEAT_DOC: &str = "How often the members say that they live.";
+const SESSION_DOC: &str = "A member that is silent for longer is removed.";
+
+/// Every group setting, by name.
+pub static GROUP_SETTINGS: &[Setting] = &[
+    ms("consumer.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
+    ms("consumer.heartbeat.interval.ms", 1, "5000", HEARTBEAT_DOC),
+    ms("consumer.session.timeout.ms", 1, "45000", SESSION_DOC),
+    ms("share.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
+    row(
+        "share.auto.offset.reset",
+        Kind::Word(&["latest", "earliest"]),
+        "latest",
+        "",
+        "Where a share group begins to read a partition.",
+    ),
+    row(
+        "share.delivery.count.limit",
+        Kind::int(2),
+        "5",
+        "deliveries",
+        "How often a record is delivered to a share group at most.",
+    ),
+    ms("share.heartbeat.interval.ms", 1, "5000", HEARTBEAT_DOC),
+    row(
+        "share.isolation.level",
+        Kind::Word(&["read_committed", "read_uncommitted"]),
+        "read_uncommitted",
+        "",
+        "Whether a share group gets the records of transactions before they are committed.",
+    ),
+    row(
+        "share.partition.max.record.locks",
+        Kind::int(100),
+        "2000",
+        "records",
+        "How many records of a partition a share group may work on at once.",
+    ),
+    ms(
+        "share.record.lock.duration.ms",
+        1_000,
+        "30000",
+        "For how long a member of a share group has a record to itself.",
+    ),
+    row(
+        "share.renew.acknowledge.enable",
+        Kind::Boolean,
+        "true",
+        "",
+        "Whether members of a share group may keep records for longer.",
+    ),
+    ms("share.session.timeout.ms", 1, "45000", SESSION_DOC),
+    ms("streams.assignment.interval.ms", 0, "1000", ASSIGNMENT_DOC),
+    ms("streams.heartbeat.interval.ms", 1, "5000", HEARTBEAT_DOC),
+    ms(
+        "streams.initial.rebalance.delay.ms",
+        0,
+        "3000",
+        "How long the first rebalance of a streams group waits for more members.",
+    ),
+    row(
+        "streams.num.standby.replicas",
+        Kind::int(0),
+        "0",
+        "replicas",
+        "How many standby replicas each task of a streams group has.",
+    ),
+    ms("streams.session.timeout.ms", 1, "45000", SESSION_DOC),
+];
