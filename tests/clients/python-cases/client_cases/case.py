@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import client
 
-from harness.client_cases.model import Record, Refused, fresh, read, wait_until
+from client_cases.model import Record, Refused, fresh, read, wait_until
 
 
 class ClientCase(unittest.TestCase):
