@@ -1,13 +1,17 @@
 # What a newcomer needs: `make demo` shows it, `make test` proves it. The rest is cargo.
 
-.PHONY: build test demo clean
+.PHONY: build test test-all demo clean
 
 build:
 	cargo build --release --locked --package logway
 
-# All suites of tests/suites.toml; one of them: tests/run.py NAME
+# The suites of tests/suites.toml; one of them: tests/run.py NAME
 test:
 	python3 tests/run.py
+
+# The heavy ones among them as well
+test-all:
+	python3 tests/run.py --all
 
 # FILE=/path/to/a/text/file streams that one
 demo: build

@@ -31,6 +31,12 @@ of them, and `tests/run.py NAME --against kafka` holds Apache Kafka to the same 
 """
 
 
+INTEGRATIONS = """## Integrations
+
+Programs that are built upon a client, as their users run them; `make test-all` runs these, or `tests/run.py NAME`.
+"""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not up to date")
@@ -39,7 +45,7 @@ def main() -> int:
     if not reports:
         print("no client has reported yet: run tests/run.py first", file=sys.stderr)
         return 1
-    page = render(read_cases(), reports)
+    page = render(read_cases(), reports, read_integrations())
     if not options.check:
         PAGE.write_text(page)
         return 0
@@ -52,21 +58,43 @@ def main() -> int:
     return 1
 
 
-def read_reports() -> list[ClientReport]:
-    """The latest report of each client against Logway, in the order of suites.toml."""
-    reports = []
+def read_results() -> list[tuple[dict, dict]]:
+    """Each suite that has run against Logway with its latest result, in the order of suites.toml."""
+    results = []
     for suite in tomllib.loads((TESTS / "suites.toml").read_text())["suite"]:
         path = WORK / "results" / f"{suite['name']}@logway.json"
-        client = json.loads(path.read_text()).get("client") if path.exists() else None
+        if path.exists():
+            results.append((suite, json.loads(path.read_text())))
+    return results
+
+
+def read_reports() -> list[ClientReport]:
+    """The latest report of each client."""
+    reports = []
+    for _, result in read_results():
+        client = result.get("client")
         if client:
             cases = {id: CaseOutcome(**outcome) for id, outcome in client["cases"].items()}
             reports.append(ClientReport(client["name"], client["version"], cases))
     return reports
 
 
-def render(cases: list[dict], reports: list[ClientReport]) -> str:
+def read_integrations() -> list[list[str]]:
+    """A row for each suite that says which program it runs: the program, what was tried, and how that went."""
+    rows = []
+    for suite, result in read_results():
+        if "program" in suite:
+            mark = MARKS["fail" if result["failed"] else "pass"]
+            total = result["passed"] + result["failed"]
+            rows.append([suite["program"], suite["covers"], f"{mark} {result['passed']}/{total}"])
+    return rows
+
+
+def render(cases: list[dict], reports: list[ClientReport], integrations: list[list[str]]) -> str:
     areas = {area: list(of_area) for area, of_area in groupby(cases, key=lambda case: case["area"])}
     parts = [HEAD, summary(areas, reports)]
+    if integrations:
+        parts += [INTEGRATIONS, table(["program", "covers", ""], integrations)]
     for area, of_area in areas.items():
         parts += [f"## {area.capitalize()}\n", matrix(of_area, reports), legend(of_area)]
     parts += ["## Reasons\n", reasons(cases, reports)]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the suites of tests/suites.toml and ends with the line `N passed, M failed`, summed over all of them.
 
-    tests/run.py                         all of them, as `make test` does
+    tests/run.py                         all but the heavy ones, as `make test` does
+    tests/run.py --all                   all of them, as `make test-all` does
     tests/run.py kcat crash              only these
     tests/run.py kcat --against kafka    against Apache Kafka, which is fetched if need be
 
@@ -52,7 +53,7 @@ def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     results = []
     for suite in suites:
-        if not options.suites or suite["name"] in options.suites:
+        if is_chosen(suite, options):
             for against in kinds(suite, options.against):
                 results.append(run_suite(suite, against))
                 report(results[-1])
@@ -63,13 +64,21 @@ def main() -> int:
 
 def parse_options(names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}; all if none is given")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}")
+    parser.add_argument("--all", action="store_true", help="the heavy suites too, where none is named")
     parser.add_argument("--against", choices=KINDS, help="the broker, if not those that the table says")
     options = parser.parse_args()
     unknown = set(options.suites) - set(names)
     if unknown:
         parser.error(f"no suite is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     return options
+
+
+def is_chosen(suite: dict, options: argparse.Namespace) -> bool:
+    """By its name; or, where none is given, unless it is heavy and only `--all` takes it in."""
+    if options.suites:
+        return suite["name"] in options.suites
+    return options.all or not suite.get("heavy", False)
 
 
 def kinds(suite: dict, chosen: str | None) -> list[str]:

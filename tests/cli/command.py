@@ -3,16 +3,27 @@
 import itertools
 import json
 import os
+import struct
 import subprocess
-from functools import partial
+from functools import cache, partial
 
 from harness import waiting
 from harness.logway import BINARY
+from harness.protocol import API_VERSIONS, Connection
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 DEADLINE_S = 30
 wait_until = partial(waiting.wait_until, deadline_s=DEADLINE_S)
 numbers = itertools.count()
+
+
+@cache
+def served_apis() -> set[int]:
+    """The keys of the APIs that the broker announces."""
+    with Connection(BOOTSTRAP) as connection:
+        response = connection.request(API_VERSIONS, 0, b"")
+    (_error, count) = struct.unpack_from(">hi", response)
+    return {struct.unpack_from(">h", response, 6 + 6 * index)[0] for index in range(count)}
 
 
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:

@@ -5,19 +5,19 @@ from command import create_topic, produce, run
 from harness.apache_kafka import free_addresses
 
 
+def assert_refused(case: unittest.TestCase, arguments: list[str], *expected: str, stdin: bytes = b""):
+    """A failure prints `error:` and mostly `hint:` on stderr, nothing on stdout, and exits with 1."""
+    refused = run(*arguments, stdin=stdin)
+    stderr = refused.stderr.decode()
+    case.assertEqual((refused.returncode, refused.stdout), (1, b""), stderr)
+    for text in ["error: ", "hint: ", *expected]:
+        case.assertIn(text, stderr)
+
+
 class Errors(unittest.TestCase):
-    """Failures print `error:` and mostly `hint:` on stderr, nothing on stdout, and exit with 1."""
-
-    def assert_refused(self, arguments: list[str], *expected: str, stdin: bytes = b""):
-        refused = run(*arguments, stdin=stdin)
-        stderr = refused.stderr.decode()
-        self.assertEqual((refused.returncode, refused.stdout), (1, b""), stderr)
-        for text in ["error: ", "hint: ", *expected]:
-            self.assertIn(text, stderr)
-
     def test_no_broker(self):
         (nobody,) = free_addresses(1)
-        self.assert_refused(["topic", "list", "-b", nobody], nobody, "logway serve")
+        assert_refused(self, ["topic", "list", "-b", nobody], nobody, "logway serve")
 
     def test_an_unknown_topic(self):
         for command in (
@@ -26,35 +26,35 @@ class Errors(unittest.TestCase):
             ["topic", "delete", "cli-missing"],
         ):
             with self.subTest(command):
-                self.assert_refused(command, "cli-missing", "topic list")
+                assert_refused(self, command, "cli-missing", "topic list")
 
     def test_an_unknown_partition(self):
         topic = create_topic("partition")
-        self.assert_refused(["consume", topic, "-p", "7", "-e"], topic, "7")
-        self.assert_refused(["produce", topic, "-p", "7"], topic, "7", stdin=b"x\n")
+        assert_refused(self, ["consume", topic, "-p", "7", "-e"], topic, "7")
+        assert_refused(self, ["produce", topic, "-p", "7"], topic, "7", stdin=b"x\n")
 
     def test_an_existing_topic(self):
         topic = create_topic("existing")
-        self.assert_refused(["topic", "create", topic], topic, "--if-not-exists")
+        assert_refused(self, ["topic", "create", topic], topic, "--if-not-exists")
 
     def test_a_setting_that_does_not_exist(self):
-        self.assert_refused(["topic", "create", "cli-setting", "-c", "no.such.setting=1"], "no.such.setting")
-        self.assert_refused(["topic", "alter", create_topic("setting"), "-c", "no.such.setting=1"], "no.such.setting")
+        assert_refused(self, ["topic", "create", "cli-setting", "-c", "no.such.setting=1"], "no.such.setting")
+        assert_refused(self, ["topic", "alter", create_topic("setting"), "-c", "no.such.setting=1"], "no.such.setting")
 
     def test_more_replicas_than_brokers(self):
-        self.assert_refused(["topic", "create", "cli-replicas", "-r", "3"], "-r 1")
+        assert_refused(self, ["topic", "create", "cli-replicas", "-r", "3"], "-r 1")
 
     def test_fewer_partitions(self):
-        self.assert_refused(["topic", "alter", create_topic("fewer", "-p", "3"), "-p", "2"])
+        assert_refused(self, ["topic", "alter", create_topic("fewer", "-p", "3"), "-p", "2"])
 
     def test_a_record_that_is_too_large(self):
         topic = create_topic("large", "-c", "max.message.bytes=1000")
-        self.assert_refused(["produce", topic], "max.message.bytes", stdin=b"x" * 2_000)
+        assert_refused(self, ["produce", topic], "max.message.bytes", stdin=b"x" * 2_000)
 
     def test_an_offset_out_of_range(self):
         topic = create_topic("range")
         produce(topic, b"x\n")
-        self.assert_refused(["consume", topic, "-o", "1000", "-e"], "1000", "-o start")
+        assert_refused(self, ["consume", topic, "-o", "1000", "-e"], "1000", "-o start")
 
 
 class Usage(unittest.TestCase):

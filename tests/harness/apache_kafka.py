@@ -11,6 +11,9 @@ from harness.protocol import METADATA, Connection, metadata_v1
 CLUSTER_ID = "TG9nd2F5IHRlc3QgcGVlcg"
 LOG4J = TESTS / "harness" / "kafka" / "log4j2.properties"
 
+# For programs that are small or run for seconds: most of their time is the JVM's own start.
+SMALL_JVM = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"]
+
 
 class ApacheKafka(Broker):
     """Kafka with its own defaults, but for what one node needs and what `settings` say."""

@@ -2,7 +2,8 @@
 
     python cases.py FOLDER [PATTERN]
 
-prints `ok CASE (SECONDS)` or `FAILED CASE` with the reason, and ends with the line `N passed, M failed`.
+prints `ok CASE (SECONDS)` or `FAILED CASE` with the reason, and ends with the line `N passed, M failed`. A case that
+skips itself counts as neither.
 
 With CLIENT="NAME VERSION" in the environment it is the suite of a client: a method like `test_produce_gzip`, whose name
 is that of a case in tests/clients/cases.toml, then reports in the words that are given there.

@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from harness.apache_kafka import java, need_kafka
+from harness.apache_kafka import SMALL_JVM, java, need_kafka
 
 COMPLAINTS = re.compile(
     r"mismatch|corrupt|error|exception|misordered|non-consecutive|isvalid: false|found that", re.IGNORECASE
@@ -14,7 +14,7 @@ COMPLAINTS = re.compile(
 def dump_log(files: list[Path], *arguments: str) -> str:
     """What the tool prints about segments, indexes or producer snapshots; AssertionError if it finds fault."""
     names = ",".join(map(str, files))
-    command = java(need_kafka(), "org.apache.kafka.tools.DumpLogSegments", ["--files", names, *arguments])
+    command = java(need_kafka(), "org.apache.kafka.tools.DumpLogSegments", ["--files", names, *arguments], *SMALL_JVM)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     complaint = COMPLAINTS.search(done.stdout)
     if done.returncode != 0 or complaint:

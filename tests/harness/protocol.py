@@ -101,6 +101,24 @@ def create_topic_v2(topic: str, partitions: int) -> bytes:
     return array([one]) + struct.pack(">i?", 10_000, False)
 
 
+def create_topics_v5(topics: list[str], validate_only: bool) -> bytes:
+    """Topics of one partition. The answer has all their settings; the empty tagged fields of its header come first."""
+
+    def compact(text: str) -> bytes:
+        assert len(text) < 127
+        return bytes([len(text) + 1]) + text.encode()
+
+    no_tags, no_items = b"\0", b"\1"
+    one = [compact(topic) + struct.pack(">ih", 1, 1) + no_items + no_items + no_tags for topic in topics]
+    count = unsigned_varint(len(topics) + 1)
+    return no_tags + count + b"".join(one) + struct.pack(">i?", 10_000, validate_only) + no_tags
+
+
+def unsigned_varint(number: int) -> bytes:
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + unsigned_varint(rest) if rest else bytes([low])
+
+
 def produce_v3(topic: str, partition: int, batch: bytes, acks: int = -1) -> bytes:
     one_partition = struct.pack(">i", partition) + data(batch)
     one_topic = string(topic) + array([one_partition])

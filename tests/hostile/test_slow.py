@@ -1,13 +1,25 @@
 import contextlib
 import os
 import resource
+import select
 import struct
 import unittest
 
 from polite import TOPIC, PoliteProducer, create_topic
 
 from harness.brokers import KINDS
-from harness.protocol import FETCH, METADATA, PRODUCE, Connection, batch_v2, fetch_v4, produce_v3, request_header
+from harness.protocol import (
+    CREATE_TOPICS,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    Connection,
+    batch_v2,
+    create_topics_v5,
+    fetch_v4,
+    produce_v3,
+    request_header,
+)
 
 KIND = KINDS[os.environ["AGAINST"]]
 P99_MS_MAX = 250
@@ -88,6 +100,21 @@ class Slow(unittest.TestCase):
                     connection.socket.send(flood)
 
         self.attack(send_what_is_taken)
+
+    def test_small_requests_with_large_answers(self):
+        """Each asks for what would be created; the answer has all the settings of each of the topics."""
+        body = create_topics_v5([f"t{number}" for number in range(1_000)], validate_only=True)
+        connections = self.connect(50)
+
+        def ask_again():
+            for connection in connections:
+                if not select.select([], [connection.socket], [], 0)[1]:
+                    continue
+                connection.send(CREATE_TOPICS, 5, body)
+                while select.select([connection.socket], [], [], 0)[0] and connection.socket.recv(1 << 20):
+                    pass
+
+        self.attack(ask_again)
 
     def test_two_thousand_idle_connections(self):
         self.connect(2_000)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves the wire codec against Apache Kafka's own client, byte for byte, both ways:
+# Proves the wire codec against Apache Kafka's own classes, byte for byte, both ways:
 #
 # 1. Java writes every message at every version, with defaults and with random values; our codec reads and rewrites it.
 # 2. We write random messages, from the definitions; our codec and Java read and rewrite them.
@@ -37,6 +37,7 @@ rust_side "$work/java.txt"
 
 echo "written from the definitions:"
 (cd "$root" && cargo xtask wire-samples --seed "$seed" --samples "$samples" \
-    --jar "$work/lib/kafka-clients-4.3.0.jar" --out "$work/rust.txt")
+    --clients-jar "$work/lib/kafka-clients-4.3.0.jar" \
+    --group-coordinator-jar "$work/lib/kafka-group-coordinator-4.3.0.jar" --out "$work/rust.txt")
 rust_side "$work/rust.txt"
 java_side verify "$work/rust.txt"

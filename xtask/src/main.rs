@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-const USAGE: &str = "usage: cargo xtask codegen [--jar PATH] [--check]
+const USAGE: &str = "usage: cargo xtask codegen [JARS] [--check]
        cargo xtask reference [--check]
-       cargo xtask wire-samples --out FILE [--seed N] [--samples N] [--jar PATH]
+       cargo xtask wire-samples --out FILE [--seed N] [--samples N] [JARS]
 
-codegen        write the protocol's messages, crates/wire/src/messages, from the definitions in the kafka-clients jar
+codegen        write the protocol's messages, crates/wire/src/messages, from the definitions in Kafka's jars
   --check      write nothing; fail if the committed code differs
 reference      write docs/reference from the tables in the code
   --check      write nothing; fail if a committed page differs
@@ -23,7 +23,9 @@ wire-samples   write random messages of every version, one a line, made from the
   --seed N     the same seed gives the same messages (default 1)
   --samples N  how many of each version (default 20)
 
---jar PATH     the jar, instead of the one that Maven fetches";
+JARS are fetched with Maven where they are not given:
+  --clients-jar PATH            kafka-clients
+  --group-coordinator-jar PATH  kafka-group-coordinator";
 
 fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
@@ -43,8 +45,8 @@ fn codegen_options(mut args: impl Iterator<Item = String>) -> anyhow::Result<cod
     let mut options = codegen::Options::default();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--jar" => options.jar = Some(PathBuf::from(value(&arg, &mut args)?)),
             "--check" => options.check = true,
+            _ if jar_option(&mut options.jars, &arg, &mut args)? => {}
             _ => bail!("unknown argument '{arg}'\n{USAGE}"),
         }
     }
@@ -52,17 +54,33 @@ fn codegen_options(mut args: impl Iterator<Item = String>) -> anyhow::Result<cod
 }
 
 fn samples_options(mut args: impl Iterator<Item = String>) -> anyhow::Result<samples::Options> {
-    let (mut jar, mut out, mut seed, mut samples) = (None, None, 1, 20);
+    let mut jars = codegen::Jars::default();
+    let (mut out, mut seed, mut samples) = (None, 1, 20);
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--jar" => jar = Some(PathBuf::from(value(&arg, &mut args)?)),
             "--out" => out = Some(PathBuf::from(value(&arg, &mut args)?)),
             "--seed" => seed = value(&arg, &mut args)?.parse().context("--seed")?,
             "--samples" => samples = value(&arg, &mut args)?.parse().context("--samples")?,
+            _ if jar_option(&mut jars, &arg, &mut args)? => {}
             _ => bail!("unknown argument '{arg}'\n{USAGE}"),
         }
     }
-    Ok(samples::Options { jar, seed, samples, out: out.context("--out is needed")? })
+    Ok(samples::Options { jars, seed, samples, out: out.context("--out is needed")? })
+}
+
+/// Takes the argument if it names a jar.
+fn jar_option(
+    jars: &mut codegen::Jars,
+    arg: &str,
+    args: &mut impl Iterator<Item = String>,
+) -> anyhow::Result<bool> {
+    let jar = match arg {
+        "--clients-jar" => &mut jars.clients,
+        "--group-coordinator-jar" => &mut jars.group_coordinator,
+        _ => return Ok(false),
+    };
+    *jar = Some(PathBuf::from(value(arg, args)?));
+    Ok(true)
 }
 
 fn value(arg: &str, args: &mut impl Iterator<Item = String>) -> anyhow::Result<String> {

@@ -1,17 +1,25 @@
-//! Writes the reference pages that are made from tables in the code.
+//! Writes the reference pages, which are made from tables in the code and from the program itself.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, bail};
 use logway_metadata::settings::render_reference;
 
+/// Where the pages are.
+const FOLDER: &str = "docs/reference";
+
 /// Writes the pages, or with `check` fails if a committed one differs.
 pub fn run(check: bool) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in the root")?;
-    let pages: [(PathBuf, String); 1] =
-        [(root.join("docs/reference/settings.md"), render_reference())];
-    for (path, page) in pages {
+    let pages = [
+        ("settings.md", render_reference()),
+        ("cli.md", ask_the_program(root, "cli")?),
+        ("metrics.md", ask_the_program(root, "metrics")?),
+    ];
+    for (name, page) in pages {
+        let path = root.join(FOLDER).join(name);
         let name = path.display();
         if !check {
             fs::create_dir_all(path.parent().context("a page is in a folder")?)?;
@@ -21,4 +29,20 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A page that only the whole program can print. It is built apart from this one, which must build
+/// even when the generated code that the program stands on does not.
+fn ask_the_program(root: &Path, page: &str) -> anyhow::Result<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "logway", "--example", "reference", "--", page])
+        .current_dir(root)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cargo cannot be run")?;
+    if !output.status.success() {
+        bail!("the page '{page}' could not be made");
+    }
+    Ok(String::from_utf8(output.stdout)?)
 }

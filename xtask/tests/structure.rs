@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["logway-bench"],
     &["logway-broker", "logway-client", "logway-http"],
     &["logway-quorum"],
-    &["logway-metadata", "logway-replication"],
+    &["logway-coordinator", "logway-metadata", "logway-replication"],
     &["logway-log"],
     &["logway-record", "logway-wire"],
     &["logway-model"],
@@ -32,6 +32,7 @@ const WITHOUT_TOKIO: &[&str] = &[
     "logway-log",
     "logway-replication",
     "logway-metadata",
+    "logway-coordinator",
 ];
 
 /// A source file longer than this has become two ideas.

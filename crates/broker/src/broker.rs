@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
 use logway_log::{LogDir, LogError, ReadRequest, ReadSlice};
@@ -10,20 +10,24 @@ use logway_metadata::MetadataImage;
 use logway_metadata::controller::Command;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{ClusterId, TimestampMs};
+use logway_model::{ClusterId, ErrorCode, TimestampMs};
 use logway_quorum::MetadataQuorum;
 use logway_record::{
     AppendRules, Batch, BatchSummary, Compression, InvalidBatch, validate_for_append,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
+use tokio::time::timeout;
 
-use crate::connection::MemoryBudget;
+use crate::connection::{Attention, BudgetShare, MemoryBudget};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::groups::GroupCoordinator;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
+use crate::quotas::QuotaUse;
 use crate::topics::TopicTable;
 
 /// What every handler can reach. There is one in a process, shared by all connections.
@@ -38,18 +42,28 @@ pub struct Broker {
     pub log_dir: LogDir,
     /// What requests may hold.
     pub memory: MemoryBudget,
+    /// What answering may take beyond that, for answers that are much larger than their requests.
+    pub building: MemoryBudget,
     /// What large replies may hold until their clients have read them.
     pub reply_memory: MemoryBudget,
+    /// Calls the connections.
+    pub(crate) attention: Arc<Attention>,
     /// What consumers have told us once and need not repeat.
     pub fetch_sessions: FetchSessions,
+    /// Looks after the groups.
+    pub groups: GroupCoordinator,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
+    /// What clients have used of their quotas.
+    pub quota_use: QuotaUse,
     /// What is counted.
     pub metrics: BrokerMetrics,
     /// Held by whoever unpacks compressed records: one at a time, so that the memory for it is
     /// bounded and the processors are not all taken.
     pub(crate) unpacking: Mutex<()>,
     pub(crate) topics: ArcSwap<TopicTable>,
+    /// Bounds the admin commands in work, with those that nobody waits for any more.
+    pub(crate) admin_slots: Arc<Semaphore>,
     /// Held while the topics are brought in line with the metadata.
     pub(crate) reconciling: tokio::sync::Mutex<()>,
 }
@@ -67,16 +81,45 @@ impl Broker {
 
     /// Commits a change of the metadata. When this returns, the change is in force here: the logs
     /// of a new topic are open.
-    pub async fn submit<C: Command>(self: &Arc<Self>, command: C) -> Result<C::Reply, Failure> {
-        let reply = self.quorum.submit(command).await?;
-        self.reconcile().await;
-        Ok(reply)
+    ///
+    /// After `time_max`, or when nobody waits for it any more, the work goes on: what is committed
+    /// must come into force. Fails with `REQUEST_TIMED_OUT` then. `held` lives as long as the work.
+    pub async fn submit<C: Command>(
+        self: &Arc<Self>,
+        command: C,
+        time_max: Option<Duration>,
+        held: Option<Arc<BudgetShare>>,
+    ) -> Result<C::Reply, Failure> {
+        let broker = Arc::clone(self);
+        let work = async move {
+            let slot = Arc::clone(&broker.admin_slots).acquire_owned().await;
+            let work = tokio::spawn(async move {
+                let _held = (slot, held);
+                let topics = command.topics();
+                let reply = broker.quorum.submit(command).await?;
+                broker.reconcile(topics).await;
+                Ok(reply)
+            });
+            work.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        };
+        let Some(time_max) = time_max else { return work.await };
+        match timeout(time_max, work).await {
+            Ok(outcome) => outcome,
+            Err(_elapsed) => {
+                let message = format!("not done within {time_max:?}; it may still be done");
+                Err(Failure::new(ErrorCode::RequestTimedOut, message))
+            }
+        }
+    }
+
+    /// Whether somebody waits for memory that connections hold.
+    pub(crate) fn is_memory_contended(&self) -> bool {
+        self.memory.is_contended() || self.building.is_contended()
     }
 
     /// The time, for the timestamps of records.
     pub fn now(&self) -> TimestampMs {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        wall_clock()
     }
 
     /// Judges a batch against its topic's rules.
@@ -127,10 +170,76 @@ impl Broker {
     }
 }
 
+/// The time of day.
+pub(crate) fn wall_clock() -> TimestampMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// Runs work that may wait for the disk where no connection has to wait with it.
 pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_metadata::settings::BrokerSettings;
+    use logway_record::{BatchBuilder, Batches, DecodeLimit, TimestampType};
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::RunningBroker;
+
+    fn compressed_batch() -> Batch {
+        let mut builder = BatchBuilder::new(Compression::Gzip);
+        builder.append(TimestampMs(1), Some(b"key"), Some(b"value"), &[]).expect("fits");
+        let bytes = builder.finish().expect("fits");
+        Batches::new(bytes).next().expect("there is one").expect("is whole")
+    }
+
+    const RULES_OF_COMPACTED: AppendRules = AppendRules {
+        max_batch_bytes: 1 << 20,
+        timestamp_type: TimestampType::CreateTime,
+        timestamp_before_max_ms: i64::MAX,
+        timestamp_after_max_ms: i64::MAX,
+        keys_required: true,
+        decode_limit: DecodeLimit::DEFAULT,
+        now: TimestampMs(1),
+    };
+
+    /// On the only worker there is, so that whoever blocks it blocks everybody.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_connections_go_on_while_a_batch_is_unpacked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().to_str().expect("is text");
+        let settings = [("log.dirs", path), ("listeners", "127.0.0.1:0")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = BrokerSettings::new(settings).expect("are valid");
+        let running = RunningBroker::start(settings, &mut Registry::default()).await;
+        let running = running.expect("starts");
+
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (begins, is_served) = (sender.clone(), sender);
+        let broker = Arc::clone(running.broker());
+        let unpacking = broker.unpacking.lock().expect("nobody panicked");
+        let validating = tokio::spawn({
+            let broker = Arc::clone(&broker);
+            async move {
+                begins.send("begun").expect("is waited for");
+                broker.validate(&compressed_batch(), &RULES_OF_COMPACTED).map(|_| ())
+            }
+        });
+        // Not with tokio's clock, which stands still with the worker.
+        let next = || receiver.recv_timeout(Duration::from_secs(20)).expect("in time");
+        assert_eq!(next(), "begun");
+        // The worker now unpacks, or waits to; this needs a worker too.
+        tokio::spawn(async move { is_served.send("served").expect("is waited for") });
+        assert_eq!(next(), "served");
+        drop(unpacking);
+        validating.await.expect("no panic").expect("is valid");
+        running.stop().await.expect("stops");
     }
 }

@@ -14,14 +14,15 @@ use logway_log::FileRange;
 use logway_model::ErrorCode;
 use logway_wire::messages::ApiVersionsResponse;
 use logway_wire::{
-    ApiKey, DecodeError, Decoder, EncodeError, Request, Response, VersionRange, WireString,
-    decode_request_header, encode_response,
+    ApiKey, DecodeError, Decoder, EncodeError, Encoded, Request, Response, VersionRange,
+    WireString, decode_request_header, encode_response,
 };
 use thiserror::Error;
 
 use crate::Broker;
-use crate::connection::{EncodedReply, FileSpan, Hurry, Reply};
-use crate::handlers;
+use crate::connection::{BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply};
+use crate::handlers::{self, groups};
+use crate::quotas::RequestCharge;
 
 /// The memory that the decoded form of one request may take, apart from its frame. Names and
 /// records stay in the frame; what counts here is the structs around them.
@@ -36,6 +37,8 @@ pub struct ConnectionInfo {
     pub local: SocketAddr,
     /// Asks requests that wait to answer.
     pub hurry: Hurry,
+    /// Whether it is read.
+    pub mute: Mute,
 }
 
 /// What a handler knows beside the request itself.
@@ -51,6 +54,11 @@ pub struct RequestContext {
     pub correlation_id: i32,
     /// What the client calls itself.
     pub client_id: Option<WireString>,
+    /// The memory that answering takes, if it takes much. Work that goes on when the request is
+    /// answered keeps it.
+    pub building: Option<Arc<BudgetShare>>,
+    /// What the request uses up, if any client has a quota.
+    pub(crate) charge: Option<Arc<RequestCharge>>,
 }
 
 impl Deref for RequestContext {
@@ -109,6 +117,42 @@ pub enum RequestError {
 /// A handler at work.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, RequestError>> + Send>>;
 
+/// A decoded request, before its work begins.
+pub(crate) struct Work {
+    /// The API.
+    pub(crate) api_key: ApiKey,
+    /// What answering may take, in bytes and beyond the request's own memory: an estimate that the
+    /// handler makes of the request, and that the connection gets before it runs the work.
+    pub(crate) built_bytes: usize,
+    context: RequestContext,
+    answer: Box<dyn FnOnce(RequestContext) -> Answer + Send>,
+}
+
+impl Work {
+    /// Work that `answer` does.
+    pub(crate) fn new(
+        context: RequestContext,
+        built_bytes: usize,
+        api_key: ApiKey,
+        answer: impl FnOnce(RequestContext) -> Answer + Send + 'static,
+    ) -> Work {
+        Work { api_key, built_bytes, context, answer: Box::new(answer) }
+    }
+
+    /// Starts the work, with the memory for it where it takes much.
+    ///
+    /// Ends when the request has been worked on far enough for the next one of the connection to
+    /// be started: its effects are ordered, its answer may come later.
+    pub(crate) fn run(mut self, building: Option<Arc<BudgetShare>>) -> Answer {
+        self.context.building = building;
+        let Work { context, answer, .. } = self;
+        match context.charge.clone() {
+            Some(charge) => Box::pin(charge.run(|| answer(context))),
+            None => answer(context),
+        }
+    }
+}
+
 /// One row of the table.
 pub(crate) struct ServedApi {
     pub(crate) key: ApiKey,
@@ -118,18 +162,16 @@ pub(crate) struct ServedApi {
     /// brokers that do not claim the versions before 3 (KAFKA-18659), so Kafka claims them and
     /// refuses them, and so do we.
     pub(crate) announced: VersionRange,
-    handle: fn(RequestContext, Decoder) -> Answer,
+    prepare: fn(RequestContext, Decoder) -> Result<Work, RequestError>,
 }
 
 macro_rules! served {
-    ($($request:ident => $handle:expr;)+) => {
+    ($($request:ident => $prepare:expr;)+) => {
         &[$(ServedApi {
             key: <logway_wire::messages::$request as Request>::API_KEY,
             versions: served_versions(<logway_wire::messages::$request as Request>::API_KEY),
             announced: announced_versions(<logway_wire::messages::$request as Request>::API_KEY),
-            handle: |context, body| {
-                Box::pin($handle(context, body))
-            },
+            prepare: $prepare,
         },)+]
     };
 }
@@ -146,39 +188,69 @@ const fn announced_versions(key: ApiKey) -> VersionRange {
     }
 }
 
+/// Prepares a request for a handler whose answer is complete when it returns: its module has the
+/// functions `built_bytes` and `handle`.
+macro_rules! answered_by {
+    ($($api:ident)::+) => {
+        |context, body| {
+            prepare_for(
+                context,
+                body,
+                handlers::$($api)::+::built_bytes,
+                handlers::$($api)::+::handle,
+            )
+        }
+    };
+}
+
 /// Every API that is served, by key.
 pub(crate) static SERVED_APIS: &[ServedApi] = served! {
-    ProduceRequest => handlers::produce::answer;
-    FetchRequest => handlers::fetch::answer;
-    ListOffsetsRequest => |cx, body| answer(cx, body, handlers::list_offsets::handle);
-    MetadataRequest => |cx, body| answer(cx, body, handlers::metadata::handle);
-    ApiVersionsRequest => |cx, body| answer(cx, body, handlers::api_versions::handle);
-    CreateTopicsRequest => |cx, body| answer(cx, body, handlers::create_topics::handle);
-    DeleteTopicsRequest => |cx, body| answer(cx, body, handlers::delete_topics::handle);
-    DeleteRecordsRequest => |cx, body| answer(cx, body, handlers::delete_records::handle);
-    InitProducerIdRequest => |cx, body| answer(cx, body, handlers::init_producer_id::handle);
-    OffsetForLeaderEpochRequest =>
-        |cx, body| answer(cx, body, handlers::offset_for_leader_epoch::handle);
-    DescribeConfigsRequest => |cx, body| answer(cx, body, handlers::describe_configs::handle);
-    AlterConfigsRequest => |cx, body| answer(cx, body, handlers::alter_configs::handle);
-    DescribeLogDirsRequest => |cx, body| answer(cx, body, handlers::describe_log_dirs::handle);
-    CreatePartitionsRequest => |cx, body| answer(cx, body, handlers::create_partitions::handle);
-    IncrementalAlterConfigsRequest =>
-        |cx, body| answer(cx, body, handlers::incremental_alter_configs::handle);
-    DescribeClusterRequest => |cx, body| answer(cx, body, handlers::describe_cluster::handle);
-    DescribeTopicPartitionsRequest =>
-        |cx, body| answer(cx, body, handlers::describe_topic_partitions::handle);
+    ProduceRequest => handlers::produce::prepare;
+    FetchRequest => handlers::fetch::prepare;
+    ListOffsetsRequest => answered_by!(list_offsets);
+    MetadataRequest => answered_by!(metadata);
+    OffsetCommitRequest => groups::offset_commit::prepare;
+    OffsetFetchRequest => groups::offset_fetch::prepare;
+    FindCoordinatorRequest => answered_by!(groups::find_coordinator);
+    JoinGroupRequest => groups::join_group::prepare;
+    HeartbeatRequest => groups::heartbeat::prepare;
+    LeaveGroupRequest => groups::leave_group::prepare;
+    SyncGroupRequest => groups::sync_group::prepare;
+    DescribeGroupsRequest => groups::describe_groups::prepare;
+    ListGroupsRequest => groups::list_groups::prepare;
+    ApiVersionsRequest => answered_by!(api_versions);
+    CreateTopicsRequest => answered_by!(create_topics);
+    DeleteTopicsRequest => answered_by!(delete_topics);
+    DeleteRecordsRequest => answered_by!(delete_records);
+    InitProducerIdRequest => answered_by!(init_producer_id);
+    OffsetForLeaderEpochRequest => answered_by!(offset_for_leader_epoch);
+    DescribeConfigsRequest => answered_by!(describe_configs);
+    AlterConfigsRequest => answered_by!(alter_configs);
+    AlterReplicaLogDirsRequest => answered_by!(alter_replica_log_dirs);
+    DescribeLogDirsRequest => answered_by!(describe_log_dirs);
+    CreatePartitionsRequest => answered_by!(create_partitions);
+    DeleteGroupsRequest => groups::delete_groups::prepare;
+    ElectLeadersRequest => answered_by!(elect_leaders);
+    IncrementalAlterConfigsRequest => answered_by!(incremental_alter_configs);
+    AlterPartitionReassignmentsRequest => answered_by!(alter_partition_reassignments);
+    ListPartitionReassignmentsRequest => answered_by!(list_partition_reassignments);
+    OffsetDeleteRequest => groups::offset_delete::prepare;
+    DescribeClientQuotasRequest => answered_by!(describe_client_quotas);
+    AlterClientQuotasRequest => answered_by!(alter_client_quotas);
+    DescribeQuorumRequest => answered_by!(describe_quorum);
+    UpdateFeaturesRequest => answered_by!(update_features);
+    DescribeClusterRequest => answered_by!(describe_cluster);
+    DescribeProducersRequest => answered_by!(describe_producers);
+    DescribeTopicPartitionsRequest => answered_by!(describe_topic_partitions);
 };
 
-/// Finds the handler of a frame and starts it.
-///
-/// Returns when the request has been worked on far enough for the next one of the connection to
-/// be started: its effects are ordered, its answer may come later.
-pub(crate) async fn dispatch(
+/// Decodes a frame for its handler.
+pub(crate) fn prepare(
     broker: &Arc<Broker>,
     connection: &Arc<ConnectionInfo>,
     frame: Bytes,
-) -> Result<(ApiKey, Reply), RequestError> {
+) -> Result<Work, RequestError> {
+    let frame_bytes = frame.len();
     let mut body = Decoder::with_limit(frame, DECODED_BYTES_MAX);
     let (key, header) = decode_request_header(&mut body).map_err(RequestError::Header)?;
     let version = header.request_api_version;
@@ -189,18 +261,26 @@ pub(crate) async fn dispatch(
         let (api, served) = (api.key.name(), api.versions);
         return Err(RequestError::UnsupportedVersion { api, version, served });
     }
+    let client_id = header.client_id.as_ref();
+    let charge = RequestCharge::begin(broker, connection, key, client_id, frame_bytes);
     let context = RequestContext {
         broker: Arc::clone(broker),
         connection: Arc::clone(connection),
         version,
         correlation_id: header.correlation_id,
         client_id: header.client_id,
+        building: None,
+        charge: charge.clone(),
     };
     if !is_served {
-        return Ok((api.key, refuse_api_versions(context)?));
+        let answer = |context| -> Answer { Box::pin(async { refuse_api_versions(context) }) };
+        return Ok(Work::new(context, 0, key, answer));
     }
-    let reply = (api.handle)(context, body).await?;
-    Ok((api.key, reply))
+    let prepare = || (api.prepare)(context, body);
+    match charge {
+        Some(charge) => charge.time(prepare),
+        None => prepare(),
+    }
 }
 
 /// A client that is newer than we are learns, in the oldest form, what we speak (KIP-511).
@@ -213,20 +293,25 @@ fn refuse_api_versions(mut context: RequestContext) -> Result<Reply, RequestErro
     encode_reply(&context, &response, Vec::new()).map(Reply::Ready)
 }
 
-/// Decodes a request, hands it to its handler and encodes the answer: the way of every API whose
-/// answer is complete when the handler returns.
-async fn answer<R, F>(
+/// Decodes a request whose handler's answer is complete when it returns.
+fn prepare_for<R, F>(
     context: RequestContext,
     body: Decoder,
-    handle: impl FnOnce(RequestContext, R) -> F,
-) -> Result<Reply, RequestError>
+    built_bytes: impl FnOnce(&RequestContext, &R) -> usize,
+    handle: impl FnOnce(RequestContext, R) -> F + Send + 'static,
+) -> Result<Work, RequestError>
 where
-    R: Request,
+    R: Request + Send + 'static,
     F: Future<Output = R::Response> + Send,
 {
     let request: R = decode_request(&context, body)?;
-    let response = handle(context.clone(), request).await;
-    encode_reply(&context, &response, Vec::new()).map(Reply::Ready)
+    let built_bytes = built_bytes(&context, &request);
+    Ok(Work::new(context, built_bytes, R::API_KEY, |context| {
+        Box::pin(async move {
+            let response = handle(context.clone(), request).await;
+            encode_reply(&context, &response, Vec::new()).map(Reply::Ready)
+        })
+    }))
 }
 
 /// Decodes the body of a request.
@@ -243,15 +328,22 @@ pub(crate) fn decode_request<R: Request>(
 }
 
 /// Encodes an answer, with its length and header. `files` are what the response's external
-/// records stand for, by token.
+/// records stand for, by token. It says so if the client has used more than its quota.
 pub(crate) fn encode_reply<M: Response>(
     context: &RequestContext,
     response: &M,
     files: Vec<Vec<FileRange>>,
 ) -> Result<EncodedReply, RequestError> {
-    let version = context.version;
-    let encoded = encode_response(context.correlation_id, version, response)
-        .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })?;
+    let mut encoded = encode(context, response)?;
+    if let Some(charge) = &context.charge {
+        let file_bytes: u64 = files.iter().flatten().map(|range| range.len_bytes).sum();
+        let throttle_time_ms = charge.settle(M::API_KEY, encoded.bytes.len() as u64 + file_bytes);
+        if throttle_time_ms > 0 {
+            let mut response = response.clone();
+            response.set_throttle_time_ms(throttle_time_ms);
+            encoded = encode(context, &response)?;
+        }
+    }
     let mut files: Vec<Option<Vec<FileRange>>> = files.into_iter().map(Some).collect();
     let mut spans = Vec::new();
     for hole in encoded.holes {
@@ -261,4 +353,10 @@ pub(crate) fn encode_reply<M: Response>(
         spans.extend(ranges.into_iter().map(|range| FileSpan { after_bytes, range }));
     }
     Ok(EncodedReply { bytes: encoded.bytes, files: spans })
+}
+
+fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded, RequestError> {
+    let version = context.version;
+    encode_response(context.correlation_id, version, response)
+        .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })
 }

@@ -1,8 +1,10 @@
 //! The one place where errors become Kafka's error codes.
 
+use std::io;
+
 use logway_log::LogError;
 use logway_metadata::controller::ControllerError;
-use logway_model::{ErrorCode, PartitionId, Uuid};
+use logway_model::{ErrorCode, PartitionId, TopicPartition, Uuid};
 use logway_quorum::QuorumError;
 use logway_record::{InvalidBatch, RecordError};
 
@@ -22,6 +24,12 @@ impl Failure {
     /// A failure with its reason.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into() }
+    }
+
+    /// A log that could not be read.
+    pub(crate) fn of_reading(partition: &TopicPartition, error: &io::Error) -> Failure {
+        let message = format!("the log of {partition} cannot be read: {error}");
+        Failure::new(ErrorCode::KafkaStorageError, message)
     }
 
     /// A topic, named by one of its two names, that cannot be served.
@@ -62,7 +70,9 @@ impl From<LogError> for Failure {
             | LogError::Io { .. }
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
+            | LogError::Vanished { .. }
             | LogError::Poisoned { .. }
+            | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };
@@ -118,6 +128,24 @@ impl From<QuorumError> for Failure {
             QuorumError::Refused(refusal) => refusal.into(),
             // The commit may still happen; the client may ask again.
             error => Failure::new(ErrorCode::KafkaStorageError, error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_something_that_clients_try_again_after() {
+        let path = || "data/metadata".into();
+        for error in [
+            QuorumError::DiskFull { path: path(), free_bytes: 7 },
+            QuorumError::WaitsForSpace { path: path() },
+        ] {
+            let failure = Failure::from(error);
+            assert!(failure.code.is_retriable(), "{failure:?}");
+            assert!(failure.message.contains("disk of data/metadata"), "{failure:?}");
         }
     }
 }

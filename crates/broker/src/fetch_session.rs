@@ -146,6 +146,11 @@ impl FetchSessions {
         mentioned
     }
 
+    /// How many partitions a session remembers; none if there is no such session.
+    pub fn partitions_of(&self, session_id: i32) -> usize {
+        self.sessions().by_id.get(&session_id).map_or(0, |session| session.partitions.len())
+    }
+
     /// How many sessions there are.
     pub fn count(&self) -> usize {
         self.sessions().by_id.len()

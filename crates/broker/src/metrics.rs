@@ -1,8 +1,10 @@
 //! What the broker tells about its work.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use logway_metadata::quota::QuotaKey;
 use logway_wire::ApiKey;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -26,6 +28,8 @@ pub struct BrokerMetrics {
     pub connections: ConnectionMetrics,
     /// Records and bytes by topic.
     pub traffic: TrafficMetrics,
+    /// Clients that used more than their quotas.
+    pub quotas: QuotaMetrics,
 }
 
 impl BrokerMetrics {
@@ -35,6 +39,7 @@ impl BrokerMetrics {
         self.requests.register(registry);
         self.connections.register(registry);
         self.traffic.register(registry);
+        self.quotas.register(registry);
     }
 }
 
@@ -191,6 +196,34 @@ impl TopicTraffic {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuotaLabel {
+    quota: &'static str,
+}
+
+/// Counts how clients are held up by their quotas, by what is limited.
+#[derive(Debug, Default)]
+pub struct QuotaMetrics {
+    throttled: Family<QuotaLabel, Counter>,
+    wait_seconds: Family<QuotaLabel, Counter<f64, AtomicU64>>,
+}
+
+impl QuotaMetrics {
+    /// A client was told to wait.
+    pub fn throttled(&self, key: QuotaKey, wait: Duration) {
+        let label = QuotaLabel { quota: key.name() };
+        self.throttled.get_or_create(&label).inc();
+        self.wait_seconds.get_or_create(&label).inc_by(wait.as_secs_f64());
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let help = "Requests whose clients had to wait because of a quota";
+        registry.register("throttled_requests", help, self.throttled.clone());
+        let help = "Seconds that clients were told to wait because of a quota";
+        registry.register("throttle_seconds", help, self.wait_seconds.clone());
+    }
+}
+
 /// What is not counted but looked at, each time somebody asks: the sizes of logs, the memory that
 /// requests hold, how many topics and fetch sessions there are.
 #[derive(Debug)]
@@ -230,6 +263,11 @@ impl Collector for BrokerState {
                 broker.memory.limit_bytes(),
             ),
             ("logway_fetch_sessions", "Fetch sessions", broker.fetch_sessions.count()),
+            (
+                "logway_quota_clients",
+                "Clients whose use of a quota is remembered",
+                broker.quota_use.client_count(),
+            ),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(as_i64(value));

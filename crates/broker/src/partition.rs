@@ -89,6 +89,10 @@ impl Partition {
     pub fn set_config(&self, config: Arc<LogConfig>) {
         let durable = config.is_durable();
         self.log.set_config(config);
+        self.set_durable(durable);
+    }
+
+    fn set_durable(&self, durable: bool) {
         // Raised under the lock, as every time.
         let mut leader = self.leader();
         if let Some(offset) = leader.set_durable(durable) {
@@ -123,5 +127,93 @@ impl TailListener for Listener {
         if let Some(partition) = self.0.upgrade() {
             partition.on_tail(LocalTail { log_end, flushed });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use logway_log::fs::SimFs;
+    use logway_log::{LogDir, LogDirOptions, LogMetrics};
+    use logway_model::{BrokerId, ClusterId, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
+    use logway_record::{BatchBuilder, Batches, Compression};
+
+    use super::*;
+
+    fn config(flush_messages: u64) -> Arc<LogConfig> {
+        Arc::new(LogConfig { flush_messages, ..LogConfig::default() })
+    }
+
+    fn durable() -> Arc<LogConfig> {
+        config(1)
+    }
+
+    fn not_durable() -> Arc<LogConfig> {
+        config(u64::MAX)
+    }
+
+    fn partition(fs: &SimFs, config: Arc<LogConfig>) -> (LogDir, Arc<Partition>) {
+        let options = LogDirOptions {
+            fs: Arc::new(fs.clone()),
+            ..LogDirOptions::new("data", BrokerId(1), ClusterId(Uuid([1; 16])))
+        };
+        let dir = LogDir::open(options, LogMetrics::new()).expect("opens");
+        let name = TopicName::new("t").expect("a legal name");
+        let place = TopicPartition::new(name, PartitionId(0));
+        let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
+        (dir, Partition::lead(log, LeaderEpoch(0)))
+    }
+
+    fn batch() -> Batch {
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(TimestampMs(1), None, Some(b"value"), &[]).expect("fits");
+        let bytes = builder.finish().expect("fits");
+        Batches::new(bytes).next().expect("there is one").expect("is whole")
+    }
+
+    #[test]
+    fn a_topic_that_becomes_durable_keeps_the_high_watermark_it_has_shown() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, not_durable());
+        fs.hold_syncs();
+        partition.append(vec![batch()]).wait().expect("needs no sync");
+        assert_eq!(partition.high_watermark().get(), Offset(1));
+        partition.set_config(durable());
+        assert_eq!(partition.high_watermark().get(), Offset(1));
+        fs.release_syncs();
+        partition.append(vec![batch()]).wait().expect("is written");
+        assert_eq!(partition.high_watermark().get(), Offset(2));
+    }
+
+    /// Two threads raise it as often as they can. Whether they meet in a bad moment is up to chance,
+    /// so there are many moments.
+    #[test]
+    fn a_change_of_settings_and_a_growing_log_never_take_the_high_watermark_back() {
+        const TAILS: i64 = 300_000;
+        let (_dir, partition) = partition(&SimFs::new(1), not_durable());
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::SeqCst) {
+                    partition.set_durable(true);
+                    partition.set_durable(false);
+                }
+            });
+            let mut seen = Offset(0);
+            for end in 1..=TAILS {
+                partition.on_tail(LocalTail { log_end: Offset(end), flushed: Offset(end / 2) });
+                let now = partition.high_watermark().get();
+                if now < seen {
+                    is_done.store(true, Ordering::SeqCst);
+                    panic!("it went back from {seen} to {now}");
+                }
+                seen = now;
+            }
+            is_done.store(true, Ordering::SeqCst);
+        });
+        partition.set_durable(false);
+        assert_eq!(partition.high_watermark().get(), Offset(TAILS));
     }
 }

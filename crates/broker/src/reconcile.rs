@@ -1,9 +1,12 @@
 //! Brings the served topics and their logs in line with the metadata.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use logway_coordinator::{CommittedTopic, DeletedTopic};
 use logway_log::{CleanupPolicy, Log, LogConfig, LogError, NewLog};
+use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
 use logway_model::{PartitionId, TopicId, TopicPartition};
@@ -11,23 +14,41 @@ use logway_record::TimestampType as RecordTimestampType;
 
 use crate::Broker;
 use crate::broker::off_thread;
+use crate::groups::OFFSETS_TOPIC;
 use crate::metrics::TrafficMetrics;
 use crate::partition::Partition;
-use crate::topics::{Topic, TopicTable};
+use crate::topics::{BrokerOverrides, Topic, TopicTable};
 
 impl Broker {
     /// Opens the logs of new partitions, deletes those of deleted topics, and puts changed
-    /// settings in force; then shows the result to handlers all at once.
-    pub(crate) async fn reconcile(self: &Arc<Self>) {
+    /// settings in force, for these topics or for all; then shows the result to handlers.
+    ///
+    /// Many topics are done in parts, and between two parts others have their turn.
+    pub(crate) async fn reconcile(self: &Arc<Self>, topics: Option<Vec<TopicReference>>) {
+        let Some(topics) = topics else { return self.reconcile_part(None).await };
+        for part in topics.chunks(PART_TOPICS) {
+            self.reconcile_part(Some(part.to_vec())).await;
+        }
+    }
+
+    async fn reconcile_part(self: &Arc<Self>, topics: Option<Vec<TopicReference>>) {
         let _one_at_a_time = self.reconciling.lock().await;
         let broker = Arc::clone(self);
         off_thread(move || {
             let image = broker.image();
             let before = broker.topics.load_full();
+            let part = Part::new(&broker, &image, &before, topics.as_deref());
             // First, because a topic of the same name may have been created again.
-            delete_vanished(&broker, &before, &image);
-            broker.topics.store(Arc::new(next_table(&broker, &image, &before)));
-            wake_vanished(&before, &image);
+            delete_vanished(&broker, &part.vanished);
+            let table = Arc::new(next_table(&broker, &image, &before, &part));
+            broker.topics.store(Arc::clone(&table));
+            wake_vanished(&part.vanished);
+            broker.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
+            let deleted = part.vanished.iter().map(|topic| DeletedTopic {
+                name: CommittedTopic::from(topic.name().as_str()),
+                id: topic.image.id,
+            });
+            broker.groups.forget_topics(deleted);
         })
         .await;
     }
@@ -59,41 +80,112 @@ impl Broker {
     }
 
     /// Tries again and again to open the logs that could not be opened, e.g. for want of file
-    /// descriptors, for as long as the broker exists.
+    /// descriptors, for as long as the broker exists; less and less often while that does not help.
     pub(crate) async fn retry_offline_logs(broker: Weak<Broker>) {
-        const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+        const RETRY_MIN: Duration = Duration::from_secs(1);
+        const RETRY_MAX: Duration = Duration::from_secs(60);
+        let mut pause = RETRY_MIN;
         loop {
-            tokio::time::sleep(RETRY_INTERVAL).await;
+            tokio::time::sleep(pause).await;
             let Some(broker) = broker.upgrade() else { return };
-            if broker.topics().iter().any(|topic| !topic.is_all_online()) {
-                broker.reconcile().await;
+            let before = broker.topics().offline_partitions();
+            if before > 0 {
+                let topics = broker.topics().offline_topics();
+                broker.reconcile(Some(topics)).await;
+            }
+            pause = match broker.topics().offline_partitions() {
+                after if after > 0 && after >= before => RETRY_MAX.min(pause * 2),
+                _ => RETRY_MIN,
+            };
+        }
+    }
+}
+
+/// How many topics are brought in line before others have their turn.
+const PART_TOPICS: usize = 250;
+
+/// The topics that one turn is about.
+struct Part {
+    defaults: BrokerOverrides,
+    /// Those that are to be served, new ones and others.
+    present: Vec<Arc<TopicImage>>,
+    /// Those that are served no more.
+    vanished: Vec<Arc<Topic>>,
+}
+
+impl Part {
+    fn new(
+        broker: &Broker,
+        image: &MetadataImage,
+        before: &TopicTable,
+        asked: Option<&[TopicReference]>,
+    ) -> Part {
+        let of_brokers =
+            [ConfigResource::BrokerDefault, ConfigResource::Broker(broker.settings.node_id)];
+        let defaults = of_brokers.map(|resource| image.overrides(&resource).cloned());
+        // Broker settings are defaults of topic settings, so a change of them can touch every topic.
+        match asked.filter(|_| before.defaults == defaults) {
+            None => Part {
+                defaults,
+                present: image.topics().cloned().collect(),
+                vanished: before.iter().filter(|topic| !is_in(image, topic)).cloned().collect(),
+            },
+            Some(asked) => {
+                let present: Vec<_> =
+                    asked.iter().filter_map(|asked| find(image, asked)).cloned().collect();
+                let asked = asked.iter().filter_map(|asked| served(before, asked));
+                // What had the name of a new topic may have gone without having had its turn.
+                let of_same_name =
+                    present.iter().filter_map(|topic| before.by_name(topic.name.as_str()).ok());
+                let served: BTreeMap<TopicId, &Arc<Topic>> =
+                    asked.chain(of_same_name).map(|topic| (topic.image.id, topic)).collect();
+                let vanished = served.into_values().filter(|topic| !is_in(image, topic));
+                Part { defaults, vanished: vanished.cloned().collect(), present }
             }
         }
     }
 }
 
-fn next_table(broker: &Broker, image: &Arc<MetadataImage>, before: &TopicTable) -> TopicTable {
-    // Broker settings are defaults of topic settings, so a change of them can touch every topic.
-    let defaults = [ConfigResource::BrokerDefault, ConfigResource::Broker(broker.settings.node_id)]
-        .map(|resource| image.overrides(&resource).cloned());
-    let same_defaults = before.defaults == defaults;
-    let mut topics = Vec::with_capacity(image.topic_count());
+fn is_in(image: &MetadataImage, topic: &Topic) -> bool {
+    image.topic_by_id(topic.image.id).is_some()
+}
+
+fn find<'a>(image: &'a MetadataImage, asked: &TopicReference) -> Option<&'a Arc<TopicImage>> {
+    match asked {
+        TopicReference::Name(name) => image.topic(name),
+        TopicReference::Id(id) => image.topic_by_id(*id),
+    }
+}
+
+fn served<'a>(table: &'a TopicTable, asked: &TopicReference) -> Option<&'a Arc<Topic>> {
+    match asked {
+        TopicReference::Name(name) => table.by_name(name).ok(),
+        TopicReference::Id(id) => table.by_id(*id).ok(),
+    }
+}
+
+fn next_table(
+    broker: &Broker,
+    image: &MetadataImage,
+    before: &TopicTable,
+    part: &Part,
+) -> TopicTable {
+    let same_defaults = before.defaults == part.defaults;
     let mut drafts = Vec::new();
-    for topic in image.topics() {
+    for topic in &part.present {
         let old = before.by_id(topic.id).ok();
-        match old {
+        let is_as_it_should = old.is_some_and(|old| {
             // One with a partition offline is tried again.
-            Some(old) if same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online() => {
-                topics.push(Arc::clone(old));
-            }
-            old => drafts.push(Draft::new(broker, image, topic, old)),
+            same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online()
+        });
+        if !is_as_it_should {
+            drafts.push(Draft::new(broker, image, topic, old));
         }
     }
     let mut opened = open_logs(broker, &drafts).into_iter();
-    for draft in drafts {
-        topics.push(Arc::new(draft.finish(broker, &mut opened)));
-    }
-    TopicTable::new(topics, defaults)
+    let drafts = drafts.into_iter();
+    let changed: Vec<_> = drafts.map(|draft| Arc::new(draft.finish(broker, &mut opened))).collect();
+    before.changed(&part.vanished, changed, part.defaults.clone())
 }
 
 /// A topic that is new or has changed.
@@ -155,6 +247,8 @@ fn open_logs(broker: &Broker, drafts: &[Draft<'_>]) -> Vec<Option<Arc<Log>>> {
     let wanted: Vec<NewLog> = drafts.iter().flat_map(Draft::missing_logs).collect();
     let opened = broker.log_dir.create_logs(&wanted);
     let online = wanted.iter().zip(opened).map(|(new, opened)| {
+        // What failed before may have been put right, by time or by the operator.
+        let opened = opened.or_else(|_| broker.log_dir.try_again(new));
         let log_error = |error: &LogError| {
             tracing::error!(partition = %new.partition, %error, "the partition is offline");
         };
@@ -188,16 +282,9 @@ fn settings_of(
     Arc::new(resolved.expect("the broker's defaults were checked when it started"))
 }
 
-fn vanished<'a>(
-    before: &'a TopicTable,
-    image: &'a MetadataImage,
-) -> impl Iterator<Item = &'a Arc<Topic>> {
-    before.iter().filter(|topic| image.topic_by_id(topic.image.id).is_none())
-}
-
-fn delete_vanished(broker: &Broker, before: &TopicTable, image: &MetadataImage) {
+fn delete_vanished(broker: &Broker, vanished: &[Arc<Topic>]) {
     let mut partitions = Vec::new();
-    for topic in vanished(before, image) {
+    for topic in vanished {
         let name = topic.name();
         let numbers = topic.image.numbered_partitions().map(|(number, _)| number);
         partitions.extend(numbers.map(|number| TopicPartition::new(name.clone(), number)));
@@ -212,8 +299,8 @@ fn delete_vanished(broker: &Broker, before: &TopicTable, image: &MetadataImage) 
 }
 
 /// Those who wait for records of a deleted topic look again, and find that it is gone.
-fn wake_vanished(before: &TopicTable, image: &MetadataImage) {
-    for partition in vanished(before, image).flat_map(|topic| topic.partitions.iter().flatten()) {
+fn wake_vanished(vanished: &[Arc<Topic>]) {
+    for partition in vanished.iter().flat_map(|topic| topic.partitions.iter().flatten()) {
         partition.high_watermark().wake();
     }
 }

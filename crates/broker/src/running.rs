@@ -16,23 +16,29 @@ use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::net::{TcpListener, lookup_host};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::broker::{Broker, off_thread};
-use crate::connection::{MemoryBudget, accept_connections};
+use crate::connection::{Attention, MemoryBudget, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
+use crate::quotas::QuotaUse;
 use crate::topics::TopicTable;
 
 /// The metadata's place in the data directory. Partition directories end in `-` and a number, so
 /// none can have this name.
 const METADATA_DIR: &str = "metadata";
 
-/// What large replies may hold, as a part of what requests may hold.
+/// What large replies may hold, as a part of what requests may hold; and what may be taken to make
+/// such replies, too.
 const REPLY_MEMORY_PART: usize = 2;
+
+/// Admin commands that may be in work; further ones wait their turn.
+const ADMIN_COMMANDS_MAX: usize = 256;
 
 /// Partitions that all fetch sessions together may remember: some tens of MiB.
 const SESSION_PARTITIONS_MAX: usize = 200_000;
@@ -85,7 +91,7 @@ impl RunningBroker {
             endpoint: settings.advertised.clone(),
             rack: None,
         };
-        broker.submit(registration).await.map_err(BrokerError::Register)?;
+        broker.submit(registration, None, None).await.map_err(BrokerError::Register)?;
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
@@ -115,7 +121,9 @@ impl RunningBroker {
     pub async fn stop(mut self) -> Result<(), BrokerError> {
         // Nobody listens any more if every acceptor has ended by itself.
         let _ = self.stopping.send(true);
+        self.broker.attention.stop();
         while self.acceptors.join_next().await.is_some() {}
+        self.broker.groups.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
         off_thread(move || broker.log_dir.close()).await?;
@@ -131,17 +139,25 @@ async fn open(
     let metadata_dir = settings.data_dir.join(METADATA_DIR);
     let quorum =
         MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    let attention = Arc::new(Attention::default());
+    let requests_bytes = settings.requests_memory_max_bytes;
+    let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
     Ok(Broker {
         cluster_id,
         quorum,
         log_dir,
-        memory: MemoryBudget::new(settings.requests_memory_max_bytes),
-        reply_memory: MemoryBudget::new(settings.requests_memory_max_bytes / REPLY_MEMORY_PART),
+        memory: budget(requests_bytes),
+        building: budget(requests_bytes / REPLY_MEMORY_PART),
+        reply_memory: budget(requests_bytes / REPLY_MEMORY_PART),
+        attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
+        groups: GroupCoordinator::new(settings),
         producer_ids: ProducerIds::default(),
+        quota_use: QuotaUse::new(settings),
         metrics: BrokerMetrics::default(),
         unpacking: Mutex::new(()),
         topics: ArcSwap::from_pointee(TopicTable::default()),
+        admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),
         settings: Arc::clone(settings),
     })
@@ -190,4 +206,46 @@ async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>
         listeners.push((listener, address));
     }
     Ok(listeners)
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_log::AppendBatches;
+    use logway_log::NewLog;
+    use logway_model::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName};
+    use logway_model::{TopicPartition, Uuid};
+    use logway_record::{BatchBuilder, Batches, Compression};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_deleted_before_the_settings_of_topics_are_known() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().to_str().expect("is text").to_owned();
+        let settings = BrokerSettings::new([("log.dirs".to_owned(), path)]).expect("are valid");
+        let name = TopicName::new("t").expect("a legal name");
+        let partition = TopicPartition::new(name, PartitionId(0));
+        // As old as can be; its topic keeps records for ever.
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(TimestampMs(1), None, Some(b"old"), &[]).expect("fits");
+        let batch = Batches::new(builder.finish().expect("fits")).next().expect("there is one");
+        let batches = vec![batch.expect("is whole")];
+
+        let (log_dir, _) = open_log_dir(&settings, &mut Registry::default()).await.expect("opens");
+        let new = NewLog {
+            partition: partition.clone(),
+            topic_id: TopicId(Uuid([1; 16])),
+            config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
+        };
+        let log = log_dir.create_logs(&[new]).remove(0).expect("is made");
+        let append = AppendBatches { batches, leader_epoch: LeaderEpoch(0) };
+        log.append(append).await.expect("is written");
+        log_dir.close().expect("closes");
+        drop(log_dir);
+
+        let (log_dir, _) = open_log_dir(&settings, &mut Registry::default()).await.expect("opens");
+        log_dir.enforce_retention().await.expect("has looked");
+        let log = log_dir.log(&partition).expect("is there");
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(1)));
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use logway_log::LogConfig;
+use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
@@ -80,14 +81,23 @@ pub struct TopicTable {
 pub(crate) type BrokerOverrides = [Option<Overrides>; 2];
 
 impl TopicTable {
-    /// A table of these topics.
-    pub(crate) fn new(
-        topics: impl IntoIterator<Item = Arc<Topic>>,
+    /// The table without the topics that vanished, with those that are new or have changed, and as
+    /// resolved with these overrides.
+    pub(crate) fn changed(
+        &self,
+        vanished: &[Arc<Topic>],
+        changed: Vec<Arc<Topic>>,
         defaults: BrokerOverrides,
     ) -> TopicTable {
-        let named = topics.into_iter().map(|topic| (topic.image.name.clone(), topic));
-        let by_name: HashMap<TopicName, Arc<Topic>> = named.collect();
-        let by_id = by_name.values().map(|topic| (topic.image.id, Arc::clone(topic))).collect();
+        let (mut by_name, mut by_id) = (self.by_name.clone(), self.by_id.clone());
+        for topic in vanished {
+            by_name.remove(topic.name());
+            by_id.remove(&topic.image.id);
+        }
+        for topic in changed {
+            by_name.insert(topic.name().clone(), Arc::clone(&topic));
+            by_id.insert(topic.image.id, topic);
+        }
         TopicTable { by_name, by_id, defaults }
     }
 
@@ -109,5 +119,17 @@ impl TopicTable {
     /// Every topic, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.by_name.values()
+    }
+
+    /// How many partitions have no open log.
+    pub(crate) fn offline_partitions(&self) -> usize {
+        let offline = |topic: &Arc<Topic>| topic.partitions.iter().filter(|p| p.is_none()).count();
+        self.iter().map(offline).sum()
+    }
+
+    /// The topics of those.
+    pub(crate) fn offline_topics(&self) -> Vec<TopicReference> {
+        let offline = self.iter().filter(|topic| !topic.is_all_online());
+        offline.map(|topic| TopicReference::Id(topic.image.id)).collect()
     }
 }

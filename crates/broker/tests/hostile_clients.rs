@@ -187,17 +187,6 @@ async fn waiting_fetches_end_with_their_connection_and_with_the_broker() {
     waiting.response().await.expect("is answered before the end");
 }
 
-/// Waits for a state, while the broker's tasks go on.
-async fn until(is_reached: impl Fn() -> bool) {
-    timeout(PATIENCE, async {
-        while !is_reached() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("in time");
-}
-
 #[tokio::test]
 async fn a_large_reply_that_is_not_read_gives_way_too() {
     let dir = tempfile::tempdir().expect("a directory");

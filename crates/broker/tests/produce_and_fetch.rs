@@ -5,8 +5,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::*;
+use crc_fast::{CrcAlgorithm, checksum};
 use logway_model::{ErrorCode, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
-use logway_record::{BatchBuilder, Compression};
+use logway_record::{
+    BATCH_HEADER_BYTES, BatchBuilder, BatchHeader, Batches, CRC_COVERS_FROM, Compression,
+};
 use logway_wire::messages::ListOffsetsRequest;
 use logway_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 
@@ -253,5 +256,55 @@ async fn offsets_are_found_by_time() {
     assert_eq!(offset(first_ms + 1).await, 1);
     assert_eq!(offset(first_ms + 2_400).await, 5);
     assert_eq!(offset(first_ms + 60_000).await, -1);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_partition_that_a_fetch_has_twice_is_answered_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 2).await;
+    for start in [0, 3] {
+        produce(&connection, "t", 0, numbered_batch(start..start + 3)).await;
+    }
+    let mut request = fetch_request("t", &[(0, 0), (1, 0), (0, 0), (0, 3)]);
+    request.topics.push(request.topics[0].clone());
+    let response = fetch_with(&connection, &request).await;
+    let partitions: Vec<i32> = response
+        .responses
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(|data| data.partition_index))
+        .collect();
+    assert_eq!(partitions, [0, 1]);
+    assert_eq!(values(&response.responses[0].partitions[0]), numbered(3..6), "the last counts");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_claims_more_records_than_fit_into_it_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    let good = Batches::new(numbered_batch(0..1)).next().expect("there is one").expect("is whole");
+    let claims = |record_count: i32| {
+        let header =
+            BatchHeader { record_count, last_offset_delta: record_count - 1, ..*good.header() };
+        let body = &good.bytes()[BATCH_HEADER_BYTES..];
+        let mut bytes = [&header.encode()[..], body].concat();
+        let crc = checksum(CrcAlgorithm::Crc32Iscsi, &bytes[CRC_COVERS_FROM..]) as u32;
+        bytes[CRC_COVERS_FROM - 4..CRC_COVERS_FROM].copy_from_slice(&crc.to_be_bytes());
+        bytes::Bytes::from(bytes)
+    };
+    let answer = produce(&connection, "t", 0, claims(1)).await;
+    assert_eq!((answer.error_code, answer.base_offset), (0, 0));
+    for too_many in [1_000, i32::MAX] {
+        let answer = produce(&connection, "t", 0, claims(too_many)).await;
+        assert_eq!(answer.error_code, ErrorCode::InvalidRecord.code(), "{too_many}");
+    }
+    // None of them has used up an offset.
+    let answer = produce(&connection, "t", 0, numbered_batch(1..2)).await;
+    assert_eq!((answer.error_code, answer.base_offset), (0, 1));
     broker.stop().await;
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use common::*;
 use logway_model::ErrorCode;
@@ -49,4 +50,37 @@ async fn a_log_that_does_not_say_whose_it_is_stays_and_its_partition_is_offline(
     assert!(answer.error_message.expect("says why").contains("offline"));
     broker.stop().await;
     assert!(directories(dir.path()).contains(&"t-0".to_owned()));
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_opened_is_tried_again_until_it_can() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    stopped_broker(dir.path()).await;
+    // The topic's log has vanished, and where it was stands what keeps a new one from being made.
+    let (log, saved) = (dir.path().join("t-0"), elsewhere.path().join("t-0"));
+    fs::rename(&log, &saved).expect("is there");
+    fs::write(&log, "in the way").expect("is written");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    let code = async || produce(&connection, "t", 0, batch(&["value"])).await.error_code;
+    assert_eq!(code().await, ErrorCode::KafkaStorageError.code());
+    fs::remove_file(&log).expect("is there");
+    fs::rename(&saved, &log).expect("is there");
+    let is_online = async { while code().await != ErrorCode::None.code() {} };
+    tokio::time::timeout(Duration::from_secs(20), is_online).await.expect("in time");
+    let all = values(&fetch(&connection, "t", 0, 0).await);
+    assert_eq!(all[0].1, "precious");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_clients_that_ask_for_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    connection.call(&metadata_request()).await.expect("is answered");
+    let stopping = std::time::Instant::now();
+    broker.stop().await;
+    assert!(stopping.elapsed() < std::time::Duration::from_secs(4), "{:?}", stopping.elapsed());
 }

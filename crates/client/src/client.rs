@@ -115,7 +115,7 @@ impl Client {
         let advertised = metadata.brokers.values().map(|broker| &broker.address);
         let mut last = None;
         for address in self.shared.bootstrap.iter().chain(advertised) {
-            match self.connection_to(address).await {
+            match self.connect(address).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) => last = Some(error),
             }
@@ -129,7 +129,7 @@ impl Client {
     pub async fn broker(&self, id: BrokerId) -> Result<Connection, ClientError> {
         let metadata = self.metadata();
         match metadata.brokers.get(&id) {
-            Some(broker) => self.connection_to(&broker.address).await,
+            Some(broker) => self.connect(&broker.address).await,
             None => Err(ClientError::UnknownBroker { id }),
         }
     }
@@ -225,7 +225,8 @@ impl Client {
         state.connections.values().next().cloned()
     }
 
-    async fn connection_to(&self, address: &BrokerAddress) -> Result<Connection, ClientError> {
+    /// A connection to whoever listens at an address.
+    pub(crate) async fn connect(&self, address: &BrokerAddress) -> Result<Connection, ClientError> {
         let open = self.lock().connections.get(address).cloned();
         if let Some(connection) = open.filter(|connection| !connection.is_broken()) {
             return Ok(connection);

@@ -129,6 +129,14 @@ pub enum ClientError {
         /// The offset after the last one there.
         end: Offset,
     },
+    /// The members of a group do not understand each other.
+    #[error("the members of group '{group}' agreed on {problem}")]
+    BadGroup {
+        /// The group.
+        group: String,
+        /// What cannot be followed.
+        problem: String,
+    },
     /// Records that cannot be decoded.
     #[error("{partition} sent unreadable records at offset {offset}: {source}")]
     UnreadableRecords {

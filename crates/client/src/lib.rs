@@ -7,9 +7,10 @@
 //! - [`Client`] knows the cluster's brokers and topics and whom to ask what; the calls that
 //!   administer a cluster are its methods.
 //! - [`Producer`] writes one topic, by default without duplicates (KIP-98).
-//! - [`Consumer`] reads a set of partitions from given places.
+//! - [`Consumer`] reads a set of partitions from given places, [`GroupConsumer`] what falls to it
+//!   as a member of a group.
 //!
-//! It knows no consumer groups, no transactions and no encryption.
+//! It knows no transactions and no encryption.
 
 mod address;
 mod admin;
@@ -20,6 +21,7 @@ mod connection;
 mod consumer;
 mod error;
 mod frame;
+mod group;
 mod in_flight;
 mod partitioner;
 mod producer;
@@ -28,8 +30,9 @@ mod retry;
 
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
-    ConfigChange, ConfigEntry, ConfigSource, CreatedTopic, ListedOffset, LogDir, NewTopic,
-    OffsetAt, TopicOutcomes,
+    ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
+    CreatedTopic, DescribedBroker, ListedOffset, LogDir, NewTopic, OffsetAt, QuorumDescription,
+    QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
@@ -38,6 +41,11 @@ pub use connection::{Connection, PendingCall, PendingResponse};
 pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
+pub use group::{
+    CommitOutcomes, CommittedOffset, Coordinator, GroupConsumer, GroupDescription, GroupEvent,
+    GroupMember, GroupOptions, GroupType, ListedGroup,
+};
+pub use logway_wire::UnreadAge;
 pub use partitioner::{Partitioner, murmur2};
 pub use producer::{Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions};
 pub use raw_connection::{ConnectionOptions, RawConnection};

@@ -31,10 +31,13 @@ impl AppendBatches {
 /// [`LogError::Io`](crate::LogError::Io) when the write failed and nothing was appended,
 /// [`LogError::Poisoned`](crate::LogError::Poisoned) when a sync failed and nobody knows,
 /// [`LogError::OutOfOrderSequence`](crate::LogError::OutOfOrderSequence),
-/// [`LogError::FencedProducerEpoch`](crate::LogError::FencedProducerEpoch), and
+/// [`LogError::FencedProducerEpoch`](crate::LogError::FencedProducerEpoch),
+/// [`LogError::SyncDelayed`](crate::LogError::SyncDelayed) when nothing was appended because an
+/// earlier append still waits for a sync that cannot be begun, and
 /// [`LogError::Closed`](crate::LogError::Closed).
 ///
-/// The appends of one log complete in the order in which they were made.
+/// The appends of one log complete in the order in which they were made, but for those that are
+/// refused because a sync is delayed: they do not wait for it.
 pub type AppendFuture = Completion<AppendOutcome>;
 
 /// Where an append went.

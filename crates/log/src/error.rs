@@ -7,6 +7,7 @@ use std::sync::Arc;
 use logway_model::{
     BrokerId, ClusterId, Offset, ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
 };
+use rustix::io::Errno;
 
 /// An error of the storage engine.
 ///
@@ -70,6 +71,16 @@ pub enum LogError {
         cause: Arc<str>,
     },
 
+    /// The log cannot be synced now, and a sync is tried again and again; appends succeed again by
+    /// themselves once one has begun.
+    #[error("{partition} takes no appends until it can be synced again: {cause}")]
+    SyncDelayed {
+        /// The partition.
+        partition: TopicPartition,
+        /// Why the last try did not begin, as text.
+        cause: Arc<str>,
+    },
+
     /// The disk is full; appends succeed again by themselves once there is space.
     #[error("no space left in {}: {free_bytes} bytes are free", dir.display())]
     DiskFull {
@@ -129,6 +140,19 @@ pub enum LogError {
         wanted: TopicId,
     },
 
+    /// The directory of a partition that has had records is not there, or nothing is in it.
+    #[error(
+        "{} is gone, with the records before offset {end}: put it back, or delete the topic; or \
+         make the directory with an empty file `{}` in it, to go on without them",
+        dir.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    Vanished {
+        /// The directory.
+        dir: PathBuf,
+        /// The offset before which it had records.
+        end: Offset,
+    },
+
     /// A batch does not continue its producer's sequence: batches before it are missing.
     #[error(
         "{partition}: out of order sequence of producer {producer_id}: \
@@ -176,6 +200,14 @@ impl LogError {
             }
             _ => false,
         }
+    }
+
+    /// Whether the cause is a want of descriptors, in the process or in the system: nothing was
+    /// tried, as no read, write or sync fails in this way once its file is open.
+    pub(crate) fn is_want_of_descriptors(&self) -> bool {
+        let LogError::Io { source, .. } = self else { return false };
+        let errno = Errno::from_io_error(source);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     }
 
     /// Whether the cause is a file or directory that does not exist.

@@ -26,7 +26,9 @@
 //! - After a crash a log is a beginning of what was appended, and has all that was answered as
 //!   durable. An offset that was given is not given again for another record, unless that record
 //!   was cut off with the unflushed end.
-//! - Damage to what was on stable storage is reported and never truncated.
+//! - Damage to what was on stable storage is reported and never truncated. Nor is its loss taken
+//!   for an empty log.
+//! - Nothing that lies on the disk of one log applies to another of the same name.
 
 pub use append::{AppendBatches, AppendFuture, AppendOutcome};
 pub use clock::{Clock, ManualClock, SystemClock};

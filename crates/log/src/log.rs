@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use logway_model::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 
 use crate::checkpoint::EpochEnd;
+use crate::producer_state::ProducerState;
 use crate::view::LogView;
 use crate::writer::{Append, Command, CommandQueue, LogKey};
 use crate::{
@@ -73,13 +74,13 @@ impl Log {
 
     /// Puts other settings in force, for the appends made after this.
     ///
-    /// A log that becomes durable is flushed.
+    /// New flush settings hold for what is not flushed yet, too: a log that becomes durable is
+    /// flushed, and a `flush.ms` counts from when the records were written.
     pub fn set_config(&self, config: Arc<LogConfig>) {
-        let is_durable = config.is_durable();
-        let was_durable = self.config.swap(config).is_durable();
-        if is_durable && !was_durable {
-            // Nobody waits for it.
-            drop(self.flush());
+        let flush_settings = |config: &LogConfig| (config.flush_messages, config.flush_ms);
+        let new = flush_settings(&config);
+        if flush_settings(&self.config.swap(config)) != new {
+            self.queue.push(Command::Reconfigured { key: self.key });
         }
     }
 
@@ -196,6 +197,13 @@ impl Log {
     pub fn delete_records_before(&self, offset: Offset) -> Completion<Offset> {
         let (done, completion) = Completion::new(&self.name);
         self.queue.push(Command::DeleteRecords { key: self.key, before: offset, done });
+        completion
+    }
+
+    /// What is known of the idempotent producers, after the appends made before this; in no order.
+    pub fn producers(&self) -> Completion<Vec<(ProducerId, ProducerState)>> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::DescribeProducers { key: self.key, done });
         completion
     }
 

@@ -1,6 +1,7 @@
 //! What the storage engine tells about its work.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -15,6 +16,8 @@ pub struct LogMetrics {
     pub sync_seconds: Histogram,
     /// `fdatasync`s of segments.
     pub syncs: Counter,
+    /// Syncs of logs that could not be begun, for want of descriptors, and are tried again.
+    pub delayed_syncs: Counter,
     /// Writes to segments.
     pub writes: Counter,
     /// Bytes of record batches written to segments.
@@ -23,6 +26,10 @@ pub struct LogMetrics {
     pub failed_appends: Counter,
     /// Batches that were not appended because the log had them already.
     pub duplicate_batches: Counter,
+    /// Idempotent producers that the logs remember.
+    pub producers: Gauge,
+    /// Idempotent producers that were forgotten for want of room.
+    pub evicted_producers: Counter,
 }
 
 impl Default for LogMetrics {
@@ -32,10 +39,13 @@ impl Default for LogMetrics {
             // 25 µs to 1.6 s: from a sync that a RAM disk does to one behind a stuck disk.
             sync_seconds: Histogram::new(exponential_buckets(25e-6, 2.0, 17)),
             syncs: Counter::default(),
+            delayed_syncs: Counter::default(),
             writes: Counter::default(),
             written_bytes: Counter::default(),
             failed_appends: Counter::default(),
             duplicate_batches: Counter::default(),
+            producers: Gauge::default(),
+            evicted_producers: Counter::default(),
         }
     }
 }
@@ -60,6 +70,11 @@ impl LogMetrics {
             self.sync_seconds.clone(),
         );
         registry.register("syncs", "Segment fdatasyncs", self.syncs.clone());
+        registry.register(
+            "delayed_syncs",
+            "Syncs of logs that could not be begun and are tried again",
+            self.delayed_syncs.clone(),
+        );
         registry.register("writes", "Segment writes", self.writes.clone());
         registry.register(
             "written_bytes",
@@ -75,6 +90,16 @@ impl LogMetrics {
             "duplicate_batches",
             "Batches not appended because the log had them already",
             self.duplicate_batches.clone(),
+        );
+        registry.register(
+            "producers",
+            "Idempotent producers that the logs remember, once for each log",
+            self.producers.clone(),
+        );
+        registry.register(
+            "evicted_producers",
+            "Idempotent producers forgotten for want of room",
+            self.evicted_producers.clone(),
         );
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use logway_model::Offset;
+use logway_model::{Offset, TopicId};
 
 use crate::checkpoint::LeaderEpochCache;
+use crate::checkpoint::segment_lists::{ListedSegment, SegmentList};
 use crate::segment::Segment;
 
 /// A place in a log that is known both as an offset and as a place in a file.
@@ -62,6 +63,15 @@ impl LogView {
     /// The offset before which a segment ends.
     pub(crate) fn segment_end(&self, index: usize) -> Offset {
         self.segments.get(index + 1).map_or(self.end.offset, |next| next.base_offset())
+    }
+
+    /// The segments, to be written down. What is not on stable storage must not be.
+    pub(crate) fn list(&self, topic_id: TopicId) -> SegmentList {
+        let listed = self.segments.iter().enumerate().map(|(index, segment)| ListedSegment {
+            base_offset: segment.base_offset(),
+            size_bytes: self.segment_bytes(index),
+        });
+        SegmentList { topic_id, end: self.end.offset, segments: listed.collect() }
     }
 
     /// The bytes of all segments.

@@ -7,7 +7,7 @@ use std::path::Path;
 use logway_log::LogError;
 use logway_log::checkpoint::{
     LeaderEpochCache, MetaProperties, PartitionMetadata, clean_shutdown, leader_epoch,
-    offset_checkpoint, replace_file,
+    offset_checkpoint, replace_file, segment_lists,
 };
 use logway_log::fs::{Fs, OpenMode, SimFs, read_to_end};
 use logway_model::{
@@ -37,7 +37,7 @@ fn uuid(text: &str) -> Uuid {
     text.parse().expect("is valid")
 }
 
-/// One kind of file: an example as Apache Kafka 4.3 writes it, and how it is read.
+/// One kind of file: an example, as Apache Kafka 4.3 writes it if it is Kafka's, and how it is read.
 struct Format {
     example: &'static str,
     /// Reads the file, and writes what it found back.
@@ -46,11 +46,11 @@ struct Format {
     may_be_empty: bool,
 }
 
-const FORMATS: [Format; 4] = [
+const FORMATS: [Format; 5] = [
     Format {
         example: "0\n2\norders 0 4711\norders 1 0\n",
         rewrite: |fs| {
-            let offsets = offset_checkpoint::read(fs, Path::new(FILE))?;
+            let offsets = offset_checkpoint::read(fs, Path::new(FILE))?.unwrap_or_default();
             offset_checkpoint::write(fs, Path::new(FILE), &offsets)
         },
         may_be_empty: true,
@@ -80,6 +80,16 @@ const FORMATS: [Format; 4] = [
         },
         may_be_empty: false,
     },
+    Format {
+        example: "0\n076311e4\n\
+                  orders 0 ykSLSUUeSxCxXu2TE1BN2g 4711 0:1048576 3000:20480\n\
+                  orders 1 ykSLSUUeSxCxXu2TE1BN2g 0 0:0\n",
+        rewrite: |fs| {
+            let lists = segment_lists::read(fs, Path::new(FILE))?;
+            segment_lists::write(fs, Path::new(FILE), &lists)
+        },
+        may_be_empty: false,
+    },
 ];
 
 #[test]
@@ -100,7 +110,7 @@ fn examples_mean_what_they_say() {
     put(&fs, FORMATS[0].example.as_bytes());
     let offsets = offset_checkpoint::read(&fs, path).expect("is valid");
     let expected = [(partition("orders", 0), Offset(4711)), (partition("orders", 1), Offset(0))];
-    assert_eq!(offsets, BTreeMap::from(expected));
+    assert_eq!(offsets, Some(BTreeMap::from(expected)));
 
     put(&fs, FORMATS[1].example.as_bytes());
     let epochs = leader_epoch::read(&fs, path).expect("is valid");
@@ -111,6 +121,13 @@ fn examples_mean_what_they_say() {
     let metadata = PartitionMetadata::read(&fs, path).expect("is valid");
     let topic_id = TopicId(uuid("ykSLSUUeSxCxXu2TE1BN2g"));
     assert_eq!(metadata, Some(PartitionMetadata { topic_id }));
+
+    put(&fs, FORMATS[4].example.as_bytes());
+    let lists = segment_lists::read(&fs, path).expect("is valid");
+    let list = &lists[&partition("orders", 0)];
+    assert_eq!((list.topic_id, list.end), (topic_id, Offset(4711)));
+    let segments: Vec<_> = list.segments.iter().map(|s| (s.base_offset.0, s.size_bytes)).collect();
+    assert_eq!(segments, [(0, 1_048_576), (3000, 20_480)]);
 
     // As `kafka-storage format` writes it.
     put(
@@ -274,7 +291,7 @@ proptest! {
         let fs = SimFs::new(0);
         offset_checkpoint::write(&fs, Path::new(FILE), &offsets).expect("is written");
         let found = offset_checkpoint::read(&fs.crash(), Path::new(FILE)).expect("is valid");
-        prop_assert_eq!(found, offsets);
+        prop_assert_eq!(found, Some(offsets));
     }
 }
 

@@ -5,6 +5,7 @@
 //! records, and only then lets the reply out. Random ids come in with the command, so that the
 //! same command and image give the same records everywhere.
 
+mod alter_client_quotas;
 mod alter_configs;
 mod config_change;
 mod create_partitions;
@@ -16,12 +17,13 @@ mod register_broker;
 
 use std::collections::BTreeSet;
 
+pub use alter_client_quotas::{AlterClientQuotas, QUOTA_ENTITIES_MAX, QuotaAlteration};
 pub use alter_configs::{
     AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
     ResourceOperations,
 };
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
-pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
+pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
@@ -42,6 +44,11 @@ pub trait Command: Send + 'static {
 
     /// Whether the command can help when the disk is full, and is taken then too.
     const MAKES_SPACE: bool = false;
+
+    /// The topics whose logs or settings the command can change; `None` stands for all.
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        None
+    }
 
     /// Judges the command against the current image.
     ///

@@ -1,5 +1,6 @@
 //! The state that metadata records add up to.
 
+mod client_quotas;
 mod topic;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use logway_model::{BrokerId, ProducerId, TopicId, TopicName};
 use rpds::RedBlackTreeMapSync;
 
+pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use topic::{PartitionImage, TopicImage};
 
 use crate::error::MetadataError;
@@ -36,6 +38,7 @@ pub struct MetadataImage {
     broker_overrides: RedBlackTreeMapSync<BrokerId, Arc<Overrides>>,
     broker_default_overrides: Arc<Overrides>,
     features: RedBlackTreeMapSync<String, i16>,
+    client_quotas: ClientQuotas,
     next_producer_id: ProducerId,
     partition_count: usize,
 }
@@ -49,6 +52,7 @@ impl Default for MetadataImage {
             broker_overrides: RedBlackTreeMapSync::new_sync(),
             broker_default_overrides: Arc::default(),
             features: RedBlackTreeMapSync::new_sync(),
+            client_quotas: ClientQuotas::default(),
             next_producer_id: ProducerId(0),
             partition_count: 0,
         }
@@ -80,6 +84,7 @@ impl MetadataImage {
         for (&id, overrides) in self.broker_overrides.iter() {
             push_overrides(&mut records, ConfigResource::Broker(id), overrides);
         }
+        self.client_quotas.push_records(&mut records);
         for topic in self.topics() {
             topic.push_records(&mut records);
             let resource = ConfigResource::Topic(topic.name.clone());
@@ -148,6 +153,11 @@ impl MetadataImage {
         }
     }
 
+    /// What clients may use.
+    pub fn client_quotas(&self) -> &ClientQuotas {
+        &self.client_quotas
+    }
+
     /// The first producer id that was never given out.
     pub fn next_producer_id(&self) -> ProducerId {
         self.next_producer_id
@@ -171,6 +181,10 @@ impl MetadataImage {
             }
             MetadataRecord::Feature(record) => {
                 self.set_feature(record);
+                Ok(())
+            }
+            MetadataRecord::ClientQuota(record) => {
+                self.client_quotas.set(record);
                 Ok(())
             }
         }

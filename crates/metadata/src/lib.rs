@@ -6,6 +6,8 @@
 
 pub mod record;
 
+pub mod quota;
+
 pub mod image;
 
 pub mod controller;
@@ -16,5 +18,5 @@ mod error;
 
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
-pub use image::{MetadataImage, Overrides, PartitionImage, TopicImage};
+pub use image::{ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage};
 pub use record::{ConfigResource, MetadataRecord};

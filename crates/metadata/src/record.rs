@@ -16,6 +16,8 @@ use std::fmt;
 use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName};
 use serde::{Deserialize, Serialize};
 
+use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
+
 /// One change of the cluster's metadata.
 ///
 /// Records are committed by the quorum and applied to a [`MetadataImage`] in order.
@@ -44,6 +46,9 @@ pub enum MetadataRecord {
     /// A feature of the cluster is at a level.
     #[serde(rename = "feature/0")]
     Feature(FeatureRecord),
+    /// What a client may use per second, or that it may use what it likes.
+    #[serde(rename = "client_quota/0")]
+    ClientQuota(ClientQuotaRecord),
 }
 
 /// A topic exists, with no partition yet.
@@ -156,6 +161,18 @@ pub struct FeatureRecord {
     pub name: String,
     /// Its level; 0 turns the feature off.
     pub level: i16,
+}
+
+/// One quota of one entity (KIP-546).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientQuotaRecord {
+    /// Whom it binds.
+    pub entity: QuotaEntity,
+    /// What it limits.
+    pub key: QuotaKey,
+    /// The new limit, or `None` when the quota ends.
+    pub limit: Option<QuotaLimit>,
 }
 
 impl fmt::Display for Endpoint {

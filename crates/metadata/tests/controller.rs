@@ -6,12 +6,13 @@ use logway_metadata::controller::{
     OperationKind, PartitionsIncrease, RegisterBroker, ResourceConfigs, ResourceOperations,
     TopicReference,
 };
-use logway_metadata::settings::{BrokerSettings, ConfigSource};
+use logway_metadata::settings::{BrokerSettings, ConfigSource, describe_topic};
 use logway_metadata::{ConfigResource, ControllerError, MetadataImage};
 use logway_model::ErrorCode::{
     self, BrokerIdNotRegistered, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
     InvalidReplicationFactor, InvalidRequest, InvalidTopicException, PolicyViolation,
-    TopicAlreadyExists, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition,
+    TopicAlreadyExists, TopicAuthorizationFailed, TopicDeletionDisabled, UnknownTopicId,
+    UnknownTopicOrPartition,
 };
 use logway_model::{BrokerId, ProducerId, TopicId, TopicName, Uuid};
 
@@ -124,6 +125,7 @@ fn topics_are_refused_for_a_reason() {
         (topic("a_b"), InvalidTopicException, "collides with existing topic 'a.b'"),
         (topic(""), InvalidTopicException, "empty"),
         (topic("a/b"), InvalidTopicException, "ASCII letters"),
+        (topic("__cluster_metadata"), TopicAuthorizationFailed, "is reserved"),
         (topic(&"x".repeat(100_000)), InvalidTopicException, "longer than 249"),
         (sized("t", 0, 1), InvalidPartitions, "larger than 0"),
         (sized("t", -2, 1), InvalidPartitions, "not -2"),
@@ -178,7 +180,8 @@ fn a_created_topic_is_what_was_asked_for() {
     assert_eq!(image.partitions[1].leader, Some(BrokerId(2)));
 
     let created = cluster.create(configured("tuned", &[("retention.ms", Some(" 5 "))]));
-    let configs = created.expect("is created").configs;
+    let overrides = created.expect("is created").overrides;
+    let configs = describe_topic(&overrides, &cluster.image, &cluster.broker);
     let retention = configs.iter().find(|entry| entry.name == "retention.ms").expect("is listed");
     assert_eq!(retention.value.as_deref(), Some("5"));
     assert_eq!(retention.source, ConfigSource::DynamicTopicConfig);
@@ -296,8 +299,9 @@ fn settings_change_one_by_one() {
         (t(), ("cleanup.policy", Append, Some("burn")), InvalidConfig, "any of compact, delete"),
         (named("u"), ("segment.ms", Set, Some("1")), UnknownTopicOrPartition, "'u' does not exist"),
         (broker(BrokerId(9)), ("log.roll.ms", Set, Some("1")), BrokerIdNotRegistered, "broker 9"),
-        (broker(BrokerId(1)), ("node.id", Set, Some("1")), InvalidConfig, "while the broker runs"),
-        (broker(BrokerId(1)), ("segment.ms", Set, Some("1")), InvalidConfig, "unknown broker"),
+        (broker(BrokerId(1)), ("node.id", Set, Some("1")), InvalidRequest, "while the broker runs"),
+        (broker(BrokerId(1)), ("segment.ms", Set, Some("1")), InvalidRequest, "unknown broker"),
+        (broker(BrokerId(1)), ("log.segment.bytes", Set, Some("x")), InvalidRequest, "1048576"),
     ] {
         assert_refused(cluster.operate(resource, &[operation]), code, part);
     }

@@ -2,10 +2,12 @@
 //! whether it comes from the history, from one long batch or from its own snapshot.
 
 use logway_metadata::controller::{
-    AllocateProducerIds, AlterConfigs, Command, ConfigOperation, CreatePartitions, CreateTopics,
-    DeleteTopics, IncrementalAlterConfigs, NewTopic, OperationKind, PartitionsIncrease,
-    ProducerIdBlock, RegisterBroker, ResourceConfigs, ResourceOperations, TopicReference,
+    AllocateProducerIds, AlterClientQuotas, AlterConfigs, Command, ConfigOperation,
+    CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs, NewTopic, OperationKind,
+    PartitionsIncrease, ProducerIdBlock, QuotaAlteration, RegisterBroker, ResourceConfigs,
+    ResourceOperations, TopicReference,
 };
+use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::settings::{BrokerSettings, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, MetadataRecord};
 use logway_model::{BrokerId, TopicId, TopicName, Uuid};
@@ -36,6 +38,7 @@ enum Op {
     Operate { resource: ConfigResource, setting: usize, kind: OperationKind },
     ProducerIds,
     Broker { id: i32 },
+    Quota { entity: QuotaEntity, key: usize, limit: Option<f64> },
 }
 
 fn any_resource() -> impl Strategy<Value = ConfigResource> {
@@ -50,6 +53,19 @@ fn any_resource() -> impl Strategy<Value = ConfigResource> {
 
 fn any_kind() -> impl Strategy<Value = OperationKind> {
     (0..4_i8).prop_map(|code| OperationKind::from_code(code).expect("is an operation"))
+}
+
+fn any_quota_name() -> impl Strategy<Value = QuotaName> {
+    prop_oneof![Just(QuotaName::Default), "[ab]".prop_map(QuotaName::Named)]
+}
+
+fn any_quota_entity() -> impl Strategy<Value = QuotaEntity> {
+    prop_oneof![
+        any_quota_name().prop_map(QuotaEntity::User),
+        any_quota_name().prop_map(QuotaEntity::ClientId),
+        (any_quota_name(), any_quota_name())
+            .prop_map(|(user, client_id)| QuotaEntity::UserClient { user, client_id }),
+    ]
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
@@ -68,6 +84,9 @@ fn any_op() -> impl Strategy<Value = Op> {
             .prop_map(|(resource, setting, kind)| Op::Operate { resource, setting, kind }),
         1 => Just(Op::ProducerIds),
         2 => (1..4).prop_map(|id| Op::Broker { id }),
+        2 => (any_quota_entity(), 0..3_usize, proptest::option::of(0.0..1e9)).prop_map(
+            |(entity, key, limit)| Op::Quota { entity, key, limit }
+        ),
     ]
 }
 
@@ -136,6 +155,11 @@ impl Cluster {
             Op::ProducerIds => {
                 let block = self.submit(AllocateProducerIds);
                 self.producer_ids.extend(block);
+            }
+            Op::Quota { entity, key, limit } => {
+                let limits = vec![(QuotaKey::ALL[key], limit.and_then(QuotaLimit::new))];
+                let entities = vec![QuotaAlteration { entity, limits }];
+                self.submit(AlterClientQuotas { entities, validate_only: false });
             }
             Op::Broker { id } => {
                 let id = BrokerId(id);

@@ -1,8 +1,9 @@
 //! The records' form on disk. It must never change for a version that was released.
 
+use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
-    BrokerRecord, ConfigRecord, Endpoint, FeatureRecord, PartitionRecord, ProducerIdsRecord,
-    RemoveTopicRecord, TopicRecord,
+    BrokerRecord, ClientQuotaRecord, ConfigRecord, Endpoint, FeatureRecord, PartitionRecord,
+    ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
 };
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
 use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, Uuid};
@@ -85,6 +86,31 @@ fn every_kind_has_its_form() {
             }),
             r#"{"feature/0":{"name":"metadata.version","level":1}}"#,
         ),
+        (
+            MetadataRecord::ClientQuota(ClientQuotaRecord {
+                entity: QuotaEntity::UserClient {
+                    user: QuotaName::Named("alice".to_owned()),
+                    client_id: QuotaName::Default,
+                },
+                key: QuotaKey::RequestPercentage,
+                limit: QuotaLimit::new(12.5),
+            }),
+            concat!(
+                r#"{"client_quota/0":{"entity":{"user_client":{"user":{"named":"alice"},"#,
+                r#""client_id":"default"}},"key":"request_percentage","limit":"12.5"}}"#
+            ),
+        ),
+        (
+            MetadataRecord::ClientQuota(ClientQuotaRecord {
+                entity: QuotaEntity::ClientId(QuotaName::Default),
+                key: QuotaKey::ProducerByteRate,
+                limit: None,
+            }),
+            concat!(
+                r#"{"client_quota/0":{"entity":{"client_id":"default"},"#,
+                r#""key":"producer_byte_rate","limit":null}}"#
+            ),
+        ),
     ];
     for (record, form) in forms {
         assert_eq!(serde_json::to_string(&record).expect("can be written"), form);
@@ -100,6 +126,13 @@ fn what_is_not_understood_is_refused_by_name() {
         (r#"{"producer_ids/0":{"next":1,"more":2}}"#, "more"),
         (r#"{"topic/0":{"name":"..","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#, "'..' is invalid"),
         (r#"{"producer_ids/0":{}}"#, "next"),
+        (
+            concat!(
+                r#"{"client_quota/0":{"entity":{"user":"default"},"#,
+                r#""key":"producer_byte_rate","limit":"-1"}}"#
+            ),
+            "'-1' is not a limit",
+        ),
     ] {
         let error = serde_json::from_str::<MetadataRecord>(form).expect_err(form).to_string();
         assert!(error.contains(part), "{form}: {error}");

@@ -21,6 +21,7 @@ const OTHER_DEFAULTS: &[&str] = &[
     "log.dirs",
     "node.id",
     // Bounds for a small machine, where Kafka has none.
+    "group.max.size",
     "max.connections",
     "queued.max.request.bytes",
 ];

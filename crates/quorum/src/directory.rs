@@ -8,6 +8,7 @@ use logway_log::fs::{FileLock, Fs};
 use tokio::sync::watch;
 
 use crate::error::QuorumError;
+use crate::space::SpaceWait;
 
 /// The name of the file whose lock says that the directory is in use.
 const LOCK_FILE: &str = ".lock";
@@ -26,6 +27,8 @@ const FREE_MIN_BYTES: u64 = 16 << 20;
 pub(crate) struct Directory {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) path: PathBuf,
+    /// What does not fit on the disk waits here.
+    pub(crate) space: Arc<SpaceWait>,
     _lock: FileLock,
     /// Its receivers learn when this is dropped.
     _open: watch::Sender<()>,
@@ -44,7 +47,8 @@ impl Directory {
             _ => QuorumError::io("lock", path)(error),
         })?;
         let (open, closed) = watch::channel(());
-        Ok((Arc::new(Directory { fs, path: path.to_owned(), _lock: lock, _open: open }), closed))
+        let (path, space) = (path.to_owned(), Arc::new(SpaceWait::new()));
+        Ok((Arc::new(Directory { fs, path, space, _lock: lock, _open: open }), closed))
     }
 
     /// Fails where a commit could use up the last of the disk.

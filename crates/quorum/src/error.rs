@@ -38,6 +38,13 @@ pub enum QuorumError {
         /// What is left.
         free_bytes: u64,
     },
+    /// The disk became full while a change was being committed. The change is committed when there
+    /// is space again, if the process lives to see it.
+    #[error("the disk of {} is full; the change waits for space", .path.display())]
+    WaitsForSpace {
+        /// The metadata directory.
+        path: PathBuf,
+    },
     /// The file system failed.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {

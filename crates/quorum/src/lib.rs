@@ -4,6 +4,7 @@
 //! several has. The types of `openraft` stay within the module `raft`.
 
 mod quorum;
+mod status;
 
 mod proposer;
 mod published;
@@ -13,8 +14,10 @@ mod raft;
 mod directory;
 mod log_file;
 mod redb_file;
+mod space;
 
 mod error;
 
 pub use error::QuorumError;
 pub use quorum::{MetadataQuorum, QuorumOptions};
+pub use status::{QuorumStatus, VoterStatus};

@@ -93,7 +93,8 @@ impl LogFile {
         mode: OpenMode,
     ) -> Result<LogFile, QuorumError> {
         let file = directory.fs.open(&path, mode).map_err(QuorumError::io("open", &path))?;
-        let file = RedbFile::new(file).map_err(QuorumError::io("open", &path))?;
+        let file = RedbFile::new(file, Arc::clone(&directory.space))
+            .map_err(QuorumError::io("open", &path))?;
         let database = redb::Builder::new()
             .set_cache_size(CACHE_BYTES)
             // What something else wrote into the file must be an error here, not a panic later.

@@ -1,5 +1,6 @@
 //! The one place where commands are judged and their records proposed.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use logway_metadata::settings::BrokerSettings;
@@ -62,23 +63,57 @@ pub(crate) async fn run(
     broker: Arc<BrokerSettings>,
 ) {
     while let Some(first) = jobs.recv().await {
-        let mut commit =
-            Commit { image: published.image(), records: Vec::new(), answers: Vec::new() };
-        let mut next = Some(first);
-        while let Some(job) = next {
-            let proposal = job(&commit.image, &broker);
-            commit.add(proposal, || consensus.check_space());
-            let has_room = commit.records.len() < COMMIT_RECORDS && commit.answers.len() < JOBS_MAX;
-            next = if has_room { jobs.try_recv().ok() } else { None };
-        }
-        let committed = match commit.records.is_empty() {
-            true => Ok(()),
-            false => consensus.commit(commit.records).await,
+        let commit = Commit { image: published.image(), records: Vec::new(), answers: Vec::new() };
+        let gathering = {
+            let (consensus, broker) = (consensus.clone(), Arc::clone(&broker));
+            move || commit.gather(first, jobs, &consensus, &broker)
         };
-        commit.answers.into_iter().for_each(|answer| answer(committed.clone()));
+        // To judge a command about thousands of topics takes a while, in which the thread would
+        // serve no connection. The task ends here only when the runtime does.
+        let Ok((commit, rest)) = tokio::task::spawn_blocking(gathering).await else { return };
+        jobs = rest;
+        let Commit { image, records, answers } = commit;
+        match records.is_empty() {
+            true => answers.into_iter().for_each(|answer| answer(Ok(()))),
+            false => {
+                let refuse = |job: Job| {
+                    let Proposal { answer, .. } = job(&image, &broker);
+                    answer(Err(consensus.waits_for_space()));
+                };
+                commit_or_refuse(&consensus, records, answers, &mut jobs, refuse).await;
+            }
+        }
         if let Err(error) = consensus.snapshot_if_due().await {
             // The commands that follow fail with the same error and tell whoever asks.
             tracing::error!(%error, "cannot write a snapshot of the metadata");
+        }
+    }
+}
+
+/// Commits records and answers whoever waits for that. If the disk becomes full meanwhile they are
+/// told so at once, and so is whoever comes before the commit is done.
+async fn commit_or_refuse(
+    consensus: &Consensus,
+    records: Vec<MetadataRecord>,
+    mut answers: Vec<Answer>,
+    jobs: &mut mpsc::Receiver<Job>,
+    refuse: impl Fn(Job),
+) {
+    let mut commit = pin!(consensus.commit(records));
+    let mut space = consensus.watch_space();
+    let mut is_full = false;
+    loop {
+        tokio::select! {
+            biased;
+            committed = &mut commit => {
+                answers.drain(..).for_each(|answer| answer(committed.clone()));
+                return;
+            }
+            Ok(_) = space.wait_for(|is_waiting| *is_waiting), if !is_full => {
+                is_full = true;
+                answers.drain(..).for_each(|answer| answer(Err(consensus.waits_for_space())));
+            }
+            Some(job) = jobs.recv(), if is_full => refuse(job),
         }
     }
 }
@@ -92,6 +127,24 @@ struct Commit {
 }
 
 impl Commit {
+    /// Judges a command, and those that wait behind it as long as there is room.
+    fn gather(
+        mut self,
+        first: Job,
+        mut jobs: mpsc::Receiver<Job>,
+        consensus: &Consensus,
+        broker: &BrokerSettings,
+    ) -> (Commit, mpsc::Receiver<Job>) {
+        let mut next = Some(first);
+        while let Some(job) = next {
+            let proposal = job(&self.image, broker);
+            self.add(proposal, || consensus.check_space());
+            let has_room = self.records.len() < COMMIT_RECORDS && self.answers.len() < JOBS_MAX;
+            next = if has_room { jobs.try_recv().ok() } else { None };
+        }
+        (self, jobs)
+    }
+
     /// Takes a proposal in, or answers it with the reason why not.
     fn add(&mut self, proposal: Proposal, check_space: impl FnOnce() -> Result<(), QuorumError>) {
         let Proposal { records, makes_space, answer } = proposal;

@@ -13,6 +13,7 @@ use crate::error::QuorumError;
 use crate::proposer::{self, JOBS_MAX, Job};
 use crate::published::Published;
 use crate::raft::Consensus;
+use crate::status::QuorumStatus;
 
 /// How often the log is replaced by a snapshot, unless said otherwise.
 const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
@@ -57,6 +58,12 @@ pub struct MetadataQuorum {
     consensus: Consensus,
 }
 
+impl Drop for MetadataQuorum {
+    fn drop(&mut self) {
+        self.consensus.give_up_waiting();
+    }
+}
+
 impl fmt::Debug for MetadataQuorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MetadataQuorum").finish_non_exhaustive()
@@ -90,13 +97,18 @@ impl MetadataQuorum {
     /// Has the controller judge a command and commits what it decides.
     ///
     /// Fails with [`QuorumError::Refused`] if the controller refuses the whole command, and with
-    /// [`QuorumError::DiskFull`], [`QuorumError::NotLeader`] or [`QuorumError::Stopped`] if nothing
-    /// can be committed.
+    /// [`QuorumError::DiskFull`], [`QuorumError::WaitsForSpace`], [`QuorumError::NotLeader`] or
+    /// [`QuorumError::Stopped`] if nothing can be committed.
     pub async fn submit<C: Command>(&self, command: C) -> Result<C::Reply, QuorumError> {
         let (job, reply) = proposer::job(command);
         let stopped = || QuorumError::Stopped { reason: "it is shutting down".to_owned() };
         self.jobs.send(job).await.map_err(|_| stopped())?;
         reply.await.map_err(|_| stopped())?
+    }
+
+    /// Who leads, and how far everybody is.
+    pub fn status(&self) -> QuorumStatus {
+        self.consensus.status()
     }
 
     /// Why nothing can be committed any more, if the quorum has stopped. A stopped quorum does not

@@ -9,9 +9,11 @@ mod storage_suite;
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use logway_metadata::MetadataRecord;
+use logway_model::{BrokerId, LeaderEpoch, Offset};
 use openraft::error::{ClientWriteError, Fatal, RaftError};
 use openraft::{AnyError, BasicNode, Config, Raft, ServerState, SnapshotPolicy};
 use serde::{Deserialize, Serialize};
@@ -25,6 +27,8 @@ use crate::error::QuorumError;
 use crate::log_file::LogFile;
 use crate::published::Published;
 use crate::quorum::QuorumOptions;
+use crate::space::SpaceWait;
+use crate::status::{QuorumStatus, VoterStatus};
 
 openraft::declare_raft_types!(
     /// What openraft is told about our types.
@@ -63,6 +67,8 @@ pub(crate) struct Consensus {
     raft: Raft<TypeConfig>,
     /// Not an owner: the files are closed when the log and the state machine let them go.
     directory: Weak<Directory>,
+    path: PathBuf,
+    space: Arc<SpaceWait>,
     snapshot_interval_entries: u64,
     /// Its sender goes when the files are closed.
     closed: watch::Receiver<()>,
@@ -81,15 +87,19 @@ impl Consensus {
             let (directory, closed) = Directory::open(options.fs, &options.dir)?;
             let log_file = LogFile::open(directory.clone(), node_id)?;
             let state_machine = StateMachine::open(directory.clone(), published)?;
-            Ok((Arc::downgrade(&directory), closed, log_file, state_machine))
+            Ok((directory, closed, log_file, state_machine))
         })
         .await?;
         let (config, log_store) = (Arc::new(config()), LogStore::new(log_file));
+        let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
+        let directory = Arc::downgrade(&directory);
         let raft = Raft::new(raft_id, config, NoNetwork, log_store, state_machine)
             .await
             .map_err(stopped)?;
-        let consensus = Consensus { raft, directory, snapshot_interval_entries, closed };
+        let consensus =
+            Consensus { raft, directory, path, space, snapshot_interval_entries, closed };
         consensus.lead(raft_id).await?;
+        consensus.space.begin();
         Ok(consensus)
     }
 
@@ -107,6 +117,21 @@ impl Consensus {
         }
     }
 
+    /// Tells whether commits wait for space on the disk.
+    pub(crate) fn watch_space(&self) -> watch::Receiver<bool> {
+        self.space.watch()
+    }
+
+    /// What is said of a command while commits wait for space.
+    pub(crate) fn waits_for_space(&self) -> QuorumError {
+        QuorumError::WaitsForSpace { path: self.path.clone() }
+    }
+
+    /// Waits for space no longer. On a full disk this ends the node.
+    pub(crate) fn give_up_waiting(&self) {
+        self.space.end();
+    }
+
     /// Fails where the disk is so full that only what makes space should be committed.
     pub(crate) fn check_space(&self) -> Result<(), QuorumError> {
         match self.directory.upgrade() {
@@ -118,6 +143,26 @@ impl Consensus {
     /// Why the node has stopped, if it has.
     pub(crate) fn check_running(&self) -> Result<(), QuorumError> {
         self.raft.metrics().borrow().running_state.clone().map_err(stopped)
+    }
+
+    /// Who leads, and how far everybody is.
+    pub(crate) fn status(&self) -> QuorumStatus {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let matched = |id: &u64| {
+            let replication = metrics.replication.as_ref();
+            replication.and_then(|matched| *matched.get(id)?).map(|id| id.index)
+        };
+        let voter = |id: u64| {
+            let last = if id == metrics.id { metrics.last_log_index } else { matched(&id) };
+            VoterStatus { id: broker_id(id), log_end: end_after(last) }
+        };
+        QuorumStatus {
+            leader: metrics.current_leader.map(broker_id),
+            epoch: LeaderEpoch(i32::try_from(metrics.current_term).unwrap_or(i32::MAX)),
+            high_watermark: end_after(metrics.last_applied.map(|id| id.index)),
+            voters: metrics.membership_config.voter_ids().map(voter).collect(),
+        }
     }
 
     /// Begins a snapshot if enough was applied since the last one.
@@ -154,6 +199,7 @@ impl Consensus {
 
     /// Stops the node, and returns when its files are closed.
     pub(crate) async fn shutdown(&self) -> Result<(), QuorumError> {
+        self.give_up_waiting();
         let stopped = self.raft.shutdown().await;
         // The sender is never used: a change can only be that it has gone, with the directory.
         let mut closed = self.closed.clone();
@@ -193,6 +239,17 @@ impl Consensus {
             Err(_) => Err(QuorumError::Stopped { reason: format!("it ended before {what}") }),
         }
     }
+}
+
+/// Raft's ids are made of brokers' numbers.
+fn broker_id(raft_id: u64) -> BrokerId {
+    BrokerId(i32::try_from(raft_id).expect("it was made of a broker's number"))
+}
+
+/// The offset that follows the entry of an index.
+fn end_after(index: Option<u64>) -> Offset {
+    let end = index.map_or(0, |index| index.saturating_add(1));
+    Offset(i64::try_from(end).unwrap_or(i64::MAX))
 }
 
 fn config() -> Config {

@@ -54,6 +54,22 @@ fn topic(number: u32) -> NewTopic {
     }
 }
 
+#[test]
+fn the_status_tells_of_the_only_voter() {
+    runtime().block_on(async {
+        let (_parent, dir) = directory();
+        let quorum = open(&dir).await;
+        let before = quorum.status();
+        assert_eq!(before.leader, Some(BrokerId(1)));
+        create(&quorum, 1).await;
+        let after = quorum.status();
+        assert!(after.high_watermark > before.high_watermark);
+        let [voter] = &after.voters[..] else { panic!("{after:?}") };
+        assert_eq!((voter.id, voter.log_end), (BrokerId(1), after.high_watermark));
+        quorum.shutdown().await.expect("stops");
+    });
+}
+
 async fn create(quorum: &MetadataQuorum, number: u32) {
     let command = CreateTopics { topics: vec![topic(number)], validate_only: false };
     let reply = quorum.submit(command).await.expect("is judged");

@@ -174,3 +174,84 @@ fn on_a_full_disk_only_what_makes_space_is_committed() {
         quorum.snapshot().await.expect("and for a snapshot");
     });
 }
+
+#[test]
+fn a_disk_that_becomes_full_under_a_commit_delays_it_and_stops_nothing() {
+    runtime().block_on(async {
+        let fs = SimFs::new(1);
+        let quorum = MetadataQuorum::open(options(&fs)).await.expect("opens");
+        register(&quorum).await.expect("is registered");
+        create(&quorum, 1).await.expect("is created");
+        for round in 0..3 {
+            fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path("log.redb"));
+            let late = 10 + round;
+            for number in [late, 20 + round, 30 + round] {
+                let error = create(&quorum, number).await.expect_err("there is no space");
+                assert!(matches!(error, QuorumError::WaitsForSpace { .. }), "{error}");
+            }
+            delete(&quorum, 1).await.expect_err("there is no space for that either");
+            quorum.check_running().expect("runs");
+            fs.heal();
+            let mut versions = quorum.watch();
+            let late = format!("topic-{late}");
+            while quorum.image().topic(&late).is_none() {
+                versions.changed().await.expect("it comes, and without a restart");
+            }
+            create(&quorum, 40 + round).await.expect("there is space again");
+            // What was refused while another commit waited was not committed.
+            create(&quorum, 20 + round).await.expect("does not exist yet");
+        }
+        quorum.snapshot().await.expect("is written");
+        quorum.shutdown().await.expect("stops");
+        let quorum = MetadataQuorum::open(options(&fs)).await.expect("opens");
+        assert_eq!(quorum.image().topic_count(), 1 + 3 * 3);
+    });
+}
+
+#[test]
+fn a_snapshot_for_which_there_is_no_space_waits_and_commits_go_on() {
+    runtime().block_on(async {
+        let fs = SimFs::new(1);
+        let quorum = MetadataQuorum::open(options(&fs)).await.expect("opens");
+        register(&quorum).await.expect("is registered");
+        fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path("snapshot.json"));
+        for number in 0..20 {
+            create(&quorum, number).await.expect("is created");
+        }
+        quorum.check_running().expect("runs");
+        fs.heal();
+        quorum.snapshot().await.expect("is written");
+    });
+}
+
+#[test]
+fn a_quorum_on_a_full_disk_can_be_stopped_and_tells_the_truth_afterwards() {
+    for is_dropped in [false, true] {
+        let fs = SimFs::new(1);
+        runtime().block_on(async {
+            let quorum = MetadataQuorum::open(options(&fs)).await.expect("opens");
+            register(&quorum).await.expect("is registered");
+            create(&quorum, 1).await.expect("is created");
+            fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path("log.redb"));
+            create(&quorum, 2).await.expect_err("there is no space");
+            if !is_dropped {
+                // The change that waits is given up, which is no clean end.
+                _ = quorum.shutdown().await;
+            }
+        });
+        let fs = fs.crash();
+        runtime().block_on(async {
+            let quorum = MetadataQuorum::open(options(&fs)).await.expect("opens");
+            assert!(quorum.image().topic("topic-1").is_some());
+        });
+    }
+}
+
+#[test]
+fn a_quorum_is_not_opened_on_a_full_disk() {
+    runtime().block_on(async {
+        let fs = SimFs::new(1);
+        fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path("log.redb"));
+        MetadataQuorum::open(options(&fs)).await.expect_err("there is no space");
+    });
+}

@@ -1,12 +1,8 @@
 //! Logway: a durable, partitioned log that speaks Kafka's protocol, in one binary.
 
-mod cli;
-mod serve;
-
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 /// Gives freed memory back and shares it between threads better than the system's allocator, which
@@ -21,7 +17,6 @@ const LOG_FILTER_VARIABLE: &str = "LOGWAY_LOG";
 const LOG_FILTER_DEFAULT: &str = "info,openraft=error";
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
     let filter = EnvFilter::try_from_env(LOG_FILTER_VARIABLE)
         .unwrap_or_else(|_| EnvFilter::new(LOG_FILTER_DEFAULT));
     tracing_subscriber::fmt()
@@ -31,7 +26,7 @@ fn main() -> ExitCode {
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .init();
-    cli::run(cli)
+    logway_server::run()
 }
 
 /// A writer that loses what it cannot write: a full disk or a closed pipe behind stderr must not

@@ -95,9 +95,7 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let http_address = http.local_addr()?;
     let (node_id, data_dir) = (settings.node_id, settings.data_dir.clone());
 
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(ProcessCollector));
-    let broker = RunningBroker::start(settings, &mut registry).await?;
+    let (broker, registry) = start_broker(settings).await?;
     let stopping = Arc::new(AtomicBool::new(false));
     let is_ready = is_ready(&broker, &stopping);
     let state = HttpState { registry: Arc::new(registry), is_ready };
@@ -123,6 +121,14 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let _ = stop_http.send(());
     http_server.abort();
     Ok(())
+}
+
+/// Starts a broker, and returns it with every metric of the process.
+pub async fn start_broker(settings: BrokerSettings) -> anyhow::Result<(RunningBroker, Registry)> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(ProcessCollector));
+    let broker = RunningBroker::start(settings, &mut registry).await?;
+    Ok((broker, registry))
 }
 
 /// Ready is who can serve: not on the way out, with a writer, and with metadata that can still be

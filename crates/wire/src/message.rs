@@ -36,7 +36,10 @@ pub trait Request: Message {
 }
 
 /// A message that answers a [`Request`].
-pub trait Response: Message {
+pub trait Response: Message + Clone {
     /// What the request asked for.
     const API_KEY: ApiKey;
+
+    /// Says for how long the client is slowed down, in a response that can say so at some version (KIP-219).
+    fn set_throttle_time_ms(&mut self, _throttle_time_ms: i32) {}
 }

@@ -9,7 +9,7 @@ libs=$("$tests/harness/need" kafka)
 mvn --quiet --batch-mode --file "$here/pom.xml" compile
 
 failed=0
-java "-Dlog4j2.configurationFile=$tests/harness/kafka/log4j2.properties" \
-  -cp "$tests/.work/java-kafka-clients/classes:$libs/*" io.logway.clients.Main || failed=1
+java -Xmx256m "-Dlog4j2.configurationFile=$tests/harness/kafka/log4j2.properties" \
+  -cp "$tests/.work/java-kafka-clients-4.3/classes:$libs/*" io.logway.clients.Main || failed=1
 PYTHONPATH=$tests python3 -m harness.cases "$here" || failed=1
 exit $failed

@@ -3,23 +3,40 @@
 import os
 import subprocess
 import tempfile
+from contextlib import contextmanager
 
-from harness.apache_kafka import java, need_kafka
+from harness.apache_kafka import SMALL_JVM, java, need_kafka
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 DEADLINE_S = 60
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LIBS = need_kafka()
 
-# Most of a tool's time is the JVM's own start.
-QUICK_START = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"]
+
+def command(tool: str, *arguments: str) -> list[str]:
+    """What runs a class of the package org.apache.kafka.tools, or one named in full."""
+    main_class = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
+    return java(LIBS, main_class, list(arguments), *SMALL_JVM)
 
 
 def run(tool: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess:
-    """Runs a class of the package org.apache.kafka.tools, or one named in full."""
-    main_class = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
-    command = java(LIBS, main_class, list(arguments), *QUICK_START)
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=DEADLINE_S)
+    """Runs a tool to its end."""
+    return subprocess.run(
+        command(tool, *arguments), input=stdin, capture_output=True, text=True, timeout=DEADLINE_S
+    )
+
+
+@contextmanager
+def running(tool: str, *arguments: str):
+    """A tool that goes on until the block ends; what it prints is of no interest."""
+    process = subprocess.Popen(
+        command(tool, "--bootstrap-server", BOOTSTRAP, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_S)
 
 
 def call(tool: str, *arguments: str, stdin: str = "") -> str:

@@ -35,6 +35,12 @@ pub enum Kind {
     Response,
     Header,
     Data,
+    /// The key of a record that a coordinator keeps in its log.
+    #[serde(rename = "coordinator-key")]
+    CoordinatorKey,
+    /// The value of such a record.
+    #[serde(rename = "coordinator-value")]
+    CoordinatorValue,
 }
 
 /// A struct that several fields of one message share.

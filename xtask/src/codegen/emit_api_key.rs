@@ -4,6 +4,7 @@ use anyhow::{Context, bail, ensure};
 
 use super::definition::Kind;
 use super::emit_message::{api_name, header};
+use super::jar::Artifact;
 use super::schema::Message;
 use super::versions::Versions;
 
@@ -26,7 +27,7 @@ pub fn emit_api_key(messages: &[Message]) -> anyhow::Result<String> {
         .iter()
         .map(|(_, name, message)| fact(name, message))
         .collect::<anyhow::Result<String>>()?;
-    Ok(header("the request definitions")
+    Ok(header("the request definitions", &[Artifact::Clients])
         + PROLOGUE
         + &format!("pub enum ApiKey {{\n{variants}}}\n\n")
         + &format!(

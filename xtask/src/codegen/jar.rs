@@ -1,4 +1,4 @@
-//! Where the definitions come from: the kafka-clients jar.
+//! Where the definitions come from: Kafka's jars.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,32 +15,66 @@ pub const KAFKA_VERSION: &str = "4.3.0";
 /// Where in the jar the definitions are.
 const FOLDER: &str = "common/message/";
 
+/// A jar with definitions, named as its artifact on Maven Central.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Artifact {
+    /// What clients and brokers say to each other.
+    Clients,
+    /// The records that the group coordinator keeps in `__consumer_offsets`.
+    GroupCoordinator,
+}
+
+impl Artifact {
+    /// The artifact's id.
+    pub fn name(self) -> &'static str {
+        match self {
+            Artifact::Clients => "kafka-clients",
+            Artifact::GroupCoordinator => "kafka-group-coordinator",
+        }
+    }
+
+    /// Whether code is generated for the message of that name.
+    fn wants(self, message: &str) -> bool {
+        match self {
+            Artifact::Clients => true,
+            // The others are records of group types that are not served; not all of them can be read.
+            Artifact::GroupCoordinator => GROUP_RECORDS.contains(&message),
+        }
+    }
+}
+
+/// The records of classic groups and of committed offsets.
+const GROUP_RECORDS: [&str; 4] =
+    ["GroupMetadataKey", "GroupMetadataValue", "OffsetCommitKey", "OffsetCommitValue"];
+
 /// The jar under `cache_dir`, fetched with Maven if it is not there.
-pub fn fetch(cache_dir: &Path) -> anyhow::Result<PathBuf> {
-    let jar = cache_dir.join(format!("kafka-clients-{KAFKA_VERSION}.jar"));
+pub fn fetch(artifact: Artifact, cache_dir: &Path) -> anyhow::Result<PathBuf> {
+    let artifact = artifact.name();
+    let jar = cache_dir.join(format!("{artifact}-{KAFKA_VERSION}.jar"));
     if jar.exists() {
         return Ok(jar);
     }
     eprintln!("fetching {} with Maven", jar.display());
     let status = Command::new("mvn")
         .args(["--batch-mode", "--quiet", "dependency:copy"])
-        .arg(format!("-Dartifact=org.apache.kafka:kafka-clients:{KAFKA_VERSION}"))
+        .arg(format!("-Dartifact=org.apache.kafka:{artifact}:{KAFKA_VERSION}"))
         .arg(format!("-DoutputDirectory={}", cache_dir.display()))
         .status()
-        .context("running mvn (hint: install Maven, or give --jar)")?;
+        .context("running mvn (hint: install Maven, or name the jars)")?;
     ensure!(status.success() && jar.exists(), "mvn did not fetch {}", jar.display());
     Ok(jar)
 }
 
-/// The definitions in the jar, by name.
-pub fn definitions(jar: &Path) -> anyhow::Result<Vec<Definition>> {
+/// The definitions in the jar for which there shall be code, by name.
+pub fn definitions(artifact: Artifact, jar: &Path) -> anyhow::Result<Vec<Definition>> {
     let file = File::open(jar).with_context(|| format!("opening {}", jar.display()))?;
     let mut archive = zip::ZipArchive::new(file)?;
     let mut definitions = Vec::new();
     for index in 0..archive.len() {
         let mut member = archive.by_index(index)?;
         let name = member.name()?.into_owned();
-        if !name.starts_with(FOLDER) || !name.ends_with(".json") {
+        let message = name.strip_prefix(FOLDER).and_then(|file| file.strip_suffix(".json"));
+        if !message.is_some_and(|message| artifact.wants(message)) {
             continue;
         }
         let mut text = String::new();

@@ -1,6 +1,6 @@
 //! Writes the messages of the wire codec from Kafka's definitions.
 //!
-//! The definitions ([`definition`]) come out of a jar ([`jar`]), are resolved ([`schema`]) and turned into one file of
+//! The definitions ([`definition`]) come out of two jars ([`jar`]), are resolved ([`schema`]) and turned into one file of
 //! Rust per message (`emit_*`), an index of them, and the list of APIs. Only names, types, versions and defaults are
 //! taken over; the definitions' prose is not.
 
@@ -23,21 +23,31 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use jar::Artifact;
 use output::Files;
 use schema::Message;
 
 /// What `cargo xtask codegen` was asked to do.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// The kafka-clients jar, instead of the one that Maven fetches.
-    pub jar: Option<PathBuf>,
+    /// Where the jars are, if Maven shall not fetch them.
+    pub jars: Jars,
     /// Compare instead of writing.
     pub check: bool,
 }
 
+/// The jars with definitions; those that are `None` are fetched with Maven.
+#[derive(Debug, Default)]
+pub struct Jars {
+    /// The kafka-clients jar.
+    pub clients: Option<PathBuf>,
+    /// The kafka-group-coordinator jar.
+    pub group_coordinator: Option<PathBuf>,
+}
+
 /// Generates the messages.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let messages = messages(options.jar.as_deref())?;
+    let messages = messages(&options.jars)?;
     let mut code = Files::default();
     code.add("mod.rs", emit_index::emit_index(&messages));
     code.add("api_key.rs", emit_api_key::emit_api_key(&messages)?);
@@ -60,16 +70,21 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The messages in the jar, by default the one that Maven fetches, by name.
-pub fn messages(jar: Option<&Path>) -> anyhow::Result<Vec<Message>> {
-    let jar = match jar {
-        Some(jar) => jar.to_owned(),
-        None => jar::fetch(&cache_dir()?)?,
-    };
+/// The messages that the jars define and we want, by name.
+pub fn messages(jars: &Jars) -> anyhow::Result<Vec<Message>> {
     let mut messages = Vec::new();
-    for definition in jar::definitions(&jar)? {
-        messages.extend(Message::resolve(&definition)?);
+    for (artifact, jar) in
+        [(Artifact::Clients, &jars.clients), (Artifact::GroupCoordinator, &jars.group_coordinator)]
+    {
+        let jar = match jar {
+            Some(jar) => jar.to_owned(),
+            None => jar::fetch(artifact, &cache_dir()?)?,
+        };
+        for definition in jar::definitions(artifact, &jar)? {
+            messages.extend(Message::resolve(artifact, &definition)?);
+        }
     }
+    messages.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(messages)
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 
 use super::definition::{Definition, FieldDefinition, Kind};
+use super::jar::Artifact;
 use super::names::{field_name, module_name};
 use super::types::{Default, Type};
 use super::versions::{Guard, Versions};
@@ -14,6 +15,8 @@ pub struct Message {
     /// The module that the message and its structs are generated into.
     pub module: String,
     pub kind: Kind,
+    /// The jar that defines it.
+    pub artifact: Artifact,
     pub api_key: Option<i16>,
     pub listeners: Vec<String>,
     pub latest_version_unstable: bool,
@@ -52,7 +55,7 @@ pub struct Field {
 
 impl Message {
     /// Resolves a definition; `None` if it has no valid version.
-    pub fn resolve(definition: &Definition) -> anyhow::Result<Option<Message>> {
+    pub fn resolve(artifact: Artifact, definition: &Definition) -> anyhow::Result<Option<Message>> {
         let versions = definition.valid_versions;
         if versions.is_empty() {
             return Ok(None);
@@ -61,10 +64,14 @@ impl Message {
         resolver
             .resolve_struct(&definition.name, versions, &definition.fields)
             .with_context(|| format!("resolving {}", definition.name))?;
+        if definition.kind == Kind::CoordinatorKey {
+            ensure!(definition.api_key.is_some(), "{} has no record type", definition.name);
+        }
         Ok(Some(Message {
             name: definition.name.clone(),
             module: module_name(&definition.name),
             kind: definition.kind,
+            artifact,
             api_key: definition.api_key,
             listeners: definition.listeners.clone(),
             latest_version_unstable: definition.latest_version_unstable,

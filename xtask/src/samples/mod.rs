@@ -18,8 +18,8 @@ use writer::Writer;
 /// What `cargo xtask wire-samples` was asked to do.
 #[derive(Debug)]
 pub struct Options {
-    /// The kafka-clients jar, instead of the one that Maven fetches.
-    pub jar: Option<PathBuf>,
+    /// Where the jars are, if Maven shall not fetch them.
+    pub jars: codegen::Jars,
     pub seed: u64,
     /// How many samples of each version of each message.
     pub samples: usize,
@@ -30,7 +30,7 @@ pub struct Options {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut random = Random::new(options.seed);
     let mut lines = String::new();
-    for message in codegen::messages(options.jar.as_deref())? {
+    for message in codegen::messages(&options.jars)? {
         for version in message.versions.min..=message.versions.max {
             for _ in 0..options.samples {
                 let bytes = Writer::new(&message, version, &mut random).message();

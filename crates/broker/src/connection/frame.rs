@@ -110,6 +110,11 @@ impl FrameReader {
         FrameReader { buffer: BytesMut::new(), max_bytes, budget, granted: None }
     }
 
+    /// Whether a frame is half read, for which memory was taken.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.granted.is_some()
+    }
+
     /// The next frame, or `None` when the client has closed between two.
     ///
     /// Cancel safe: what was read stays in the reader.
@@ -213,6 +218,8 @@ impl FrameReader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
@@ -242,7 +249,7 @@ mod tests {
                 client.write_all(piece).await.expect("write");
             }
         });
-        let budget = MemoryBudget::new(MAX_BYTES);
+        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         for body in bodies {
             let frame = reader.next(&server).await.expect("no error").expect("a frame");
@@ -258,7 +265,8 @@ mod tests {
         for length in [-1, i32::MIN, i32::MAX, 1_048_577] {
             let (mut client, server) = pair().await;
             client.write_all(&length.to_be_bytes()).await.expect("write");
-            let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES));
+            let mut reader =
+                FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES, Arc::default()));
             let error = reader.next(&server).await.expect_err("refused");
             assert!(matches!(error, FrameError::Length { .. }), "{error}");
             assert!(reader.buffer.capacity() <= 2 * READ_BYTES);
@@ -270,14 +278,14 @@ mod tests {
         let (mut client, server) = pair().await;
         client.write_all(&[0, 0, 0, 9, 1]).await.expect("write");
         drop(client);
-        let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES));
+        let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES, Arc::default()));
         assert!(matches!(reader.next(&server).await, Err(FrameError::Truncated)));
     }
 
     #[tokio::test]
     async fn a_stalled_frame_gives_way_when_others_wait_for_its_memory() {
         let (mut client, server) = pair().await;
-        let budget = MemoryBudget::new(MAX_BYTES);
+        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
         client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
@@ -288,5 +296,36 @@ mod tests {
         budget.take(MAX_BYTES).await;
         let outcome = stalled.await.expect("no panic");
         assert!(matches!(outcome, Err(FrameError::Stalled { .. })), "{outcome:?}");
+    }
+
+    /// Reads until the reader has taken in so many bytes and waits for more.
+    async fn read_until(reader: &mut FrameReader, server: &TcpStream, bytes: usize) {
+        while reader.buffer.len() < bytes {
+            tokio::select! {
+                biased;
+                _ = reader.next(server) => panic!("no frame is whole"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn room_for_a_large_request_is_made_only_when_its_memory_is_granted() {
+        let (mut client, server) = pair().await;
+        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
+        let all = budget.try_take(MAX_BYTES).expect("nothing is taken yet");
+        // So far nobody can know what the request costs.
+        client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
+        read_until(&mut reader, &server, LENGTH_BYTES).await;
+        assert!(reader.buffer.capacity() <= 2 * READ_BYTES, "{}", reader.buffer.capacity());
+        // Now its memory is waited for.
+        client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
+        read_until(&mut reader, &server, LENGTH_BYTES + API_KEY_BYTES).await;
+        assert!(reader.buffer.capacity() <= 2 * READ_BYTES, "{}", reader.buffer.capacity());
+        drop(all);
+        client.write_all(&[0]).await.expect("write");
+        read_until(&mut reader, &server, LENGTH_BYTES + API_KEY_BYTES + 1).await;
+        assert!(reader.buffer.capacity() >= 1_000_000 && budget.used_bytes() >= 1_000_000);
     }
 }

@@ -1,6 +1,7 @@
 //! Accepts connections, up to a number, and outlives whatever goes wrong with one of them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{Connection, ConnectionError, stopped};
+use super::{Connection, ConnectionError};
 use crate::Broker;
 
 /// How long to leave the listener alone when the process is out of descriptors: the waiting
@@ -23,16 +24,15 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 pub(crate) async fn accept_connections(
     listener: TcpListener,
     broker: Arc<Broker>,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
     let slots = Arc::new(Semaphore::new(broker.settings.connections_max));
     let mut connections = JoinSet::new();
-    let mut stop = stopping.clone();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = connections.join_next() => continue,
-            () = stopped(&mut stop) => break,
+            () = stopped(&mut stopping) => break,
         };
         let (socket, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -47,10 +47,10 @@ pub(crate) async fn accept_connections(
                 "connection refused: max.connections is reached");
             continue;
         };
-        let (broker, stopping) = (Arc::clone(&broker), stopping.clone());
+        let broker = Arc::clone(&broker);
         connections.spawn(async move {
             let _slot = slot;
-            serve(socket, peer, broker, stopping).await;
+            serve(socket, peer, broker).await;
         });
     }
     drop(listener);
@@ -61,15 +61,10 @@ pub(crate) async fn accept_connections(
     connections.shutdown().await;
 }
 
-async fn serve(
-    socket: TcpStream,
-    peer: std::net::SocketAddr,
-    broker: Arc<Broker>,
-    stopping: watch::Receiver<bool>,
-) {
+async fn serve(socket: TcpStream, peer: SocketAddr, broker: Arc<Broker>) {
     let _open = broker.metrics.connections.opened();
     let outcome = match Connection::new(socket, peer, Arc::clone(&broker)) {
-        Ok(connection) => connection.run(stopping).await,
+        Ok(connection) => connection.run().await,
         Err(error) => Err(ConnectionError::Send(error)),
     };
     match outcome {
@@ -80,6 +75,11 @@ async fn serve(
             tracing::info!(%peer, %error, "connection closed");
         }
     }
+}
+
+/// Ends when the broker stops, or when nobody is left who could stop it.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|&stop| stop).await;
 }
 
 async fn pause_after(error: &io::Error) {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::attention::Attention;
 
 /// What one permit of the semaphore stands for: a frame is charged in steps of this size.
 const UNIT_BYTES: usize = 1024;
@@ -23,7 +25,8 @@ struct Inner {
     units: Arc<Semaphore>,
     limit_units: usize,
     waiting: AtomicUsize,
-    contention: Notify,
+    /// Calls those that hold memory when somebody begins to wait.
+    attention: Arc<Attention>,
 }
 
 /// A share of the budget; it goes back when this is dropped.
@@ -40,13 +43,13 @@ impl BudgetShare {
 }
 
 impl MemoryBudget {
-    /// A budget of `limit_bytes`, which must hold at least one unit.
-    pub fn new(limit_bytes: usize) -> MemoryBudget {
+    /// A budget of `limit_bytes`, at least one unit. When somebody begins to wait, the connections
+    /// that hold memory are called by `attention`.
+    pub fn new(limit_bytes: usize, attention: Arc<Attention>) -> MemoryBudget {
         let limit_units = (limit_bytes / UNIT_BYTES).clamp(1, u32::MAX as usize);
         let units = Arc::new(Semaphore::new(limit_units));
         let waiting = AtomicUsize::new(0);
-        let contention = Notify::new();
-        MemoryBudget { inner: Arc::new(Inner { units, limit_units, waiting, contention }) }
+        MemoryBudget { inner: Arc::new(Inner { units, limit_units, waiting, attention }) }
     }
 
     /// Takes a share, waiting while others hold too much.
@@ -57,8 +60,7 @@ impl MemoryBudget {
         if let Ok(permit) = self.inner.units.clone().try_acquire_many_owned(units) {
             return BudgetShare { permit };
         }
-        let _waiting = Waiting::enter(&self.inner.waiting);
-        self.inner.contention.notify_waiters();
+        let _waiting = Waiting::enter(&self.inner);
         let permit = self.inner.units.clone().acquire_many_owned(units).await;
         BudgetShare { permit: permit.expect("the budget's semaphore is never closed") }
     }
@@ -76,19 +78,7 @@ impl MemoryBudget {
 
     /// Whether somebody waits for memory right now.
     pub fn is_contended(&self) -> bool {
-        self.inner.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    /// Ends as soon as somebody waits for memory.
-    pub async fn contended(&self) {
-        loop {
-            // Subscribed before the look, so that no beginning is missed.
-            let begins = self.inner.contention.notified();
-            if self.is_contended() {
-                return;
-            }
-            begins.await;
-        }
+        self.inner.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// The bytes that requests hold now, rounded up per request.
@@ -111,15 +101,19 @@ impl MemoryBudget {
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize) -> Waiting<'a> {
-        count.fetch_add(1, Ordering::Relaxed);
-        Waiting(count)
+    fn enter(budget: &'a Inner) -> Waiting<'a> {
+        let others = budget.waiting.fetch_add(1, Ordering::SeqCst);
+        // Who comes to hold memory while somebody waits already finds that out by itself.
+        if others == 0 {
+            budget.attention.call_holders();
+        }
+        Waiting(&budget.waiting)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -133,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_share_comes_back_when_dropped_and_the_next_in_line_gets_it() {
-        let budget = MemoryBudget::new(8 * UNIT_BYTES);
+        let budget = MemoryBudget::new(8 * UNIT_BYTES, Arc::default());
         let mut cx = Context::from_waker(Waker::noop());
         let first = match pin!(budget.take(8 * UNIT_BYTES)).poll(&mut cx) {
             Poll::Ready(share) => share,
@@ -151,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_budget_runs_alone() {
-        let budget = MemoryBudget::new(2 * UNIT_BYTES);
+        let budget = MemoryBudget::new(2 * UNIT_BYTES, Arc::default());
         let mut cx = Context::from_waker(Waker::noop());
         assert!(pin!(budget.take(100 * UNIT_BYTES)).poll(&mut cx).is_ready());
     }

@@ -4,10 +4,12 @@
 //! for records (requests are *pipelined*), and replies leave in the order of the requests. What a
 //! connection can hold is bounded: see [`frame`], [`memory_budget`] and [`replies`].
 
+mod attention;
 mod frame;
 mod hurry;
 mod listener;
 mod memory_budget;
+mod mute;
 mod replies;
 mod send;
 
@@ -19,17 +21,19 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{Duration, sleep};
 
+pub use attention::Attention;
 pub use frame::FrameError;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
 pub use memory_budget::{BudgetShare, MemoryBudget};
+pub use mute::Mute;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 
 use crate::Broker;
-use crate::dispatch::{ConnectionInfo, RequestError, dispatch};
+use crate::dispatch::{ConnectionInfo, RequestError, prepare};
+use attention::Listener;
 use frame::{Frame, FrameReader};
 use replies::{OwedReply, ReadyReply, ReplyQueue};
 use send::Patience;
@@ -70,6 +74,7 @@ pub(crate) struct Connection {
     socket: TcpStream,
     broker: Arc<Broker>,
     info: Arc<ConnectionInfo>,
+    attention: Listener,
     frames: FrameReader,
     replies: ReplyQueue,
     /// Small replies on their way out together.
@@ -88,14 +93,20 @@ impl Connection {
         broker: Arc<Broker>,
     ) -> io::Result<Connection> {
         socket.set_nodelay(true)?;
-        let info =
-            Arc::new(ConnectionInfo { peer, local: socket.local_addr()?, hurry: Hurry::default() });
+        let info = Arc::new(ConnectionInfo {
+            peer,
+            local: socket.local_addr()?,
+            hurry: Hurry::default(),
+            mute: Mute::default(),
+        });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
+        let attention = broker.attention.listen();
         Ok(Connection {
             socket,
             broker,
             info,
+            attention,
             frames,
             replies: ReplyQueue::default(),
             outgoing: BytesMut::new(),
@@ -106,33 +117,32 @@ impl Connection {
         })
     }
 
-    /// Serves the client. When `stopping` turns true, what was read is answered and nothing more
-    /// is read.
-    pub(crate) async fn run(
-        mut self,
-        mut stopping: watch::Receiver<bool>,
-    ) -> Result<(), ConnectionError> {
+    /// Serves the client. When the broker stops, what was read is answered and nothing more is
+    /// read.
+    pub(crate) async fn run(mut self) -> Result<(), ConnectionError> {
         let mut idle = Box::pin(sleep(self.idle_max));
-        while self.reads_on || !self.replies.is_empty() {
+        loop {
+            self.look_around();
+            if !self.reads_on && self.replies.is_empty() {
+                return Ok(());
+            }
+            let is_muted = self.info.mute.is_on();
             tokio::select! {
                 biased;
-                () = stopped(&mut stopping), if self.reads_on => self.read_no_more(),
+                () = self.attention.called() => {}
                 reply = self.replies.next(), if !self.replies.is_empty() => {
                     self.send_ready(reply).await?;
                     self.last_active = Instant::now();
                 }
-                frame = self.frames.next(&self.socket), if self.reads_on && self.replies.has_room() => {
+                () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
+                frame = self.frames.next(&self.socket), if self.may_read(is_muted) => {
                     self.last_active = Instant::now();
                     match frame? {
                         Some(frame) => self.start(frame).await?,
                         None => self.read_no_more(),
                     }
                 }
-                () = self.broker.memory.contended(), if self.may_hurry() => {
-                    self.info.hurry.ask();
-                    self.is_hurried = true;
-                }
-                () = &mut idle, if self.replies.is_empty() => {
+                () = &mut idle, if self.replies.is_empty() && !is_muted => {
                     let quiet = self.last_active.elapsed();
                     if quiet >= self.idle_max {
                         tracing::debug!(peer = %self.info.peer, "closing an idle connection");
@@ -142,7 +152,6 @@ impl Connection {
                 }
             }
         }
-        Ok(())
     }
 
     /// The client has gone or the broker stops: what waits is answered with what there is.
@@ -151,9 +160,28 @@ impl Connection {
         self.info.hurry.ask();
     }
 
-    /// Whether others that wait for memory could be helped by an end to this connection's waiting.
-    fn may_hurry(&self) -> bool {
-        !self.is_hurried && self.replies.held_bytes() > HELD_FREELY_BYTES
+    /// Whether the next request may be read. One that is half read, and holds memory, is read to its
+    /// end in any case.
+    fn may_read(&self, is_muted: bool) -> bool {
+        self.reads_on && self.replies.has_room() && (!is_muted || self.frames.holds_memory())
+    }
+
+    /// Looks for what a call may have been about: the broker stops, or others wait for memory and
+    /// could be helped by an end to this connection's waiting.
+    fn look_around(&mut self) {
+        if self.reads_on && self.attention.is_stopping() {
+            self.read_no_more();
+        }
+        let is_holder = self.replies.held_bytes() > HELD_FREELY_BYTES;
+        self.attention.set_holder(is_holder);
+        if is_holder && !self.is_hurried && self.broker.is_memory_contended() {
+            self.hurry();
+        }
+    }
+
+    fn hurry(&mut self) {
+        self.info.hurry.ask();
+        self.is_hurried = true;
     }
 
     /// Starts a request. Those that wait for something leave their waiting in the reply queue.
@@ -162,16 +190,42 @@ impl Connection {
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
         let Frame { body, share } = frame;
-        let (api_key, reply) = dispatch(&self.broker, &self.info, body).await?;
-        let share = match &reply {
-            Reply::Later(_) => Some(share),
+        let work = prepare(&self.broker, &self.info, body)?;
+        let api_key = work.api_key;
+        let building = self.share_to_build(work.built_bytes).await?.map(Arc::new);
+        let reply = work.run(building.clone()).await?;
+        let (request_share, share) = match &reply {
+            Reply::Later(_) => (Some(share), building),
+            Reply::Parked(_) => (None, building),
             Reply::Ready(encoded) => {
-                drop(share);
-                self.share_of_reply(encoded.bytes.len())?
+                drop((share, building));
+                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new))
             }
         };
-        self.replies.push(OwedReply { api_key, received_at, share, reply });
+        self.replies.push(OwedReply { api_key, received_at, request_share, share, reply });
         Ok(())
+    }
+
+    /// The memory for an answer that takes much. Who has to wait for it holds nothing of the kind
+    /// meanwhile: what this connection owes is sent first.
+    async fn share_to_build(
+        &mut self,
+        built_bytes: usize,
+    ) -> Result<Option<BudgetShare>, ConnectionError> {
+        if built_bytes <= HELD_FREELY_BYTES {
+            return Ok(None);
+        }
+        if let Some(share) = self.broker.building.try_take(built_bytes) {
+            return Ok(Some(share));
+        }
+        if !self.replies.is_empty() {
+            self.hurry();
+        }
+        while !self.replies.is_empty() {
+            let reply = self.replies.next().await;
+            self.send_ready(reply).await?;
+        }
+        Ok(Some(self.broker.building.take(built_bytes).await))
     }
 
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
@@ -224,9 +278,4 @@ impl Connection {
     fn patience(&self) -> Patience<'_> {
         Patience { stall_max: self.idle_max, broker: &self.broker }
     }
-}
-
-/// Ends when the broker stops, or when nobody is left who could stop it.
-pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|&stop| stop).await;
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -50,6 +51,9 @@ pub enum Reply {
     /// The answer waits for something, a disk sync or new records; meanwhile the connection goes
     /// on to its next request.
     Later(PendingReply),
+    /// The answer waits for other clients. The memory of the request is given back now: what is
+    /// still held of it is counted elsewhere.
+    Parked(PendingReply),
 }
 
 /// One request's reply, and what must outlive the request until the reply has left.
@@ -58,10 +62,19 @@ pub(super) struct OwedReply {
     pub api_key: ApiKey,
     /// When the request was read.
     pub received_at: Instant,
-    /// The memory of the request while it is in work, then that of a large reply.
-    pub share: Option<BudgetShare>,
+    /// The memory of the request, while it is in work.
+    pub request_share: Option<BudgetShare>,
+    /// The memory of the reply, if it is large.
+    pub share: Option<Arc<BudgetShare>>,
     /// The reply.
     pub reply: Reply,
+}
+
+impl OwedReply {
+    fn held_bytes(&self) -> usize {
+        let request_bytes = self.request_share.as_ref().map_or(0, BudgetShare::bytes);
+        request_bytes + self.share.as_ref().map_or(0, |share| share.bytes())
+    }
 }
 
 /// A reply that can be sent now.
@@ -73,7 +86,7 @@ pub(super) struct ReadyReply {
     /// What to send, if anything.
     pub reply: Result<Option<EncodedReply>, RequestError>,
     /// The memory of the reply, if it is large; freed when it has left.
-    pub share: Option<BudgetShare>,
+    pub share: Option<Arc<BudgetShare>>,
 }
 
 /// First in, first out: Kafka's clients match replies to requests by their order.
@@ -105,7 +118,7 @@ impl ReplyQueue {
         if let Reply::Ready(encoded) = &owed.reply {
             self.unsent_bytes += encoded.bytes.len();
         }
-        self.held_bytes += held_by(&owed.share);
+        self.held_bytes += owed.held_bytes();
         self.owed.push_back(owed);
     }
 
@@ -127,10 +140,9 @@ impl ReplyQueue {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ReadyReply> {
         let Some(front) = self.owed.front_mut() else { return Poll::Pending };
-        // What waited is done with its request, whose memory goes before the reply is sent.
-        let is_pending = matches!(front.reply, Reply::Later(_));
+        let held_bytes = front.held_bytes();
         let reply = match &mut front.reply {
-            Reply::Later(pending) => match pending.as_mut().poll(cx) {
+            Reply::Later(pending) | Reply::Parked(pending) => match pending.as_mut().poll(cx) {
                 Poll::Ready(reply) => reply,
                 Poll::Pending => return Poll::Pending,
             },
@@ -139,14 +151,10 @@ impl ReplyQueue {
                 Ok(Some(std::mem::take(encoded)))
             }
         };
-        let OwedReply { api_key, received_at, share, .. } =
-            self.owed.pop_front().expect("its front was just looked at");
-        self.held_bytes -= held_by(&share);
-        let share = share.filter(|_| !is_pending);
+        let owed = self.owed.pop_front().expect("its front was just looked at");
+        self.held_bytes -= held_bytes;
+        // What waited is done with its request, whose memory goes before the reply is sent.
+        let OwedReply { api_key, received_at, share, .. } = owed;
         Poll::Ready(ReadyReply { api_key, received_at, reply, share })
     }
-}
-
-fn held_by(share: &Option<BudgetShare>) -> usize {
-    share.as_ref().map_or(0, BudgetShare::bytes)
 }

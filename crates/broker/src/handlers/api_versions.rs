@@ -9,6 +9,11 @@ use crate::dispatch::{RequestContext, SERVED_APIS};
 /// From this version on clients say what software they are (KIP-511).
 const NAMED_SOFTWARE_FROM: i16 = 3;
 
+/// The answer is always the same, and small.
+pub(crate) fn built_bytes(_context: &RequestContext, _request: &ApiVersionsRequest) -> usize {
+    0
+}
+
 pub(crate) async fn handle(
     context: RequestContext,
     request: ApiVersionsRequest,

@@ -21,6 +21,9 @@ const IDEMPOTENT_WRITE: i32 = 1 << 12;
 pub(super) const TOPIC: i32 =
     READ | WRITE | CREATE | DELETE | ALTER | DESCRIBE | DESCRIBE_CONFIGS | ALTER_CONFIGS;
 
+/// Everything that can be done with a group.
+pub(super) const GROUP: i32 = READ | DELETE | DESCRIBE | DESCRIBE_CONFIGS | ALTER_CONFIGS;
+
 /// Everything that can be done with the cluster.
 pub(super) const CLUSTER: i32 = CREATE
     | ALTER
@@ -37,6 +40,7 @@ mod tests {
     #[test]
     fn the_fields_are_those_that_kafka_sends_without_an_authorizer() {
         assert_eq!(TOPIC, 3_576);
+        assert_eq!(GROUP, 3_400);
         assert_eq!(CLUSTER, 8_096);
     }
 }

@@ -1,14 +1,24 @@
 //! Requests about many things, each of which is accepted or refused by itself.
 
+use std::time::Duration;
+
 use logway_metadata::{Command, ControllerError};
 
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 
+/// The time that a request gives its work. Without any the work is begun, and the answer is that it
+/// is not done in time, as in Kafka.
+pub(super) fn time_max(timeout_ms: i32) -> Option<Duration> {
+    Some(Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0)))
+}
+
 /// Submits one command for the things that the handler found nothing wrong with, and returns one
-/// result for each thing, in order. When the command as a whole fails, each of its things does.
+/// result for each thing, in order. When the command as a whole fails, or takes more than
+/// `time_max`, each of its things does.
 pub(super) async fn submit_each<T, C, R>(
     context: &RequestContext,
+    time_max: Option<Duration>,
     things: Vec<Result<T, Failure>>,
     command: impl FnOnce(Vec<T>) -> C,
 ) -> Vec<Result<R, Failure>>
@@ -19,7 +29,11 @@ where
     let count = accepted.len();
     let replies: Vec<Result<R, Failure>> = match count {
         0 => Vec::new(),
-        _ => match context.broker.submit(command(accepted)).await {
+        _ => match context
+            .broker
+            .submit(command(accepted), time_max, context.building.clone())
+            .await
+        {
             Ok(replies) => replies.into_iter().map(|reply| reply.map_err(Failure::from)).collect(),
             Err(failure) => (0..count).map(|_| Err(failure.clone())).collect(),
         },

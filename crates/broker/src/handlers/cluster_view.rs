@@ -62,6 +62,12 @@ impl ClusterView {
         self.own_id
     }
 
+    /// A topic as clients may know it: with the partitions whose logs have been made, and not at
+    /// all before that. A client that sees a partition may write to it.
+    pub(super) fn served(&self, topic: &TopicImage) -> Option<&TopicImage> {
+        self.topics.by_id(topic.id).ok().map(|topic| &*topic.image)
+    }
+
     /// The partitions of a topic of this view's image, from a number on.
     pub(super) fn partitions_from<'a>(
         &'a self,
@@ -82,6 +88,12 @@ impl ClusterView {
                 offline_replicas: image.replicas.iter().copied().filter(|id| !serves(id)).collect(),
             }
         })
+    }
+
+    /// One partition, if it exists.
+    pub(super) fn partition(&self, topic: &str, id: PartitionId) -> Option<PartitionView<'_>> {
+        let number = usize::try_from(id.0).ok()?;
+        self.partitions_from(self.image.topic(topic)?, number).next()
     }
 
     fn address_of(&self, broker: BrokerId) -> Option<&Endpoint> {

@@ -5,7 +5,7 @@ use logway_model::{BrokerId, ErrorCode, TopicName};
 
 use crate::failure::Failure;
 
-const TOPIC: i8 = 2;
+pub(super) const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
 const CLIENT_METRICS: i8 = 16;

@@ -9,19 +9,27 @@ use logway_wire::messages::create_partitions_request::{
 use logway_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use logway_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
-use super::batched_command::submit_each;
+use super::batched_command::{submit_each, time_max};
+use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use crate::groups::OFFSETS_TOPIC;
+
+/// One answer for each topic named, whose records the controller bounds.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &CreatePartitionsRequest) -> usize {
+    request.topics.len() * ENTRY_WITH_MESSAGE_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,
     request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse {
+    let time_max = time_max(request.timeout_ms);
     let validate_only = request.validate_only;
-    let increases = request.topics.iter().map(|topic| Ok(increase(topic))).collect();
+    let increases = request.topics.iter().map(increase).collect();
     let create = |topics| CreatePartitions { topics, validate_only };
-    let results = submit_each(&context, increases, create).await;
+    let results = submit_each(&context, time_max, increases, create).await;
 
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
     let mut results: Vec<_> = named.map(|(name, result)| topic_result(name, result)).collect();
@@ -29,16 +37,23 @@ pub(crate) async fn handle(
     CreatePartitionsResponse { results, ..Default::default() }
 }
 
-fn increase(asked: &CreatePartitionsTopic) -> PartitionsIncrease {
+fn increase(asked: &CreatePartitionsTopic) -> Result<PartitionsIncrease, Failure> {
+    if asked.name.as_str() == OFFSETS_TOPIC {
+        let message = format!(
+            "groups are spread over the partitions of {OFFSETS_TOPIC} by their \
+            number, which cannot change"
+        );
+        return Err(Failure::new(ErrorCode::InvalidPartitions, message));
+    }
     let replicas = |assignment: &CreatePartitionsAssignment| {
         assignment.broker_ids.iter().copied().map(BrokerId).collect()
     };
     let assignments = asked.assignments.as_ref();
-    PartitionsIncrease {
+    Ok(PartitionsIncrease {
         name: asked.name.to_string(),
         count: asked.count,
         assignments: assignments.map(|list| list.iter().map(replicas).collect()),
-    }
+    })
 }
 
 fn topic_result(name: WireString, result: Result<i32, Failure>) -> CreatePartitionsTopicResult {

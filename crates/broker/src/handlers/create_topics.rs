@@ -1,37 +1,52 @@
 //! CreateTopics.
 
 use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic};
-use logway_metadata::settings::ConfigEntry;
+use logway_metadata::settings::topic::TOPIC_SETTINGS;
+use logway_metadata::settings::{ConfigEntry, describe_topic};
 use logway_model::{BrokerId, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::create_topics_request::CreatableTopic;
 use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
-use super::batched_command::submit_each;
+use super::batched_command::{submit_each, time_max};
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use logway_log::random_uuid;
 
-/// The request's timeout is for clusters that take their time: here a topic is ready, or refused,
-/// when the answer is sent.
+/// Each topic is answered with all its settings.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &CreateTopicsRequest) -> usize {
+    let topic_bytes = ENTRY_WITH_MESSAGE_BYTES + TOPIC_SETTINGS.len() * SETTING_BYTES;
+    request.topics.len() * topic_bytes
+}
+
+/// A topic is ready when the answer says that it was created.
 pub(crate) async fn handle(
     context: RequestContext,
     request: CreateTopicsRequest,
 ) -> CreateTopicsResponse {
+    let time_max = time_max(request.timeout_ms);
     let validate_only = request.validate_only;
     let new_topics = request.topics.iter().map(|topic| Ok(new_topic(topic))).collect();
     let create = |topics| CreateTopics { topics, validate_only };
-    let results = submit_each(&context, new_topics, create).await;
+    let results = submit_each(&context, time_max, new_topics, create).await;
 
+    let image = context.image();
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
-    let mut topics: Vec<CreatableTopicResult> = named
-        .map(|(name, result)| match result {
-            Ok(topic) => created(name, topic),
+    let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(named.len());
+    for (name, result) in named {
+        // A request about very many topics takes turns with others.
+        tokio::task::coop::consume_budget().await;
+        topics.push(match result {
+            Ok(topic) => {
+                let settings = describe_topic(&topic.overrides, &image, &context.settings);
+                created(name, &topic, settings)
+            }
             Err(failure) => refused(name, failure),
-        })
-        .collect();
+        });
+    }
     keep_first(&mut topics, |topic| topic.name.clone());
     CreateTopicsResponse { topics, ..Default::default() }
 }
@@ -55,14 +70,18 @@ fn new_topic(asked: &CreatableTopic) -> NewTopic {
     }
 }
 
-fn created(name: WireString, topic: CreatedTopic) -> CreatableTopicResult {
+fn created(
+    name: WireString,
+    topic: &CreatedTopic,
+    settings: Vec<ConfigEntry>,
+) -> CreatableTopicResult {
     CreatableTopicResult {
         name,
         topic_id: topic.id.0,
         error_message: None,
         num_partitions: topic.num_partitions,
         replication_factor: topic.replication_factor,
-        configs: Some(topic.configs.into_iter().map(config).collect()),
+        configs: Some(settings.into_iter().map(config).collect()),
         ..Default::default()
     }
 }

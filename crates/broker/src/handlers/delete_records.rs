@@ -12,6 +12,7 @@ use logway_wire::messages::delete_records_response::{
 use logway_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use tokio::time::{Instant, timeout_at};
 
+use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::cluster_view::is_internal;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
@@ -20,6 +21,12 @@ use crate::failure::Failure;
 const TO_HIGH_WATERMARK: i64 = -1;
 /// The low watermark of a partition that was not changed.
 const NO_LOW_WATERMARK: i64 = -1;
+
+/// One deletion under way, and its answer, for each partition.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &DeleteRecordsRequest) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+    partitions.sum::<usize>() * ENTRY_WITH_MESSAGE_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -7,7 +7,8 @@ use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::delete_topics_response::DeletableTopicResult;
 use logway_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 
-use super::batched_command::submit_each;
+use super::batched_command::{submit_each, time_max};
+use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::repeats::{keep_first, repeated};
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
@@ -15,13 +16,19 @@ use crate::failure::Failure;
 /// Before this version clients do not know `TOPIC_DELETION_DISABLED`.
 const DELETION_DISABLED_FROM: i16 = 3;
 
+/// One answer for each topic named.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &DeleteTopicsRequest) -> usize {
+    (request.topic_names.len() + request.topics.len()) * ENTRY_WITH_MESSAGE_BYTES
+}
+
 pub(crate) async fn handle(
     context: RequestContext,
     request: DeleteTopicsRequest,
 ) -> DeleteTopicsResponse {
+    let time_max = time_max(request.timeout_ms);
     let asked = asked_topics(request);
     let delete = |topics| DeleteTopics { topics };
-    let results = submit_each(&context, references(&asked), delete).await;
+    let results = submit_each(&context, time_max, references(&asked), delete).await;
 
     let results = asked.into_iter().zip(results);
     let mut responses: Vec<DeletableTopicResult> = results

@@ -15,6 +15,11 @@ const CONTROLLERS: i8 = 2;
 /// From this version on a request says which kind of endpoint it is about.
 const ENDPOINT_TYPE_FROM: i16 = 1;
 
+/// The answer is as large as the cluster has brokers.
+pub(crate) fn built_bytes(_context: &RequestContext, _request: &DescribeClusterRequest) -> usize {
+    0
+}
+
 pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeClusterRequest,

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use logway_metadata::settings::broker::broker_settings;
+use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{
     ConfigEntry, ConfigSynonym, describe_broker, describe_broker_default, describe_topic,
 };
@@ -14,6 +16,7 @@ use logway_wire::messages::describe_configs_response::{
 };
 use logway_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::config_resource;
 use crate::Broker;
 use crate::dispatch::RequestContext;
@@ -26,23 +29,53 @@ struct Detail {
     documentation: bool,
 }
 
+impl Detail {
+    fn of(request: &DescribeConfigsRequest) -> Detail {
+        Detail { synonyms: request.include_synonyms, documentation: request.include_documentation }
+    }
+}
+
+/// The places where one setting has a value, three at most.
+const SYNONYMS_BYTES: usize = 768;
+
+/// The text about one setting.
+const DOCUMENTATION_BYTES: usize = 512;
+
+/// Each resource is answered with all its settings.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &DescribeConfigsRequest) -> usize {
+    let detail = Detail::of(request);
+    let setting_bytes = SETTING_BYTES
+        + if detail.synonyms { SYNONYMS_BYTES } else { 0 }
+        + if detail.documentation { DOCUMENTATION_BYTES } else { 0 };
+    let settings = |resource: &DescribeConfigsResource| match resource.resource_type {
+        config_resource::TOPIC => TOPIC_SETTINGS.len(),
+        _ => broker_settings().len(),
+    };
+    let resources = request.resources.iter();
+    let bytes =
+        resources.map(|resource| ENTRY_WITH_MESSAGE_BYTES + settings(resource) * setting_bytes);
+    bytes.sum()
+}
+
 pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeConfigsRequest,
 ) -> DescribeConfigsResponse {
-    let detail =
-        Detail { synonyms: request.include_synonyms, documentation: request.include_documentation };
+    let detail = Detail::of(&request);
     let image = context.image();
     let mut described = HashSet::new();
-    let results = request.resources.into_iter().map(|asked| {
+    let mut results = Vec::with_capacity(request.resources.len());
+    for asked in request.resources {
+        // A request about very many resources takes turns with others.
+        tokio::task::coop::consume_budget().await;
         let is_new = described.insert((asked.resource_type, asked.resource_name.clone()));
         let entries = match is_new {
             true => entries(&context, &image, &asked),
             false => Err(asked_twice()),
         };
-        result(asked, entries, detail)
-    });
-    DescribeConfigsResponse { results: results.collect(), ..Default::default() }
+        results.push(result(asked, entries, detail));
+    }
+    DescribeConfigsResponse { results, ..Default::default() }
 }
 
 /// An answer is hundreds of times as long as what asks for it, so that a request could be answered

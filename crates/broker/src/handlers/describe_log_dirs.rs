@@ -12,12 +12,22 @@ use logway_wire::messages::describe_log_dirs_response::{
 };
 use logway_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
+use super::building::ENTRY_BYTES;
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
 
 /// The lag of a log whose partition is not served.
 const UNKNOWN_LAG: i64 = -1;
+
+/// One answer for each log asked for, or for all.
+pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeLogDirsRequest) -> usize {
+    let partitions = match &request.topics {
+        Some(topics) => topics.iter().map(|topic| topic.partitions.len()).sum(),
+        None => context.image().partition_count(),
+    };
+    partitions * ENTRY_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -14,10 +14,21 @@ use logway_wire::messages::describe_topic_partitions_response::{
 use logway_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 
 use super::authorized_operations;
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, PARTITION_BYTES};
 use super::cluster_view::{
     ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
 use crate::dispatch::RequestContext;
+
+/// A page of partitions, and the topics that they are of or that are named.
+pub(crate) fn built_bytes(
+    context: &RequestContext,
+    request: &DescribeTopicPartitionsRequest,
+) -> usize {
+    let partitions = partitions_max(context, request).min(context.image().partition_count());
+    let topics = request.topics.len().max(partitions);
+    topics * ENTRY_WITH_MESSAGE_BYTES + partitions * PARTITION_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,
@@ -26,10 +37,15 @@ pub(crate) async fn handle(
     if !is_cursor_valid(&request) {
         return refused(request);
     }
-    let asked_max = usize::try_from(request.response_partition_limit).unwrap_or(0);
-    let partitions_max = asked_max.min(context.settings.describe_partitions_max).max(1);
+    let partitions_max = partitions_max(&context, &request);
     let view = ClusterView::of(&context);
-    let page = cut_page(topics_from_cursor(&view.image, &request), partitions_max);
+    let is_named = !request.topics.is_empty();
+    let wanted = topics_from_cursor(&view.image, &request).map(|wanted| Wanted {
+        topic: wanted.topic.and_then(|topic| view.served(topic)),
+        ..wanted
+    });
+    let wanted = wanted.filter(|wanted| is_named || wanted.topic.is_some());
+    let page = cut_page(wanted, partitions_max);
 
     let topics = page.topics.into_iter().map(|entry| match entry {
         Entry::Absent(name) => absent_topic(name),
@@ -40,6 +56,12 @@ pub(crate) async fn handle(
         next_cursor: page.next,
         ..Default::default()
     }
+}
+
+/// How many partitions a page has at most.
+fn partitions_max(context: &RequestContext, request: &DescribeTopicPartitionsRequest) -> usize {
+    let asked_max = usize::try_from(request.response_partition_limit).unwrap_or(0);
+    asked_max.min(context.settings.describe_partitions_max).max(1)
 }
 
 /// A cursor must name a partition of a topic that is asked for.

@@ -10,12 +10,12 @@ use logway_wire::messages::fetch_response::{
     EpochEndOffset, FetchableTopicResponse, PartitionData,
 };
 use logway_wire::messages::{FetchRequest, FetchResponse};
-use logway_wire::{Decoder, Records, WireString};
+use logway_wire::{ApiKey, Decoder, Records, WireString};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection::Reply;
-use crate::dispatch::{Answer, RequestContext, decode_request, encode_reply};
+use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
 use crate::fetch_session::{FetchKey, FetchScope, FetchWish};
 use crate::partition::Partition;
@@ -27,16 +27,23 @@ const BY_TOPIC_ID_FROM: i16 = 13;
 const NO_REPLICA: i32 = -1;
 const READ_COMMITTED: i8 = 1;
 
-/// Starts a fetch; its reading and waiting happen in the reply queue.
-pub(crate) fn answer(context: RequestContext, body: Decoder) -> Answer {
-    let request = decode_request::<FetchRequest>(&context, body);
-    Box::pin(async move {
-        let request = request?;
-        Ok(Reply::Later(Box::pin(async move {
-            let (response, files) = fetch(&context, request).await;
-            encode_reply(&context, &response, files).map(Some)
-        })))
-    })
+/// What one partition takes: the wish, what the session says of it, and its answer.
+const PARTITION_BYTES: usize = 768;
+
+/// Prepares a fetch; its reading and waiting happen in the reply queue.
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    let request: FetchRequest = decode_request(&context, body)?;
+    let named: usize = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+    let remembered = context.fetch_sessions.partitions_of(request.session_id);
+    let built_bytes = (named + remembered) * PARTITION_BYTES;
+    Ok(Work::new(context, built_bytes, ApiKey::Fetch, |context| {
+        Box::pin(async move {
+            Ok(Reply::Later(Box::pin(async move {
+                let (response, files) = fetch(&context, request).await;
+                encode_reply(&context, &response, files).map(Some)
+            })))
+        })
+    }))
 }
 
 async fn fetch(
@@ -73,15 +80,19 @@ struct Limits {
 impl Limits {
     fn of(context: &RequestContext, request: &FetchRequest) -> Limits {
         let wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
-        let max_bytes = u64::try_from(request.max_bytes).unwrap_or(0);
+        let quota_max_bytes = context.charge.as_ref().and_then(|charge| charge.fetch_max_bytes());
+        let max_bytes = u64::try_from(request.max_bytes)
+            .unwrap_or(0)
+            .min(context.settings.fetch_max_bytes as u64)
+            .min(quota_max_bytes.unwrap_or(u64::MAX));
         let replica = match request.replica_state.replica_id {
             NO_REPLICA => request.replica_id,
             replica => replica,
         };
         Limits {
             deadline: Instant::now() + Duration::from_millis(wait_ms),
-            min_bytes: u64::try_from(request.min_bytes).unwrap_or(0),
-            max_bytes: max_bytes.min(context.settings.fetch_max_bytes as u64),
+            min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
+            max_bytes,
             read_committed: request.isolation_level == READ_COMMITTED,
             is_follower: replica >= 0,
         }

@@ -11,9 +11,21 @@ use logway_wire::messages::incremental_alter_configs_response::AlterConfigsResou
 use logway_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
 use super::batched_command::submit_each;
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::config_resource;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+
+/// One answer for each resource, and a copy of what it is to have.
+pub(crate) fn built_bytes(
+    _context: &RequestContext,
+    request: &IncrementalAlterConfigsRequest,
+) -> usize {
+    let resources = request.resources.iter();
+    let bytes =
+        resources.map(|resource| ENTRY_WITH_MESSAGE_BYTES + resource.configs.len() * SETTING_BYTES);
+    bytes.sum()
+}
 
 pub(crate) async fn handle(
     context: RequestContext,
@@ -23,7 +35,7 @@ pub(crate) async fn handle(
     let own_id = context.settings.node_id;
     let changes = request.resources.iter().map(|resource| change(resource, own_id)).collect();
     let alter = |resources| IncrementalAlterConfigs { resources, validate_only };
-    let results = submit_each(&context, changes, alter).await;
+    let results = submit_each(&context, None, changes, alter).await;
     let responses = request.resources.into_iter().zip(results);
     IncrementalAlterConfigsResponse {
         responses: responses.map(|(resource, result)| response(resource, result)).collect(),

@@ -5,6 +5,11 @@ use logway_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
 use crate::dispatch::RequestContext;
 
+/// The answer is one identity.
+pub(crate) fn built_bytes(_context: &RequestContext, _request: &InitProducerIdRequest) -> usize {
+    0
+}
+
 pub(crate) async fn handle(
     context: RequestContext,
     request: InitProducerIdRequest,

@@ -10,6 +10,7 @@ use logway_wire::messages::list_offsets_response::{
 };
 use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
+use super::building::ENTRY_BYTES;
 use super::repeats::repeated;
 use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
@@ -32,6 +33,12 @@ const CONSUMER: i32 = -1;
 const READ_COMMITTED: i8 = 1;
 /// From this version on answers have a leader epoch.
 const LEADER_EPOCH_FROM: i16 = 4;
+
+/// One answer for each partition asked for.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &ListOffsetsRequest) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+    partitions.sum::<usize>() * ENTRY_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -1,9 +1,10 @@
 //! Metadata: brokers, topics and partitions; creates topics that are asked for and do not exist.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use logway_metadata::TopicImage;
-use logway_metadata::controller::{CreateTopics, NewTopic};
+use logway_metadata::controller::{CreateTopics, NewTopic, is_reserved};
 use logway_model::{ErrorCode, TopicId, TopicName, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::metadata_request::MetadataRequestTopic;
@@ -14,15 +15,35 @@ use logway_wire::messages::{MetadataRequest, MetadataResponse};
 
 use super::authorized_operations::{self, NOT_ASKED};
 use super::batched_command::submit_each;
+use super::building::{all_topics_bytes, topic_bytes};
 use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use crate::groups::{OFFSETS_TOPIC, new_offsets_topic};
 use logway_log::random_uuid;
 
 /// The ids that versions 10 and 11 have room for must not be used before this version.
 const BY_TOPIC_ID_FROM: i16 = 12;
+
+/// Every topic asked for, or all; one that does not exist may be created.
+pub(crate) fn built_bytes(context: &RequestContext, request: &MetadataRequest) -> usize {
+    let image = context.image();
+    let asked_bytes = |asked: &MetadataRequestTopic| {
+        let topic = match &asked.name {
+            Some(name) => image.topic(name),
+            None => image.topic_by_id(TopicId(asked.topic_id)),
+        };
+        topic_bytes(topic.map_or(0, |topic| topic.partitions.len()))
+    };
+    match &request.topics {
+        Some(topics) if context.version > 0 || !topics.is_empty() => {
+            topics.iter().map(asked_bytes).sum()
+        }
+        _ => all_topics_bytes(&image),
+    }
+}
 
 pub(crate) async fn handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse {
     let may_create = request.allow_auto_topic_creation && context.settings.auto_create_topics;
@@ -37,7 +58,10 @@ pub(crate) async fn handle(context: RequestContext, request: MetadataRequest) ->
 
     let view = ClusterView::of(&context);
     let mut topics: Vec<MetadataResponseTopic> = match &asked {
-        None => view.image.topics().map(|topic| existing_topic(&view, topic)).collect(),
+        None => {
+            let served = view.image.topics().filter_map(|topic| view.served(topic));
+            served.map(|topic| existing_topic(&view, topic)).collect()
+        }
         Some(asked) => asked.iter().map(|topic| asked_topic(&view, topic, &not_created)).collect(),
     };
     if request.include_topic_authorized_operations {
@@ -89,6 +113,9 @@ fn refused_topic(topic: MetadataRequestTopic) -> MetadataResponseTopic {
     }
 }
 
+/// How long the answer waits for topics that it creates; then the client is told to ask again.
+const CREATION_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Creates the topics that are asked for by name and do not exist. Returns why those that still do
 /// not exist were not created.
 async fn create_missing(
@@ -98,13 +125,21 @@ async fn create_missing(
     let image = context.image();
     let names = asked.iter().filter(|topic| topic.topic_id.is_zero());
     let names = names.filter_map(|topic| topic.name.clone());
-    let missing = |name: &WireString| image.topic(name).is_none() && TopicName::new(name).is_ok();
+    let missing = |name: &WireString| {
+        image.topic(name).is_none() && TopicName::new(name).is_ok() && !is_reserved(name)
+    };
     let missing: Vec<WireString> = names.filter(missing).collect();
     drop(image);
 
-    let topics = missing.iter().map(|name| Ok(topic_of_defaults(name))).collect();
+    let topics = missing.iter().map(|name| {
+        Ok(match name.as_str() {
+            OFFSETS_TOPIC => new_offsets_topic(&context.settings),
+            _ => topic_of_defaults(name),
+        })
+    });
+    let topics = topics.collect();
     let create = |topics| CreateTopics { topics, validate_only: false };
-    let results = submit_each(context, topics, create).await;
+    let results = submit_each(context, Some(CREATION_TIME_MAX), topics, create).await;
     let reasons = results.into_iter().map(|result| result.err().map(|failure| reason(&failure)));
     let failed = missing.into_iter().zip(reasons);
     failed.filter_map(|(name, reason)| Some((name, reason?))).collect()
@@ -138,15 +173,17 @@ fn asked_topic(
     not_created: &HashMap<WireString, ErrorCode>,
 ) -> MetadataResponseTopic {
     let MetadataRequestTopic { name, topic_id, .. } = asked;
+    let by_id = || view.served(view.image.topic_by_id(TopicId(*topic_id))?);
+    let by_name = |name: &WireString| view.served(view.image.topic(name)?);
     match name {
-        _ if !topic_id.is_zero() => match view.image.topic_by_id(TopicId(*topic_id)) {
+        _ if !topic_id.is_zero() => match by_id() {
             Some(topic) => existing_topic(view, topic),
             None => MetadataResponseTopic {
                 topic_id: *topic_id,
                 ..absent_topic(ErrorCode::UnknownTopicId, None)
             },
         },
-        Some(name) => match view.image.topic(name) {
+        Some(name) => match by_name(name) {
             Some(topic) => existing_topic(view, topic),
             None => {
                 let code = not_created.get(name).copied();

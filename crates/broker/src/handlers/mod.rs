@@ -18,6 +18,7 @@ pub(crate) mod describe_topic_partitions;
 pub(crate) mod metadata;
 
 mod batched_command;
+mod building;
 
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
@@ -32,6 +33,22 @@ pub(crate) mod incremental_alter_configs;
 pub(crate) mod delete_records;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod init_producer_id;
+
+mod quota_entity;
+
+pub(crate) mod alter_client_quotas;
+pub(crate) mod describe_client_quotas;
+
+pub(crate) mod alter_partition_reassignments;
+pub(crate) mod elect_leaders;
+pub(crate) mod list_partition_reassignments;
+
+pub(crate) mod alter_replica_log_dirs;
+pub(crate) mod describe_producers;
+pub(crate) mod describe_quorum;
+pub(crate) mod update_features;
+
+pub(crate) mod groups;
 
 mod authorized_operations;
 mod repeats;

@@ -9,8 +9,18 @@ use logway_wire::messages::offset_for_leader_epoch_response::{
 };
 use logway_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 
+use super::building::ENTRY_BYTES;
 use crate::dispatch::RequestContext;
 use crate::partition::Partition;
+
+/// One answer for each partition asked for.
+pub(crate) fn built_bytes(
+    _context: &RequestContext,
+    request: &OffsetForLeaderEpochRequest,
+) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+    partitions.sum::<usize>() * ENTRY_BYTES
+}
 
 pub(crate) async fn handle(
     context: RequestContext,

@@ -12,10 +12,11 @@ use logway_record::{Batch, BatchSummary, Batches};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
-use logway_wire::{Decoder, Records};
+use logway_wire::{ApiKey, Decoder, Records};
 
+use super::cluster_view::is_internal;
 use crate::connection::Reply;
-use crate::dispatch::{Answer, RequestContext, RequestError, decode_request, encode_reply};
+use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
 use crate::topics::Topic;
 
@@ -23,23 +24,31 @@ const ACKS_NONE: i16 = 0;
 const ACKS_LEADER: i16 = 1;
 const ACKS_ALL: i16 = -1;
 
-/// Starts the appends of a request.
+/// What one partition takes while its append is under way and as an answer. A batch is larger, but a
+/// request may have many partitions and no batch in any.
+const PARTITION_BYTES: usize = 1_024;
+
+/// Prepares the appends of a request.
 ///
 /// Without acks, too, the request's memory is held until the records are written: a client that
 /// waits for nothing is slowed down by its connection, not by the memory of the broker.
-pub(crate) fn answer(context: RequestContext, body: Decoder) -> Answer {
-    let started = decode_request(&context, body).map(|request| start(&context, request));
-    Box::pin(async move {
-        let started = started?;
-        Ok(Reply::Later(Box::pin(async move {
-            let acks = started.acks;
-            let response = started.finish().await;
-            if acks == ACKS_NONE {
-                return check_unacknowledged(response).map(|()| None);
-            }
-            encode_reply(&context, &response, Vec::new()).map(Some)
-        })))
-    })
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    let request: ProduceRequest = decode_request(&context, body)?;
+    let partitions = request.topic_data.iter().map(|topic| topic.partition_data.len());
+    let built_bytes = partitions.sum::<usize>() * PARTITION_BYTES;
+    Ok(Work::new(context, built_bytes, ApiKey::Produce, |context| {
+        Box::pin(async move {
+            let started = start(&context, request);
+            Ok(Reply::Later(Box::pin(async move {
+                let acks = started.acks;
+                let response = started.finish().await;
+                if acks == ACKS_NONE {
+                    return check_unacknowledged(response).map(|()| None);
+                }
+                encode_reply(&context, &response, Vec::new()).map(Some)
+            })))
+        })
+    }))
 }
 
 /// The appends of one request, on their way to the disk.
@@ -96,6 +105,7 @@ fn append(
 ) -> Result<Append, Failure> {
     let id = PartitionId(data.index);
     let partition = topic.partition(id).map_err(|code| Failure::of_partition(code, topic, id))?;
+    check_not_internal(topic)?;
     check_acks(acks, topic)?;
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
@@ -105,6 +115,15 @@ fn append(
     let records = u64::try_from(summary.record_count).unwrap_or(0);
     let future = partition.append(vec![batch]);
     Ok(Append { future, topic: Arc::clone(topic), size_bytes, records })
+}
+
+/// The state of the coordinators is written by them alone.
+fn check_not_internal(topic: &Topic) -> Result<(), Failure> {
+    if !is_internal(topic.name().as_str()) {
+        return Ok(());
+    }
+    let message = format!("topic '{}' is internal and cannot be written to", topic.name());
+    Err(Failure::new(ErrorCode::InvalidTopicException, message))
 }
 
 fn check_acks(acks: i16, topic: &Topic) -> Result<(), Failure> {

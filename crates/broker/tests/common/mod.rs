@@ -208,3 +208,17 @@ pub async fn delete_topic(connection: &Connection, name: &str) {
     let response = connection.call(&request).await.expect("is answered");
     assert_eq!(response.responses[0].error_code, 0, "{:?}", response.responses[0].error_message);
 }
+
+/// How long a state may take to come.
+const UNTIL_MAX: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Waits for a state, while the broker's tasks go on.
+pub async fn until(is_reached: impl Fn() -> bool) {
+    tokio::time::timeout(UNTIL_MAX, async {
+        while !is_reached() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("in time");
+}

@@ -1,19 +1,86 @@
-//! Settings of topics.
+//! Settings of topics, brokers and whatever else has some.
 
-use logway_model::TopicName;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use logway_model::{BrokerId, TopicName};
 use logway_wire::WireString;
 use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
 use logway_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 use logway_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
-use logway_wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
+use logway_wire::messages::{
+    DescribeConfigsRequest, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+};
 
 use crate::error::check;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Connection, MissingTopic, TopicSelection};
 
-/// `ConfigResource.Type` of a topic (KIP-133).
-const TOPIC_RESOURCE: i8 = 2;
+/// What can have settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConfigKind {
+    /// A topic.
+    Topic,
+    /// A broker, by its number; without a name, all brokers.
+    Broker,
+    /// A consumer group (KIP-848).
+    Group,
+    /// A subscription to metrics of clients (KIP-714).
+    ClientMetrics,
+}
+
+impl ConfigKind {
+    /// Every kind.
+    pub const ALL: [ConfigKind; 4] =
+        [ConfigKind::Topic, ConfigKind::Broker, ConfigKind::Group, ConfigKind::ClientMetrics];
+
+    /// The numbers are those of `ConfigResource.Type`.
+    fn to_wire(self) -> i8 {
+        match self {
+            ConfigKind::Topic => 2,
+            ConfigKind::Broker => 4,
+            ConfigKind::ClientMetrics => 16,
+            ConfigKind::Group => 32,
+        }
+    }
+
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ConfigKind::Topic => "topic",
+            ConfigKind::Broker => "broker",
+            ConfigKind::Group => "group",
+            ConfigKind::ClientMetrics => "client-metrics",
+        }
+    }
+}
+
+/// Something that has settings; shown as `topic 'orders'`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigResource {
+    /// What it is.
+    pub kind: ConfigKind,
+    /// Its name.
+    pub name: String,
+}
+
+impl ConfigResource {
+    /// A topic's settings.
+    pub fn topic(name: &TopicName) -> ConfigResource {
+        ConfigResource { kind: ConfigKind::Topic, name: name.to_string() }
+    }
+}
+
+impl fmt::Display for ConfigResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, &*self.name) {
+            (ConfigKind::Broker, "") => f.write_str("all brokers"),
+            (kind, name) => write!(f, "{} '{name}'", kind.name()),
+        }
+    }
+}
 
 /// The operations of an incremental change (KIP-339).
 const SET: i8 = 0;
@@ -45,6 +112,10 @@ pub enum ConfigSource {
     File,
     /// Built in.
     Default,
+    /// Set for the subscription to metrics.
+    ClientMetrics,
+    /// Set for the group.
+    Group,
     /// Something that this client does not know.
     Other,
 }
@@ -57,6 +128,8 @@ impl ConfigSource {
             2 | 3 => ConfigSource::Broker,
             4 => ConfigSource::File,
             5 => ConfigSource::Default,
+            7 => ConfigSource::ClientMetrics,
+            8 => ConfigSource::Group,
             _ => ConfigSource::Other,
         }
     }
@@ -68,6 +141,8 @@ impl ConfigSource {
             ConfigSource::Broker => "broker",
             ConfigSource::File => "file",
             ConfigSource::Default => "default",
+            ConfigSource::ClientMetrics => "client-metrics",
+            ConfigSource::Group => "group",
             ConfigSource::Other => "other",
         }
     }
@@ -91,50 +166,105 @@ pub enum ConfigChange {
 }
 
 impl Client {
-    /// All settings of a topic, in the broker's order.
-    pub async fn describe_topic_configs(
+    /// All settings of a resource, in the broker's order.
+    pub async fn describe_configs(
         &self,
-        topic: &TopicName,
+        resource: &ConfigResource,
     ) -> Result<Vec<ConfigEntry>, ClientError> {
-        let resource = DescribeConfigsResource {
-            resource_type: TOPIC_RESOURCE,
-            resource_name: WireString::copy_of(topic.as_str()),
+        let described = DescribeConfigsResource {
+            resource_type: resource.kind.to_wire(),
+            resource_name: WireString::copy_of(&resource.name),
             configuration_keys: None,
             ..DescribeConfigsResource::default()
         };
-        let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
-        let response = self.call_any(&request).await?;
+        let request = DescribeConfigsRequest { resources: vec![described], ..Default::default() };
+        let response = match self.broker_of(resource).await? {
+            Some(connection) => connection.call(&request).await?,
+            None => self.call_any(&request).await?,
+        };
         let mut entries = Vec::new();
         for result in &response.results {
-            let what = || format!("describe the settings of topic '{topic}'");
+            let what = || format!("describe the settings of {resource}");
             check(what, result.error_code, result.error_message.as_ref())?;
             entries.extend(result.configs.iter().map(entry));
         }
         Ok(entries)
     }
 
-    /// Changes settings of a topic and leaves the others as they are.
-    pub async fn alter_topic_configs(
+    /// Changes settings of a resource and leaves the others as they are; with `validate_only`
+    /// says whether they could be changed.
+    pub async fn alter_configs(
         &self,
-        topic: &TopicName,
+        resource: &ConfigResource,
         changes: &[ConfigChange],
+        validate_only: bool,
     ) -> Result<(), ClientError> {
-        let resource = AlterConfigsResource {
-            resource_type: TOPIC_RESOURCE,
-            resource_name: WireString::copy_of(topic.as_str()),
+        let altered = AlterConfigsResource {
+            resource_type: resource.kind.to_wire(),
+            resource_name: WireString::copy_of(&resource.name),
             configs: changes.iter().map(alterable).collect(),
             ..AlterConfigsResource::default()
         };
-        let request =
-            IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
-        let response = self
-            .change(&request, |response| response.responses.iter().map(|r| r.error_code).collect())
-            .await?;
-        let what = || format!("alter the settings of topic '{topic}'");
+        let request = IncrementalAlterConfigsRequest {
+            resources: vec![altered],
+            validate_only,
+            ..IncrementalAlterConfigsRequest::default()
+        };
+        let codes = |response: &IncrementalAlterConfigsResponse| {
+            response.responses.iter().map(|result| result.error_code).collect()
+        };
+        let response = match self.broker_of(resource).await? {
+            Some(connection) => connection.call(&request).await?,
+            None => self.change(&request, codes).await?,
+        };
+        let what = || format!("alter the settings of {resource}");
         response
             .responses
             .iter()
             .try_for_each(|result| check(what, result.error_code, result.error_message.as_ref()))
+    }
+
+    /// The names of all resources of a kind that have settings of their own, or could have.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Unsupported`] from brokers before KIP-1142.
+    pub async fn list_config_resources(
+        &self,
+        kind: ConfigKind,
+    ) -> Result<Vec<ConfigResource>, ClientError> {
+        let connection = self.any().await?;
+        let version = connection.version_for::<ListConfigResourcesRequest>(i16::MAX)?;
+        // The first version lists client metrics and nothing else.
+        let resource_types = match version {
+            0 => Vec::new(),
+            _ => vec![kind.to_wire()],
+        };
+        let request = ListConfigResourcesRequest { resource_types, ..Default::default() };
+        let response = connection.send(&request, version).await?.response().await?;
+        check(|| format!("list every {}", kind.name()), response.error_code, None)?;
+        let listed = response.config_resources.into_iter();
+        let of_kind = listed.filter(|listed| listed.resource_type == kind.to_wire());
+        let mut resources: Vec<ConfigResource> = of_kind
+            .map(|listed| ConfigResource { kind, name: listed.resource_name.into() })
+            .collect();
+        resources.sort();
+        Ok(resources)
+    }
+
+    /// The broker that alone knows about a resource, if there is one: a broker has settings of its
+    /// own.
+    async fn broker_of(
+        &self,
+        resource: &ConfigResource,
+    ) -> Result<Option<Connection>, ClientError> {
+        let id = match (resource.kind, resource.name.parse()) {
+            (ConfigKind::Broker, Ok(id)) => BrokerId(id),
+            _ => return Ok(None),
+        };
+        let no_topics = BTreeSet::new();
+        self.refresh_metadata(TopicSelection::Named(&no_topics), MissingTopic::Refuse).await?;
+        self.broker(id).await.map(Some)
     }
 }
 

@@ -1,17 +1,21 @@
 //! Administering a cluster: each call is a method of [`crate::Client`].
 
+mod cluster;
 mod configs;
 mod log_dirs;
 mod offsets;
+mod quorum;
 mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use configs::{ConfigChange, ConfigEntry, ConfigSource};
+pub use cluster::{ClusterDescription, DescribedBroker};
+pub use configs::{ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource};
 pub use log_dirs::LogDir;
 use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
 use logway_wire::Request;
 pub use offsets::{ListedOffset, OffsetAt};
+pub use quorum::{QuorumDescription, QuorumReplica};
 pub use topics::{CreatedTopic, NewTopic};
 
 use crate::{Client, ClientError, MissingTopic, TopicSelection};

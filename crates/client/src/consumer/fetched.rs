@@ -39,6 +39,12 @@ impl FetchedRecords {
         &self.partition
     }
 
+    /// What comes after them: the next to be read when all of them have been.
+    pub fn next_offset(&self) -> Offset {
+        let next = self.batches.last().map_or(self.from, |batch| batch.header().next_offset());
+        self.until.map_or(next, |until| next.min(until))
+    }
+
     /// The records with their offsets; those that transactions leave behind for the brokers'
     /// own use are left out.
     ///

@@ -5,6 +5,7 @@
 
 mod fetched;
 mod fetcher;
+mod first_timestamps;
 mod position;
 mod request;
 mod start;

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions};
 use logway_model::{ErrorCode, TopicName, Uuid};
 use logway_wire::messages::api_versions_response::ApiVersion;
+use logway_wire::messages::find_coordinator_response::Coordinator;
 use logway_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use logway_wire::messages::{ApiVersionsResponse, MetadataResponse};
+use logway_wire::messages::{ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse};
 use logway_wire::{
     ApiKey, Decoder, Request, Response, WireString, decode_request_header, encode_response,
 };
@@ -65,7 +66,8 @@ pub(crate) enum Action {
     Close,
     /// Does nothing.
     Ignore,
-    /// What a well-behaved broker with one topic would do; only for ApiVersions and Metadata.
+    /// What a well-behaved broker with one topic would do; only for ApiVersions, Metadata and
+    /// FindCoordinator.
     Usual,
 }
 
@@ -147,6 +149,17 @@ pub(crate) fn metadata(port: u16, topic: MetadataResponseTopic) -> MetadataRespo
     }
 }
 
+/// Every group belongs to this one broker.
+fn coordinator(port: u16) -> FindCoordinatorResponse {
+    let coordinator = Coordinator {
+        node_id: 1,
+        host: WireString::from_static("127.0.0.1"),
+        port: i32::from(port),
+        ..Coordinator::default()
+    };
+    FindCoordinatorResponse { coordinators: vec![coordinator], ..Default::default() }
+}
+
 /// All APIs at all their versions.
 pub(crate) fn api_versions() -> ApiVersionsResponse {
     let api = |api_key: &ApiKey| ApiVersion {
@@ -211,6 +224,7 @@ fn usual(asked: &Asked, port: u16) -> Bytes {
     match asked.api_key {
         ApiKey::ApiVersions => asked.frame(&api_versions()),
         ApiKey::Metadata => asked.frame(&metadata(port, topic_metadata())),
+        ApiKey::FindCoordinator => asked.frame(&coordinator(port)),
         other => panic!("there is no usual answer to {}", other.name()),
     }
 }

@@ -1,9 +1,10 @@
-//! The small text files that Kafka keeps beside the data, in Kafka's own formats.
+//! The small text files beside the data, but for one in Kafka's own formats.
 //!
 //! | file | where | content |
 //! |---|---|---|
 //! | `meta.properties` | log directory | [`MetaProperties`] |
 //! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` | log directory | [`offset_checkpoint`] |
+//! | `segment-lists` | log directory | [`segment_lists`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
 //! | `partition.metadata` | partition | [`PartitionMetadata`] |
 //! | `leader-epoch-checkpoint` | partition | [`leader_epoch`], [`LeaderEpochCache`] |
@@ -31,6 +32,7 @@ mod leader_epoch_cache;
 mod meta_properties;
 pub mod offset_checkpoint;
 mod partition_metadata;
+pub mod segment_lists;
 
 /// What the name of a file that is being written ends with; leftovers may be removed at start.
 pub const TEMPORARY_SUFFIX: &str = ".tmp";

@@ -32,9 +32,16 @@ pub fn write(
     replace_file(fs, path, entry_list::encode(lines).as_bytes())
 }
 
-/// Reads a checkpoint file; one that does not exist is empty.
-pub fn read(fs: &dyn Fs, path: &Path) -> Result<BTreeMap<TopicPartition, Offset>, LogError> {
+/// Reads a checkpoint file; `None` if it does not exist or holds nothing, not even a version, as
+/// Apache Kafka leaves it before the first checkpoint: then nobody knows.
+pub fn read(
+    fs: &dyn Fs,
+    path: &Path,
+) -> Result<Option<BTreeMap<TopicPartition, Offset>>, LogError> {
     let text = read_text(fs, path, FILE_MAX_BYTES)?.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(None);
+    }
     let mut offsets = BTreeMap::new();
     entry_list::decode(path, &text, |fields| {
         let &[topic, partition, offset] = fields else {
@@ -48,5 +55,5 @@ pub fn read(fs: &dyn Fs, path: &Path) -> Result<BTreeMap<TopicPartition, Offset>
             None => Ok(()),
         }
     })?;
-    Ok(offsets)
+    Ok(Some(offsets))
 }

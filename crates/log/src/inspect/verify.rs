@@ -50,8 +50,8 @@ pub struct Verified {
 const INDEX_MAX_BYTES: usize = 1 << 30;
 
 /// Reads all files of a partition, down to each record, and reports what is wrong with them:
-/// bad batches, offsets that do not increase, index entries that point to nowhere, snapshots and
-/// checkpoints that do not decode.
+/// bad batches, offsets that do not increase, segments that are missing, index entries that point
+/// to nowhere, snapshots and checkpoints that do not decode.
 ///
 /// # Errors
 ///
@@ -68,11 +68,29 @@ pub fn verify(
         on_problem(problem);
     };
     let segments = segments(fs, dir)?;
+    let mut has_inner_gaps = false;
+    let mut missing = Vec::new();
     for (index, segment) in segments.iter().enumerate() {
         let next_base = segments.get(index + 1).map(|next| next.base_offset);
-        let mut check =
-            SegmentCheck { segment, next_base, verified: &mut verified, report: &mut report };
-        check.run(fs)?;
+        let mut check = SegmentCheck {
+            segment,
+            next_base,
+            has_inner_gaps: false,
+            verified: &mut verified,
+            report: &mut report,
+        };
+        let is_whole = check.run(fs)?;
+        has_inner_gaps |= check.has_inner_gaps;
+        let end = verified.end_offset.unwrap_or(segment.base_offset).max(segment.base_offset);
+        if let Some(next_base) = next_base.filter(|&next_base| is_whole && next_base > end) {
+            let reason = format!("the records from {end} to {next_base} are missing behind it");
+            let (path, position) = (segment.path.clone(), segment.len_bytes);
+            missing.push(Problem { path, position, reason, may_be_unfinished: false });
+        }
+    }
+    if !has_inner_gaps {
+        // Compaction leaves gaps between segments, but then within them, too.
+        missing.into_iter().for_each(&mut report);
     }
     verified.segments = segments.len();
     verify_companions(fs, dir, &mut report)?;
@@ -85,12 +103,15 @@ struct SegmentCheck<'a> {
     segment: &'a SegmentFile,
     /// Where the next segment begins; `None` for the last one.
     next_base: Option<Offset>,
+    /// Offsets were left out from one batch to the next, or before the first.
+    has_inner_gaps: bool,
     verified: &'a mut Verified,
     report: &'a mut dyn FnMut(Problem),
 }
 
 impl SegmentCheck<'_> {
-    fn run(&mut self, fs: &dyn Fs) -> Result<(), LogError> {
+    /// Returns whether all batches are good.
+    fn run(&mut self, fs: &dyn Fs) -> Result<bool, LogError> {
         let offsets = self.offset_entries(fs)?;
         let times = self.time_entries(fs)?;
         let mut offsets = offsets.iter().enumerate().peekable();
@@ -103,7 +124,7 @@ impl SegmentCheck<'_> {
                         self.next_base.is_none() && !self.segment.has_batch_after(fs, position)?;
                     (self.report)(Problem { path, position, reason, may_be_unfinished });
                     // The rest of the indexes is about batches that nobody can find.
-                    return Ok(());
+                    return Ok(false);
                 }
                 Err(error) => return Err(error),
             };
@@ -127,13 +148,14 @@ impl SegmentCheck<'_> {
             let reason = format!("it points to offset {}, behind the batches", entry.offset);
             self.entry_problem(TIME_INDEX_EXTENSION, index, reason);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn check_batch(&mut self, placed: &PlacedBatch) {
         let PlacedBatch { position, batch } = placed;
         let (base, last) = (batch.base_offset(), batch.last_offset());
         let expected = self.verified.end_offset.unwrap_or(self.segment.base_offset);
+        self.has_inner_gaps |= base > expected.max(self.segment.base_offset);
         if base < expected.max(self.segment.base_offset) {
             self.batch_problem(*position, format!("offset {base} comes where {expected} is next"));
         }

@@ -48,7 +48,8 @@ impl LogDir {
     /// # Errors
     ///
     /// [`LogError::InconsistentTopicId`] if the one that exists is of another topic,
-    /// [`LogError::Io`]; the error of the log that could not be opened.
+    /// [`LogError::Io`]; the error of the log that could not be opened or deleted, for which
+    /// there is [`LogDir::try_again`].
     pub fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<Log>, LogError>> {
         let mut changes = self.changes();
         let known: Vec<_> = wanted.iter().map(|new| self.existing(new, &changes)).collect();
@@ -68,8 +69,8 @@ impl LogDir {
     /// The log that exists, or why there is none and none may be made; `None` if one may.
     fn existing(&self, new: &NewLog, changes: &Changes) -> Option<Result<Arc<Log>, LogError>> {
         let partition = &new.partition;
-        if let Some(error) = changes.failed.get(partition) {
-            return Some(Err(error.clone()));
+        if let Some(failed) = changes.failed.get(partition) {
+            return Some(Err(failed.error.clone()));
         }
         let log = self.log(partition)?;
         let (found, wanted) = (log.topic_id(), new.topic_id);
@@ -139,13 +140,13 @@ impl LogDir {
         let queue = Arc::clone(&self.queue);
         let identity = LogIdentity { key, partition: partition.clone(), topic_id, queue };
         let log = Arc::new(Log::new(identity, config, view.clone()));
-        let producers_max = self.options.producers_per_log_max;
+        let limits = self.producer_limits.clone();
         let tail = LogTail::new(OpenedTail {
             log: Arc::clone(&log),
             fs: Arc::clone(&self.options.fs),
             dir,
             view,
-            producers: ProducerStateTable::new(partition.clone(), producers_max),
+            producers: ProducerStateTable::new(partition.clone(), limits),
             is_changed: false,
             needs_dir_sync: false,
             now: self.options.clock.now(),

@@ -1,11 +1,16 @@
 //! Taking logs out of service.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use logway_model::TopicPartition;
 
+use super::failed::FailedLog;
+use super::remembered::RememberedLog;
 use super::{Changes, LogDir};
+use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE};
 use crate::random::random_bits;
 use crate::writer::{Command, Job};
 use crate::{Completion, LogConfig, LogError};
@@ -33,6 +38,15 @@ struct Taken {
     config: Arc<LogConfig>,
 }
 
+/// A log on its way out of service.
+struct Leaving {
+    partition: TopicPartition,
+    config: Arc<LogConfig>,
+    remembered: RememberedLog,
+    /// Completes when no checkpoint speaks of it any more.
+    forgotten: Completion<()>,
+}
+
 impl LogDir {
     /// Deletes the log of a partition; see [`LogDir::delete_logs`].
     pub fn delete_log(&self, partition: &TopicPartition) -> Result<(), LogError> {
@@ -47,7 +61,8 @@ impl LogDir {
     ///
     /// # Errors
     ///
-    /// [`LogError::Io`], the first of several; the other logs are deleted all the same.
+    /// [`LogError::Io`], the first of several; the other logs are deleted all the same. A log that
+    /// could not be deleted is out of service, and [`LogDir::try_again`] gets it out of the way.
     pub fn delete_logs(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
         let (taken, result) = self.take_away(partitions, CONDEMNED_SUFFIX);
         if let Some(running) = &*self.running() {
@@ -67,24 +82,32 @@ impl LogDir {
     }
 
     /// Closes logs and renames their directories; returns those, and the first error.
+    ///
+    /// A directory keeps its name until no checkpoint speaks of the log any more, lest a log made
+    /// later under the same name inherit its recovery point or its start.
     fn take_away(
         &self,
         partitions: &[TopicPartition],
         suffix: &str,
     ) -> (Vec<Taken>, Result<(), LogError>) {
         let mut changes = self.changes();
-        let leaving = self.close_logs(partitions, &mut changes);
+        let leaving: Vec<Leaving> = partitions
+            .iter()
+            .filter_map(|partition| self.close_log(partition, &mut changes))
+            .collect();
+        let unlisted = self.unlist(partitions, &mut changes);
         let (fs, root) = (&self.options.fs, &self.options.path);
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
-        for (partition, config) in leaving {
-            let path = self.log_path(&partition);
-            let renamed = root.join(name_out_of_service(&partition, suffix));
-            match fs.rename(&path, &renamed).map_err(LogError::io("rename", &path)) {
-                Ok(()) => taken.push(Taken { path: renamed, config }),
+        for Leaving { partition, config, remembered, forgotten } in leaving {
+            let forgotten = forgotten.wait().and(unlisted.clone());
+            match forgotten.and_then(|()| self.rename(&partition, suffix)) {
+                Ok(Some(path)) => taken.push(Taken { path, config }),
+                Ok(None) => {}
                 Err(error) => {
-                    // Its directory is still there: no other log may be made in it.
-                    changes.failed.insert(partition, error.clone());
+                    let is_deleted = suffix == CONDEMNED_SUFFIX;
+                    let failed = FailedLog { error: error.clone(), remembered, is_deleted };
+                    changes.failed.insert(partition, failed);
                     result = result.and(Err(error));
                 }
             }
@@ -93,44 +116,81 @@ impl LogDir {
         (taken, result.and(synced))
     }
 
-    /// Takes logs away from readers and the writer; returns those that there are, with their
-    /// settings.
-    ///
-    /// It waits until no checkpoint speaks of them, lest a log made later under the same name
-    /// inherit a recovery point.
-    fn close_logs(
+    /// Takes a log away from readers and the writer; `None` if there is none.
+    fn close_log(&self, partition: &TopicPartition, changes: &mut Changes) -> Option<Leaving> {
+        let log = {
+            let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
+            logs.remove(partition)
+        };
+        let partition = partition.clone();
+        if let Some(log) = log {
+            log.mark_closed();
+            let (done, forgotten) = Completion::new(log.name());
+            self.queue.push(Command::Release { key: log.key(), done });
+            let log_start = log.log_start_offset();
+            let remembered = RememberedLog { recovery_point: None, log_start, list: None };
+            return Some(Leaving { partition, config: log.config(), remembered, forgotten });
+        }
+        let FailedLog { remembered, .. } = changes.failed.remove(&partition)?;
+        let config = Arc::clone(&self.options.default_config);
+        let forgotten = self.forget(&partition);
+        Some(Leaving { partition, config, remembered, forgotten })
+    }
+
+    /// Has the checkpoints written without a log that has no handle.
+    pub(super) fn forget(&self, partition: &TopicPartition) -> Completion<()> {
+        let (done, forgotten) = Completion::new(&partition.to_string().into());
+        self.queue.push(Command::Forget { partition: partition.clone(), done });
+        forgotten
+    }
+
+    /// Has the lists of segments written without those of logs.
+    pub(super) fn unlist(
         &self,
         partitions: &[TopicPartition],
         changes: &mut Changes,
-    ) -> Vec<(TopicPartition, Arc<LogConfig>)> {
-        let mut closed = Vec::new();
-        let mut releases = Vec::new();
-        for partition in partitions {
-            let log = {
-                let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
-                logs.remove(partition)
-            };
-            let config = match &log {
-                Some(log) => {
-                    log.mark_closed();
-                    let (done, completion) = Completion::new(log.name());
-                    self.queue.push(Command::Release { key: log.key(), done });
-                    releases.push(completion);
-                    log.config()
-                }
-                None if changes.failed.remove(partition).is_some() => {
-                    Arc::clone(&self.options.default_config)
-                }
-                None => continue,
-            };
-            closed.push((partition.clone(), config));
+    ) -> Result<(), LogError> {
+        if !partitions.iter().any(|partition| changes.lists.contains_key(partition)) {
+            return Ok(());
         }
-        for release in releases {
-            if let Err(error) = release.wait() {
-                tracing::warn!(%error, "a deleted log is still in the checkpoints");
-            }
+        let mut lists = changes.lists.clone();
+        lists.retain(|listed, _| !partitions.contains(listed));
+        let path = self.options.path.join(SEGMENT_LISTS_FILE);
+        segment_lists::write(&*self.options.fs, &path, &lists)?;
+        changes.lists = lists;
+        Ok(())
+    }
+
+    /// Does what is left to do of a deletion that failed.
+    pub(super) fn finish_deletion(
+        &self,
+        partition: &TopicPartition,
+        changes: &mut Changes,
+    ) -> Result<(), LogError> {
+        self.forget(partition).wait()?;
+        self.unlist(std::slice::from_ref(partition), changes)?;
+        let renamed = self.rename(partition, CONDEMNED_SUFFIX)?;
+        let root = &self.options.path;
+        self.options.fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        if let (Some(path), Some(running)) = (renamed, &*self.running()) {
+            running.jobs.send(Job::DeleteDir { path, delay: Duration::ZERO });
         }
-        closed
+        Ok(())
+    }
+
+    /// Gives the directory of a log a name out of service; `None` if there is no directory.
+    fn rename(
+        &self,
+        partition: &TopicPartition,
+        suffix: &str,
+    ) -> Result<Option<PathBuf>, LogError> {
+        let path = self.log_path(partition);
+        let renamed = self.options.path.join(name_out_of_service(partition, suffix));
+        match self.options.fs.rename(&path, &renamed) {
+            Ok(()) => Ok(Some(renamed)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(LogError::io("rename", &path)(error)),
+        }
     }
 }
 

@@ -8,18 +8,24 @@ use std::thread::JoinHandle;
 
 use logway_model::{DirectoryId, TopicPartition};
 
+use crate::checkpoint::segment_lists::SegmentLists;
 use crate::fs::FileLock;
 use crate::log::Log;
+use crate::producer_state::ProducerLimits;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 pub use create::NewLog;
+use failed::FailedLog;
 pub use options::LogDirOptions;
 
 mod create;
 mod delete;
+mod failed;
 mod open;
+mod opened;
 mod options;
+mod remembered;
 
 /// A directory of logs, the thread that writes them, and the lock that keeps others away.
 ///
@@ -32,6 +38,7 @@ pub struct LogDir {
     directory_id: DirectoryId,
     report: RecoveryReport,
     queue: Arc<CommandQueue>,
+    producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// One log is created or deleted at a time.
     changes: Mutex<Changes>,
@@ -51,8 +58,10 @@ struct Running {
 #[derive(Debug, Default)]
 struct Changes {
     next_key: u64,
-    /// The logs that could not be opened, and why.
-    failed: BTreeMap<TopicPartition, LogError>,
+    /// The logs that could not be opened or deleted: no other may be made in their place.
+    failed: BTreeMap<TopicPartition, FailedLog>,
+    /// The lists of segments as they are on disk.
+    lists: SegmentLists,
 }
 
 impl Changes {
@@ -103,6 +112,11 @@ impl LogDir {
     pub fn log(&self, partition: &TopicPartition) -> Option<Arc<Log>> {
         let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
         logs.get(partition).cloned()
+    }
+
+    /// How many idempotent producers all logs remember together, each counted once for each log.
+    pub fn producer_count(&self) -> usize {
+        self.producer_limits.known()
     }
 
     /// Whether the writer thread works; without it nothing can be appended.

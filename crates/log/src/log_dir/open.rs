@@ -1,6 +1,5 @@
 //! Opening a directory of logs.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,19 +7,20 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use logway_model::{DirectoryId, Offset, TopicPartition};
+use logway_model::{DirectoryId, TopicPartition};
 
 use super::delete::CONDEMNED_SUFFIX;
-use super::{Changes, LogDir, LogDirOptions, Running};
-use crate::checkpoint::{MetaProperties, clean_shutdown, offset_checkpoint};
+use super::opened::{OfUnopened, Opened};
+use super::remembered::Remembered;
+use super::{LogDir, LogDirOptions, Running};
+use crate::checkpoint::offset_checkpoint::RECOVERY_POINT_FILE;
+use crate::checkpoint::{MetaProperties, clean_shutdown};
 use crate::fs::{FileLock, Fs};
-use crate::log::{Log, LogIdentity};
+use crate::producer_state::ProducerLimits;
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
-use crate::writer::{
-    self, Background, CommandQueue, Job, LogTail, OffsetCheckpoints, OpenedTail, WriterOptions,
-};
-use crate::{Finding, LogError, LogMetrics, RecoveryReport};
+use crate::writer::{self, Background, CommandQueue, Job, OffsetCheckpoints, WriterOptions};
+use crate::{LogError, LogMetrics, RecoveryReport};
 
 /// The file whose lock keeps other processes away, as Kafka's does.
 const LOCK_FILE: &str = ".lock";
@@ -32,67 +32,31 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let root = &options.path;
     create_durably(fs, root)?;
     let lock = take_lock(fs, &options)?;
-    let directory_id = claim(fs, &options)?;
+    let found = Found::list(fs, &options)?;
+    let directory_id = claim(fs, &options, !found.partitions.is_empty())?;
 
     let marker = root.join(clean_shutdown::CLEAN_SHUTDOWN_FILE);
     let mut report =
         RecoveryReport { was_clean: clean_shutdown::is_marked(fs, &marker)?, ..Default::default() };
-    let mut checkpoints = read_checkpoints(fs, &options, &mut report)?;
+    let remembered = Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
     clean_shutdown::unmark(fs, &marker)?;
 
-    let found = Found::list(fs, &options)?;
-    let outcomes = recover_all(&options, &report, &checkpoints, &found.partitions);
+    let producer_limits =
+        ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
+    let outcomes = recover_all(&options, &producer_limits, &report, &remembered, &found.partitions);
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max));
     let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
     for path in found.condemned {
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
 
-    let mut changes = Changes::default();
-    let mut logs = BTreeMap::new();
-    let mut tails = Vec::new();
+    let mut opened = Opened::new(&options, Arc::clone(&queue), &remembered, report);
     for (partition, outcome) in outcomes {
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(recovered)) => {
-                note_recovered(&recovered, &mut report);
-                let key = changes.next_key();
-                let queue = Arc::clone(&queue);
-                let identity = LogIdentity {
-                    key,
-                    partition: partition.clone(),
-                    topic_id: recovered.topic_id,
-                    queue,
-                };
-                let (log, tail) = start_log(&options, identity, recovered, report.was_clean);
-                logs.insert(partition, log);
-                tails.push(tail);
-            }
-            Err(error) => {
-                tracing::error!(%partition, %error, "a log cannot be opened");
-                report.failed.push((partition.clone(), error.clone()));
-                changes.failed.insert(partition, error);
-            }
-        }
+        opened.add(partition, outcome);
     }
-    let is_known = |partition: &TopicPartition| {
-        logs.contains_key(partition) || changes.failed.contains_key(partition)
-    };
-    let with_records = checkpoints.recovery_points.iter().filter(|(_, end)| **end > Offset::ZERO);
-    let vanished: Vec<TopicPartition> = with_records
-        .map(|(partition, _)| partition.clone())
-        .filter(|partition| !is_known(partition))
-        .collect();
-    let has_strangers = checkpoints
-        .retain(|partition| logs.contains_key(partition) || changes.failed.contains_key(partition));
-    for partition in vanished {
-        tracing::error!(%partition, "the directory of a partition with records has vanished");
-    }
-    if has_strangers {
-        // A log that is made under such a name must not inherit the offsets of the old one.
-        checkpoints.write(fs, root)?;
-    }
-    checkpoints.retain(|partition| changes.failed.contains_key(partition));
+    opened.add_vanished();
+    let OfUnopened { offsets, lists } = opened.write_down()?;
+    let Opened { logs, tails, changes, mut report, .. } = opened;
 
     let jobs = background.sender();
     let writer_options = WriterOptions {
@@ -104,8 +68,10 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         checkpoint_interval: options.checkpoint_interval,
         retention_check_interval: options.retention_check_interval,
         producer_expiration_ms: options.producer_expiration_ms,
+        producer_limits: producer_limits.clone(),
         sync_threads_max: options.sync_threads_max,
-        of_unopened: checkpoints,
+        of_unopened: offsets,
+        lists_of_unopened: lists,
     };
     let writer = writer::spawn(writer_options, Arc::clone(&queue), background, tails)?;
     report.elapsed = started.elapsed();
@@ -113,6 +79,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         directory_id,
         report,
         queue,
+        producer_limits,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
         running: Mutex::new(Some(Running { writer, jobs, lock })),
@@ -147,9 +114,14 @@ fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError>
 }
 
 /// Makes sure that the directory is this broker's; a new one becomes it.
-fn claim(fs: &dyn Fs, options: &LogDirOptions) -> Result<DirectoryId, LogError> {
+fn claim(fs: &dyn Fs, options: &LogDirOptions, has_logs: bool) -> Result<DirectoryId, LogError> {
     let path = options.path.join(MetaProperties::FILE);
     let Some(found) = MetaProperties::read(fs, &path)? else {
+        let points = options.path.join(RECOVERY_POINT_FILE);
+        if !has_logs && !fs.exists(&points).map_err(LogError::io("look for", &points))? {
+            // From here on, a checkpoint that is missing is one that was lost.
+            OffsetCheckpoints::default().write(fs, &options.path)?;
+        }
         let directory_id = DirectoryId(random_uuid());
         let (node_id, cluster_id) = (options.node_id, options.cluster_id);
         MetaProperties { node_id, cluster_id, directory_id }.write(fs, &path)?;
@@ -163,28 +135,6 @@ fn claim(fs: &dyn Fs, options: &LogDirOptions) -> Result<DirectoryId, LogError> 
         });
     }
     Ok(found.directory_id)
-}
-
-/// Reads the offset checkpoints. One that is damaged is reported and counts as missing: then
-/// everything is scanned.
-fn read_checkpoints(
-    fs: &dyn Fs,
-    options: &LogDirOptions,
-    report: &mut RecoveryReport,
-) -> Result<OffsetCheckpoints, LogError> {
-    let mut read = |name| match offset_checkpoint::read(fs, &options.path.join(name)) {
-        Err(error @ LogError::Malformed { .. }) => {
-            tracing::error!(%error, "a checkpoint is damaged");
-            report.was_clean = false;
-            report.findings.push(Finding::Rebuilt { error });
-            Ok(BTreeMap::new())
-        }
-        result => result,
-    };
-    Ok(OffsetCheckpoints {
-        recovery_points: read(offset_checkpoint::RECOVERY_POINT_FILE)?,
-        log_starts: read(offset_checkpoint::LOG_START_OFFSET_FILE)?,
-    })
 }
 
 /// What is in a log directory.
@@ -220,26 +170,24 @@ type Outcome = (TopicPartition, Result<Option<RecoveredLog>, LogError>);
 /// Opens all logs, a few at the same time.
 fn recover_all(
     options: &LogDirOptions,
+    producer_limits: &ProducerLimits,
     report: &RecoveryReport,
-    checkpoints: &OffsetCheckpoints,
+    remembered: &Remembered,
     partitions: &[(TopicPartition, PathBuf)],
 ) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::with_capacity(partitions.len()));
     let work = || {
         while let Some((partition, dir)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let offset_in = |offsets: &BTreeMap<TopicPartition, Offset>| {
-                offsets.get(partition).copied().unwrap_or(Offset::ZERO)
-            };
+            let remembered = remembered.of(partition);
             let recovered = recover_log(&RecoveryOptions {
                 fs: &options.fs,
                 partition,
                 dir,
                 is_clean: report.was_clean,
-                recovery_point: offset_in(&checkpoints.recovery_points),
-                log_start: offset_in(&checkpoints.log_starts),
+                expected: remembered.expected(),
                 index_interval_bytes: options.default_config.index_interval_bytes,
-                producers_max: options.producers_per_log_max,
+                producer_limits,
             });
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             outcomes.push((partition.clone(), recovered));
@@ -252,34 +200,4 @@ fn recover_all(
         work();
     });
     outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn note_recovered(recovered: &RecoveredLog, report: &mut RecoveryReport) {
-    report.opened_logs += 1;
-    report.scanned_logs += usize::from(recovered.scanned_bytes > 0);
-    report.scanned_bytes += recovered.scanned_bytes;
-    report.findings.extend(recovered.findings.iter().cloned());
-}
-
-/// The handle of a log, and its tail for the writer.
-fn start_log(
-    options: &LogDirOptions,
-    identity: LogIdentity,
-    recovered: RecoveredLog,
-    was_clean: bool,
-) -> (Arc<Log>, LogTail) {
-    let dir = options.path.join(identity.partition.to_string());
-    let config = Arc::clone(&options.default_config);
-    let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
-    let tail = LogTail::new(OpenedTail {
-        log: Arc::clone(&log),
-        fs: Arc::clone(&options.fs),
-        dir: dir.into(),
-        view: recovered.view,
-        producers: recovered.producers,
-        is_changed: recovered.scanned_bytes > 0,
-        needs_dir_sync: !was_clean,
-        now: options.clock.now(),
-    });
-    (log, tail)
 }

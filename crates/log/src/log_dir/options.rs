@@ -38,6 +38,12 @@ pub struct LogDirOptions {
     pub producer_expiration_ms: i64,
     /// How many idempotent producers a log remembers.
     pub producers_per_log_max: usize,
+    /// How many idempotent producers all logs remember together, each counted once for each log.
+    /// One takes 250 to 500 bytes, so that the default is 100 MB at most. When there are more, those
+    /// that have not written for the longest are forgotten before their
+    /// `producer.id.expiration.ms`; they go on without an error, but a batch that they had sent
+    /// before and send again is not known for a duplicate.
+    pub producers_max: usize,
     /// How many threads the writer has to sync several logs at the same time.
     pub sync_threads_max: usize,
     /// `num.recovery.threads.per.data.dir`: how many logs are opened at the same time.
@@ -64,6 +70,7 @@ impl LogDirOptions {
             retention_check_interval: Duration::from_secs(5 * 60),
             producer_expiration_ms: 24 * 60 * 60 * 1000,
             producers_per_log_max: 100_000,
+            producers_max: 200_000,
             sync_threads_max: 16,
             recovery_threads: 4,
         }

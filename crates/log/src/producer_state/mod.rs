@@ -1,8 +1,11 @@
 //! What a partition knows about its idempotent producers (KIP-98, KIP-360).
 
+pub use limits::ProducerLimits;
 pub use producer::{AppendedBatch, ProducerState};
+pub(crate) use table::LastUse;
 pub use table::{PreviousState, ProducerBatch, ProducerStateTable, SequenceCheck};
 
+mod limits;
 mod producer;
 pub mod snapshot;
 mod table;

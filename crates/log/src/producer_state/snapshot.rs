@@ -41,9 +41,58 @@ const PRODUCER_BYTES: usize = 46;
 /// More than a million producers.
 const FILE_MAX_BYTES: usize = 64 << 20;
 
+/// What a snapshot file says, in a quarter of the memory that a table takes.
+#[derive(Debug)]
+pub struct Snapshot {
+    producers: Vec<CodedProducer>,
+}
+
+type CodedProducer = [u8; PRODUCER_BYTES];
+
+impl Snapshot {
+    /// The producers of a table as they are now.
+    pub fn of(table: &ProducerStateTable) -> Snapshot {
+        let producers = table.iter().map(|(id, producer)| encode_producer(id, producer));
+        Snapshot { producers: producers.collect() }
+    }
+
+    /// The memory that the snapshot of a table takes.
+    pub fn size_bytes_of(table: &ProducerStateTable) -> usize {
+        table.len() * PRODUCER_BYTES
+    }
+
+    /// The memory that it takes.
+    pub fn size_bytes(&self) -> usize {
+        self.producers.len() * PRODUCER_BYTES
+    }
+
+    /// Replaces the snapshot file at `path`; it is durable on return.
+    pub fn write(&self, fs: &dyn Fs, path: &Path) -> Result<(), LogError> {
+        replace_file(fs, path, &self.encode())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let count =
+            i32::try_from(self.producers.len()).expect("a table has less than 2^31 producers");
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.size_bytes());
+        out.put_i16(VERSION);
+        out.put_u32(0);
+        out.put_i32(count);
+        // They begin with the id: so they sort by it.
+        let mut producers: Vec<&CodedProducer> = self.producers.iter().collect();
+        producers.sort_unstable();
+        for producer in producers {
+            out.put_slice(producer);
+        }
+        let crc = crc32_iscsi(&out[CHECKED_FROM..]);
+        out[2..CHECKED_FROM].copy_from_slice(&crc.to_be_bytes());
+        out
+    }
+}
+
 /// Replaces the snapshot file at `path`; it is durable on return.
 pub fn write(fs: &dyn Fs, path: &Path, table: &ProducerStateTable) -> Result<(), LogError> {
-    replace_file(fs, path, &encode(table))
+    Snapshot::of(table).write(fs, path)
 }
 
 /// Reads the snapshot file at `path`, which must exist.
@@ -60,24 +109,9 @@ pub fn read(fs: &dyn Fs, path: &Path) -> Result<Vec<(ProducerId, ProducerState)>
     })
 }
 
-fn encode(table: &ProducerStateTable) -> Vec<u8> {
-    let mut producers: Vec<_> = table.iter().collect();
-    producers.sort_unstable_by_key(|&(id, _)| id);
-    let count = i32::try_from(producers.len()).expect("a table has less than 2^31 producers");
-
-    let mut out = Vec::with_capacity(HEADER_BYTES + producers.len() * PRODUCER_BYTES);
-    out.put_i16(VERSION);
-    out.put_u32(0);
-    out.put_i32(count);
-    for (id, producer) in producers {
-        encode_producer(&mut out, id, producer);
-    }
-    let crc = crc32_iscsi(&out[CHECKED_FROM..]);
-    out[2..CHECKED_FROM].copy_from_slice(&crc.to_be_bytes());
-    out
-}
-
-fn encode_producer(out: &mut Vec<u8>, id: ProducerId, producer: &ProducerState) {
+fn encode_producer(id: ProducerId, producer: &ProducerState) -> CodedProducer {
+    let mut coded = [0; PRODUCER_BYTES];
+    let mut out = &mut coded[..];
     let batch = producer.last_batch();
     out.put_i64(id.0);
     out.put_i16(producer.epoch.0);
@@ -87,6 +121,7 @@ fn encode_producer(out: &mut Vec<u8>, id: ProducerId, producer: &ProducerState) 
     out.put_i64(producer.last_timestamp.0);
     out.put_i32(producer.coordinator_epoch);
     out.put_i64(producer.transaction_start.map_or(-1, |offset| offset.0));
+    coded
 }
 
 /// Decodes a snapshot, or says at which byte what is wrong.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicPartition};
 use logway_record::BatchHeader;
 
+use super::limits::ProducerLimits;
 use super::producer::{AppendedBatch, ProducerState};
 use crate::LogError;
 
@@ -12,15 +13,32 @@ use crate::LogError;
 ///
 /// The log's writer owns it, checks every batch of such a producer before the append and
 /// updates it after. The number of producers is bounded, because producer ids are the clients'
-/// words: when a new one does not fit, those that have not written for the longest go. A
-/// producer that is forgotten may go on with any sequence, as in Apache Kafka; what it loses is
-/// the recognition of a duplicate.
-#[derive(Debug, Clone)]
+/// words (see [`ProducerLimits`]): when a new one does not fit, those that have not written for the
+/// longest go. A producer that is forgotten may go on with any sequence, as in Apache Kafka one
+/// whose `producer.id.expiration.ms` have passed; what it loses is the recognition of a duplicate.
+#[derive(Debug)]
 pub struct ProducerStateTable {
     partition: TopicPartition,
-    producers: HashMap<ProducerId, ProducerState>,
-    capacity: usize,
-    evictions: u64,
+    producers: HashMap<ProducerId, KnownProducer>,
+    limits: ProducerLimits,
+    /// How many producers are counted for the limits.
+    counted: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct KnownProducer {
+    state: ProducerState,
+    /// When it last wrote, by the writer's clock; after a restart, by the producer's own.
+    last_write: TimestampMs,
+}
+
+/// When a producer last wrote; the least is the first to be forgotten. Those with an open
+/// transaction go last, because its start bounds what consumers may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LastUse {
+    has_transaction: bool,
+    last_write: TimestampMs,
+    last_offset: Offset,
 }
 
 /// The part of a batch that its producer's state is about.
@@ -57,7 +75,7 @@ pub enum SequenceCheck {
 #[must_use]
 pub struct PreviousState {
     producer_id: ProducerId,
-    state: Option<ProducerState>,
+    known: Option<KnownProducer>,
 }
 
 impl ProducerBatch {
@@ -85,10 +103,9 @@ impl ProducerBatch {
 }
 
 impl ProducerStateTable {
-    /// A table of at most `capacity` producers, which is at least 1.
-    pub fn new(partition: TopicPartition, capacity: usize) -> ProducerStateTable {
-        assert!(capacity > 0, "a table that holds nobody checks nothing");
-        ProducerStateTable { partition, producers: HashMap::new(), capacity, evictions: 0 }
+    /// A table that knows nobody.
+    pub fn new(partition: TopicPartition, limits: ProducerLimits) -> ProducerStateTable {
+        ProducerStateTable { partition, producers: HashMap::new(), limits, counted: 0 }
     }
 
     /// Whether a batch of a client continues what its producer has written.
@@ -98,7 +115,7 @@ impl ProducerStateTable {
     /// epoch sequences have no gaps. An unknown producer may begin with any sequence, because its
     /// records may have been deleted.
     pub fn check(&self, batch: &ProducerBatch) -> Result<SequenceCheck, LogError> {
-        let Some(producer) = self.producers.get(&batch.producer_id) else {
+        let Some(producer) = self.get(batch.producer_id) else {
             return Ok(SequenceCheck::Append);
         };
         if batch.epoch < producer.epoch {
@@ -132,17 +149,19 @@ impl ProducerStateTable {
         Ok(SequenceCheck::Append)
     }
 
-    /// Notes a batch that is in the log from `base_offset` on.
+    /// Notes a batch that is in the log from `base_offset` on, as one that was written at `now`.
     ///
     /// The batch is not checked: recovery and followers take what the log holds. To take updates
     /// back, restore what they returned in reverse order.
-    pub fn update(&mut self, batch: &ProducerBatch, base_offset: Offset) -> PreviousState {
-        let previous = self.producers.get(&batch.producer_id).copied();
-        if previous.is_none() {
-            self.make_room();
-        }
-        let mut producer = previous.unwrap_or(ProducerState::new(batch.epoch));
-        producer.push(
+    pub fn update(
+        &mut self,
+        batch: &ProducerBatch,
+        base_offset: Offset,
+        now: TimestampMs,
+    ) -> PreviousState {
+        let previous = self.previous(batch.producer_id);
+        let mut state = previous.state_or_new(batch.epoch);
+        state.push(
             batch.epoch,
             AppendedBatch {
                 last_sequence: batch.last_sequence(),
@@ -152,18 +171,19 @@ impl ProducerStateTable {
             },
         );
         if batch.transactional {
-            producer.transaction_start.get_or_insert(base_offset);
+            state.transaction_start.get_or_insert(base_offset);
         }
-        self.producers.insert(batch.producer_id, producer);
-        PreviousState { producer_id: batch.producer_id, state: previous }
+        self.set(batch.producer_id, state, now);
+        previous
     }
 
     /// Takes an update back.
     pub fn restore(&mut self, previous: PreviousState) {
-        match previous.state {
-            Some(state) => _ = self.producers.insert(previous.producer_id, state),
+        match previous.known {
+            Some(known) => _ = self.producers.insert(previous.producer_id, known),
             None => _ = self.producers.remove(&previous.producer_id),
         }
+        self.count();
     }
 
     /// Notes a marker that ends a producer's transaction.
@@ -176,17 +196,14 @@ impl ProducerStateTable {
         coordinator_epoch: i32,
         timestamp: TimestampMs,
     ) -> PreviousState {
-        let previous = self.producers.get(&producer_id).copied();
-        if previous.is_none() {
-            self.make_room();
-        }
-        let mut producer = previous.unwrap_or(ProducerState::new(epoch));
-        producer.enter(epoch);
-        producer.coordinator_epoch = coordinator_epoch;
-        producer.last_timestamp = timestamp;
-        producer.transaction_start = None;
-        self.producers.insert(producer_id, producer);
-        PreviousState { producer_id, state: previous }
+        let previous = self.previous(producer_id);
+        let mut state = previous.state_or_new(epoch);
+        state.enter(epoch);
+        state.coordinator_epoch = coordinator_epoch;
+        state.last_timestamp = timestamp;
+        state.transaction_start = None;
+        self.set(producer_id, state, timestamp);
+        previous
     }
 
     /// Forgets producers whose last timestamp is `expiration_ms` (`producer.id.expiration.ms`) or
@@ -195,36 +212,46 @@ impl ProducerStateTable {
     /// The log's start says nothing about producers: those whose records are all deleted are
     /// remembered until they expire (KIP-360).
     pub fn expire(&mut self, now: TimestampMs, expiration_ms: i64) -> usize {
-        let before = self.producers.len();
-        self.producers.retain(|_, producer| {
-            producer.transaction_start.is_some()
-                || now.0.saturating_sub(producer.last_timestamp.0) < expiration_ms
-        });
-        before - self.producers.len()
+        self.forget(|known| {
+            let idle_ms = now.0.saturating_sub(known.state.last_timestamp.0);
+            known.state.transaction_start.is_none() && idle_ms >= expiration_ms
+        })
+    }
+
+    /// When each of the producers last wrote.
+    pub(crate) fn last_uses(&self) -> impl Iterator<Item = LastUse> {
+        self.producers.values().map(KnownProducer::last_use)
+    }
+
+    /// Forgets, for want of room, the producers that have not written since `newest`.
+    pub(crate) fn evict(&mut self, newest: LastUse) -> usize {
+        let evicted = self.forget(|known| known.last_use() <= newest);
+        self.limits.note_evicted(evicted);
+        evicted
     }
 
     /// Replaces everything by the producers of a snapshot.
     pub fn load(&mut self, producers: impl IntoIterator<Item = (ProducerId, ProducerState)>) {
-        self.producers.clear();
-        for (producer_id, producer) in producers {
-            self.make_room();
-            self.producers.insert(producer_id, producer);
+        self.clear();
+        for (producer_id, state) in producers {
+            self.set(producer_id, state, state.last_timestamp);
         }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.producers = HashMap::new();
+        self.count();
     }
 
     /// What is known about a producer.
     pub fn get(&self, producer_id: ProducerId) -> Option<&ProducerState> {
-        self.producers.get(&producer_id)
+        self.producers.get(&producer_id).map(|known| &known.state)
     }
 
     /// All producers, in no order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (ProducerId, &ProducerState)> {
-        self.producers.iter().map(|(&id, producer)| (id, producer))
+        self.producers.iter().map(|(&id, known)| (id, &known.state))
     }
 
     /// The number of producers.
@@ -237,33 +264,74 @@ impl ProducerStateTable {
         self.producers.is_empty()
     }
 
-    /// How many producers were forgotten for lack of room since the table was made.
-    pub fn evictions(&self) -> u64 {
-        self.evictions
+    fn previous(&self, producer_id: ProducerId) -> PreviousState {
+        PreviousState { producer_id, known: self.producers.get(&producer_id).copied() }
+    }
+
+    fn set(&mut self, producer_id: ProducerId, state: ProducerState, last_write: TimestampMs) {
+        if !self.producers.contains_key(&producer_id) {
+            self.make_room();
+        }
+        self.producers.insert(producer_id, KnownProducer { state, last_write });
+        self.count();
     }
 
     /// Makes room for one more producer.
     ///
-    /// A sixteenth of a full table goes at once, so that a client that makes up producer ids
-    /// does not make every append look through the whole table.
+    /// A sixteenth goes at once, so that a client that makes up producer ids does not make every
+    /// append look through the whole table.
     fn make_room(&mut self) {
-        if self.producers.len() < self.capacity {
+        let is_full = self.producers.len() >= self.limits.per_log_max();
+        if self.producers.is_empty() || !(is_full || self.limits.is_reached()) {
             return;
         }
-        // Those with an open transaction go last: its start bounds what consumers may read.
-        let mut by_age: Vec<(bool, Offset, ProducerId)> = self
-            .producers
-            .iter()
-            .map(|(&id, producer)| {
-                let newest = producer.last_batch().map_or(Offset(-1), |batch| batch.last_offset);
-                (producer.transaction_start.is_some(), newest, id)
-            })
-            .collect();
-        let evicted = (self.capacity / 16).max(1);
-        by_age.select_nth_unstable(evicted - 1);
-        for (_, _, id) in &by_age[..evicted] {
-            self.producers.remove(id);
+        let mut uses: Vec<LastUse> = self.last_uses().collect();
+        let newest_to_go = (uses.len() / 16).saturating_sub(1);
+        let (_, &mut newest, _) = uses.select_nth_unstable(newest_to_go);
+        self.evict(newest);
+    }
+
+    /// Forgets the producers for which `is_to_go`; returns how many.
+    fn forget(&mut self, is_to_go: impl Fn(&KnownProducer) -> bool) -> usize {
+        let before = self.producers.len();
+        self.producers.retain(|_, known| !is_to_go(known));
+        // A map does not give memory back by itself.
+        if self.producers.capacity() > 4 * self.producers.len() {
+            self.producers.shrink_to(2 * self.producers.len());
         }
-        self.evictions += evicted as u64;
+        self.count();
+        before - self.producers.len()
+    }
+
+    /// Has the producers counted for the limits.
+    fn count(&mut self) {
+        let len = self.producers.len();
+        if len != self.counted {
+            self.limits.note_change(self.counted, len);
+            self.counted = len;
+        }
+    }
+}
+
+impl Drop for ProducerStateTable {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl KnownProducer {
+    fn last_use(&self) -> LastUse {
+        let last_batch = self.state.last_batch();
+        LastUse {
+            has_transaction: self.state.transaction_start.is_some(),
+            last_write: self.last_write,
+            last_offset: last_batch.map_or(Offset(-1), |batch| batch.last_offset),
+        }
+    }
+}
+
+impl PreviousState {
+    fn state_or_new(&self, epoch: ProducerEpoch) -> ProducerState {
+        self.known.map_or_else(|| ProducerState::new(epoch), |known| known.state)
     }
 }

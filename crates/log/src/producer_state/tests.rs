@@ -11,15 +11,21 @@ use logway_model::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{ProducerBatch, ProducerStateTable, SequenceCheck, snapshot};
-use crate::LogError;
+use super::{ProducerBatch, ProducerLimits, ProducerStateTable, SequenceCheck, snapshot};
 use crate::fs::{Fs, OpenMode, SimFs, read_to_end};
+use crate::{LogError, LogMetrics};
+
+const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 
 const FILE: &str = "/00000000000000002001.snapshot";
 
 fn table(capacity: usize) -> ProducerStateTable {
+    table_of(ProducerLimits::new(capacity, usize::MAX, LogMetrics::new()))
+}
+
+fn table_of(limits: ProducerLimits) -> ProducerStateTable {
     let topic = TopicName::new("orders").expect("is valid");
-    ProducerStateTable::new(TopicPartition::new(topic, PartitionId(0)), capacity)
+    ProducerStateTable::new(TopicPartition::new(topic, PartitionId(0)), limits)
 }
 
 fn batch(producer_id: i64, epoch: i16, base_sequence: i32, records: i32) -> ProducerBatch {
@@ -35,7 +41,7 @@ fn batch(producer_id: i64, epoch: i16, base_sequence: i32, records: i32) -> Prod
 
 fn appended(table: &mut ProducerStateTable, batch: ProducerBatch, base_offset: i64) {
     assert_eq!(table.check(&batch).expect("is in order"), SequenceCheck::Append);
-    let _ = table.update(&batch, Offset(base_offset));
+    let _ = table.update(&batch, Offset(base_offset), NOW);
 }
 
 /// The offsets that a duplicate is answered with.
@@ -123,19 +129,19 @@ fn sequences_wrap_after_the_largest() {
 fn an_update_can_be_taken_back() {
     let mut table = table(10);
     appended(&mut table, batch(7, 0, 0, 1), 0);
-    let before = table.clone();
+    let state = |table: &ProducerStateTable| {
+        table.iter().map(|(id, producer)| (id, *producer)).collect::<BTreeMap<_, _>>()
+    };
+    let before = state(&table);
     let undo = [
-        table.update(&batch(7, 0, 1, 1), Offset(1)),
-        table.update(&batch(7, 1, 0, 1), Offset(2)),
-        table.update(&batch(8, 0, 0, 1), Offset(3)),
+        table.update(&batch(7, 0, 1, 1), Offset(1), NOW),
+        table.update(&batch(7, 1, 0, 1), Offset(2), NOW),
+        table.update(&batch(8, 0, 0, 1), Offset(3), NOW),
     ];
     for previous in undo.into_iter().rev() {
         table.restore(previous);
     }
-    let state = |table: &ProducerStateTable| {
-        table.iter().map(|(id, producer)| (id, *producer)).collect::<BTreeMap<_, _>>()
-    };
-    assert_eq!(state(&table), state(&before));
+    assert_eq!(state(&table), before);
 }
 
 #[test]
@@ -157,8 +163,11 @@ fn idle_producers_expire_unless_a_transaction_is_open() {
     let start =
         |table: &ProducerStateTable| table.get(ProducerId(3)).expect("is known").transaction_start;
     assert_eq!(start(&table), Some(Offset(2)));
-    let _ =
-        table.update(&ProducerBatch { base_sequence: Sequence(1), ..timed(3, 0, true) }, Offset(9));
+    let _ = table.update(
+        &ProducerBatch { base_sequence: Sequence(1), ..timed(3, 0, true) },
+        Offset(9),
+        NOW,
+    );
     assert_eq!(start(&table), Some(Offset(2)), "a transaction begins once");
     let _ = table.end_transaction(ProducerId(3), ProducerEpoch(0), 17, now);
     assert_eq!(start(&table), None);
@@ -174,13 +183,14 @@ fn a_full_table_forgets_those_that_have_not_written_for_the_longest() {
         appended(&mut table, batch(id, 0, 0, 1), id);
     }
     // The oldest has a transaction, the next writes again.
-    let _ = table.update(&ProducerBatch { transactional: true, ..batch(0, 0, 1, 1) }, Offset(0));
+    let _ =
+        table.update(&ProducerBatch { transactional: true, ..batch(0, 0, 1, 1) }, Offset(0), NOW);
     appended(&mut table, batch(1, 0, 1, 1), 100);
     appended(&mut table, batch(1000, 0, 77, 1), 101);
     let known: Vec<i64> = (0..32).filter(|&id| table.get(ProducerId(id)).is_some()).collect();
     let expected: Vec<i64> = (0..32).filter(|id| ![2, 3].contains(id)).collect();
     assert_eq!(known, expected, "a sixteenth goes at once");
-    assert_eq!((table.evictions(), table.len()), (2, 31));
+    assert_eq!(table.len(), 31);
 
     for id in 2000..3000 {
         appended(&mut table, batch(id, 0, 0, 1), id);
@@ -190,12 +200,36 @@ fn a_full_table_forgets_those_that_have_not_written_for_the_longest() {
 }
 
 #[test]
+fn tables_share_a_bound() {
+    let metrics = LogMetrics::new();
+    let limits = ProducerLimits::new(1000, 160, metrics.clone());
+    let (mut first, mut second) = (table_of(limits.clone()), table_of(limits.clone()));
+    for id in 0..140 {
+        appended(&mut first, batch(id, 0, 0, 1), id);
+    }
+    assert_eq!(limits.excess(), None);
+    for id in 0..1000 {
+        appended(&mut second, batch(id, 0, 0, 1), id);
+        assert!(first.len() + second.len() <= 160);
+    }
+    assert_eq!(first.len(), 140, "who finds no room makes it for himself");
+    assert_eq!(limits.excess(), Some(20));
+    assert_eq!(metrics.evicted_producers.get(), 980);
+    drop(first);
+    assert_eq!(metrics.producers.get(), 20);
+    for id in 2000..2130 {
+        appended(&mut second, batch(id, 0, 0, 1), id);
+    }
+    assert_eq!(second.len(), 150);
+}
+
+#[test]
 fn batches_without_a_sequence_do_not_disturb() {
     let mut table = table(10);
     let odd = [batch(7, 0, -1, 5), batch(7, -1, i32::MIN, 5), batch(7, 0, i32::MAX, i32::MIN + 1)];
     for odd in odd {
         let _ = table.check(&odd);
-        let _ = table.update(&odd, Offset(i64::MAX));
+        let _ = table.update(&odd, Offset(i64::MAX), NOW);
         let _ = table.check(&odd);
         assert!(table.get(ProducerId(7)).expect("is known").next_sequence().0 >= 0);
     }
@@ -261,7 +295,7 @@ proptest! {
             };
             prop_assert_eq!(found, model.check(&batch), "{:?}", batch);
             if found == Ok(None) {
-                let _ = table.update(&batch, Offset(offset));
+                let _ = table.update(&batch, Offset(offset), NOW);
                 model.update(batch, offset);
                 offset += i64::from(records);
             }
@@ -352,7 +386,7 @@ proptest! {
                 let _ = table.check(&next);
                 let current = table.get(id).expect("is known").epoch;
                 let _ = table.check(&ProducerBatch { epoch: current, ..next });
-                let _ = table.update(&next, Offset(0));
+                let _ = table.update(&next, Offset(0), NOW);
             }
             table.expire(TimestampMs(0), 1);
             snapshot::write(&fs, Path::new(FILE), &table).expect("is written");

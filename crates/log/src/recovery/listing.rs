@@ -18,6 +18,8 @@ use crate::segment::{
 pub(super) struct Listing {
     /// The segments, by base offset.
     pub(super) segments: Vec<FoundSegment>,
+    /// The offsets of indexes whose segments are not there, ascending.
+    pub(super) orphans: Vec<Offset>,
     /// The offsets of the producer snapshots, ascending.
     pub(super) snapshots: Vec<Offset>,
     /// Files that were deleted or never finished.
@@ -78,6 +80,16 @@ impl Listing {
             segment.has_index = indexes.binary_search(&segment.base_offset).is_ok();
             segment.has_time_index = time_indexes.binary_search(&segment.base_offset).is_ok();
         }
+        let is_orphan = |offset: &Offset| listing.segment(*offset).is_none();
+        listing.orphans = indexes.into_iter().chain(time_indexes).filter(is_orphan).collect();
+        listing.orphans.sort_unstable();
+        listing.orphans.dedup();
         Ok(listing)
+    }
+
+    /// The segment that begins with `base_offset`.
+    pub(super) fn segment(&self, base_offset: Offset) -> Option<&FoundSegment> {
+        let found = self.segments.binary_search_by_key(&base_offset, |found| found.base_offset);
+        found.ok().map(|index| &self.segments[index])
     }
 }

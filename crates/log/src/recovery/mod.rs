@@ -7,7 +7,15 @@
 //! acknowledged: it is reported and left alone, and the scan looks for the next good batch.
 //!
 //! The recovery point moves at checkpoints, so that acknowledged batches may well lie behind it.
-//! They are whole, because they were synced in order; no truncation reaches them.
+//! They are whole, because they were synced in order; no truncation reaches them. Where other
+//! files show that more was on stable storage than the recovery point says (a snapshot of the
+//! producers, which is written after the segments before it are synced; the list of segments that
+//! the last start left), they count as much as it does. If the checkpoint itself is lost, nobody
+//! knows where a crash may have cut: then only an end is truncated that no good batch follows.
+//!
+//! Segments that are not scanned are compared with that list, by the lengths that the listing of
+//! the directory tells: that costs nothing, however much is stored. Only one that differs is
+//! looked at.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,18 +24,20 @@ use logway_model::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
 use logway_record::BatchHeader;
 
 use crate::LogError;
+use crate::checkpoint::segment_lists::SegmentList;
 use crate::checkpoint::{
     LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file, replace_file,
 };
 use crate::fs::Fs;
-use crate::producer_state::{ProducerBatch, ProducerStateTable, snapshot};
+use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, snapshot};
 use crate::scan::HeaderScan;
-use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 use crate::view::{LogPoint, LogView};
-use listing::{FoundSegment, Listing};
+use listing::Listing;
 
 pub use report::{Finding, RecoveryReport};
 
+mod check;
 mod listing;
 mod report;
 mod scan_log;
@@ -40,12 +50,21 @@ pub(crate) struct RecoveryOptions<'a> {
     pub(crate) dir: &'a Path,
     /// The log directory was closed in good order.
     pub(crate) is_clean: bool,
-    /// From the checkpoint.
-    pub(crate) recovery_point: Offset,
+    pub(crate) expected: Expected<'a>,
+    pub(crate) index_interval_bytes: u32,
+    pub(crate) producer_limits: &'a ProducerLimits,
+}
+
+/// What the files of the log directory say of a log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    /// From the checkpoint; zero for a log that is younger than it, `None` if the checkpoint is
+    /// lost.
+    pub(crate) recovery_point: Option<Offset>,
     /// From the checkpoint.
     pub(crate) log_start: Offset,
-    pub(crate) index_interval_bytes: u32,
-    pub(crate) producers_max: usize,
+    /// The segments that a log of this name had.
+    pub(crate) listed: Option<&'a SegmentList>,
 }
 
 /// A log that is ready for the writer; all of it is on stable storage.
@@ -59,7 +78,8 @@ pub(crate) struct RecoveredLog {
 }
 
 /// Opens the log in a partition's directory; `None` if it never came to be: a crash interrupted
-/// its creation, and the directory is removed.
+/// its creation, and the directory is removed. [`LogError::Vanished`] if nothing is in a
+/// directory in which there were records.
 pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
     recover(options).inspect_err(|error| {
@@ -77,16 +97,28 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
     let RecoveryOptions { fs, dir, .. } = *options;
     let listing = Listing::read(&**fs, dir)?;
     if listing.is_unfinished() {
+        if options.expected.end() > Offset::ZERO {
+            return Err(options.expected.vanished(dir));
+        }
         tracing::info!(dir = %dir.display(), "a log whose creation was interrupted is removed");
         fs.remove_dir_all(dir).map_err(LogError::io("remove", dir))?;
         return Ok(None);
     }
     let topic_id = read_topic_id(options, &listing)?;
+    let Expected { recovery_point, listed, .. } = options.expected;
+    let listed = listed.filter(|listed| listed.topic_id == topic_id);
+    let durable_ends =
+        [recovery_point, listing.snapshots.last().copied(), listed.map(|list| list.end)];
     let mut recovery = Recovery {
         options,
+        listed,
+        durable_end: durable_ends.into_iter().flatten().max().unwrap_or(Offset::ZERO),
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
-        producers: ProducerStateTable::new(options.partition.clone(), options.producers_max),
+        producers: ProducerStateTable::new(
+            options.partition.clone(),
+            options.producer_limits.clone(),
+        ),
         findings: Vec::new(),
         scanned_bytes: 0,
     };
@@ -105,11 +137,42 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
 /// A log that is being opened.
 struct Recovery<'a> {
     options: &'a RecoveryOptions<'a>,
+    /// The segments that the log had.
+    listed: Option<&'a SegmentList>,
+    /// Everything before was on stable storage.
+    durable_end: Offset,
     segments: Vec<Arc<Segment>>,
     epochs: LeaderEpochCache,
     producers: ProducerStateTable,
     findings: Vec<Finding>,
     scanned_bytes: u64,
+}
+
+impl Expected<'_> {
+    /// Up to where the log had records. The list may be of a log that was deleted since, so that
+    /// it counts only if the checkpoint is lost.
+    pub(crate) fn end(&self) -> Offset {
+        let listed = || self.listed.map_or(Offset::ZERO, |listed| listed.end);
+        self.recovery_point.unwrap_or_else(listed).max(self.log_start)
+    }
+
+    /// The error for a log of which nothing is in its directory, `dir`.
+    pub(crate) fn vanished(&self, dir: &Path) -> LogError {
+        LogError::Vanished { dir: dir.to_owned(), end: self.end() }
+    }
+}
+
+/// Takes note, in a directory that holds nothing of a log, of an operator's word that the log may
+/// go on without its records: gives it to a topic, as a creation does.
+pub(crate) fn accept_loss(fs: &dyn Fs, dir: &Path, topic_id: TopicId) -> Result<(), LogError> {
+    let word = dir.join(ACCEPT_LOSS_FILE);
+    let is_accepted = fs.exists(&word).map_err(LogError::io("look for", &word))?;
+    if !is_accepted || !Listing::read(fs, dir)?.is_unfinished() {
+        return Ok(());
+    }
+    tracing::warn!(dir = %dir.display(), "the loss of a log's records is accepted");
+    PartitionMetadata { topic_id }.write(fs, &dir.join(PartitionMetadata::FILE))?;
+    remove_file(fs, &word)
 }
 
 impl Recovery<'_> {
@@ -124,7 +187,7 @@ impl Recovery<'_> {
     /// Takes up the segments that hold records from the log start on, and makes the first one of
     /// a log that has none.
     fn find_segments(&mut self, listing: &Listing) -> Result<(), LogError> {
-        let RecoveryOptions { fs, dir, log_start, .. } = *self.options;
+        let RecoveryOptions { fs, dir, expected: Expected { log_start, .. }, .. } = *self.options;
         let ends = listing.segments.iter().skip(1).map(|next| Some(next.base_offset));
         for (found, end) in listing.segments.iter().zip(ends.chain([None])) {
             let segment = Segment::existing(fs, dir, found.base_offset, found.len_bytes);
@@ -169,10 +232,12 @@ impl Recovery<'_> {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
-        if end < self.options.recovery_point.max(self.options.log_start) {
+        if end < self.durable_end.max(self.options.expected.log_start) {
             // Something was removed since. A scan reports it, and gives no offset again.
             return Ok(None);
         }
+        let active = self.segments.len() - 1;
+        self.check_segments_before(active, listing)?;
         self.rebuild_missing_indexes(listing)?;
         self.load_producers(listing, end)?;
         Ok(Some(end))
@@ -208,27 +273,6 @@ impl Recovery<'_> {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Full segments have a time index and, unless they are tiny, an offset index.
-    fn rebuild_missing_indexes(&mut self, listing: &Listing) -> Result<(), LogError> {
-        let interval_bytes = self.options.index_interval_bytes;
-        let (_, full) = self.segments.split_last().expect("a log has at least one segment");
-        for segment in full.iter().filter(|segment| segment.size_bytes() > 0) {
-            let is_found = |found: &&FoundSegment| found.base_offset == segment.base_offset();
-            let found = listing.segments.iter().find(is_found);
-            let lacks_index = found.is_some_and(|found| {
-                let needs_offsets = found.len_bytes > u64::from(interval_bytes);
-                !found.has_time_index || (needs_offsets && !found.has_index)
-            });
-            if lacks_index {
-                let segment_path = segment.path().display();
-                tracing::warn!(segment = %segment_path, "an index is missing and is made anew");
-                segment.rebuild_indexes(interval_bytes)?;
-                segment.sync_indexes()?;
-            }
-        }
-        Ok(())
     }
 
     /// Loads the newest good snapshot that knows the log no further than `end`, and notes the
@@ -273,7 +317,7 @@ impl Recovery<'_> {
     fn into_log(mut self, topic_id: TopicId, end: Offset) -> RecoveredLog {
         let first = self.segments.first().expect("a log has at least one segment");
         let active = self.segments.last().expect("a log has at least one segment");
-        let log_start = self.options.log_start.max(first.base_offset()).min(end);
+        let log_start = self.options.expected.log_start.max(first.base_offset()).min(end);
         let end =
             LogPoint { offset: end, segment: active.base_offset(), position: active.size_bytes() };
         self.epochs.truncate_from_end(end.offset);
@@ -299,9 +343,10 @@ impl Recovery<'_> {
         self.segments.iter().filter(|segment| segment.is_open()).try_for_each(|s| s.close())
     }
 
-    /// Removes the producer snapshots that would lie about what is appended next: those that know
-    /// more than the log has, and after a scan one at its very end, which would say that the
-    /// active segment is sealed. Those of earlier shutdowns go, too, except for the newest.
+    /// Removes the producer snapshot that would lie about what is appended next: after a scan, one
+    /// at the very end of the log, which would say that the active segment is sealed. Those of
+    /// earlier shutdowns go, too, except for the newest. None knows more than the log has, which
+    /// never ends before.
     fn remove_stray_snapshots(&self, listing: &Listing, end: Offset) -> Result<(), LogError> {
         let fs = &**self.options.fs;
         let newest = listing.snapshots.iter().rev().find(|&&offset| offset <= end);
@@ -309,7 +354,7 @@ impl Recovery<'_> {
             let path = file_path(self.options.dir, *offset, SNAPSHOT_EXTENSION);
             let is_base = self.segments.iter().any(|segment| segment.base_offset() == *offset);
             let was_scanned = self.scanned_bytes > 0;
-            if *offset > end || (*offset == end && was_scanned && !is_base) {
+            if *offset == end && was_scanned && !is_base {
                 remove_file(fs, &path)?;
             } else if !is_base && Some(offset) != newest {
                 fs.remove_file(&path).map_err(LogError::io("remove", &path))?;
@@ -357,6 +402,6 @@ fn for_each_header(
 fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {
     if let Some(batch) = ProducerBatch::of(header) {
         // Nothing is taken back here.
-        let _ = producers.update(&batch, header.base_offset);
+        let _ = producers.update(&batch, header.base_offset, batch.max_timestamp);
     }
 }

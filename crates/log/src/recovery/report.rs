@@ -48,8 +48,8 @@ pub enum Finding {
         /// Its size.
         removed_bytes: u64,
     },
-    /// Bytes that had been on stable storage are not the batches that were written. They stay
-    /// where they are, and what comes behind them can be read.
+    /// Bytes that had been on stable storage, or that good batches follow, are not the batches
+    /// that were written. They stay where they are, and what comes behind them can be read.
     Corruption {
         /// The segment.
         path: PathBuf,
@@ -61,6 +61,16 @@ pub enum Finding {
         offset: Offset,
         /// What is wrong with the first bad batch.
         reason: String,
+    },
+    /// Records that had been on stable storage are not there any more: a segment was removed,
+    /// emptied or cut short. Readers get on with what comes behind them.
+    Missing {
+        /// The segment.
+        path: PathBuf,
+        /// The first offset that is missing.
+        from: Offset,
+        /// The offset after the last one.
+        to: Offset,
     },
     /// A file that can be made again from the batches, and was.
     Rebuilt {

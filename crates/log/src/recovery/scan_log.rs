@@ -16,9 +16,22 @@ use crate::resync::Search;
 use crate::scan::{BatchScan, ScannedBatch};
 use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 
+/// Which part of the log a segment that is scanned is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// One before the end: all of it was on stable storage, and the producers and the leader
+    /// epochs in it are known.
+    Earlier,
+    /// The end, from where on nothing is known.
+    End {
+        /// Whether there are batches in segments behind this one.
+        is_followed: bool,
+    },
+}
+
 /// How the scan of a segment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SegmentEnd {
+pub(super) enum SegmentEnd {
     /// With its last byte.
     Whole,
     /// With the first bad batch of the unflushed tail, which is cut off.
@@ -32,6 +45,7 @@ impl Recovery<'_> {
     /// storage afterwards.
     pub(super) fn scan(&mut self, listing: &Listing) -> Result<Offset, LogError> {
         let first = self.first_to_scan(listing);
+        self.check_segments_before(first, listing)?;
         let mut end = self.segments[first].base_offset();
         self.load_producers(listing, end)?;
         self.epochs.truncate_from_end(end);
@@ -46,8 +60,11 @@ impl Recovery<'_> {
             if index > first {
                 self.seal_before(index)?;
             }
+            self.empty_stale_indexes(&segment, listing)?;
             let limit = self.segments.get(index + 1).map(|next| next.base_offset());
-            let segment_end = self.scan_segment(&segment, limit, &mut end)?;
+            let is_followed = self.segments[index + 1..].iter().any(|next| next.size_bytes() > 0);
+            let part = Part::End { is_followed };
+            let segment_end = self.scan_segment(&segment, limit, &mut end, part)?;
             index += 1;
             if segment_end == SegmentEnd::CutOff {
                 break;
@@ -74,7 +91,7 @@ impl Recovery<'_> {
     /// indexes need not be on the disk then. A snapshot of the producers as of its end says that
     /// they are, because it is written after them.
     fn first_to_scan(&self, listing: &Listing) -> usize {
-        let recovery_point = self.options.recovery_point;
+        let recovery_point = self.options.expected.recovery_point.unwrap_or(Offset::ZERO);
         let at_or_before =
             self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
         let is_sealed_before =
@@ -89,7 +106,7 @@ impl Recovery<'_> {
     /// Records are missing between the segment before `index`, which ends at `end`, and that one.
     /// Says whether a crash cut them off; if not, they were on stable storage and are lost.
     fn is_cut_off_before(&mut self, index: usize, end: Offset) -> Result<bool, LogError> {
-        if end >= self.options.recovery_point {
+        if end >= self.durable_end && self.knows_recovery_point() {
             return Ok(true);
         }
         let before = Arc::clone(&self.segments[index - 1]);
@@ -108,10 +125,22 @@ impl Recovery<'_> {
     ) -> Result<(), LogError> {
         let position = segment.size_bytes();
         if position == file_bytes(segment)? {
-            let reason = format!("the records went on to offset {expected_end}, the file does not");
-            self.report_damage(segment, position, position, end, reason);
+            self.report_missing(segment, end, expected_end);
         }
         Ok(())
+    }
+
+    /// Whether it is known where a crash may have cut the log off. If it is not, only what no good
+    /// batch follows counts as cut off.
+    fn knows_recovery_point(&self) -> bool {
+        self.options.expected.recovery_point.is_some()
+    }
+
+    /// Empties what a crash brought back of the indexes of a segment that has no batches.
+    fn empty_stale_indexes(&self, segment: &Segment, listing: &Listing) -> Result<(), LogError> {
+        let found = listing.segment(segment.base_offset());
+        let has_index = found.is_some_and(|found| found.has_index || found.has_time_index);
+        if has_index && segment.size_bytes() == 0 { segment.reset_indexes() } else { Ok(()) }
     }
 
     /// Does what the roll to the segment at `index` does for the one before it, which is scanned.
@@ -128,14 +157,14 @@ impl Recovery<'_> {
     /// Begins a new segment if the log ends before what is known to have been in it, so that no
     /// offset is given twice; returns the new end.
     fn make_up_for_loss(&mut self, end: Offset) -> Result<Offset, LogError> {
-        let RecoveryOptions { fs, dir, recovery_point, log_start, .. } = *self.options;
-        let known_end = recovery_point.max(log_start);
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let known_end = self.durable_end.max(self.options.expected.log_start);
         if end >= known_end {
             return Ok(end);
         }
-        if end < recovery_point {
+        if end < self.durable_end {
             let active = self.segments.last().expect("a log has at least one segment");
-            self.report_missing_end(&Arc::clone(active), end, recovery_point)?;
+            self.report_missing_end(&Arc::clone(active), end, self.durable_end)?;
         }
         self.segments.push(Arc::new(Segment::create(fs, dir, known_end)?));
         self.seal_before(self.segments.len() - 1)?;
@@ -144,11 +173,12 @@ impl Recovery<'_> {
 
     /// Scans a segment that begins at or before `end`, and moves `end` behind its last batch.
     /// `limit` is where the next segment begins.
-    fn scan_segment(
+    pub(super) fn scan_segment(
         &mut self,
         segment: &Segment,
         limit: Option<Offset>,
         end: &mut Offset,
+        part: Part,
     ) -> Result<SegmentEnd, LogError> {
         if segment.size_bytes() == 0 {
             return Ok(SegmentEnd::Whole);
@@ -160,12 +190,13 @@ impl Recovery<'_> {
         let mut scan = BatchScan::new(Arc::clone(&file), segment.path(), 0, file_bytes);
         loop {
             let position = scan.position();
-            let is_unflushed = *end >= self.options.recovery_point;
+            let may_be_cut = part != Part::Earlier && *end >= self.durable_end;
+            let is_unflushed = may_be_cut && self.knows_recovery_point();
             let reason = match scan.next() {
                 Ok(None) => return Ok(SegmentEnd::Whole),
                 Ok(Some(batch)) => match misplacement(&batch, segment, limit, *end, is_unflushed) {
                     None => {
-                        self.note_batch(segment, position, &batch)?;
+                        self.note_batch(segment, position, &batch, part)?;
                         *end = batch.header().next_offset();
                         continue;
                     }
@@ -186,6 +217,11 @@ impl Recovery<'_> {
                 end: *end,
             };
             let resumed = search.find_batch_after(position)?;
+            let is_last = resumed.is_none() && part == Part::End { is_followed: false };
+            if may_be_cut && is_last {
+                self.cut_off(segment, position, reason)?;
+                return Ok(SegmentEnd::CutOff);
+            }
             self.report_damage(segment, position, resumed.unwrap_or(file_bytes), *end, reason);
             let Some(resumed) = resumed else {
                 segment.set_size_bytes(position);
@@ -201,12 +237,15 @@ impl Recovery<'_> {
         segment: &Segment,
         position: u64,
         batch: &Batch,
+        part: Part,
     ) -> Result<(), LogError> {
         let header = *batch.header();
         segment
             .note_batch(&ScannedBatch { position, header }, self.options.index_interval_bytes)?;
-        super::note_producer(&mut self.producers, &header);
-        self.note_epoch(&header);
+        if part != Part::Earlier {
+            super::note_producer(&mut self.producers, &header);
+            self.note_epoch(&header);
+        }
         Ok(())
     }
 
@@ -239,9 +278,10 @@ impl Recovery<'_> {
         reason: String,
     ) {
         let path = segment.path().to_owned();
+        let partition = self.options.partition;
         tracing::error!(
-            segment = %path.display(), position, resumed_position, %offset, reason,
-            "records that were on stable storage are damaged"
+            %partition, segment = %path.display(), position, resumed_position, %offset, reason,
+            "records are damaged, and stay where they are"
         );
         self.findings.push(Finding::Corruption {
             path,

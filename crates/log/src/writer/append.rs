@@ -36,8 +36,17 @@ const STAGED_KEPT: usize = 4096;
 /// An append and what it will be answered if the write succeeds.
 #[derive(Debug)]
 struct Answer {
-    result: Result<AppendOutcome, LogError>,
+    result: Result<Placed, LogError>,
     done: Completer<AppendOutcome>,
+}
+
+/// Where the batches of an append are in the log, or will be.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    outcome: AppendOutcome,
+    /// Behind the last of them in the log, which is not the last of the append if that is a
+    /// duplicate.
+    end: Offset,
 }
 
 impl LogTail {
@@ -45,6 +54,11 @@ impl LogTail {
     /// nobody is answered.
     pub(super) fn append_incoming(&mut self, round: &mut Round) {
         let mut incoming = std::mem::take(&mut self.incoming);
+        if let Some(error) = self.delayed() {
+            // At once, and not in the turn of those that wait for the sync.
+            round.metrics.failed_appends.inc_by(incoming.len() as u64);
+            incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
+        }
         for Append { batches, done, .. } in incoming.drain(..) {
             let result = self.stage(&batches, round);
             round.staging.answers.push(Answer { result, done });
@@ -65,23 +79,20 @@ impl LogTail {
         let is_durable = round.config.is_durable();
         for Answer { result, done } in round.staging.answers.drain(..) {
             let flushed_to = match &result {
-                Ok(outcome) if is_durable => outcome.last_offset.next(),
+                Ok(placed) if is_durable => placed.end,
                 _ => Offset::ZERO,
             };
             if result.is_err() {
                 round.metrics.failed_appends.inc();
             }
+            let result = result.map(|placed| placed.outcome);
             self.waiting.push_back(Waiter { flushed_to, result, done });
         }
         round.staging.clear();
     }
 
     /// Gives an append its offsets, and adds what the log does not have yet to the write.
-    fn stage(
-        &mut self,
-        append: &AppendBatches,
-        round: &mut Round,
-    ) -> Result<AppendOutcome, LogError> {
+    fn stage(&mut self, append: &AppendBatches, round: &mut Round) -> Result<Placed, LogError> {
         if self.must_roll_before(append, round) {
             self.write_staged(round);
             if self.poison.is_none() && self.view.end.position > 0 {
@@ -103,27 +114,23 @@ impl LogTail {
     }
 
     /// Checks and places the batches of an append, one after the other.
-    fn place_all(
-        &mut self,
-        append: &AppendBatches,
-        round: &mut Round,
-    ) -> Result<AppendOutcome, LogError> {
+    fn place_all(&mut self, append: &AppendBatches, round: &mut Round) -> Result<Placed, LogError> {
         let mut next_offset = round.staging.next_offset(self.view.end.offset);
-        let mut outcome: Option<AppendOutcome> = None;
+        let mut all: Option<Placed> = None;
         round.staging.headers.clear();
         for batch in &append.batches {
             let header = patch(batch, next_offset, append.leader_epoch, round);
-            let placed = self.place(header.header(), &mut round.staging.undo)?;
-            if placed.is_duplicate {
+            let outcome = self.place(header.header(), round.now, &mut round.staging.undo)?;
+            if outcome.is_duplicate {
                 round.metrics.duplicate_batches.inc();
                 round.staging.headers.push(None);
             } else {
-                next_offset = placed.last_offset.next();
+                next_offset = outcome.last_offset.next();
                 round.staging.headers.push(Some(header));
             }
-            outcome = Some(joined(outcome, placed));
+            all = Some(joined(all, outcome));
         }
-        Ok(outcome.expect("an append is of at least one batch"))
+        Ok(all.expect("an append is of at least one batch"))
     }
 
     /// Checks a batch's sequence and notes it with its producer; says where the batch is, or was
@@ -131,6 +138,7 @@ impl LogTail {
     fn place(
         &mut self,
         header: &BatchHeader,
+        now: TimestampMs,
         undo: &mut Vec<PreviousState>,
     ) -> Result<AppendOutcome, LogError> {
         let log_append_time = match header.attributes.timestamp_type() {
@@ -147,7 +155,7 @@ impl LogTail {
         let Some(batch) = ProducerBatch::of(header) else { return Ok(outcome) };
         match self.producers.check(&batch)? {
             SequenceCheck::Append => {
-                undo.push(self.producers.update(&batch, header.base_offset));
+                undo.push(self.producers.update(&batch, header.base_offset, now));
                 Ok(outcome)
             }
             SequenceCheck::Duplicate(known) => Ok(AppendOutcome {
@@ -215,7 +223,7 @@ impl LogTail {
         let error = self.poisoned().unwrap_or(error);
         for answer in &mut round.staging.answers {
             // A duplicate of what was written before is as good as ever.
-            let is_lost = |outcome: &AppendOutcome| outcome.last_offset >= self.view.end.offset;
+            let is_lost = |placed: &Placed| placed.end > self.view.end.offset;
             if self.poison.is_some() || answer.result.as_ref().is_ok_and(is_lost) {
                 answer.result = Err(error.clone());
             }
@@ -283,14 +291,14 @@ fn patch(
     }
 }
 
-/// The outcome of an append whose batches so far had the outcome `before`.
-fn joined(before: Option<AppendOutcome>, next: AppendOutcome) -> AppendOutcome {
-    match before {
-        None => next,
-        Some(before) => AppendOutcome {
-            base_offset: before.base_offset,
-            is_duplicate: before.is_duplicate && next.is_duplicate,
-            ..next
-        },
-    }
+/// What becomes of an append whose batches so far are `before`, with one more.
+fn joined(before: Option<Placed>, next: AppendOutcome) -> Placed {
+    let end = next.last_offset.next();
+    let Some(before) = before else { return Placed { outcome: next, end } };
+    let outcome = AppendOutcome {
+        base_offset: before.outcome.base_offset,
+        is_duplicate: before.outcome.is_duplicate && next.is_duplicate,
+        ..next
+    };
+    Placed { outcome, end: end.max(before.end) }
 }

@@ -3,27 +3,29 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use logway_model::Offset;
-
-use super::command::{Command, LogKey, SealOutcome};
+use super::command::{Command, LogKey};
 use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
+use super::seal::SealJob;
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
-use crate::fs::{Fs, OpenMode};
-use crate::producer_state::{ProducerStateTable, snapshot};
-use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::fs::Fs;
+use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
 /// for: sealing full segments, writing checkpoints, removing files.
 ///
-/// The order of the jobs is a promise: a log start that is sent before a deletion is on stable
-/// storage before the files go. When more jobs wait than the channel holds, the writer waits too.
+/// The order of the jobs is a promise: the segments that a log start leaves behind come with it,
+/// and their files go when it is on stable storage and not before.
+///
+/// Nobody waits for room among the jobs, and they are few: the writer has a few seals and one
+/// checkpoint under way at any time, with at most one closing of files behind each checkpoint;
+/// and the removal of a deleted log's directory is one path.
 pub(crate) struct Background {
     sender: JobSender,
     thread: Option<JoinHandle<()>>,
@@ -31,16 +33,14 @@ pub(crate) struct Background {
 
 /// A way to the thread.
 #[derive(Clone)]
-pub(crate) struct JobSender(SyncSender<Job>);
+pub(crate) struct JobSender(Sender<Job>);
 
 /// Something to do.
 pub(crate) enum Job {
-    /// Put a full segment and what belongs to it on stable storage.
-    Seal(Arc<SealJob>),
+    /// Put full segments and what belongs to them on stable storage.
+    Seal(SealJob),
     /// Write checkpoints.
     Checkpoint(Checkpoint),
-    /// Take segments' files out of use now, and remove them after a while.
-    DeleteSegments(Vec<(Arc<Segment>, Duration)>),
     /// Remove a directory that is out of use, later.
     DeleteDir { path: PathBuf, delay: Duration },
     /// Close the files of those that nobody has used since they were last sent here.
@@ -49,27 +49,28 @@ pub(crate) enum Job {
     Stop,
 }
 
-/// A full segment that is to be put on stable storage.
-pub(crate) struct SealJob {
-    pub(super) key: LogKey,
-    /// The directory of the log.
-    pub(super) dir: Arc<Path>,
-    pub(super) segment: Arc<Segment>,
-    /// The offset before which the segment ends.
-    pub(super) end: Offset,
-    /// The producers as of that offset.
-    pub(super) producers: ProducerStateTable,
-    pub(super) index_interval_bytes: u32,
-}
-
 /// Checkpoints to be written.
 pub(crate) struct Checkpoint {
     /// The leader epochs that changed. They are written first, because a recovery does not look
     /// for epochs before the recovery point.
     pub(super) epochs: Vec<ChangedEpochs>,
     pub(super) offsets: OffsetCheckpoints,
+    /// The segments that lie before the log starts: their files are taken out of use when these
+    /// are written, and removed after a while.
+    pub(super) deleted: Vec<(Arc<Segment>, Duration)>,
     /// Who wants to know when it is done.
     pub(super) then: Vec<Then>,
+    /// Tells the writer when nothing of this is under way any more.
+    pub(super) ended: CheckpointEnded,
+}
+
+/// Tells the writer when it is dropped, with a checkpoint that is written, failed or lost.
+pub(super) struct CheckpointEnded(pub(super) Arc<CommandQueue>);
+
+impl Drop for CheckpointEnded {
+    fn drop(&mut self) {
+        self.0.push(Command::CheckpointEnded);
+    }
 }
 
 /// Is called when a checkpoint is written, or cannot be.
@@ -82,9 +83,6 @@ pub(super) struct ChangedEpochs {
     pub(super) epochs: Arc<LeaderEpochCache>,
 }
 
-/// How many jobs may wait.
-const JOBS_MAX: usize = 1024;
-
 impl Background {
     /// Starts the thread for the log directory `dir`; what the writer must know it is told
     /// through `queue`.
@@ -93,7 +91,7 @@ impl Background {
         dir: PathBuf,
         queue: Arc<CommandQueue>,
     ) -> Result<Background, LogError> {
-        let (sender, receiver) = sync_channel(JOBS_MAX);
+        let (sender, receiver) = channel();
         let reserve = Reserve::new(Arc::clone(&fs), &dir);
         let spawn_failed = LogError::io("start a thread for", &dir);
         let worker =
@@ -174,16 +172,10 @@ impl Worker {
     fn work(&mut self, job: Job) {
         match job {
             Job::Seal(job) => {
-                let (key, segment) = (job.key, job.segment.base_offset());
                 let outcome = job.run(&*self.fs);
-                self.queue.push(Command::Sealed { key, segment, outcome });
+                self.queue.push(Command::Sealed { job, outcome });
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
-            Job::DeleteSegments(segments) => {
-                for (segment, delay) in segments {
-                    self.delete_segment(&segment, delay);
-                }
-            }
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
             Job::CloseUnused(segments) => {
                 for segment in segments {
@@ -210,9 +202,19 @@ impl Worker {
                 self.queue.push(Command::EpochsUnsaved { key: changed.key });
             }
         }
-        for then in checkpoint.then {
+        let Checkpoint { then, ended, deleted, .. } = checkpoint;
+        for then in then {
             then(result.clone());
         }
+        match result {
+            Ok(()) => {
+                for (segment, delay) in deleted {
+                    self.delete_segment(&segment, delay);
+                }
+            }
+            Err(_) => self.queue.push(Command::NotDeleted { segments: deleted }),
+        }
+        drop(ended);
     }
 
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
@@ -271,37 +273,5 @@ impl Worker {
                 tracing::warn!(%path, %error, "cannot remove it; the next start tries again");
             }
         }
-    }
-}
-
-impl SealJob {
-    fn run(&self, fs: &dyn Fs) -> SealOutcome {
-        let path = self.segment.path();
-        // A handle of its own: the system reports a failed write-back once to each open file,
-        // and the writer's sync must not miss it.
-        let file = match fs.open(path, OpenMode::ReadWrite) {
-            Ok(file) => file,
-            Err(error) => return SealOutcome::NotYet(LogError::io("open", path)(error)),
-        };
-        if let Err(error) = file.sync_data() {
-            return SealOutcome::SyncFailed(LogError::io("sync", path)(error));
-        }
-        match self.seal_companions(fs) {
-            Ok(()) => SealOutcome::Sealed,
-            Err(error) => SealOutcome::NotYet(error),
-        }
-    }
-
-    fn seal_companions(&self, fs: &dyn Fs) -> Result<(), LogError> {
-        if let Err(error) = self.segment.sync_indexes() {
-            let segment = self.segment.path().display();
-            tracing::warn!(%segment, %error, "the indexes are made anew");
-            self.segment.rebuild_indexes(self.index_interval_bytes)?;
-            self.segment.sync_indexes()?;
-        }
-        // Recovery takes the snapshot for a sign that the indexes are there.
-        fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir))?;
-        let path = file_path(&self.dir, self.end, SNAPSHOT_EXTENSION);
-        snapshot::write(fs, &path, &self.producers)
     }
 }

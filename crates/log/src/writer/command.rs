@@ -1,9 +1,15 @@
 //! What the writer thread is asked to do.
 
-use logway_model::Offset;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_model::{Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
+use super::seal::SealJob;
 use crate::completion::Completer;
+use crate::producer_state::ProducerState;
+use crate::segment::Segment;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
 /// How the writer's commands name a log; never given twice.
@@ -17,16 +23,27 @@ pub(crate) enum Command {
     Append(Append),
     /// Put everything on stable storage.
     Flush { key: LogKey, done: Completer<Offset> },
+    /// Take note that other flush settings are in force.
+    Reconfigured { key: LogKey },
     /// Move the log start.
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
+    /// Tell what is known of the idempotent producers of a log.
+    DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].
     Release { key: LogKey, done: Completer<()> },
-    /// The background thread has tried to put a full segment on stable storage.
-    Sealed { key: LogKey, segment: Offset, outcome: SealOutcome },
+    /// Forget what the checkpoints say of a log that could not be opened.
+    Forget { partition: TopicPartition, done: Completer<()> },
+    /// The background thread has tried to put full segments on stable storage.
+    Sealed { job: SealJob, outcome: SealOutcome },
+    /// The checkpoint that was under way is no more.
+    CheckpointEnded,
     /// The background thread could not write down the leader epochs of a log.
     EpochsUnsaved { key: LogKey },
+    /// The background thread has left the files of deleted segments, because the log starts could
+    /// not be written down.
+    NotDeleted { segments: Vec<(Arc<Segment>, Duration)> },
     /// Delete what is past its retention now, without waiting for the timer.
     EnforceRetention { done: Completer<()> },
     /// Flush, write everything down, and end.
@@ -35,14 +52,14 @@ pub(crate) enum Command {
     Abort,
 }
 
-/// What became of a full segment.
+/// What became of full segments.
 #[derive(Debug)]
 pub(crate) enum SealOutcome {
-    /// It is on stable storage, with its indexes and a snapshot of the producers.
+    /// They are on stable storage, with their indexes and a snapshot of the producers.
     Sealed,
     /// Something that can be made again is missing; worth another try.
     NotYet(LogError),
-    /// Nobody knows what of the segment is on the disk.
+    /// Nobody knows what of a segment is on the disk.
     SyncFailed(LogError),
 }
 

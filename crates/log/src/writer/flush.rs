@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use logway_model::Offset;
 
 use super::log_tail::LogTail;
-use super::round::Round;
 use super::sync_pool::SyncPlan;
 use crate::checkpoint::replace_file;
 use crate::config::NEVER_MS;
@@ -17,57 +16,54 @@ use crate::{LogConfig, LogError};
 impl LogTail {
     /// Whether the log's settings want a sync now: `flush.messages` are unflushed, or `flush.ms`
     /// have passed; or whether an append waits for one, which it may from the time of other
-    /// settings.
-    pub(super) fn must_sync(&self, round: &Round) -> bool {
+    /// settings. A sync that could not be begun is wanted when its next try is due.
+    pub(super) fn must_sync(&self, config: &LogConfig, now: Instant) -> bool {
         let unflushed = self.unflushed_records();
-        let is_due = || self.flush_due(&round.config).is_some_and(|due| due <= round.started);
-        self.poison.is_none()
-            && unflushed > 0
-            && (unflushed >= round.config.flush_messages || is_due() || !self.waiting.is_empty())
+        if self.poison.is_some() || unflushed == 0 {
+            return false;
+        }
+        let is_due = self.sync_due(config).is_some_and(|due| due <= now);
+        let is_delayed = self.sync_delay.is_some();
+        let is_wanted = unflushed >= config.flush_messages || !self.waiting.is_empty();
+        is_due || (is_wanted && !is_delayed)
+    }
+
+    /// When the next sync is due by the clock: when `flush.ms` have passed, or when a sync that
+    /// could not be begun is tried again; `None` if that time never comes.
+    pub(super) fn sync_due(&self, config: &LogConfig) -> Option<Instant> {
+        match &self.sync_delay {
+            Some(delay) => Some(delay.next_try()),
+            None => self.flush_due(config),
+        }
     }
 
     /// When `flush.ms` have passed; `None` if nothing is unflushed, or the time never comes.
-    pub(super) fn flush_due(&self, config: &LogConfig) -> Option<Instant> {
+    fn flush_due(&self, config: &LogConfig) -> Option<Instant> {
         let counts = config.flush_ms < NEVER_MS && self.poison.is_none();
         let since = self.unflushed_since.filter(|_| counts)?;
         since.checked_add(Duration::from_millis(config.flush_ms))
     }
 
-    /// What must be synced; `None` if there is nothing, or the log is poisoned.
-    pub(super) fn begin_sync(&mut self) -> Option<SyncPlan> {
+    /// What must be synced; `None` if there is nothing, or the log is poisoned. After an error no
+    /// sync was tried, and nothing is lost.
+    pub(super) fn begin_sync(&mut self) -> Result<Option<SyncPlan>, LogError> {
         if self.poison.is_some() || self.unflushed_records() == 0 {
-            return None;
+            return Ok(None);
         }
-        match self.plan_sync() {
-            Ok(plan) => Some(plan),
-            Err(error) => {
-                // No sync was tried, so nothing is lost: descriptors may be short, or the disk
-                // gone. Who waits is told to try again, and the next append asks for a sync again.
-                let partition = self.log.name();
-                tracing::error!(%partition, %error, "a log cannot be synced now");
-                self.fail_waiting(&error);
-                None
-            }
-        }
+        self.plan_sync().map(Some)
     }
 
     /// Takes note of a sync of all that is written.
-    ///
-    /// After a failure nobody knows what is on the disk (the kernel may have dropped the pages and
-    /// will report success the next time), so the log is poisoned, and a mark on the disk tells
-    /// the next start.
-    pub(super) fn finish_sync(&mut self, result: Result<(), LogError>) {
-        match result {
-            Ok(()) => {
-                self.unsynced.clear();
-                self.needs_dir_sync = false;
-                self.set_flushed(self.view.end);
-            }
-            Err(error) => self.fail_sync(&error),
-        }
+    pub(super) fn finish_sync(&mut self) {
+        self.unsynced.clear();
+        self.needs_dir_sync = false;
+        self.set_flushed(self.view.end);
     }
 
     /// Poisons the log because a sync of it failed.
+    ///
+    /// Nobody knows what is on the disk (the kernel may have dropped the pages and will report
+    /// success the next time), so a mark on the disk tells the next start.
     pub(super) fn fail_sync(&mut self, error: &LogError) {
         self.poison(error);
         let mark = self.dir.join(FAILED_SYNC_FILE);

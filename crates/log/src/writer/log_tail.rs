@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use logway_model::{Offset, TimestampMs};
 
-use super::background::SealJob;
 use super::command::Append;
+use super::seal::Sealing;
+use super::sync_delay::SyncDelay;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
 use crate::log::Log;
@@ -54,8 +55,10 @@ pub(crate) struct LogTail {
     pub(super) needs_dir_sync: bool,
     /// When the oldest record that is not on stable storage was written.
     pub(super) unflushed_since: Option<Instant>,
-    /// Full segments that the background thread has not yet sealed, the oldest first.
-    pub(super) unsealed: VecDeque<Unsealed>,
+    /// The last sync could not be begun; until one is, no append is taken.
+    pub(super) sync_delay: Option<SyncDelay>,
+    /// The full segments that the background thread has not yet sealed.
+    pub(super) sealing: Sealing,
     /// Why the log takes no more appends.
     pub(super) poison: Option<Arc<str>>,
 }
@@ -71,29 +74,6 @@ pub(super) struct Waiter {
     pub(super) flushed_to: Offset,
     pub(super) result: Result<AppendOutcome, LogError>,
     pub(super) done: Completer<AppendOutcome>,
-}
-
-/// A full segment that the background thread is to put on stable storage.
-pub(super) struct Unsealed {
-    pub(super) job: Arc<SealJob>,
-    pub(super) state: SealState,
-}
-
-/// How far the sealing of a segment has come.
-#[derive(Debug)]
-pub(super) enum SealState {
-    /// The background thread has the job.
-    Sent,
-    /// It failed and has to be tried again.
-    Failed(LogError),
-    /// It is done, but not for a segment before this one.
-    Sealed,
-}
-
-impl Unsealed {
-    pub(super) fn is_sealed(&mut self) -> bool {
-        matches!(self.state, SealState::Sealed)
-    }
 }
 
 /// What recovery or creation knows of a log when the writer is given it.
@@ -132,7 +112,8 @@ impl LogTail {
             unsynced: Vec::new(),
             needs_dir_sync,
             unflushed_since: None,
-            unsealed: VecDeque::new(),
+            sync_delay: None,
+            sealing: Sealing::default(),
             poison: None,
         }
     }
@@ -161,10 +142,7 @@ impl LogTail {
     /// Everything before this is on stable storage, and the indexes and snapshots that belong to
     /// it too, so that recovery need not look at it.
     pub(super) fn recovery_point(&self) -> Offset {
-        match self.unsealed.front() {
-            Some(unsealed) => unsealed.job.segment.base_offset(),
-            None => self.view.flushed.offset,
-        }
+        self.sealing.begins().unwrap_or(self.view.flushed.offset)
     }
 
     /// The error for everything that a poisoned log is asked to do.
@@ -180,12 +158,8 @@ impl LogTail {
         let partition = self.log.name();
         tracing::error!(%partition, %cause, "a log is poisoned until it is opened again");
         self.poison.get_or_insert_with(|| cause.to_string().into());
+        self.sync_delay = None;
         let error = self.poisoned().expect("the poison was just given");
-        self.fail_waiting(&error);
-    }
-
-    /// Answers all that wait with an error.
-    pub(super) fn fail_waiting(&mut self, error: &LogError) {
         for waiter in self.waiting.drain(..) {
             waiter.done.complete(Err(error.clone()));
         }
@@ -222,6 +196,7 @@ impl LogTail {
         }
         if self.view.flushed.offset == self.view.end.offset {
             self.unflushed_since = None;
+            self.sync_delay = None;
         }
     }
 }

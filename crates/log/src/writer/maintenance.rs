@@ -1,18 +1,20 @@
 //! What the writer does by the clock, and at the end.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logway_model::Offset;
 
 use super::Writer;
-use super::background::{Background, ChangedEpochs, Checkpoint, Job, Then};
-use super::command::{Command, LogKey, SealOutcome};
-use super::log_tail::{LogTail, SealState, Unsealed};
+use super::background::{ChangedEpochs, Checkpoint, CheckpointEnded, Job};
+use super::command::{Command, LogKey};
+use super::log_tail::LogTail;
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
+use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
-use crate::producer_state::snapshot;
+use crate::producer_state::{LastUse, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, file_path};
 
 /// When the regular work is due next.
@@ -21,6 +23,8 @@ pub(super) struct Timers {
     retention_interval: Duration,
     next_checkpoint: Instant,
     next_retention: Instant,
+    /// The time of a checkpoint has come; the one before it may still be under way.
+    is_checkpoint_due: bool,
 }
 
 impl Timers {
@@ -35,11 +39,12 @@ impl Timers {
             retention_interval,
             next_checkpoint: now + checkpoint_interval,
             next_retention: now + retention_interval,
+            is_checkpoint_due: false,
         }
     }
 
     /// Makes a checkpoint due shortly: not at once, so that it serves what follows, too.
-    fn checkpoint_soon(&mut self, now: Instant) {
+    pub(super) fn checkpoint_soon(&mut self, now: Instant) {
         const SOON: Duration = Duration::from_secs(1);
         self.next_checkpoint = self.next_checkpoint.min(now + SOON);
     }
@@ -48,25 +53,24 @@ impl Timers {
 impl Writer {
     /// How long the writer may sleep.
     pub(super) fn time_to_next_timer(&self) -> Duration {
-        let flushes = self.lagging.iter().filter_map(|key| self.flush_due(*key));
+        let syncs = self.lagging.iter().filter_map(|key| self.sync_due(*key));
         let timers = [self.timers.next_checkpoint, self.timers.next_retention];
-        let next = flushes.chain(timers).min().expect("there are two timers");
+        let next = syncs.chain(timers).min().expect("there are two timers");
         next.saturating_duration_since(Instant::now())
     }
 
     /// Does what is due.
     pub(super) fn run_due_timers(&mut self) {
         let now = self.round.started;
-        let is_due = |key: &LogKey| self.flush_due(*key).is_some_and(|due| due <= now);
-        let due: Vec<LogKey> = self.lagging.iter().copied().filter(is_due).collect();
+        let must_sync = |key: &LogKey| self.must_sync(*key);
+        let due: Vec<LogKey> = self.lagging.iter().copied().filter(must_sync).collect();
         self.sync(due.clone());
         for key in due {
             self.note_lag(key);
         }
         if self.timers.next_checkpoint <= now {
             self.timers.next_checkpoint = now + self.timers.checkpoint_interval;
-            self.checkpoint(Vec::new());
-            self.close_unused();
+            self.timers.is_checkpoint_due = true;
         }
         if self.timers.next_retention <= now {
             self.timers.next_retention = now + self.timers.retention_interval;
@@ -79,8 +83,8 @@ impl Writer {
     pub(super) fn enforce_retention(&mut self) {
         for tail in self.tails.values_mut() {
             self.round.config = tail.log.config();
-            let rolled = tail.roll_if_old(&self.round);
-            let deleted = rolled.and_then(|()| tail.enforce_retention(&self.round));
+            let rolled = tail.roll_if_old(&mut self.round);
+            let deleted = rolled.and_then(|()| tail.enforce_retention(&mut self.round));
             tail.publish();
             match deleted {
                 Ok(segments) => {
@@ -95,28 +99,27 @@ impl Writer {
         }
     }
 
-    /// The background thread is done with a full segment, or not.
-    pub(super) fn note_sealed(&mut self, key: LogKey, segment: Offset, outcome: SealOutcome) {
-        let Some(tail) = self.tails.get_mut(&key) else { return };
-        let is_sealed = matches!(outcome, SealOutcome::Sealed);
-        match tail.note_sealed(segment, outcome) {
-            Ok(()) if is_sealed => self.timers.checkpoint_soon(self.round.started),
-            Ok(()) => {}
-            Err(error) => tail.fail_sync(&error),
+    /// Has the recovery points, the log starts and the leader epochs that changed written down, if
+    /// it is time, or a log start moved or a log went; only then lets the files go that lie
+    /// before the log starts.
+    pub(super) fn start_checkpoint(&mut self) {
+        let has_cause = !self.deleted.is_empty() || !self.checkpoint_waiting.is_empty();
+        let is_wanted = has_cause || self.timers.is_checkpoint_due;
+        if !is_wanted || self.is_checkpointing {
+            return;
         }
-        tail.publish();
-        tail.complete_due();
-    }
-
-    /// Has the recovery points, the log starts, and the leader epochs that changed written down.
-    pub(super) fn checkpoint(&mut self, then: Vec<Then>) {
-        let mut epochs = Vec::new();
-        for tail in self.tails.values_mut() {
-            epochs.extend(tail.take_changed_epochs());
-            tail.retry_seals(&self.round.background);
-        }
-        let checkpoint = Checkpoint { epochs, offsets: self.offsets(), then };
+        self.retry_seals();
+        let epochs = self.tails.values_mut().filter_map(LogTail::take_changed_epochs).collect();
+        let then = std::mem::take(&mut self.checkpoint_waiting);
+        let mut deleted = std::mem::take(&mut self.deleted);
+        deleted.append(&mut self.undeleted);
+        let ended = CheckpointEnded(Arc::clone(&self.queue));
+        let checkpoint = Checkpoint { epochs, offsets: self.offsets(), deleted, then, ended };
+        self.is_checkpointing = true;
         self.round.background.send(Job::Checkpoint(checkpoint));
+        if std::mem::take(&mut self.timers.is_checkpoint_due) {
+            self.close_unused();
+        }
     }
 
     /// The offsets to be written down.
@@ -134,9 +137,26 @@ impl Writer {
         offsets
     }
 
-    fn flush_due(&self, key: LogKey) -> Option<Instant> {
+    /// The segments to be written down.
+    fn segment_lists(&self) -> SegmentLists {
+        let mut lists = self.lists_of_unopened.clone();
+        for tail in self.tails.values() {
+            let list = tail.view.list(tail.log.topic_id());
+            lists.insert(tail.log.topic_partition().clone(), list);
+        }
+        lists
+    }
+
+    /// The leader epochs of a log have to be written down again.
+    pub(super) fn note_epochs_unsaved(&mut self, key: LogKey) {
+        if let Some(tail) = self.tails.get_mut(&key) {
+            tail.epochs_changed = true;
+        }
+    }
+
+    fn sync_due(&self, key: LogKey) -> Option<Instant> {
         let tail = self.tails.get(&key)?;
-        tail.flush_due(&tail.log.config())
+        tail.sync_due(&tail.log.config())
     }
 
     /// Closes the files of segments that nobody reads or writes any more.
@@ -156,6 +176,25 @@ impl Writer {
         }
     }
 
+    /// Forgets the producers, of all logs, that have not written for the longest, if the logs
+    /// know more than they should.
+    pub(super) fn evict_producers(&mut self) {
+        let Some(excess) = self.producer_limits.excess() else { return };
+        let uses = self.tails.values().flat_map(|tail| tail.producers.last_uses());
+        let mut uses: Vec<LastUse> = uses.collect();
+        // Some may be in logs that are not the writer's yet.
+        let Some(newest_to_go) = excess.min(uses.len()).checked_sub(1) else { return };
+        let (_, &mut newest, _) = uses.select_nth_unstable(newest_to_go);
+        let evicted: usize = self.tails.values_mut().map(|tail| tail.producers.evict(newest)).sum();
+        if self.eviction_reports.is_time() {
+            let dir = self.round.dir.display();
+            tracing::warn!(
+                %dir, evicted,
+                "too many idempotent producers: those that were idle for the longest are forgotten"
+            );
+        }
+    }
+
     /// Puts everything on stable storage, with all that a start without a scan needs, and marks
     /// the directory as closed in good order, unless something failed.
     pub(super) fn close(mut self) -> Result<(), LogError> {
@@ -164,15 +203,21 @@ impl Writer {
         let mut late = Vec::new();
         self.queue.take(&mut late, Duration::ZERO);
         for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
-            if let Command::Sealed { key, segment, outcome } = command {
-                self.note_sealed(key, segment, outcome);
+            match command {
+                Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
+                Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
+                // What else comes now is told that the log is closed. The files of segments
+                // before the log start are removed at the next start.
+                _ => {}
             }
         }
+        self.seal_all();
         // What fails for one log must not cost the others their checkpoints.
         let sealed: Vec<_> = self.tails.values_mut().map(LogTail::seal_for_close).collect();
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
         self.offsets().write(fs, dir)?;
         sealed.into_iter().collect::<Result<(), LogError>>()?;
+        segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
         let no_broker_epoch = -1;
         clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
     }
@@ -200,44 +245,17 @@ impl LogTail {
         }
     }
 
-    /// Takes note of what became of a full segment; the error is one that poisons the log.
-    fn note_sealed(&mut self, segment: Offset, outcome: SealOutcome) -> Result<(), LogError> {
-        let is_it = |unsealed: &&mut Unsealed| unsealed.job.segment.base_offset() == segment;
-        let Some(unsealed) = self.unsealed.iter_mut().find(is_it) else { return Ok(()) };
-        unsealed.state = match outcome {
-            SealOutcome::Sealed => SealState::Sealed,
-            // The next checkpoint tries again.
-            SealOutcome::NotYet(error) => {
-                let partition = self.log.name();
-                tracing::warn!(%partition, %segment, %error, "a full segment is not sealed yet");
-                SealState::Failed(error)
-            }
-            SealOutcome::SyncFailed(error) => return Err(error),
-        };
-        while let Some(oldest) = self.unsealed.pop_front_if(Unsealed::is_sealed) {
-            self.note_synced_before(oldest.job.end);
-        }
-        Ok(())
-    }
-
-    fn retry_seals(&mut self, background: &Background) {
-        for unsealed in &mut self.unsealed {
-            if let SealState::Failed(_) = unsealed.state {
-                unsealed.state = SealState::Sent;
-                background.send(Job::Seal(Arc::clone(&unsealed.job)));
-            }
-        }
-    }
-
     /// Writes down what a start without a scan needs beside the batches.
     fn seal_for_close(&mut self) -> Result<(), LogError> {
-        if let Some(error) = self.poisoned() {
+        if let Some(error) = self.poisoned().or_else(|| self.delayed()) {
             return Err(error);
         }
-        for unsealed in &self.unsealed {
-            if let SealState::Failed(error) = &unsealed.state {
-                return Err(error.clone());
-            }
+        if self.unflushed_records() > 0 {
+            let not_tried = io::Error::other("the files could not be opened for it");
+            return Err(LogError::io("sync", self.view.active().path())(not_tried));
+        }
+        if let Some(error) = self.sealing.error() {
+            return Err(error);
         }
         if self.epochs_changed {
             let path = self.dir.join(leader_epoch::LEADER_EPOCH_FILE);

@@ -12,6 +12,8 @@
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
+//! | [`sync_delay`] | syncs that cannot be begun |
+//! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
@@ -24,15 +26,19 @@ use std::time::{Duration, Instant};
 
 use logway_model::Offset;
 
+use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
 use crate::fs::Fs;
+use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
 use maintenance::Timers;
+use rarely::Rarely;
 use round::Round;
-use sync_pool::SyncPool;
+use seal::{SealLine, SnapshotRoom};
+use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
 pub(crate) use command::{Append, Command, LogKey};
@@ -48,10 +54,13 @@ mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
 mod queue;
+mod rarely;
 mod reserve;
 mod retention;
 mod roll;
 mod round;
+mod seal;
+mod sync_delay;
 mod sync_pool;
 mod write_vector;
 
@@ -65,9 +74,12 @@ pub(crate) struct WriterOptions {
     pub(crate) checkpoint_interval: Duration,
     pub(crate) retention_check_interval: Duration,
     pub(crate) producer_expiration_ms: i64,
+    pub(crate) producer_limits: ProducerLimits,
     pub(crate) sync_threads_max: usize,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
+    /// And the list of their segments.
+    pub(crate) lists_of_unopened: SegmentLists,
 }
 
 /// The state of the writer thread.
@@ -76,6 +88,7 @@ struct Writer {
     clock: Arc<dyn Clock>,
     burst_bytes_max: usize,
     producer_expiration_ms: i64,
+    producer_limits: ProducerLimits,
     tails: HashMap<LogKey, LogTail>,
     /// What was taken from the queue and is not done.
     backlog: Vec<Command>,
@@ -83,14 +96,24 @@ struct Writer {
     touched: Vec<LogKey>,
     /// The commands of this round that are not appends.
     others: Vec<Command>,
-    /// The logs that wait for `flush.ms`.
+    /// The logs to be synced at some time: that wait for `flush.ms`, or whose last sync could not
+    /// be begun.
     lagging: BTreeSet<LogKey>,
-    /// Segments that were deleted in this round.
+    delay_reports: Rarely,
+    eviction_reports: Rarely,
+    /// Segments that were deleted since the last checkpoint was sent.
     deleted: Vec<(Arc<Segment>, Duration)>,
+    /// Segments that were deleted, but whose files wait for the next checkpoint: one failed.
+    undeleted: Vec<(Arc<Segment>, Duration)>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
+    lists_of_unopened: SegmentLists,
+    /// The background thread has a checkpoint to write: one at a time, and what comes meanwhile
+    /// shares the next.
+    is_checkpointing: bool,
     timers: Timers,
+    seals: SealLine,
     pool: SyncPool,
     round: Round,
 }
@@ -115,19 +138,28 @@ pub(crate) fn spawn(
         queue,
         burst_bytes_max: options.burst_bytes_max,
         producer_expiration_ms: options.producer_expiration_ms,
+        producer_limits: options.producer_limits,
         tails: tails.into_iter().map(|tail| (tail.log().key(), tail)).collect(),
         backlog: Vec::new(),
         touched: Vec::new(),
         others: Vec::new(),
         lagging: BTreeSet::new(),
+        delay_reports: Rarely::default(),
+        eviction_reports: Rarely::default(),
         deleted: Vec::new(),
+        undeleted: Vec::new(),
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
+        lists_of_unopened: options.lists_of_unopened,
+        is_checkpointing: false,
+        seals: SealLine::default(),
         timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
         pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
         round: Round {
             config: Arc::new(LogConfig::default()),
             staging: Staging::default(),
+            rolled: Vec::new(),
+            snapshots: SnapshotRoom::default(),
             background,
             metrics: options.metrics,
             fs: options.fs,
@@ -187,7 +219,8 @@ impl Writer {
             }
         }
         self.run_due_timers();
-        self.finish_deletions();
+        self.start_seals();
+        self.start_checkpoint();
         next
     }
 
@@ -211,7 +244,12 @@ impl Writer {
                         tail.incoming.push(append);
                     }
                 }
-                Command::Adopt(tail) => _ = self.tails.insert(tail.log().key(), *tail),
+                Command::Adopt(tail) => {
+                    let partition = tail.log().topic_partition();
+                    self.of_unopened.retain(|unopened| unopened != partition);
+                    self.lists_of_unopened.remove(partition);
+                    self.tails.insert(tail.log().key(), *tail);
+                }
                 other => self.others.push(other),
             }
         }
@@ -234,41 +272,47 @@ impl Writer {
             self.note_lag(key);
         }
         self.touched = touched;
+        self.evict_producers();
     }
 
-    fn must_sync(&mut self, key: LogKey) -> bool {
-        let Some(tail) = self.tails.get(&key) else { return false };
-        self.round.config = tail.log.config();
-        tail.must_sync(&self.round)
+    fn must_sync(&self, key: LogKey) -> bool {
+        let tail = self.tails.get(&key);
+        tail.is_some_and(|tail| tail.must_sync(&tail.log.config(), self.round.started))
     }
 
     /// Syncs logs, publishes their new ends, and answers the appends that this completes.
     fn sync(&mut self, due: Vec<LogKey>) {
         let Writer { tails, pool, .. } = self;
         let mut plans = Vec::with_capacity(due.len());
+        let mut delayed = Vec::new();
         for key in due {
-            let plan = tails.get_mut(&key).and_then(LogTail::begin_sync);
-            plans.extend(plan.map(|plan| (key, plan)));
-        }
-        if plans.is_empty() {
-            return;
+            let Some(tail) = tails.get_mut(&key) else { continue };
+            match tail.begin_sync() {
+                Ok(plan) => plans.extend(plan.map(|plan| (key, plan))),
+                Err(error) => delayed.push((key, error)),
+            }
         }
         let mut completed = 0;
         pool.run(plans, |key, result| {
             let tail = tails.get_mut(&key).expect("a log is not released while it is synced");
-            tail.finish_sync(result);
+            match result {
+                Ok(()) => tail.finish_sync(),
+                Err(NotSynced::Failed(error)) => tail.fail_sync(&error),
+                Err(NotSynced::NotBegun(error)) => return delayed.push((key, error)),
+            }
             tail.publish();
             completed += tail.complete_due();
         });
+        self.delay_syncs(delayed);
         if completed > 0 {
             self.round.metrics.group_commit_appends.observe(completed as f64);
         }
     }
 
-    /// Remembers whether a log waits for `flush.ms`.
+    /// Remembers whether a log is to be synced at some time.
     fn note_lag(&mut self, key: LogKey) {
         let Some(tail) = self.tails.get(&key) else { return };
-        if tail.flush_due(&tail.log.config()).is_some() {
+        if tail.sync_due(&tail.log.config()).is_some() {
             self.lagging.insert(key);
         } else {
             self.lagging.remove(&key);
@@ -278,19 +322,34 @@ impl Writer {
     fn execute(&mut self, command: Command) {
         match command {
             Command::Flush { key, done } => self.flush(key, done),
+            // The timers, which come next, sync all logs of such commands together.
+            Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
+            Command::Reconfigured { key } => self.note_lag(key),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
+            Command::DescribeProducers { key, done } => {
+                if let Some(tail) = self.tails.get(&key) {
+                    done.complete(Ok(tail
+                        .producers
+                        .iter()
+                        .map(|(id, known)| (id, *known))
+                        .collect()));
+                }
+            }
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
                 // The waiting appends go with it, and their futures say so.
                 drop(self.tails.remove(&key));
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
-            Command::Sealed { key, segment, outcome } => self.note_sealed(key, segment, outcome),
-            Command::EpochsUnsaved { key } => {
-                if let Some(tail) = self.tails.get_mut(&key) {
-                    tail.epochs_changed = true;
-                }
+            Command::Forget { partition, done } => {
+                self.of_unopened.retain(|unopened| *unopened != partition);
+                self.lists_of_unopened.remove(&partition);
+                self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
+            Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
+            Command::CheckpointEnded => self.is_checkpointing = false,
+            Command::NotDeleted { segments } => self.undeleted.extend(segments),
+            Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
             Command::EnforceRetention { done } => {
                 self.enforce_retention();
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
@@ -305,7 +364,7 @@ impl Writer {
         self.sync(vec![key]);
         self.note_lag(key);
         let Some(tail) = self.tails.get(&key) else { return };
-        done.complete(match tail.poisoned() {
+        done.complete(match tail.poisoned().or_else(|| tail.delayed()) {
             Some(error) => Err(error),
             None => Ok(tail.view.flushed.offset),
         });
@@ -324,17 +383,5 @@ impl Writer {
             }
             Err(error) => done.complete(Err(error)),
         }
-    }
-
-    /// Writes the offsets down if a log start moved or a log went, and only then lets the files
-    /// go that lie before.
-    fn finish_deletions(&mut self) {
-        if self.deleted.is_empty() && self.checkpoint_waiting.is_empty() {
-            return;
-        }
-        let then = std::mem::take(&mut self.checkpoint_waiting);
-        self.checkpoint(then);
-        let deleted = std::mem::take(&mut self.deleted);
-        self.round.background.send(Job::DeleteSegments(deleted));
     }
 }

@@ -28,7 +28,7 @@ impl LogTail {
     /// appends to becomes empty.
     pub(super) fn enforce_retention(
         &mut self,
-        round: &Round,
+        round: &mut Round,
     ) -> Result<Vec<Arc<Segment>>, LogError> {
         let config = &round.config;
         if !config.deletes_old_segments() || self.poison.is_some() {
@@ -76,7 +76,7 @@ impl LogTail {
         self.view.segments = kept;
         self.is_unpublished = true;
         self.unsynced.retain(|segment| segment.base_offset() >= start);
-        self.unsealed.retain(|unsealed| unsealed.job.segment.base_offset() >= start);
+        self.sealing.forget_before(start);
         self.advance_log_start(start);
         deleted
     }

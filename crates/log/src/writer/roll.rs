@@ -5,8 +5,7 @@ use std::sync::Arc;
 use logway_model::TimestampMs;
 use logway_record::TimestampType;
 
-use super::background::{Job, SealJob};
-use super::log_tail::{LogTail, SealState, Unsealed};
+use super::log_tail::LogTail;
 use super::round::Round;
 use crate::index::{OffsetIndex, TimeIndex};
 use crate::segment::Segment;
@@ -41,7 +40,7 @@ impl LogTail {
     ///
     /// The full one goes to the background thread, which puts it and its indexes on stable
     /// storage, with a snapshot of the producers; the recovery point follows then.
-    pub(super) fn roll(&mut self, round: &Round) -> Result<(), LogError> {
+    pub(super) fn roll(&mut self, round: &mut Round) -> Result<(), LogError> {
         let base_offset = self.view.end.offset;
         let next = Segment::create(&self.fs, &self.dir, base_offset)
             .map_err(|error| round.described(error))?;
@@ -58,22 +57,13 @@ impl LogTail {
         self.view.segments = self.view.segments.iter().cloned().chain([next]).collect();
         self.view.end = LogPoint { offset: base_offset, segment: base_offset, position: 0 };
 
-        let job = Arc::new(SealJob {
-            key: self.log.key(),
-            dir: Arc::clone(&self.dir),
-            segment: full,
-            end: base_offset,
-            producers: self.producers.clone(),
-            index_interval_bytes: round.config.index_interval_bytes,
-        });
-        self.unsealed.push_back(Unsealed { job: Arc::clone(&job), state: SealState::Sent });
-        round.background.send(Job::Seal(job));
+        self.seal_later(full, base_offset, round);
         Ok(())
     }
 
     /// Rolls a segment that took its first record longer than `segment.ms` ago, by the clock: a
     /// log that nobody appends to any more would otherwise keep its last records for ever.
-    pub(super) fn roll_if_old(&mut self, round: &Round) -> Result<(), LogError> {
+    pub(super) fn roll_if_old(&mut self, round: &mut Round) -> Result<(), LogError> {
         let age_ms = round.now.0.saturating_sub(self.active_since.0);
         let is_old = age_ms > segment_age_max_ms(&round.config, self.log.name());
         if self.poison.is_none() && self.view.end.position > 0 && is_old {

@@ -8,6 +8,8 @@ use logway_model::TimestampMs;
 
 use super::append::Staging;
 use super::background::Background;
+use super::command::LogKey;
+use super::seal::SnapshotRoom;
 use crate::fs::Fs;
 use crate::{LogConfig, LogError, LogMetrics};
 
@@ -17,6 +19,10 @@ pub(super) struct Round {
     /// The settings of the log whose turn it is.
     pub(super) config: Arc<LogConfig>,
     pub(super) staging: Staging,
+    /// The logs that have full segments to be sealed.
+    pub(super) rolled: Vec<LogKey>,
+    /// For the snapshots of their producers.
+    pub(super) snapshots: SnapshotRoom,
     pub(super) background: Background,
     pub(super) metrics: LogMetrics,
     pub(super) fs: Arc<dyn Fs>,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::command::LogKey;
 use crate::fs::{File, Fs};
@@ -19,8 +19,13 @@ use crate::{LogError, LogMetrics};
 pub(super) struct SyncPool {
     threads_max: usize,
     jobs: Option<Sender<SyncJob>>,
+    /// When threads could not be started, the time of the next try.
+    next_start: Option<Instant>,
     metrics: LogMetrics,
 }
+
+/// After threads could not be started, the writer syncs alone for so long.
+const START_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// What must be synced so that all that was written to a log is on stable storage.
 pub(super) struct SyncPlan {
@@ -33,20 +38,29 @@ pub(super) struct SyncPlan {
 struct SyncJob {
     key: LogKey,
     plan: SyncPlan,
-    done: Sender<(LogKey, Result<(), LogError>)>,
+    done: Sender<(LogKey, Result<(), NotSynced>)>,
+}
+
+/// Why a log is not on stable storage after all.
+#[derive(Debug)]
+pub(super) enum NotSynced {
+    /// A sync could not be begun. Nothing is lost, and another try may succeed.
+    NotBegun(LogError),
+    /// A sync failed: nobody knows what is on the disk.
+    Failed(LogError),
 }
 
 impl SyncPool {
     /// A pool of at most `threads_max` threads; none is started yet.
     pub(super) fn new(threads_max: usize, metrics: LogMetrics) -> SyncPool {
-        SyncPool { threads_max, jobs: None, metrics }
+        SyncPool { threads_max, jobs: None, next_start: None, metrics }
     }
 
     /// Carries out the plans, and calls `finish` for each as soon as it is done.
     pub(super) fn run(
         &mut self,
         mut plans: Vec<(LogKey, SyncPlan)>,
-        mut finish: impl FnMut(LogKey, Result<(), LogError>),
+        mut finish: impl FnMut(LogKey, Result<(), NotSynced>),
     ) {
         let Some((own_key, own_plan)) = plans.pop() else { return };
         let (done, results) = channel();
@@ -67,14 +81,16 @@ impl SyncPool {
             finish(key, result);
         }
         for key in sent {
-            finish(key, Err(LogError::Closed { what: "the thread that syncs the log".to_owned() }));
+            let what = "the thread that syncs the log".to_owned();
+            finish(key, Err(NotSynced::Failed(LogError::Closed { what })));
         }
     }
 
     /// Gives a job to the threads; gives it back if there are none.
     fn send(&mut self, job: SyncJob) -> Result<(), SyncJob> {
-        if self.jobs.is_none() {
+        if self.jobs.is_none() && self.next_start.is_none_or(|next| next <= Instant::now()) {
             self.jobs = self.start();
+            self.next_start = Some(Instant::now() + START_AGAIN_AFTER);
         }
         match &self.jobs {
             Some(jobs) => jobs.send(job).map_err(|returned| returned.0),
@@ -95,7 +111,10 @@ impl SyncPool {
                 .spawn(move || work(&receiver, &metrics));
             match thread {
                 Ok(_) => started += 1,
-                Err(error) => tracing::warn!(%error, "cannot start a thread for syncs"),
+                Err(error) => {
+                    tracing::warn!(%error, started, "cannot start all threads for syncs");
+                    break;
+                }
             }
         }
         (started > 0).then_some(sender)
@@ -114,16 +133,21 @@ fn work(receiver: &Mutex<Receiver<SyncJob>>, metrics: &LogMetrics) {
 
 impl SyncPlan {
     /// Syncs the files in their order, and then the directory.
-    pub(super) fn run(&self, metrics: &LogMetrics) -> Result<(), LogError> {
+    fn run(&self, metrics: &LogMetrics) -> Result<(), NotSynced> {
         for (segment, file) in &self.files {
             let started = Instant::now();
-            file.sync_data().map_err(LogError::io("sync", segment.path()))?;
+            let synced = file.sync_data().map_err(LogError::io("sync", segment.path()));
+            synced.map_err(NotSynced::Failed)?;
             metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
             metrics.syncs.inc();
         }
-        match &self.dir {
-            Some(dir) => self.fs.sync_dir(dir).map_err(LogError::io("sync", dir)),
-            None => Ok(()),
-        }
+        let Some(dir) = &self.dir else { return Ok(()) };
+        // A directory is opened to be synced.
+        self.fs.sync_dir(dir).map_err(LogError::io("sync", dir)).map_err(|error| {
+            match error.is_want_of_descriptors() {
+                true => NotSynced::NotBegun(error),
+                false => NotSynced::Failed(error),
+            }
+        })
     }
 }

@@ -312,6 +312,24 @@ fn a_log_that_becomes_durable_is_flushed() {
 }
 
 #[test]
+fn new_flush_settings_hold_for_what_is_not_flushed_yet() {
+    let not_durable = not_durable();
+    let by_time = LogConfig { flush_ms: 1, ..not_durable.clone() };
+    let by_count = LogConfig { flush_messages: 3, ..not_durable.clone() };
+    let count_reached = LogConfig { flush_messages: 5, ..not_durable.clone() };
+    for config in [by_time, by_count, count_reached] {
+        let disk = TestDisk::new(1).with_config(not_durable.clone());
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 5, 10);
+        assert_eq!(log.flushed_offset(), Offset(0));
+        let tails = FlushedAt::listen(&log, Offset(5));
+        log.set_config(Arc::new(config));
+        tails.wait();
+    }
+}
+
+#[test]
 fn a_queue_that_is_full_says_so() {
     let disk = TestDisk::new(1);
     let mut options = disk.options();

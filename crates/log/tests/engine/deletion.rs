@@ -1,10 +1,10 @@
 //! Records and logs that go: retention, DeleteRecords, deleted topics.
 
-use std::path::Path;
+use std::sync::Arc;
 
-use logway_log::fs::Fs;
-use logway_log::{CleanupPolicy, LogConfig, LogError};
-use logway_model::Offset;
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
+use logway_model::{Offset, TopicId, Uuid};
 
 use crate::support::*;
 
@@ -232,22 +232,6 @@ fn a_log_made_again_does_not_inherit_checkpoints() {
 }
 
 #[test]
-fn a_directory_removed_behind_our_back_leaves_no_checkpoints() {
-    let disk = TestDisk::new(1);
-    let dir = disk.open();
-    append_records(&disk.log(&dir), 50, 10);
-    dir.close().expect("it closes");
-    disk.fs.remove_dir_all(Path::new("/data/t-0")).expect("the disk works");
-    let dir = disk.open();
-    append_records(&disk.log(&dir), 3, 10);
-    let disk = disk.crash();
-    drop(dir);
-    let dir = disk.open();
-    assert!(dir.recovery_report().findings.is_empty());
-    assert_eq!(disk.log(&dir).log_end_offset(), Offset(3));
-}
-
-#[test]
 fn the_files_of_a_deleted_log_are_removed_by_the_background_thread() {
     let disk = TestDisk::new(1).with_config(no_delay(LogConfig::default()));
     let dir = disk.open();
@@ -259,4 +243,92 @@ fn the_files_of_a_deleted_log_are_removed_by_the_background_thread() {
     settle(&other);
     let names = names_in(&disk.fs, "/data");
     assert!(!names.iter().any(|name| name.ends_with("-delete")), "{names:?}");
+}
+
+#[test]
+fn the_files_of_deleted_records_stay_until_the_new_log_start_is_written_down() {
+    for has_crashed in [false, true] {
+        fail_to_write_down_a_log_start(has_crashed);
+    }
+}
+
+fn fail_to_write_down_a_log_start(has_crashed: bool) {
+    let disk = TestDisk::new(1).with_config(no_delay(small_segments()));
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 2, 300);
+    }
+    let names = names_in(&disk.fs, "/data/t-0");
+    let no_checkpoint = Fault::new(SimOperation::Write, Failure::Io).in_path("log-start-offset");
+    disk.fs.inject(no_checkpoint);
+    log.delete_records_before(Offset(59)).wait().expect_err("it cannot be written down");
+    // One that fails, too, so that what the first one left is done.
+    log.delete_records_before(Offset(59)).wait().expect_err("it cannot be written down");
+    let left = names_in(&disk.fs, "/data/t-0");
+    let is_left = |name: &&String| name.ends_with(".log") && !left.contains(name);
+    assert_eq!(names.iter().find(is_left), None, "{left:?}");
+
+    if !has_crashed {
+        disk.fs.heal();
+        settle(&log);
+        settle(&log);
+        let left = names_in(&disk.fs, "/data/t-0");
+        assert!(!left.iter().any(|name| name == "00000000000000000000.log"), "{left:?}");
+        return;
+    }
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty(), "{report:?}");
+    let log = disk.log(&dir);
+    assert_eq!(log.log_start_offset(), Offset(0));
+    assert_eq!(read_records(&log, Offset(0)).len(), 60);
+}
+
+#[test]
+fn no_log_is_made_in_place_of_one_that_the_checkpoints_still_speak_of() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 50, 10);
+    log.delete_records_before(Offset(40)).wait().expect("the offset is in the log");
+    let no_checkpoint = Fault::new(SimOperation::Write, Failure::Io).in_path("log-start-offset");
+    disk.fs.inject(no_checkpoint);
+    dir.delete_log(&partition(0)).expect_err("it is still in the checkpoints");
+    assert!(dir.log(&partition(0)).is_none());
+    let config = Arc::new(disk.config.clone());
+    let new = NewLog { partition: partition(0), topic_id: TopicId(Uuid([8; 16])), config };
+    dir.try_again(&new).expect_err("it is still in the checkpoints");
+
+    disk.fs.heal();
+    dir.create_logs(std::slice::from_ref(&new))[0].as_ref().expect_err("nobody has tried again");
+    let log = dir.try_again(&new).expect("the old one is gone");
+    assert_eq!(append_records(&log, 3, 10), Offset(0));
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty() && report.failed.is_empty(), "{report:?}");
+    let log = dir.log(&partition(0)).expect("it is there");
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(3)));
+}
+
+#[test]
+fn leader_epochs_that_a_checkpoint_could_not_save_are_saved_by_the_close() {
+    for round in 0..50 {
+        let disk = TestDisk::new(round);
+        let dir = disk.open();
+        append_records(&disk.log(&dir), 5, 10);
+        let fault = Fault::new(SimOperation::Write, Failure::Io).in_path("leader-epoch").times(1);
+        disk.fs.inject(fault);
+        // The checkpoint that comes of it fails while the directory closes, or just before.
+        let retention = dir.enforce_retention();
+        dir.close().expect("the disk works again");
+        drop(retention);
+        let dir = disk.open();
+        assert!(dir.recovery_report().was_clean);
+        assert_eq!(disk.log(&dir).latest_epoch(), EPOCH, "round {round}");
+    }
 }

@@ -1,8 +1,12 @@
 //! Disks that fail, fill up, or lie.
 
+use std::time::Duration;
+
 use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
-use logway_log::{Finding, LogError, ReadRequest};
+use logway_log::{
+    AppendFuture, Finding, Log, LogConfig, LogDir, LogDirOptions, LogError, ReadRequest,
+};
 use logway_model::Offset;
 
 use crate::support::*;
@@ -350,4 +354,154 @@ fn a_log_that_cannot_be_synced_for_want_of_descriptors_goes_on_when_there_are_so
     assert_eq!(append_records(&log, 1, 10), end);
     let acknowledged = 1 + 50 - refused + 1;
     assert!(read_records(&log, Offset(0)).len() >= acknowledged, "{refused} were refused");
+}
+
+/// A fault that keeps a full segment's sync from being begun: the name of the next one is to be
+/// synced, too, and the directory cannot be opened.
+fn no_descriptors_for_the_directory() -> Fault {
+    Fault::new(SimOperation::SyncDir, Failure::NoDescriptors).in_path("t-0")
+}
+
+/// Fills the first segment, and appends to the second while no descriptor is to be had.
+fn append_without_descriptors(disk: &TestDisk, log: &Log) -> AppendFuture {
+    append_records(log, 1, 3000);
+    disk.fs.inject(no_descriptors_for_the_directory());
+    let written = LogEndAt::listen(log, Offset(2));
+    let waiting = log.append(append_of(batch(1, 3000)));
+    written.wait();
+    waiting
+}
+
+#[test]
+fn appends_wait_for_a_sync_that_cannot_be_begun() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let mut waiting = append_without_descriptors(&disk, &log);
+    // Refused, and not written: the client may send it again.
+    for _ in 0..3 {
+        let error = append(&log, batch(1, 100)).expect_err("a sync is delayed");
+        assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+    }
+    let error = log.flush().wait().expect_err("a sync is delayed");
+    assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+    assert!(!is_answered(&mut waiting), "neither done nor failed");
+    assert_eq!((log.flushed_offset(), log.log_end_offset()), (Offset(1), Offset(2)));
+    assert!(disk.metrics.delayed_syncs.get() > 0);
+
+    disk.fs.heal();
+    assert_eq!(waiting.wait().expect("the sync is tried again").base_offset, Offset(1));
+    assert_eq!(append_records(&log, 1, 100), Offset(2));
+    let disk = disk.crash();
+    drop(dir);
+    assert_eq!(read_records(&disk.log(&disk.open()), Offset(0)).len(), 3);
+}
+
+#[test]
+fn a_log_whose_sync_is_delayed_does_not_hold_up_another() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    let mut waiting = append_without_descriptors(&disk, &log);
+    for _ in 0..20 {
+        append_records(&other, 1, 1000);
+    }
+    assert!(!is_answered(&mut waiting));
+}
+
+#[test]
+fn a_directory_with_a_delayed_sync_is_not_closed_in_good_order() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let waiting = append_without_descriptors(&disk, &log);
+    dir.close().expect_err("the log is not on stable storage");
+    let error = waiting.wait().expect_err("nobody answers any more");
+    assert!(matches!(error, LogError::Closed { .. }), "{error}");
+    let disk = disk.crash();
+    let dir = disk.open();
+    assert!(!dir.recovery_report().was_clean);
+    assert!(disk.log(&dir).log_end_offset() >= Offset(1));
+}
+
+#[test]
+fn a_segment_that_cannot_be_opened_for_its_sync_is_no_failed_sync() {
+    let disk = TestDisk::new(1).with_config(LogConfig { segment_bytes: 4096, ..not_durable() });
+    // With each of its turns the writer has files closed that were not used since the last.
+    let options = LogDirOptions { checkpoint_interval: Duration::ZERO, ..disk.options() };
+    let dir = LogDir::open(options, disk.metrics.clone()).expect("the directory opens");
+    let log = disk.log(&dir);
+    let first = segment_path(0).display().to_string();
+    disk.fs.inject(Fault::new(SimOperation::Open, Failure::NoDescriptors).in_path(&first));
+    append_records(&log, 1, 3000);
+    append_records(&log, 1, 3000);
+    for _ in 0..3 {
+        log.delete_records_before(Offset(0)).wait().expect("the disk works");
+    }
+    let error = log.flush().wait().expect_err("the full segment cannot be opened");
+    assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+    let error = append(&log, batch(1, 10)).expect_err("a sync is delayed");
+    assert!(matches!(error, LogError::SyncDelayed { .. }), "{error}");
+
+    let flushed = FlushedAt::listen(&log, Offset(2));
+    disk.fs.heal();
+    flushed.wait();
+    append_records(&log, 1, 10);
+}
+
+#[test]
+fn segments_that_fill_faster_than_they_are_sealed_hold_up_nobody() {
+    const ROLLS: usize = 550;
+    let config = LogConfig { segment_bytes: 200, index_interval_bytes: 100, ..not_durable() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    // These logs are not synced, so that the hold is on the sealing alone.
+    disk.fs.hold_syncs();
+    for sequence in 0..ROLLS as i32 {
+        append(&log, producer_batch(7, 0, 2 * sequence, 2)).expect("the writer does not wait");
+        append_records(&log, 1, 150);
+    }
+    append_records(&other, 1, 10);
+    disk.fs.release_syncs();
+    dir.close().expect("it closes");
+
+    let names = names_in(&disk.fs, "/data/t-0");
+    let with = |extension| names.iter().filter(|name| name.ends_with(extension)).count();
+    assert!(with(".log") > ROLLS, "each append filled a segment");
+    assert!(with(".snapshot") < 10, "{} snapshots were written", with(".snapshot"));
+    assert_eq!(with(".log"), with(".timeindex"), "all segments are sealed");
+    let disk = disk.crash();
+    let dir = disk.open();
+    assert!(dir.recovery_report().was_clean);
+    let log = disk.log(&dir);
+    assert_eq!(log.log_end_offset(), Offset(3 * ROLLS as i64));
+    let again = append(&log, producer_batch(7, 0, 2 * ROLLS as i32 - 2, 2));
+    assert!(again.expect("it is known").is_duplicate);
+}
+
+#[test]
+fn checkpoints_that_are_asked_for_while_one_waits_are_one() {
+    let config = LogConfig { segment_bytes: 200, ..not_durable() };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.hold_syncs();
+    for _ in 0..3 {
+        append_records(&log, 1, 150);
+    }
+    // The background thread seals the first segment, for as long as the sync is held.
+    disk.fs.wait_for_held_syncs(1);
+    let checkpoints = Fault::new(SimOperation::Rename, Failure::Io).in_path("recovery-point");
+    disk.fs.inject(checkpoints.after(10));
+    let mut starts = Vec::new();
+    for _ in 0..100 {
+        starts.push(log.delete_records_before(Offset(2)));
+        // Each in a turn of the writer of its own.
+        append_records(&log, 1, 10);
+    }
+    disk.fs.release_syncs();
+    for start in starts {
+        assert_eq!(start.wait().expect("few checkpoints are written"), Offset(2));
+    }
 }

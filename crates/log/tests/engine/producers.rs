@@ -1,6 +1,7 @@
 //! Idempotent producers: sequences, duplicates, fencing, and what a restart remembers.
 
-use logway_log::{LogConfig, LogError};
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::{AppendBatches, LogConfig, LogDir, LogDirOptions, LogError};
 use logway_model::{Offset, ProducerEpoch, Sequence};
 
 use crate::support::*;
@@ -18,6 +19,22 @@ fn a_batch_that_was_appended_before_is_answered_as_the_first_time() {
     assert_eq!((outcome.base_offset, outcome.last_offset), (Offset(2), Offset(3)));
     assert_eq!(log.log_end_offset(), Offset(6));
     assert_eq!(disk.metrics.duplicate_batches.get(), 1);
+}
+
+#[test]
+fn producers_are_described_after_the_appends_before() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    assert_eq!(log.producers().wait().expect("it is open"), []);
+    let pending = log.append(append_of(producer_batch(7, 3, 0, 2)));
+    let producers = log.producers().wait().expect("it is open");
+    let [(id, state)] = &producers[..] else { panic!("one has written: {producers:?}") };
+    assert_eq!((id.0, state.epoch), (7, ProducerEpoch(3)));
+    assert_eq!(state.last_batch().map(|batch| batch.last_sequence), Some(Sequence(1)));
+    pending.wait().expect("it is appended");
+    dir.close().expect("it closes");
+    assert!(matches!(log.producers().wait(), Err(LogError::Closed { .. })));
 }
 
 #[test]
@@ -59,6 +76,41 @@ fn a_duplicate_waits_for_the_sync_of_the_first() {
     let outcome = again.wait().expect("it is a duplicate");
     assert!(outcome.is_duplicate && outcome.base_offset == Offset(1));
     assert!(log.flushed_offset() >= Offset(2));
+}
+
+/// A new batch and a duplicate, in one append.
+fn new_and_again() -> AppendBatches {
+    let batches = vec![producer_batch(8, 0, 0, 1), producer_batch(7, 0, 0, 1)];
+    AppendBatches { batches, leader_epoch: EPOCH }
+}
+
+#[test]
+fn an_append_that_ends_with_a_duplicate_waits_for_the_sync_of_the_rest() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    disk.fs.hold_syncs();
+    let written = LogEndAt::listen(&log, Offset(2));
+    let mut mixed = log.append(new_and_again());
+    written.wait();
+    disk.fs.wait_for_held_syncs(1);
+    let is_answered_early = is_answered(&mut mixed);
+    disk.fs.release_syncs();
+    assert!(!is_answered_early, "the new batch is not on stable storage");
+    assert!(!mixed.wait().expect("it is appended").is_duplicate);
+    assert_eq!(log.flushed_offset(), Offset(2));
+}
+
+#[test]
+fn an_append_that_ends_with_a_duplicate_fails_with_the_write_of_the_rest() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path(".log").times(1));
+    log.append(new_and_again()).wait().expect_err("the new batch is not written");
+    assert_eq!(log.log_end_offset(), Offset(1));
 }
 
 #[test]
@@ -115,4 +167,40 @@ fn producers_do_not_care_whether_the_log_is_durable() {
     append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
     let outcome = append(&log, producer_batch(7, 0, 0, 1)).expect("it is a duplicate");
     assert!(outcome.is_duplicate);
+}
+
+#[test]
+fn producer_ids_without_end_over_many_logs_are_forgotten_and_others_are_not() {
+    const LOGS: i32 = 100;
+    const PRODUCERS_MAX: usize = 800;
+    let disk = TestDisk::new(1).with_config(not_durable());
+    let options = LogDirOptions { producers_max: PRODUCERS_MAX, ..disk.options() };
+    let dir = LogDir::open(options.clone(), disk.metrics.clone()).expect("the directory opens");
+    let logs: Vec<_> = (0..LOGS).map(|number| disk.log_of(&dir, number)).collect();
+    let known = || disk.metrics.producers.get() as usize;
+    for flood in 0..50 {
+        disk.clock.advance(10);
+        append(&logs[0], producer_batch(7, 0, flood, 1)).expect("it is the next");
+        for (log, id) in logs.iter().zip(0..) {
+            let id = 1000 + i64::from(flood * LOGS) + id;
+            append(log, producer_batch(id, 0, 0, 1)).expect("it is the first");
+        }
+        // A further turn of the writer: what the one before had to forget is forgotten.
+        logs[0].flush().wait().expect("the disk works");
+        assert!(known() <= PRODUCERS_MAX, "{} are known", known());
+    }
+    assert!(disk.metrics.evicted_producers.get() > 3000);
+    let again = append(&logs[0], producer_batch(7, 0, 49, 1)).expect("it has written lately");
+    assert!(again.is_duplicate);
+    let forgotten = append(&logs[1], producer_batch(1001, 0, 0, 1)).expect("it may begin anew");
+    assert!(!forgotten.is_duplicate);
+
+    dir.close().expect("it closes");
+    drop((dir, logs));
+    assert_eq!(known(), 0);
+    let fewer = LogDirOptions { producers_max: 200, ..options };
+    let dir = LogDir::open(fewer, disk.metrics.clone()).expect("the directory opens");
+    append_records(&disk.log(&dir), 1, 10);
+    disk.log(&dir).flush().wait().expect("the disk works");
+    assert!(known() <= 200, "{} are known", known());
 }

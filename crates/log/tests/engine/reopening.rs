@@ -158,6 +158,7 @@ fn the_files_are_kafkas() {
         "log-start-offset-checkpoint",
         "meta.properties",
         "recovery-point-offset-checkpoint",
+        "segment-lists",
         "t-0",
     ];
     assert_eq!(names_in(&disk.fs, "/data"), expected);

@@ -1,13 +1,17 @@
 //! What the tests share: a log directory on a simulated disk, and batches.
 
+use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use logway_log::fs::SimFs;
 use logway_log::{
-    AppendBatches, AppendOutcome, Log, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics,
-    ManualClock, ReadRequest, TailListener, TimestampType,
+    AppendBatches, AppendFuture, AppendOutcome, Log, LogConfig, LogDir, LogDirOptions, LogError,
+    LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
 };
 use logway_model::{
     BrokerId, ClusterId, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence,
@@ -208,30 +212,59 @@ pub(crate) fn log_append_time() -> LogConfig {
     LogConfig { timestamp_type: TimestampType::LogAppendTime, ..LogConfig::default() }
 }
 
+/// Whether the answer is there.
+pub(crate) fn is_answered(append: &mut AppendFuture) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    Pin::new(append).poll(&mut context).is_ready()
+}
+
 /// Waits until a log is flushed up to an offset.
 pub(crate) struct FlushedAt {
-    receiver: std::sync::mpsc::Receiver<()>,
+    receiver: Receiver<()>,
 }
 
-struct FlushedListener {
-    offset: Offset,
-    sender: Mutex<std::sync::mpsc::Sender<()>>,
+/// Waits until a log ends at an offset or behind.
+pub(crate) struct LogEndAt {
+    receiver: Receiver<()>,
 }
 
-impl TailListener for FlushedListener {
-    fn on_tail(&self, _log_end: Offset, flushed: Offset) {
-        if flushed >= self.offset {
+/// Tells a test that waits when a tail is as it should be.
+struct TailAwaited<F> {
+    is_it: F,
+    sender: Mutex<Sender<()>>,
+}
+
+impl<F: Fn(Offset, Offset) -> bool + Send + Sync> TailListener for TailAwaited<F> {
+    fn on_tail(&self, log_end: Offset, flushed: Offset) {
+        if (self.is_it)(log_end, flushed) {
             // The test may have stopped to listen.
             let _ = self.sender.lock().expect("nobody panicked").send(());
         }
     }
 }
 
+fn listen(
+    log: &Log,
+    is_it: impl Fn(Offset, Offset) -> bool + Send + Sync + 'static,
+) -> Receiver<()> {
+    let (sender, receiver) = channel();
+    log.set_tail_listener(Arc::new(TailAwaited { is_it, sender: Mutex::new(sender) }));
+    receiver
+}
+
 impl FlushedAt {
     pub(crate) fn listen(log: &Log, offset: Offset) -> FlushedAt {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        log.set_tail_listener(Arc::new(FlushedListener { offset, sender: Mutex::new(sender) }));
-        FlushedAt { receiver }
+        FlushedAt { receiver: listen(log, move |_, flushed| flushed >= offset) }
+    }
+
+    pub(crate) fn wait(self) {
+        self.receiver.recv().expect("the log still has its listener");
+    }
+}
+
+impl LogEndAt {
+    pub(crate) fn listen(log: &Log, offset: Offset) -> LogEndAt {
+        LogEndAt { receiver: listen(log, move |log_end, _| log_end >= offset) }
     }
 
     pub(crate) fn wait(self) {

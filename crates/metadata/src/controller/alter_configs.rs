@@ -6,7 +6,8 @@ use logway_model::ErrorCode;
 
 use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
+    too_many_records,
 };
 use crate::error::excerpt;
 use crate::image::{MetadataImage, Overrides};
@@ -93,6 +94,10 @@ impl Command for AlterConfigs {
     /// Retention can be shortened.
     const MAKES_SPACE: bool = true;
 
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        topics_of(self.resources.iter().map(|change| &change.resource))
+    }
+
     fn evaluate(
         self,
         image: &MetadataImage,
@@ -107,7 +112,7 @@ impl Command for AlterConfigs {
             let mut wanted = Overrides::new();
             for (name, value) in &change.configs {
                 let setting = changeable_setting(resource, name)?;
-                wanted.insert(name.clone(), checked_value(setting, value.as_deref())?);
+                wanted.insert(name.clone(), checked_value(resource, setting, value.as_deref())?);
             }
             change_records(resource, &present, &wanted, image, broker)
         });
@@ -120,6 +125,10 @@ impl Command for IncrementalAlterConfigs {
 
     /// Retention can be shortened.
     const MAKES_SPACE: bool = true;
+
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        topics_of(self.resources.iter().map(|change| &change.resource))
+    }
 
     fn evaluate(
         self,
@@ -142,6 +151,17 @@ impl Command for IncrementalAlterConfigs {
     }
 }
 
+/// The topics among resources; all, if a broker is among them, whose settings are their defaults.
+fn topics_of<'a>(
+    resources: impl Iterator<Item = &'a ConfigResource>,
+) -> Option<Vec<TopicReference>> {
+    let topic = |resource: &ConfigResource| match resource {
+        ConfigResource::Topic(name) => Some(TopicReference::Name(name.to_string())),
+        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => None,
+    };
+    resources.map(topic).collect()
+}
+
 fn operate(
     resource: &ConfigResource,
     operation: &ConfigOperation,
@@ -154,9 +174,9 @@ fn operate(
     let setting = changeable_setting(resource, name)?;
     let value = match operation.kind {
         OperationKind::Delete => return Ok(()),
-        OperationKind::Set => checked_value(setting, operation.value.as_deref())?,
+        OperationKind::Set => checked_value(resource, setting, operation.value.as_deref())?,
         OperationKind::Append | OperationKind::Subtract => {
-            changed_list(setting, operation, wanted.get(name))?
+            changed_list(resource, setting, operation, wanted.get(name))?
         }
     };
     wanted.insert(name.clone(), value);
@@ -166,6 +186,7 @@ fn operate(
 /// A list with items added or removed. The list begins as the override or else the built-in
 /// default, as in Kafka.
 fn changed_list(
+    resource: &ConfigResource,
     setting: &Setting,
     operation: &ConfigOperation,
     present: Option<&String>,
@@ -180,13 +201,13 @@ fn changed_list(
     }
     let present = present.map(String::as_str).or(setting.default).unwrap_or_default();
     let mut items: Vec<String> = setting.parse(present)?.items().to_vec();
-    let change = checked_value(setting, operation.value.as_deref())?;
+    let change = checked_value(resource, setting, operation.value.as_deref())?;
     let change = setting.parse(&change)?;
     items.retain(|item| !change.items().contains(item));
     if operation.kind == OperationKind::Append {
         items.extend_from_slice(change.items());
     }
-    checked_value(setting, Some(&items.join(",")))
+    checked_value(resource, setting, Some(&items.join(",")))
 }
 
 fn check_once(
@@ -210,7 +231,8 @@ fn check_names_once<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), C
     }
 }
 
-fn decide(
+/// One answer for each plan, and the records of those that succeed, as long as they are not too many.
+pub(super) fn decide(
     plans: impl Iterator<Item = Result<Vec<MetadataRecord>, ControllerError>>,
     validate_only: bool,
 ) -> Decision<Vec<Result<(), ControllerError>>> {

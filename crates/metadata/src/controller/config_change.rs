@@ -34,24 +34,41 @@ pub(super) fn present_overrides(
 pub(super) fn changeable_setting(
     resource: &ConfigResource,
     name: &str,
-) -> Result<&'static Setting, MetadataError> {
+) -> Result<&'static Setting, ControllerError> {
     let setting = match resource {
-        ConfigResource::Topic(_) => topic_setting(name)?,
-        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => broker_setting(name)?,
+        ConfigResource::Topic(_) => topic_setting(name),
+        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => broker_setting(name),
     };
-    match setting.update {
+    let changeable = setting.and_then(|setting| match setting.update {
         Update::Dynamic => Ok(setting),
         Update::Restart => Err(MetadataError::ReadOnlySetting { name: setting.name }),
+    });
+    changeable.map_err(|error| refusal(resource, error))
+}
+
+/// Why settings cannot be put in force. Of a broker's, clients are told that the request is invalid,
+/// as by Kafka, which would rather say what it says of a topic's but keeps to it (KAFKA-13609).
+fn refusal(resource: &ConfigResource, error: MetadataError) -> ControllerError {
+    let refusal = ControllerError::from(error);
+    match refusal.code {
+        ErrorCode::InvalidConfig if !is_topic(resource) => {
+            ControllerError { code: ErrorCode::InvalidRequest, ..refusal }
+        }
+        _ => refusal,
     }
 }
 
-/// The value a setting is given: checked, in canonical text.
+/// The value a setting of a resource is given: checked, in canonical text.
 pub(super) fn checked_value(
+    resource: &ConfigResource,
     setting: &Setting,
     value: Option<&str>,
 ) -> Result<String, ControllerError> {
     match value {
-        Some(value) => Ok(setting.parse(value)?.to_string()),
+        Some(value) => {
+            let value = setting.parse(value).map_err(|error| refusal(resource, error))?;
+            Ok(value.to_string())
+        }
         None => {
             let message = format!("Setting '{}' is given no value.", setting.name);
             Err(ControllerError::new(ErrorCode::InvalidRequest, message))
@@ -101,8 +118,9 @@ pub(super) fn change_records(
     let changed = image.apply(&records)?;
     let overrides = changed.overrides(resource).cloned().unwrap_or_default();
     let overrides = if is_topic(resource) { overrides } else { Overrides::new() };
-    TopicSettings::resolve(&overrides, &changed, broker)?.check_together()?;
-    Ok(records)
+    let together = TopicSettings::resolve(&overrides, &changed, broker)
+        .and_then(|settings| settings.check_together());
+    together.map(|_| records).map_err(|error| refusal(resource, error))
 }
 
 fn is_topic(resource: &ConfigResource) -> bool {

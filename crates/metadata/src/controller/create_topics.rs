@@ -7,12 +7,12 @@ use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
 use super::config_change::check_topic_overrides;
 use super::placement::{check_replicas, new_partition, place_replicas};
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
-    topic_asked_twice,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
+    too_many_records, topic_asked_twice,
 };
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, TopicRecord};
-use crate::settings::{BrokerSettings, ConfigEntry, describe_topic};
+use crate::settings::BrokerSettings;
 
 /// Creates topics, each by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +51,17 @@ pub struct CreatedTopic {
     pub num_partitions: i32,
     /// How many replicas each.
     pub replication_factor: i16,
-    /// All its settings.
-    pub configs: Vec<ConfigEntry>,
+    /// The settings that it overrides; [`describe_topic`](crate::settings::describe_topic) makes
+    /// all its settings of them.
+    pub overrides: Overrides,
 }
 
 impl Command for CreateTopics {
     type Reply = Vec<Result<CreatedTopic, ControllerError>>;
+
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        Some(self.topics.iter().map(|topic| TopicReference::Id(topic.id)).collect())
+    }
 
     fn evaluate(
         self,
@@ -119,7 +124,7 @@ fn plan_named(
         id: topic.id,
         num_partitions: i32::try_from(replicas.len()).expect("bounded by the records' number"),
         replication_factor: i16::try_from(replicas[0].len()).unwrap_or(i16::MAX),
-        configs: describe_topic(&overrides, image, broker),
+        overrides: overrides.clone(),
     };
     Ok((topic_records(name, topic.id, replicas, overrides), created))
 }
@@ -144,7 +149,20 @@ fn topic_records(
     records
 }
 
+/// Where Kafka keeps what is in the image here. It is a topic to no one, and nobody may make it one.
+const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// Whether nobody may create a topic of this name.
+pub fn is_reserved(name: &str) -> bool {
+    name == CLUSTER_METADATA_TOPIC
+}
+
 fn free_name(name: &str, image: &MetadataImage) -> Result<TopicName, ControllerError> {
+    if is_reserved(name) {
+        // Kafka's code for it: not even an administrator is allowed to.
+        let message = format!("Topic '{name}' is reserved; nobody is authorized to create it.");
+        return Err(ControllerError::new(ErrorCode::TopicAuthorizationFailed, message));
+    }
     let name = TopicName::new(name).map_err(|error| {
         ControllerError::new(ErrorCode::InvalidTopicException, error.to_string())
     })?;

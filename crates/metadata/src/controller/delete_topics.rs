@@ -42,6 +42,10 @@ impl Command for DeleteTopics {
 
     const MAKES_SPACE: bool = true;
 
+    fn topics(&self) -> Option<Vec<TopicReference>> {
+        Some(self.topics.clone())
+    }
+
     fn evaluate(
         self,
         image: &MetadataImage,

@@ -135,6 +135,34 @@ static OWN_SETTINGS: &[Setting] = &[
         "The most that one fetch response carries, whatever the consumer asked for.",
     ),
     row(
+        "group.initial.rebalance.delay.ms",
+        Kind::int(0),
+        Some("3000"),
+        "ms",
+        "How long the first rebalance of an empty group waits for more members (KIP-134).",
+    ),
+    row(
+        "group.max.session.timeout.ms",
+        Kind::int(1),
+        Some("1800000"),
+        "ms",
+        "The longest session timeout that a member may ask for.",
+    ),
+    row(
+        "group.max.size",
+        Kind::int(1),
+        Some("10000"),
+        "members",
+        "How many members a group may have (KIP-389); Kafka's own default is no limit.",
+    ),
+    row(
+        "group.min.session.timeout.ms",
+        Kind::int(1),
+        Some("6000"),
+        "ms",
+        "The shortest session timeout that a member may ask for.",
+    ),
+    row(
         "listeners",
         Kind::Addresses,
         Some("127.0.0.1:9092"),
@@ -209,6 +237,42 @@ static OWN_SETTINGS: &[Setting] = &[
         "How many partitions a topic gets where its creator does not say.",
     ),
     row(
+        "offset.metadata.max.bytes",
+        Kind::int(0),
+        Some("4096"),
+        "bytes",
+        "The longest text that may be committed with an offset.",
+    ),
+    row(
+        "offsets.retention.check.interval.ms",
+        Kind::long(1),
+        Some("600000"),
+        "ms",
+        "How often committed offsets are looked through for those that have expired.",
+    ),
+    row(
+        "offsets.retention.minutes",
+        Kind::int(1),
+        Some("10080"),
+        "minutes",
+        "How long the committed offsets of a group without members are kept (KIP-211).",
+    ),
+    row(
+        "offsets.topic.num.partitions",
+        Kind::int(1),
+        Some("50"),
+        "partitions",
+        "The partitions of `__consumer_offsets`, which keeps the groups and their offsets; it is \
+         made when the first group asks for its coordinator.",
+    ),
+    row(
+        "offsets.topic.segment.bytes",
+        Kind::int(1),
+        Some("104857600"),
+        "bytes",
+        "The segment size of `__consumer_offsets`.",
+    ),
+    row(
         "producer.id.expiration.ms",
         Kind::int(1),
         Some("86400000"),
@@ -222,6 +286,22 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The memory that all requests being received and handled share. When it is used up, \
          connections are read no further until some is free.",
+    ),
+    row(
+        "quota.window.num",
+        Kind::int(1),
+        Some("11"),
+        "windows",
+        "Over how many windows, of `quota.window.size.seconds` each, what a client uses is \
+         averaged for its quota. It may use one window less than that at once after it was idle, \
+         and is held up for all of them at most.",
+    ),
+    row(
+        "quota.window.size.seconds",
+        Kind::int(1),
+        Some("1"),
+        "seconds",
+        "The length of one window of `quota.window.num`.",
     ),
     row(
         "socket.request.max.bytes",

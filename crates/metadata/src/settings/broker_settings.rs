@@ -56,6 +56,35 @@ pub struct BrokerSettings {
     pub checkpoint_interval: Duration,
     /// `producer.id.expiration.ms`
     pub producer_id_expiration: Duration,
+    /// `quota.window.num`
+    pub quota_windows: u32,
+    /// `quota.window.size.seconds`
+    pub quota_window_size: Duration,
+    /// What the group coordinator goes by.
+    pub groups: GroupCoordinatorSettings,
+}
+
+/// The settings of the group coordinator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupCoordinatorSettings {
+    /// `group.min.session.timeout.ms`
+    pub session_timeout_min_ms: i32,
+    /// `group.max.session.timeout.ms`
+    pub session_timeout_max_ms: i32,
+    /// `group.initial.rebalance.delay.ms`
+    pub initial_rebalance_delay: Duration,
+    /// `group.max.size`
+    pub group_size_max: usize,
+    /// `offset.metadata.max.bytes`
+    pub offset_metadata_max_bytes: usize,
+    /// `offsets.retention.minutes`
+    pub offsets_retention: Duration,
+    /// `offsets.retention.check.interval.ms`
+    pub offsets_retention_check_interval: Duration,
+    /// `offsets.topic.num.partitions`
+    pub offsets_topic_partitions: i32,
+    /// `offsets.topic.segment.bytes`
+    pub offsets_topic_segment_bytes: i32,
 }
 
 impl Default for BrokerSettings {
@@ -107,6 +136,10 @@ impl BrokerSettings {
             retention_check_interval: fields.interval("log.retention.check.interval.ms"),
             checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
             producer_id_expiration: fields.interval("producer.id.expiration.ms"),
+            quota_windows: u32::try_from(fields.int("quota.window.num"))
+                .expect("the setting's least value is positive"),
+            quota_window_size: fields.seconds("quota.window.size.seconds"),
+            groups: fields.groups(),
             given,
         }
     }
@@ -149,7 +182,29 @@ impl Fields<'_> {
     }
 
     fn interval(&self, name: &str) -> Duration {
-        self.duration(name).expect("the setting's least value is positive")
+        self.duration(name).expect("the setting's least value is not negative")
+    }
+
+    fn seconds(&self, name: &str) -> Duration {
+        let seconds = u64::try_from(self.number(name));
+        Duration::from_secs(seconds.expect("the setting's least value is not negative"))
+    }
+
+    fn groups(&self) -> GroupCoordinatorSettings {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let minutes = u32::try_from(self.int("offsets.retention.minutes"))
+            .expect("the setting's least value is positive");
+        GroupCoordinatorSettings {
+            session_timeout_min_ms: self.int("group.min.session.timeout.ms"),
+            session_timeout_max_ms: self.int("group.max.session.timeout.ms"),
+            initial_rebalance_delay: self.interval("group.initial.rebalance.delay.ms"),
+            group_size_max: self.size("group.max.size"),
+            offset_metadata_max_bytes: self.size("offset.metadata.max.bytes"),
+            offsets_retention: MINUTE * minutes,
+            offsets_retention_check_interval: self.interval("offsets.retention.check.interval.ms"),
+            offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
+            offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
     }
 
     fn boolean(&self, name: &str) -> bool {

@@ -95,7 +95,8 @@ impl SnapshotFile {
             file.write_all_at(&[IoSlice::new(bytes)], 0)?;
             file.sync_all()
         };
-        write().map_err(QuorumError::io("write", &new_path))?;
+        let written = self.directory.space.write_aside(write);
+        written.map_err(QuorumError::io("write", &new_path))?;
         fs.rename(&new_path, &self.path()).map_err(QuorumError::io("rename", &new_path))?;
         self.directory.sync()?;
         *present = meta.last_log_id;

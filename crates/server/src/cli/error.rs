@@ -32,6 +32,9 @@ pub(super) enum CliError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The cluster is not as it should be; what is wrong has been printed.
+    #[error("the cluster is not healthy")]
+    Unhealthy,
     /// The local system refused.
     #[error("cannot {what}: {source}")]
     Io {

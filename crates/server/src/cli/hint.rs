@@ -60,12 +60,20 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
             Some("raise the limit with 'logway topic alter TOPIC -c max.message.bytes=BYTES'")
         }
         ErrorCode::InvalidConfig => {
-            Some("see a topic's settings with 'logway topic describe TOPIC --configs'")
+            Some("see what there is with 'logway config describe KIND NAME --all'")
         }
         ErrorCode::InvalidReplicationFactor => {
             Some("there cannot be more replicas than brokers: try -r 1")
         }
         ErrorCode::InvalidPartitions => Some("partitions can be added but not removed"),
+        ErrorCode::GroupIdNotFound => Some("see the groups with 'logway group list'"),
+        ErrorCode::NonEmptyGroup | ErrorCode::UnknownMemberId => Some(
+            "stop the group's members first; see who they are with 'logway group describe GROUP'",
+        ),
+        ErrorCode::InconsistentGroupProtocol => Some(
+            "its members are no consumers, or know neither of the assignors 'range' and \
+             'roundrobin'",
+        ),
         ErrorCode::OffsetOutOfRange => {
             Some("see what a topic holds with 'logway topic describe TOPIC --partitions'")
         }

@@ -5,19 +5,24 @@
 
 mod bench;
 mod bytes_text;
+mod cluster;
 mod completions;
+mod config;
 mod connect;
 mod consume;
 mod error;
 mod escape;
+mod group;
 mod hint;
 mod json_record;
+mod live;
 mod log;
 mod offset_spec;
 mod output;
 mod produce;
 mod quantity;
 mod record_format;
+mod setting;
 mod template;
 mod timestamp;
 mod topic;
@@ -71,6 +76,15 @@ enum Command {
     Topic(topic::TopicCommand),
     Produce(produce::ProduceArgs),
     Consume(consume::ConsumeArgs),
+    /// List, describe, move and delete consumer groups
+    #[command(subcommand)]
+    Group(group::GroupCommand),
+    /// Show and change the settings of topics, brokers, groups and client metrics
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Look at the cluster as a whole
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Look into a data directory, without a broker
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -88,6 +102,9 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Topic(command) => in_runtime(topic::run(command, &global)),
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
+        Command::Group(command) => in_runtime(group::run(command, &global)),
+        Command::Config(command) => in_runtime(config::run(command, &global)),
+        Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Bench(command) => in_runtime(bench::run(command, &global)),
         Command::Completions(args) => completions::run(&args),

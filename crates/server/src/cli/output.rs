@@ -20,9 +20,17 @@ pub(super) const OUTPUT_BUFFER_BYTES: usize = 128 << 10;
 
 /// Prints a value as a JSON document.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
-    let json = serde_json::to_string_pretty(value)
-        .map_err(|error| CliError::Io { what: "write JSON".to_owned(), source: error.into() })?;
+    let json = serde_json::to_string_pretty(value).map_err(no_json)?;
     print(&format!("{json}\n"))
+}
+
+/// A value as one line of JSON, with its line end.
+pub(super) fn json_line(value: &impl Serialize) -> Result<String, CliError> {
+    serde_json::to_string(value).map(|json| format!("{json}\n")).map_err(no_json)
+}
+
+fn no_json(error: serde_json::Error) -> CliError {
+    CliError::Io { what: "write JSON".to_owned(), source: error.into() }
 }
 
 /// Prints text that is complete with its line ends.

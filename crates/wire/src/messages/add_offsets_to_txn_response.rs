@@ -49,4 +49,8 @@ impl Message for AddOffsetsToTxnResponse {
 
 impl crate::Response for AddOffsetsToTxnResponse {
     const API_KEY: ApiKey = ApiKey::AddOffsetsToTxn;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

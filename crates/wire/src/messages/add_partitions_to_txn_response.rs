@@ -101,6 +101,10 @@ impl Message for AddPartitionsToTxnResponse {
 
 impl crate::Response for AddPartitionsToTxnResponse {
     const API_KEY: ApiKey = ApiKey::AddPartitionsToTxn;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AddPartitionsToTxnResponse::results_by_transaction`]; versions 4-5.

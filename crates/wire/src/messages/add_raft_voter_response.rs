@@ -61,4 +61,8 @@ impl Message for AddRaftVoterResponse {
 
 impl crate::Response for AddRaftVoterResponse {
     const API_KEY: ApiKey = ApiKey::AddRaftVoter;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

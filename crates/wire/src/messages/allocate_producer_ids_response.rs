@@ -55,4 +55,8 @@ impl Message for AllocateProducerIdsResponse {
 
 impl crate::Response for AllocateProducerIdsResponse {
     const API_KEY: ApiKey = ApiKey::AllocateProducerIds;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -50,6 +50,10 @@ impl Message for AlterClientQuotasResponse {
 
 impl crate::Response for AlterClientQuotasResponse {
     const API_KEY: ApiKey = ApiKey::AlterClientQuotas;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterClientQuotasResponse::entries`]; versions 0-1.

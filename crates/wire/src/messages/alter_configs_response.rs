@@ -49,6 +49,10 @@ impl Message for AlterConfigsResponse {
 
 impl crate::Response for AlterConfigsResponse {
     const API_KEY: ApiKey = ApiKey::AlterConfigs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterConfigsResponse::responses`]; versions 0-2.

@@ -93,6 +93,10 @@ impl Message for AlterPartitionReassignmentsResponse {
 
 impl crate::Response for AlterPartitionReassignmentsResponse {
     const API_KEY: ApiKey = ApiKey::AlterPartitionReassignments;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterPartitionReassignmentsResponse::responses`]; versions 0-1.

@@ -53,6 +53,10 @@ impl Message for AlterPartitionResponse {
 
 impl crate::Response for AlterPartitionResponse {
     const API_KEY: ApiKey = ApiKey::AlterPartition;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterPartitionResponse::topics`]; versions 2-3.

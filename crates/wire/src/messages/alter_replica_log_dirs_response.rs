@@ -50,6 +50,10 @@ impl Message for AlterReplicaLogDirsResponse {
 
 impl crate::Response for AlterReplicaLogDirsResponse {
     const API_KEY: ApiKey = ApiKey::AlterReplicaLogDirs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterReplicaLogDirsResponse::results`]; versions 1-2.

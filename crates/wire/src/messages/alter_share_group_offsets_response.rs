@@ -63,6 +63,10 @@ impl Message for AlterShareGroupOffsetsResponse {
 
 impl crate::Response for AlterShareGroupOffsetsResponse {
     const API_KEY: ApiKey = ApiKey::AlterShareGroupOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterShareGroupOffsetsResponse::responses`]; version 0.

@@ -48,6 +48,10 @@ impl Message for AlterUserScramCredentialsResponse {
 
 impl crate::Response for AlterUserScramCredentialsResponse {
     const API_KEY: ApiKey = ApiKey::AlterUserScramCredentials;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AlterUserScramCredentialsResponse::results`]; version 0.

@@ -143,6 +143,10 @@ impl Message for ApiVersionsResponse {
 
 impl crate::Response for ApiVersionsResponse {
     const API_KEY: ApiKey = ApiKey::ApiVersions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ApiVersionsResponse::api_keys`]; versions 0-4.

@@ -54,6 +54,10 @@ impl Message for AssignReplicasToDirsResponse {
 
 impl crate::Response for AssignReplicasToDirsResponse {
     const API_KEY: ApiKey = ApiKey::AssignReplicasToDirs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`AssignReplicasToDirsResponse::directories`]; version 0.

@@ -71,4 +71,8 @@ impl Message for BrokerHeartbeatResponse {
 
 impl crate::Response for BrokerHeartbeatResponse {
     const API_KEY: ApiKey = ApiKey::BrokerHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -62,4 +62,8 @@ impl Message for BrokerRegistrationResponse {
 
 impl crate::Response for BrokerRegistrationResponse {
     const API_KEY: ApiKey = ApiKey::BrokerRegistration;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -50,6 +50,10 @@ impl Message for ConsumerGroupDescribeResponse {
 
 impl crate::Response for ConsumerGroupDescribeResponse {
     const API_KEY: ApiKey = ApiKey::ConsumerGroupDescribe;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ConsumerGroupDescribeResponse::groups`]; versions 0-1.

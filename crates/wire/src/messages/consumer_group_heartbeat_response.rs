@@ -81,6 +81,10 @@ impl Message for ConsumerGroupHeartbeatResponse {
 
 impl crate::Response for ConsumerGroupHeartbeatResponse {
     const API_KEY: ApiKey = ApiKey::ConsumerGroupHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ConsumerGroupHeartbeatResponse::assignment`]; versions 0-1.

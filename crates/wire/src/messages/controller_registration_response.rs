@@ -68,4 +68,8 @@ impl Message for ControllerRegistrationResponse {
 
 impl crate::Response for ControllerRegistrationResponse {
     const API_KEY: ApiKey = ApiKey::ControllerRegistration;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -49,6 +49,10 @@ impl Message for CreateAclsResponse {
 
 impl crate::Response for CreateAclsResponse {
     const API_KEY: ApiKey = ApiKey::CreateAcls;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`CreateAclsResponse::results`]; versions 1-3.

@@ -126,4 +126,8 @@ impl Message for CreateDelegationTokenResponse {
 
 impl crate::Response for CreateDelegationTokenResponse {
     const API_KEY: ApiKey = ApiKey::CreateDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

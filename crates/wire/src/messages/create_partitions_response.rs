@@ -50,6 +50,10 @@ impl Message for CreatePartitionsResponse {
 
 impl crate::Response for CreatePartitionsResponse {
     const API_KEY: ApiKey = ApiKey::CreatePartitions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`CreatePartitionsResponse::results`]; versions 0-3.

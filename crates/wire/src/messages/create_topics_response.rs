@@ -51,6 +51,10 @@ impl Message for CreateTopicsResponse {
 
 impl crate::Response for CreateTopicsResponse {
     const API_KEY: ApiKey = ApiKey::CreateTopics;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`CreateTopicsResponse::topics`]; versions 2-7.

@@ -49,6 +49,10 @@ impl Message for DeleteAclsResponse {
 
 impl crate::Response for DeleteAclsResponse {
     const API_KEY: ApiKey = ApiKey::DeleteAcls;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DeleteAclsResponse::filter_results`]; versions 1-3.

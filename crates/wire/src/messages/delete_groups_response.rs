@@ -49,6 +49,10 @@ impl Message for DeleteGroupsResponse {
 
 impl crate::Response for DeleteGroupsResponse {
     const API_KEY: ApiKey = ApiKey::DeleteGroups;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DeleteGroupsResponse::results`]; versions 0-2.

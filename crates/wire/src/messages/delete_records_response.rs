@@ -49,6 +49,10 @@ impl Message for DeleteRecordsResponse {
 
 impl crate::Response for DeleteRecordsResponse {
     const API_KEY: ApiKey = ApiKey::DeleteRecords;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DeleteRecordsResponse::topics`]; versions 0-2.

@@ -63,6 +63,10 @@ impl Message for DeleteShareGroupOffsetsResponse {
 
 impl crate::Response for DeleteShareGroupOffsetsResponse {
     const API_KEY: ApiKey = ApiKey::DeleteShareGroupOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DeleteShareGroupOffsetsResponse::responses`]; version 0.

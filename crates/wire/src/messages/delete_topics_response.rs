@@ -51,6 +51,10 @@ impl Message for DeleteTopicsResponse {
 
 impl crate::Response for DeleteTopicsResponse {
     const API_KEY: ApiKey = ApiKey::DeleteTopics;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DeleteTopicsResponse::responses`]; versions 1-6.

@@ -73,6 +73,10 @@ impl Message for DescribeAclsResponse {
 
 impl crate::Response for DescribeAclsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeAcls;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeAclsResponse::resources`]; versions 1-3.

@@ -84,6 +84,10 @@ impl Message for DescribeClientQuotasResponse {
 
 impl crate::Response for DescribeClientQuotasResponse {
     const API_KEY: ApiKey = ApiKey::DescribeClientQuotas;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeClientQuotasResponse::entries`]; versions 0-1.

@@ -100,6 +100,10 @@ impl Message for DescribeClusterResponse {
 
 impl crate::Response for DescribeClusterResponse {
     const API_KEY: ApiKey = ApiKey::DescribeCluster;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeClusterResponse::brokers`]; versions 0-2.

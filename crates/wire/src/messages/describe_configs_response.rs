@@ -50,6 +50,10 @@ impl Message for DescribeConfigsResponse {
 
 impl crate::Response for DescribeConfigsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeConfigs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeConfigsResponse::results`]; versions 1-4.

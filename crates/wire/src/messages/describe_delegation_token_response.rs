@@ -56,6 +56,10 @@ impl Message for DescribeDelegationTokenResponse {
 
 impl crate::Response for DescribeDelegationTokenResponse {
     const API_KEY: ApiKey = ApiKey::DescribeDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeDelegationTokenResponse::tokens`]; versions 1-3.

@@ -58,6 +58,10 @@ impl Message for DescribeGroupsResponse {
 
 impl crate::Response for DescribeGroupsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeGroups;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeGroupsResponse::groups`]; versions 0-6.

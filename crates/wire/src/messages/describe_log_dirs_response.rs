@@ -60,6 +60,10 @@ impl Message for DescribeLogDirsResponse {
 
 impl crate::Response for DescribeLogDirsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeLogDirs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeLogDirsResponse::results`]; versions 1-5.

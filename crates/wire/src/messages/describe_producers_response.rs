@@ -47,6 +47,10 @@ impl Message for DescribeProducersResponse {
 
 impl crate::Response for DescribeProducersResponse {
     const API_KEY: ApiKey = ApiKey::DescribeProducers;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeProducersResponse::topics`]; version 0.

@@ -50,6 +50,10 @@ impl Message for DescribeShareGroupOffsetsResponse {
 
 impl crate::Response for DescribeShareGroupOffsetsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeShareGroupOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeShareGroupOffsetsResponse::groups`]; versions 0-1.

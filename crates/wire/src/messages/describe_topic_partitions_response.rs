@@ -55,6 +55,10 @@ impl Message for DescribeTopicPartitionsResponse {
 
 impl crate::Response for DescribeTopicPartitionsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeTopicPartitions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeTopicPartitionsResponse::topics`]; version 0.

@@ -57,6 +57,10 @@ impl Message for DescribeTransactionsResponse {
 
 impl crate::Response for DescribeTransactionsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeTransactions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeTransactionsResponse::transaction_states`]; version 0.

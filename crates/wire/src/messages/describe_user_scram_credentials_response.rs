@@ -73,6 +73,10 @@ impl Message for DescribeUserScramCredentialsResponse {
 
 impl crate::Response for DescribeUserScramCredentialsResponse {
     const API_KEY: ApiKey = ApiKey::DescribeUserScramCredentials;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`DescribeUserScramCredentialsResponse::results`]; version 0.

@@ -66,6 +66,10 @@ impl Message for ElectLeadersResponse {
 
 impl crate::Response for ElectLeadersResponse {
     const API_KEY: ApiKey = ApiKey::ElectLeaders;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ElectLeadersResponse::replica_election_results`]; versions 0-2.

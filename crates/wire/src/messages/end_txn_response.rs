@@ -71,4 +71,8 @@ impl Message for EndTxnResponse {
 
 impl crate::Response for EndTxnResponse {
     const API_KEY: ApiKey = ApiKey::EndTxn;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

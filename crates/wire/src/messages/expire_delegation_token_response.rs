@@ -53,4 +53,8 @@ impl Message for ExpireDelegationTokenResponse {
 
 impl crate::Response for ExpireDelegationTokenResponse {
     const API_KEY: ApiKey = ApiKey::ExpireDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -85,6 +85,10 @@ impl Message for FetchResponse {
 
 impl crate::Response for FetchResponse {
     const API_KEY: ApiKey = ApiKey::Fetch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`FetchResponse::responses`]; versions 4-18.

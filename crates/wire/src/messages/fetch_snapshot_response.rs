@@ -76,6 +76,10 @@ impl Message for FetchSnapshotResponse {
 
 impl crate::Response for FetchSnapshotResponse {
     const API_KEY: ApiKey = ApiKey::FetchSnapshot;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`FetchSnapshotResponse::topics`]; versions 0-1.

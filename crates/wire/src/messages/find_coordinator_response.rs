@@ -138,6 +138,10 @@ impl Message for FindCoordinatorResponse {
 
 impl crate::Response for FindCoordinatorResponse {
     const API_KEY: ApiKey = ApiKey::FindCoordinator;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`FindCoordinatorResponse::coordinators`]; versions 4-6.

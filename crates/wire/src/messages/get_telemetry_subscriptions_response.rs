@@ -94,4 +94,8 @@ impl Message for GetTelemetrySubscriptionsResponse {
 
 impl crate::Response for GetTelemetrySubscriptionsResponse {
     const API_KEY: ApiKey = ApiKey::GetTelemetrySubscriptions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

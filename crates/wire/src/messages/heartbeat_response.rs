@@ -54,4 +54,8 @@ impl Message for HeartbeatResponse {
 
 impl crate::Response for HeartbeatResponse {
     const API_KEY: ApiKey = ApiKey::Heartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -59,6 +59,10 @@ impl Message for IncrementalAlterConfigsResponse {
 
 impl crate::Response for IncrementalAlterConfigsResponse {
     const API_KEY: ApiKey = ApiKey::IncrementalAlterConfigs;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`IncrementalAlterConfigsResponse::responses`]; versions 0-1.

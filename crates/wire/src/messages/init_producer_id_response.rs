@@ -96,4 +96,8 @@ impl Message for InitProducerIdResponse {
 
 impl crate::Response for InitProducerIdResponse {
     const API_KEY: ApiKey = ApiKey::InitProducerId;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -134,6 +134,10 @@ impl Message for JoinGroupResponse {
 
 impl crate::Response for JoinGroupResponse {
     const API_KEY: ApiKey = ApiKey::JoinGroup;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`JoinGroupResponse::members`]; versions 0-9.

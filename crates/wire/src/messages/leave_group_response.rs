@@ -67,6 +67,10 @@ impl Message for LeaveGroupResponse {
 
 impl crate::Response for LeaveGroupResponse {
     const API_KEY: ApiKey = ApiKey::LeaveGroup;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`LeaveGroupResponse::members`]; versions 3-5.

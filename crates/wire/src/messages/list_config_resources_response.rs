@@ -61,6 +61,10 @@ impl Message for ListConfigResourcesResponse {
 
 impl crate::Response for ListConfigResourcesResponse {
     const API_KEY: ApiKey = ApiKey::ListConfigResources;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ListConfigResourcesResponse::config_resources`]; versions 0-1.

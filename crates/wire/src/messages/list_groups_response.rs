@@ -59,6 +59,10 @@ impl Message for ListGroupsResponse {
 
 impl crate::Response for ListGroupsResponse {
     const API_KEY: ApiKey = ApiKey::ListGroups;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ListGroupsResponse::groups`]; versions 0-5.

@@ -55,6 +55,10 @@ impl Message for ListOffsetsResponse {
 
 impl crate::Response for ListOffsetsResponse {
     const API_KEY: ApiKey = ApiKey::ListOffsets;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ListOffsetsResponse::topics`]; versions 1-11.

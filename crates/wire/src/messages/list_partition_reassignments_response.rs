@@ -73,6 +73,10 @@ impl Message for ListPartitionReassignmentsResponse {
 
 impl crate::Response for ListPartitionReassignmentsResponse {
     const API_KEY: ApiKey = ApiKey::ListPartitionReassignments;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ListPartitionReassignmentsResponse::topics`]; version 0.

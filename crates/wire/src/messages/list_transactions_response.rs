@@ -69,6 +69,10 @@ impl Message for ListTransactionsResponse {
 
 impl crate::Response for ListTransactionsResponse {
     const API_KEY: ApiKey = ApiKey::ListTransactions;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ListTransactionsResponse::transaction_states`]; versions 0-2.

@@ -109,6 +109,10 @@ impl Message for MetadataResponse {
 
 impl crate::Response for MetadataResponse {
     const API_KEY: ApiKey = ApiKey::Metadata;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`MetadataResponse::brokers`]; versions 0-13.

@@ -57,6 +57,10 @@ impl Message for OffsetCommitResponse {
 
 impl crate::Response for OffsetCommitResponse {
     const API_KEY: ApiKey = ApiKey::OffsetCommit;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`OffsetCommitResponse::topics`]; versions 2-10.

@@ -51,6 +51,10 @@ impl Message for OffsetDeleteResponse {
 
 impl crate::Response for OffsetDeleteResponse {
     const API_KEY: ApiKey = ApiKey::OffsetDelete;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`OffsetDeleteResponse::topics`]; version 0.

@@ -87,6 +87,10 @@ impl Message for OffsetFetchResponse {
 
 impl crate::Response for OffsetFetchResponse {
     const API_KEY: ApiKey = ApiKey::OffsetFetch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`OffsetFetchResponse::topics`]; versions 1-7.

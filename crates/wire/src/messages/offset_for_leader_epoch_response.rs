@@ -50,6 +50,10 @@ impl Message for OffsetForLeaderEpochResponse {
 
 impl crate::Response for OffsetForLeaderEpochResponse {
     const API_KEY: ApiKey = ApiKey::OffsetForLeaderEpoch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`OffsetForLeaderEpochResponse::topics`]; versions 2-4.

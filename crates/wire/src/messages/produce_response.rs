@@ -71,6 +71,10 @@ impl Message for ProduceResponse {
 
 impl crate::Response for ProduceResponse {
     const API_KEY: ApiKey = ApiKey::Produce;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ProduceResponse::responses`]; versions 3-13.

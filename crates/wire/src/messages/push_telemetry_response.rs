@@ -46,4 +46,8 @@ impl Message for PushTelemetryResponse {
 
 impl crate::Response for PushTelemetryResponse {
     const API_KEY: ApiKey = ApiKey::PushTelemetry;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -66,4 +66,8 @@ impl Message for RemoveRaftVoterResponse {
 
 impl crate::Response for RemoveRaftVoterResponse {
     const API_KEY: ApiKey = ApiKey::RemoveRaftVoter;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -53,4 +53,8 @@ impl Message for RenewDelegationTokenResponse {
 
 impl crate::Response for RenewDelegationTokenResponse {
     const API_KEY: ApiKey = ApiKey::RenewDelegationToken;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

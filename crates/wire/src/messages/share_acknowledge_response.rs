@@ -79,6 +79,10 @@ impl Message for ShareAcknowledgeResponse {
 
 impl crate::Response for ShareAcknowledgeResponse {
     const API_KEY: ApiKey = ApiKey::ShareAcknowledge;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ShareAcknowledgeResponse::responses`]; versions 1-2.

@@ -61,6 +61,10 @@ impl Message for ShareFetchResponse {
 
 impl crate::Response for ShareFetchResponse {
     const API_KEY: ApiKey = ApiKey::ShareFetch;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ShareFetchResponse::responses`]; versions 1-2.

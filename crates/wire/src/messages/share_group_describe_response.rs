@@ -50,6 +50,10 @@ impl Message for ShareGroupDescribeResponse {
 
 impl crate::Response for ShareGroupDescribeResponse {
     const API_KEY: ApiKey = ApiKey::ShareGroupDescribe;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ShareGroupDescribeResponse::groups`]; version 1.

@@ -75,6 +75,10 @@ impl Message for ShareGroupHeartbeatResponse {
 
 impl crate::Response for ShareGroupHeartbeatResponse {
     const API_KEY: ApiKey = ApiKey::ShareGroupHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`ShareGroupHeartbeatResponse::assignment`]; version 1.

@@ -48,6 +48,10 @@ impl Message for StreamsGroupDescribeResponse {
 
 impl crate::Response for StreamsGroupDescribeResponse {
     const API_KEY: ApiKey = ApiKey::StreamsGroupDescribe;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`StreamsGroupDescribeResponse::groups`]; version 0.

@@ -168,6 +168,10 @@ impl Message for StreamsGroupHeartbeatResponse {
 
 impl crate::Response for StreamsGroupHeartbeatResponse {
     const API_KEY: ApiKey = ApiKey::StreamsGroupHeartbeat;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`StreamsGroupHeartbeatResponse::status`]; version 0.

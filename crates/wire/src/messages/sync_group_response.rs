@@ -89,4 +89,8 @@ impl Message for SyncGroupResponse {
 
 impl crate::Response for SyncGroupResponse {
     const API_KEY: ApiKey = ApiKey::SyncGroup;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

@@ -50,6 +50,10 @@ impl Message for TxnOffsetCommitResponse {
 
 impl crate::Response for TxnOffsetCommitResponse {
     const API_KEY: ApiKey = ApiKey::TxnOffsetCommit;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`TxnOffsetCommitResponse::topics`]; versions 0-5.

@@ -66,4 +66,8 @@ impl Message for UnregisterBrokerResponse {
 
 impl crate::Response for UnregisterBrokerResponse {
     const API_KEY: ApiKey = ApiKey::UnregisterBroker;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }

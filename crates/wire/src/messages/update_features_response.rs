@@ -77,6 +77,10 @@ impl Message for UpdateFeaturesResponse {
 
 impl crate::Response for UpdateFeaturesResponse {
     const API_KEY: ApiKey = ApiKey::UpdateFeatures;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`UpdateFeaturesResponse::results`]; versions 0-1.

@@ -63,6 +63,10 @@ impl Message for UpdateRaftVoterResponse {
 
 impl crate::Response for UpdateRaftVoterResponse {
     const API_KEY: ApiKey = ApiKey::UpdateRaftVoter;
+
+    fn set_throttle_time_ms(&mut self, throttle_time_ms: i32) {
+        self.throttle_time_ms = throttle_time_ms;
+    }
 }
 
 /// In [`UpdateRaftVoterResponse::current_leader`]; version 0.

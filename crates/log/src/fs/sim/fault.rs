@@ -38,6 +38,8 @@ pub enum Failure {
     Io,
     /// The disk is full (`ENOSPC`).
     NoSpace,
+    /// The process has too many files open (`EMFILE`); nothing was tried.
+    NoDescriptors,
     /// A read succeeds with one bit changed; the disk itself is right.
     FlippedBit,
 }
@@ -105,6 +107,7 @@ impl Failure {
         match self {
             Failure::Io => Some(Errno::IO.into()),
             Failure::NoSpace => Some(Errno::NOSPC.into()),
+            Failure::NoDescriptors => Some(Errno::MFILE.into()),
             Failure::FlippedBit => None,
         }
     }

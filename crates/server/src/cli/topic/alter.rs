@@ -1,12 +1,12 @@
 //! `logway topic alter`.
 
 use clap::Args;
-use logway_client::ConfigChange;
+use logway_client::{ConfigChange, ConfigResource};
 use logway_model::TopicName;
 
-use super::parse_config;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
+use crate::cli::setting::parse_assignment;
 
 /// Change a topic's settings, or add partitions
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub(in crate::cli) struct AlterArgs {
     /// Name of the topic
     name: TopicName,
     /// Setting to change; repeatable
-    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_config)]
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_assignment)]
     configs: Vec<(String, String)>,
     /// Setting to take back to its default; repeatable
     #[arg(long = "delete-config", value_name = "KEY")]
@@ -37,7 +37,7 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
     }
     let client = global.brokers.client()?;
     if !changes.is_empty() {
-        client.alter_topic_configs(&args.name, &changes).await?;
+        client.alter_configs(&ConfigResource::topic(&args.name), &changes, false).await?;
         eprintln!("changed the settings of topic '{}'", args.name);
     }
     if let Some(partitions) = args.partitions {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use logway_client::{
-    Client, ConfigEntry, ConfigSource, ListedOffset, MissingTopic, OffsetAt, TopicMetadata,
+    Client, ConfigResource, ConfigSource, ListedOffset, MissingTopic, OffsetAt, TopicMetadata,
 };
 use logway_model::{BrokerId, TopicName, TopicPartition};
 use serde::Serialize;
@@ -14,6 +14,7 @@ use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, Table};
 use crate::cli::quantity;
+use crate::cli::setting::{self, Setting};
 
 /// Show topics: their partitions with offsets and replicas, and their settings
 ///
@@ -38,7 +39,7 @@ struct Description {
     id: String,
     internal: bool,
     partitions: Vec<Partition>,
-    configs: Vec<Config>,
+    configs: Vec<Setting>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,15 +53,6 @@ struct Partition {
     start_offset: Option<i64>,
     end_offset: Option<i64>,
     size_bytes: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Config {
-    name: String,
-    value: Option<String>,
-    source: &'static str,
-    read_only: bool,
-    sensitive: bool,
 }
 
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -88,8 +80,7 @@ async fn describe(
     let starts = client.list_offsets(&all, OffsetAt::Start).await?;
     let ends = client.list_offsets(&all, OffsetAt::End).await?;
     let sizes = sizes(client, topic, &all).await;
-    let mut configs = client.describe_topic_configs(name).await?;
-    configs.sort_by(|a, b| a.name.cmp(&b.name));
+    let configs = client.describe_configs(&ConfigResource::topic(name)).await?;
     let offset = |listed: &BTreeMap<TopicPartition, ListedOffset>, key: &TopicPartition| {
         listed.get(key).and_then(|listed| listed.offset).map(|offset| offset.0)
     };
@@ -112,7 +103,7 @@ async fn describe(
         id: topic.id.to_string(),
         internal: topic.is_internal,
         partitions: partitions.collect(),
-        configs: configs.into_iter().map(config).collect(),
+        configs: Setting::sorted(configs),
     })
 }
 
@@ -137,16 +128,6 @@ async fn sizes(
     sizes
 }
 
-fn config(entry: ConfigEntry) -> Config {
-    Config {
-        name: entry.name,
-        value: entry.value,
-        source: entry.source.name(),
-        read_only: entry.is_read_only,
-        sensitive: entry.is_sensitive,
-    }
-}
-
 fn text(descriptions: &[Description], args: &DescribeArgs) -> String {
     let shows_both = args.partitions == args.configs;
     let mut sections = Vec::new();
@@ -155,10 +136,10 @@ fn text(descriptions: &[Description], args: &DescribeArgs) -> String {
         if args.partitions || shows_both {
             sections.push(partition_table(&description.partitions).render());
         }
-        let is_shown = |config: &&Config| args.configs || config.source == OWN_SETTING;
-        let configs: Vec<&Config> = description.configs.iter().filter(is_shown).collect();
+        let is_shown = |config: &&Setting| args.configs || config.source == OWN_SETTING;
+        let configs: Vec<&Setting> = description.configs.iter().filter(is_shown).collect();
         if (args.configs || shows_both) && !configs.is_empty() {
-            sections.push(config_table(&configs).render());
+            sections.push(setting::table(configs).render());
         }
     }
     sections.join("\n")
@@ -200,15 +181,6 @@ fn partition_table(partitions: &[Partition]) -> Table {
     table
 }
 
-fn config_table(configs: &[&Config]) -> Table {
-    let mut table = Table::new(&["SETTING", "VALUE", "SOURCE"]);
-    for config in configs {
-        let value = config.value.clone().unwrap_or_default();
-        table.row([config.name.clone(), value, config.source.to_owned()]);
-    }
-    table
-}
-
 fn broker_list(brokers: &[BrokerId]) -> String {
     brokers.iter().map(BrokerId::to_string).collect::<Vec<_>>().join(",")
 }
@@ -218,7 +190,7 @@ mod tests {
     use super::*;
 
     fn description() -> Description {
-        let config = |name: &str, value: &str, source| Config {
+        let config = |name: &str, value: &str, source| Setting {
             name: name.to_owned(),
             value: Some(value.to_owned()),
             source,

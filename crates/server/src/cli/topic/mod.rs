@@ -38,16 +38,6 @@ pub(super) async fn run(command: TopicCommand, global: &GlobalArgs) -> Result<()
     }
 }
 
-/// Reads `key=value`; the value may be empty and may contain `=`.
-fn parse_config(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => {
-            Ok((key.trim().to_owned(), value.to_owned()))
-        }
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
-}
-
 /// Names the partitions of one topic.
 fn partitions_of(
     topic: &TopicName,

@@ -14,13 +14,21 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.types.Schema;
+import org.apache.kafka.coordinator.group.generated.GroupMetadataKey;
+import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
+import org.apache.kafka.coordinator.group.generated.OffsetCommitKey;
+import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
 
-/** One of the client's generated message classes. */
+/** One of Kafka's generated message classes. */
 record MessageClass(String name, Class<? extends Message> type, short lowest, short highest) {
 
     private static final String DEFINITIONS = "common/message/";
 
-    /** The classes of all messages that have a version, by name. */
+    /** The group coordinator's records for which there is code. */
+    private static final List<Class<? extends Message>> GROUP_RECORDS =
+        List.of(GroupMetadataKey.class, GroupMetadataValue.class, OffsetCommitKey.class, OffsetCommitValue.class);
+
+    /** The classes of all messages that have a version: the client's by name, then the group coordinator's. */
     static List<MessageClass> all() throws IOException, URISyntaxException, ReflectiveOperationException {
         Path jar = Path.of(Message.class.getProtectionDomain().getCodeSource().getLocation().toURI());
         var names = new TreeSet<String>();
@@ -35,12 +43,19 @@ record MessageClass(String name, Class<? extends Message> type, short lowest, sh
             // Definitions without a valid version have no class.
             Class<? extends Message> type = find(name).orElse(null);
             if (type != null) {
-                short lowest = type.getField("LOWEST_SUPPORTED_VERSION").getShort(null);
-                short highest = type.getField("HIGHEST_SUPPORTED_VERSION").getShort(null);
-                classes.add(new MessageClass(name, type, lowest, highest));
+                classes.add(of(name, type));
             }
         }
+        for (Class<? extends Message> type : GROUP_RECORDS) {
+            classes.add(of(type.getSimpleName(), type));
+        }
         return classes;
+    }
+
+    private static MessageClass of(String name, Class<? extends Message> type) throws ReflectiveOperationException {
+        short lowest = type.getField("LOWEST_SUPPORTED_VERSION").getShort(null);
+        short highest = type.getField("HIGHEST_SUPPORTED_VERSION").getShort(null);
+        return new MessageClass(name, type, lowest, highest);
     }
 
     /** Requests, responses and headers have a class of their name and "Data"; the others one of just their name. */

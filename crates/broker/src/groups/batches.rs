@@ -1,0 +1,78 @@
+//! Records of the coordinator as the log takes them.
+
+use logway_coordinator::GroupRecord;
+use logway_model::TimestampMs;
+use logway_record::{Batch, BatchBuilder, Compression};
+
+use crate::failure::Failure;
+
+/// What a record adds to its key and value at most: lengths, deltas, the count of headers.
+const RECORD_OVERHEAD_BYTES_MAX: usize = 32;
+
+/// The records as batches of at most so many bytes each, or of one record.
+///
+/// A group of thousands of members needs a larger record than clients may send; the coordinator
+/// has bounds of its own.
+pub(super) fn batches_of(
+    records: &[GroupRecord],
+    now: TimestampMs,
+    batch_bytes_max: usize,
+) -> Result<Vec<Batch>, Failure> {
+    let mut batches = Vec::new();
+    let mut builder = BatchBuilder::new(Compression::None);
+    for record in records {
+        let (key, value) = record.encode();
+        let value = value.as_deref();
+        let record_bytes_max = key.len() + value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES_MAX;
+        let is_full = builder.uncompressed_bytes() + record_bytes_max > batch_bytes_max;
+        if is_full && !builder.is_empty() {
+            let full = std::mem::replace(&mut builder, BatchBuilder::new(Compression::None));
+            batches.push(Batch::parse(full.finish()?)?);
+        }
+        builder.append(now, Some(&key), value, &[])?;
+    }
+    batches.push(Batch::parse(builder.finish()?)?);
+    Ok(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_coordinator::{CommittedTopic, GroupId};
+    use logway_model::PartitionId;
+
+    use super::*;
+
+    const NOW: TimestampMs = TimestampMs(1_000);
+
+    fn tombstone(group: &str) -> GroupRecord {
+        GroupRecord::Offset {
+            group: GroupId::from(group),
+            topic: CommittedTopic::from("orders"),
+            partition: PartitionId(0),
+            offset: None,
+        }
+    }
+
+    #[test]
+    fn records_share_a_batch_while_they_fit() {
+        let records: Vec<GroupRecord> =
+            (0..100).map(|number| tombstone(&format!("group-{number}"))).collect();
+        let one = batches_of(&records, NOW, 1 << 20).expect("they fit");
+        assert_eq!(one.len(), 1);
+        assert_eq!(one[0].header().record_count, 100);
+
+        let many = batches_of(&records, NOW, 512).expect("they fit");
+        assert!(many.len() > 5, "{}", many.len());
+        assert!(many.iter().all(|batch| batch.size_bytes() <= 512));
+        let count: i32 = many.iter().map(|batch| batch.header().record_count).sum();
+        assert_eq!(count, 100);
+    }
+
+    #[test]
+    fn a_record_that_fits_no_batch_gets_one_of_its_own() {
+        let records = [tombstone("a"), tombstone(&"g".repeat(600)), tombstone("b")];
+        let batches = batches_of(&records, NOW, 512).expect("they are encoded");
+        assert_eq!(batches.len(), 3);
+        assert!(batches[1].size_bytes() > 600);
+    }
+}

@@ -1,0 +1,206 @@
+//! The group coordinator: the shards of `__consumer_offsets` that this broker leads.
+//!
+//! Each partition of the topic has a *shard*, a synchronous state machine of the `coordinator`
+//! crate, and one task that drives it ([`shard_driver`]): requests, timeouts and finished appends
+//! go in, appends and replies come out. So a slow group delays the groups of its own shard at
+//! most, and nothing here needs a lock.
+//!
+//! A shard begins when this broker begins to lead the partition and its log is read from the
+//! start ([`loading`]); until then its groups' clients are told to wait. It ends when the
+//! partition goes.
+
+mod batches;
+mod loading;
+mod offsets_topic;
+mod shard_driver;
+mod unread_age;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use logway_coordinator::{
+    Client, DeletedTopic, GroupSettings, Reply, RequestBody, partition_of_group,
+};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{ErrorCode, PartitionId};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::partition::Partition;
+use crate::topics::Topic;
+pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_topic};
+use shard_driver::{Ask, Command, ShardHandle};
+pub(crate) use unread_age::unread_age;
+
+/// All shards of this broker.
+pub struct GroupCoordinator {
+    settings: GroupSettings,
+    shards: ArcSwap<Vec<Option<ShardHandle>>>,
+    drivers: Mutex<JoinSet<()>>,
+}
+
+/// A request to a shard, ready but for the group's place.
+pub(crate) struct Question {
+    /// The version of the request.
+    pub(crate) version: i16,
+    /// Who asks.
+    pub(crate) client: Client,
+    /// What.
+    pub(crate) body: RequestBody,
+}
+
+impl GroupCoordinator {
+    /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
+    pub fn new(settings: &BrokerSettings) -> GroupCoordinator {
+        GroupCoordinator {
+            settings: group_settings(settings),
+            shards: ArcSwap::default(),
+            drivers: Mutex::default(),
+        }
+    }
+
+    /// Begins the shards of partitions that are led here now, and ends those of partitions that
+    /// are not any more. To be called in a runtime.
+    pub(crate) fn follow(&self, offsets_topic: Option<&Arc<Topic>>) {
+        let before = self.shards.load_full();
+        let partitions = offsets_topic.map_or(&[][..], |topic| &topic.partitions);
+        let running = |number: usize, partition: &Arc<Partition>| {
+            let shard = before.get(number)?.as_ref()?;
+            shard.drives(partition).then(|| shard.clone())
+        };
+        let is_as_before = before.len() == partitions.len()
+            && partitions.iter().enumerate().all(|(number, partition)| match partition {
+                Some(partition) => running(number, partition).is_some(),
+                None => before[number].is_none(),
+            });
+        if is_as_before {
+            return;
+        }
+        let shards = partitions.iter().enumerate().map(|(number, partition)| {
+            let partition = partition.as_ref()?;
+            running(number, partition).or_else(|| Some(self.start_shard(partition)))
+        });
+        self.shards.store(Arc::new(shards.collect()));
+    }
+
+    fn start_shard(&self, partition: &Arc<Partition>) -> ShardHandle {
+        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that have ended are forgotten here, or their results would pile up.
+        while drivers.try_join_next().is_some() {}
+        let (shard, driver) = shard_driver::new(Arc::clone(partition), self.settings.clone());
+        drivers.spawn(driver.run());
+        shard
+    }
+
+    /// Lets the offsets of deleted topics go.
+    pub(crate) fn forget_topics(&self, topics: impl Iterator<Item = DeletedTopic>) {
+        let topics: Arc<[DeletedTopic]> = topics.collect();
+        if topics.is_empty() {
+            return;
+        }
+        for shard in self.shards.load().iter().flatten() {
+            shard.send(Command::ForgetTopics(Arc::clone(&topics)));
+        }
+    }
+
+    /// The partition of `__consumer_offsets` that a group belongs to; `None` if there are none.
+    pub(crate) fn place_of(&self, group: &str) -> Option<PartitionId> {
+        let count = u32::try_from(self.shards.load().len()).ok().filter(|&count| count > 0)?;
+        i32::try_from(partition_of_group(group, count)).ok().map(PartitionId)
+    }
+
+    /// Asks the shard of a group. The order of calls is the order in which the shard is asked;
+    /// the answer is waited for afterwards.
+    pub(crate) fn ask(&self, group: &str, question: Question) -> Pending {
+        let shards = self.shards.load();
+        let shard = self
+            .place_of(group)
+            .and_then(|place| shards.get(usize::try_from(place.0).ok()?)?.as_ref());
+        Pending::of(shard, question)
+    }
+
+    /// Asks the shards of several groups, each once, with its groups.
+    pub(crate) fn ask_of_groups<G: AsRef<str>>(
+        &self,
+        groups: Vec<G>,
+        question: impl Fn(Vec<G>) -> Question,
+    ) -> Vec<(Vec<String>, Pending)> {
+        let shards = self.shards.load();
+        let mut by_place: HashMap<Option<PartitionId>, Vec<G>> = HashMap::new();
+        for group in groups {
+            by_place.entry(self.place_of(group.as_ref())).or_default().push(group);
+        }
+        let ask = |(place, groups): (Option<PartitionId>, Vec<G>)| {
+            let shard =
+                place.and_then(|place| shards.get(usize::try_from(place.0).ok()?)?.as_ref());
+            let names = groups.iter().map(|group| group.as_ref().to_owned()).collect();
+            (names, Pending::of(shard, question(groups)))
+        };
+        by_place.into_iter().map(ask).collect()
+    }
+
+    /// Asks every shard there is.
+    pub(crate) fn ask_all(&self, question: impl Fn() -> Question) -> Vec<Pending> {
+        let shards = self.shards.load();
+        shards.iter().flatten().map(|shard| Pending::of(Some(shard), question())).collect()
+    }
+
+    /// Ends all shards, and waits until what they have begun to write is written.
+    pub(crate) async fn stop(&self) {
+        self.shards.store(Arc::default());
+        let mut drivers =
+            std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
+        while drivers.join_next().await.is_some() {}
+    }
+}
+
+/// An answer of a shard, on its way; `None` where there is no shard.
+pub(crate) struct Pending(Option<Asked>);
+
+struct Asked {
+    reply: oneshot::Receiver<Reply>,
+    taken: oneshot::Receiver<()>,
+}
+
+impl Pending {
+    fn of(shard: Option<&ShardHandle>, question: Question) -> Pending {
+        Pending(shard.map(|shard| {
+            let (send_reply, reply) = oneshot::channel();
+            let (send_taken, taken) = oneshot::channel();
+            shard.send(Command::Ask(Box::new(Ask { question, send_reply, send_taken })));
+            Asked { reply, taken }
+        }))
+    }
+
+    /// Waits until the shard has seen the request: what it keeps of it is its own from now on.
+    pub(crate) async fn taken(&mut self) {
+        if let Some(asked) = &mut self.0 {
+            // One that has ended has nothing of it either.
+            let _ = (&mut asked.taken).await;
+        }
+    }
+
+    /// The answer; or `NOT_COORDINATOR`, if the group's shard is not here or has just gone.
+    pub(crate) async fn reply(self) -> Result<Reply, ErrorCode> {
+        let asked = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        asked.reply.await.map_err(|_dropped| ErrorCode::NotCoordinator)
+    }
+}
+
+fn group_settings(broker: &BrokerSettings) -> GroupSettings {
+    let ms =
+        |duration: std::time::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+    let groups = &broker.groups;
+    GroupSettings {
+        session_timeout_min_ms: groups.session_timeout_min_ms,
+        session_timeout_max_ms: groups.session_timeout_max_ms,
+        initial_rebalance_delay_ms: ms(groups.initial_rebalance_delay),
+        group_size_max: groups.group_size_max,
+        offset_metadata_max_bytes: groups.offset_metadata_max_bytes,
+        offsets_retention_ms: i64::try_from(groups.offsets_retention.as_millis())
+            .unwrap_or(i64::MAX),
+        offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),
+        ..GroupSettings::default()
+    }
+}

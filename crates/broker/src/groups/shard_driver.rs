@@ -1,0 +1,315 @@
+//! Drives one shard: a task that owns it, and the handle by which others reach it.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use logway_coordinator::{
+    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupRecord, GroupSettings, GroupShard, Moment,
+    Reply, Request, RequestToken,
+};
+use logway_log::{AppendFuture, LogError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Question;
+use super::batches::batches_of;
+use super::loading::LogReader;
+use crate::broker::wall_clock;
+use crate::failure::Failure;
+use crate::partition::Partition;
+
+/// How long a shard whose log could not be read waits before it tries again.
+const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Reaches a running shard. The shard ends when nobody has a handle any more.
+#[derive(Clone)]
+pub(super) struct ShardHandle {
+    partition: Arc<Partition>,
+    /// Without a bound of its own: each request in it holds memory of the connections' budget.
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// What a shard is told.
+pub(super) enum Command {
+    /// A request of a client.
+    Ask(Box<Ask>),
+    /// These topics do not exist any more.
+    ForgetTopics(Arc<[DeletedTopic]>),
+}
+
+/// A request, and who waits for what becomes of it.
+pub(super) struct Ask {
+    pub(super) question: Question,
+    pub(super) send_reply: oneshot::Sender<Reply>,
+    /// Told, or dropped, when the shard has seen the request.
+    pub(super) send_taken: oneshot::Sender<()>,
+}
+
+/// The task's state.
+pub(super) struct ShardDriver {
+    partition: Arc<Partition>,
+    shard: GroupShard,
+    commands: mpsc::UnboundedReceiver<Command>,
+    began: Instant,
+    next_token: u64,
+    waiting: Waiting,
+    appends: Appends,
+}
+
+/// Who waits for replies.
+type Waiting = HashMap<RequestToken, oneshot::Sender<Reply>>;
+
+/// A shard of a partition, and what drives it.
+pub(super) fn new(
+    partition: Arc<Partition>,
+    settings: GroupSettings,
+) -> (ShardHandle, ShardDriver) {
+    let (sender, commands) = mpsc::unbounded_channel();
+    let handle = ShardHandle { partition: Arc::clone(&partition), commands: sender };
+    let driver = ShardDriver {
+        partition,
+        shard: GroupShard::new(settings),
+        commands,
+        began: Instant::now(),
+        next_token: 0,
+        waiting: HashMap::new(),
+        appends: Appends::default(),
+    };
+    (handle, driver)
+}
+
+impl ShardHandle {
+    /// Whether this is the shard of just that partition, and not of one that had its name.
+    pub(super) fn drives(&self, partition: &Arc<Partition>) -> bool {
+        Arc::ptr_eq(&self.partition, partition)
+    }
+
+    /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.
+    pub(super) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+}
+
+impl ShardDriver {
+    /// Loads the shard and drives it until its handles are gone.
+    pub(super) async fn run(mut self) {
+        if self.load().await.is_continue() {
+            let effects = self.shard.loaded(self.now());
+            self.carry_out(effects);
+            while self.step().await.is_continue() {}
+        }
+        self.end().await;
+    }
+
+    /// Reads the log from its start. Meanwhile requests are answered: that this is going on.
+    ///
+    /// A log that cannot be read keeps its groups waiting until it can: without their offsets
+    /// they would start from wherever their settings say, silently.
+    async fn load(&mut self) -> ControlFlow<()> {
+        let began = Instant::now();
+        let mut reader = LogReader::new(Arc::clone(&self.partition));
+        loop {
+            match self.meanwhile(reader.next()).await? {
+                Ok(Some(records)) => {
+                    records.iter().for_each(|record| self.shard.replay(record));
+                }
+                Ok(None) => break,
+                Err(failure) => {
+                    let partition = self.partition.topic_partition();
+                    tracing::error!(%partition, offset = %reader.position(), "the groups of this \
+                        partition cannot be loaded, and their clients wait: {}", failure.message);
+                    self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
+                }
+            }
+        }
+        let partition = self.partition.topic_partition();
+        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
+        ControlFlow::Continue(())
+    }
+
+    /// Waits for something while commands are obeyed; breaks off when there are no handles.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> ControlFlow<(), T> {
+        let mut work = pin!(work);
+        loop {
+            let command = tokio::select! {
+                done = &mut work => return ControlFlow::Continue(done),
+                command = self.commands.recv() => command,
+            };
+            match command {
+                Some(command) => self.obey(command),
+                None => return ControlFlow::Break(()),
+            }
+        }
+    }
+
+    /// Waits for one event and lets the shard handle it.
+    async fn step(&mut self) -> ControlFlow<()> {
+        let deadline = self.shard.next_deadline();
+        let deadline = deadline.map(|at| self.began + Duration::from_millis(at.0));
+        tokio::select! {
+            biased;
+            (token, outcome) = self.appends.next() => return self.note_appended(token, outcome),
+            command = self.commands.recv() => match command {
+                Some(command) => self.obey(command),
+                None => return ControlFlow::Break(()),
+            },
+            () = sleep_until(deadline.unwrap_or(self.began)), if deadline.is_some() => {
+                let effects = self.shard.tick(self.now());
+                self.carry_out(effects);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.now();
+        let effects = match command {
+            Command::Ask(ask) => {
+                let Ask { question: Question { version, client, body }, send_reply, send_taken } =
+                    *ask;
+                let token = RequestToken(self.next_token);
+                self.next_token += 1;
+                self.waiting.insert(token, send_reply);
+                let effects = self.shard.request(now, Request { token, version, client, body });
+                // Nobody listens where the reply alone is waited for.
+                let _ = send_taken.send(());
+                effects
+            }
+            Command::ForgetTopics(topics) => self.shard.topics_deleted(now, &topics),
+        };
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Reply { token, reply } => send_reply(&mut self.waiting, token, reply),
+                Effect::Append { token, records } => {
+                    let started = self.append(&records);
+                    self.appends.push(token, started);
+                }
+            }
+        }
+    }
+
+    /// Breaks off when nobody can know what the log holds now: the shard that is loaded when it is
+    /// open again will.
+    fn note_appended(&mut self, token: CommitToken, outcome: AppendResult) -> ControlFlow<()> {
+        let outcome = match outcome {
+            Ok(()) => Ok(()),
+            Err(AppendFailed::WithoutTrace(failure)) => {
+                let partition = self.partition.topic_partition();
+                tracing::warn!(%partition, reason = failure.message,
+                    "groups could not be written down");
+                Err(failure.code)
+            }
+            Err(AppendFailed::Unknown(error)) => {
+                let partition = self.partition.topic_partition();
+                tracing::error!(%partition, %error, "the groups of this partition are offline");
+                return ControlFlow::Break(());
+            }
+        };
+        let effects = self.shard.appended(self.now(), token, outcome);
+        self.carry_out(effects);
+        ControlFlow::Continue(())
+    }
+
+    fn append(&self, records: &[GroupRecord]) -> Result<AppendFuture, Failure> {
+        let batch_bytes_max = self.partition.log().config().max_message_bytes as usize;
+        let batches = batches_of(records, wall_clock(), batch_bytes_max)?;
+        Ok(self.partition.append(batches))
+    }
+
+    /// Sees what was begun to its end, then tells those who still wait that the shard is gone.
+    async fn end(mut self) {
+        self.commands.close();
+        while !self.appends.is_empty() {
+            let (token, outcome) = self.appends.next().await;
+            if self.note_appended(token, outcome).is_break() {
+                break;
+            }
+        }
+        let now = self.now();
+        let ShardDriver { shard, mut waiting, .. } = self;
+        send_replies(shard.unload(now), &mut waiting);
+    }
+
+    fn now(&self) -> Moment {
+        let elapsed_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Moment { elapsed: ElapsedMs(elapsed_ms), wall: wall_clock() }
+    }
+}
+
+fn send_reply(waiting: &mut Waiting, token: RequestToken, reply: Reply) {
+    if let Some(waiting) = waiting.remove(&token) {
+        // Its client may have gone.
+        let _ = waiting.send(reply);
+    }
+}
+
+/// What a shard says at its end: replies, and no more appends.
+fn send_replies(effects: Vec<Effect>, waiting: &mut Waiting) {
+    for effect in effects {
+        if let Effect::Reply { token, reply } = effect {
+            send_reply(waiting, token, reply);
+        }
+    }
+}
+
+/// The shard's appends, in their order: that of the log.
+#[derive(Default)]
+struct Appends(VecDeque<(CommitToken, Result<AppendFuture, Failure>)>);
+
+type AppendResult = Result<(), AppendFailed>;
+
+/// Why records were not appended.
+enum AppendFailed {
+    /// They are not in the log, and will not be.
+    WithoutTrace(Failure),
+    /// They may be in the log.
+    Unknown(LogError),
+}
+
+impl Appends {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn push(&mut self, token: CommitToken, started: Result<AppendFuture, Failure>) {
+        self.0.push_back((token, started));
+    }
+
+    /// Waits for the earliest append; never ends while there is none. Cancel safe.
+    async fn next(&mut self) -> (CommitToken, AppendResult) {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(CommitToken, AppendResult)> {
+        let Some((token, started)) = self.0.front_mut() else { return Poll::Pending };
+        let outcome = match started {
+            Ok(append) => match Pin::new(append).poll(cx) {
+                Poll::Ready(outcome) => outcome.map(drop).map_err(AppendFailed::of),
+                Poll::Pending => return Poll::Pending,
+            },
+            Err(failure) => Err(AppendFailed::WithoutTrace(failure.clone())),
+        };
+        let token = *token;
+        self.0.pop_front();
+        Poll::Ready((token, outcome))
+    }
+}
+
+impl AppendFailed {
+    /// A write that failed was taken back; a sync that failed leaves doubt.
+    fn of(error: LogError) -> AppendFailed {
+        match error {
+            LogError::Poisoned { .. } | LogError::Closed { .. } => AppendFailed::Unknown(error),
+            error => AppendFailed::WithoutTrace(error.into()),
+        }
+    }
+}

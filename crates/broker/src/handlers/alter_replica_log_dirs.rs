@@ -1,0 +1,87 @@
+//! AlterReplicaLogDirs: moves partitions between the log directories of one broker (KIP-113).
+//!
+//! There is one directory: a partition can be moved there, where it is, and nowhere else.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use logway_model::{ErrorCode, PartitionId};
+use logway_wire::WireString;
+use logway_wire::messages::alter_replica_log_dirs_response::{
+    AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
+};
+use logway_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
+
+use super::building::ENTRY_BYTES;
+use crate::Broker;
+use crate::dispatch::RequestContext;
+
+/// One answer for each partition named.
+pub(crate) fn built_bytes(
+    _context: &RequestContext,
+    request: &AlterReplicaLogDirsRequest,
+) -> usize {
+    let topics = request.dirs.iter().flat_map(|dir| &dir.topics);
+    topics.map(|topic| (1 + topic.partitions.len()) * ENTRY_BYTES).sum()
+}
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: AlterReplicaLogDirsRequest,
+) -> AlterReplicaLogDirsResponse {
+    // A partition that is asked for twice is answered once, as in Kafka.
+    let mut outcomes: BTreeMap<WireString, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
+    for dir in request.dirs {
+        let is_ours = is_same_directory(Path::new(&*dir.path), &context.settings.data_dir);
+        for topic in dir.topics {
+            let move_there = |index| (index, outcome(&context, is_ours, &topic.name, index));
+            let moved = topic.partitions.into_iter().map(move_there);
+            outcomes.entry(topic.name.clone()).or_default().extend(moved);
+        }
+    }
+    let results = outcomes.into_iter().map(|(name, partitions)| topic_result(name, partitions));
+    AlterReplicaLogDirsResponse { results: results.collect(), ..Default::default() }
+}
+
+/// Whether a client that was told of our directory means it.
+fn is_same_directory(asked: &Path, ours: &Path) -> bool {
+    let ours = std::path::absolute(ours);
+    asked.is_absolute() && ours.is_ok_and(|ours| asked.components().eq(ours.components()))
+}
+
+fn outcome(broker: &Broker, is_ours: bool, topic: &str, index: i32) -> ErrorCode {
+    if !is_ours {
+        return ErrorCode::LogDirNotFound;
+    }
+    let table = broker.topics();
+    let partition = table.by_name(topic).and_then(|topic| topic.partition(PartitionId(index)));
+    partition.err().unwrap_or(ErrorCode::None)
+}
+
+fn topic_result(
+    topic_name: WireString,
+    partitions: BTreeMap<i32, ErrorCode>,
+) -> AlterReplicaLogDirTopicResult {
+    let partition = |(partition_index, code): (i32, ErrorCode)| AlterReplicaLogDirPartitionResult {
+        partition_index,
+        error_code: code.code(),
+        ..Default::default()
+    };
+    let partitions = partitions.into_iter().map(partition).collect();
+    AlterReplicaLogDirTopicResult { topic_name, partitions, ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_known_by_its_absolute_path() {
+        let is_ours = |asked: &str| is_same_directory(Path::new(asked), Path::new("/data/logway"));
+        assert!(is_ours("/data/logway"));
+        assert!(is_ours("/data/logway/"));
+        assert!(!is_ours("/data/other"));
+        assert!(!is_ours("data/logway"));
+        assert!(!is_ours(""));
+    }
+}

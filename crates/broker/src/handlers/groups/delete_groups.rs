@@ -1,0 +1,46 @@
+//! DeleteGroups.
+
+use std::future::Future;
+
+use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
+use logway_wire::messages::delete_groups_response::DeletableGroupResult;
+use logway_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
+
+use super::{expect_reply, question};
+use crate::dispatch::{RequestContext, RequestError, Work};
+use crate::handlers::building::ENTRY_BYTES;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(
+        context,
+        body,
+        |request: &DeleteGroupsRequest| request.groups_names.len() * ENTRY_BYTES,
+        start,
+    )
+}
+
+fn start(
+    context: &RequestContext,
+    request: DeleteGroupsRequest,
+) -> impl Future<Output = DeleteGroupsResponse> + use<> {
+    let ask = |groups| question(context, RequestBody::DeleteGroups { groups });
+    let pending = context.groups.ask_of_groups(request.groups_names, ask);
+    async move {
+        let mut response = DeleteGroupsResponse::default();
+        for (groups, pending) in pending {
+            match pending.reply().await {
+                Ok(reply) => response.results.extend(expect_reply!(reply, DeleteGroups)),
+                Err(code) => response.results.extend(groups.into_iter().map(|group| {
+                    let error_code = code.code();
+                    DeletableGroupResult {
+                        group_id: group.into(),
+                        error_code,
+                        ..Default::default()
+                    }
+                })),
+            }
+        }
+        response
+    }
+}

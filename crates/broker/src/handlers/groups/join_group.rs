@@ -1,0 +1,39 @@
+//! JoinGroup.
+
+use logway_coordinator::{Reply, RequestBody};
+use logway_log::random_uuid;
+use logway_model::ErrorCode;
+use logway_wire::Decoder;
+use logway_wire::WireString;
+use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
+
+use super::{expect_reply, question};
+use crate::dispatch::{RequestContext, RequestError, Work};
+use crate::groups::Pending;
+
+/// From this version on there may be no protocol.
+const NO_PROTOCOL_FROM: i16 = 7;
+
+const NO_GENERATION: i32 = -1;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare_with_group(context, body, ask, response)
+}
+
+fn ask(context: &RequestContext, request: JoinGroupRequest) -> Pending {
+    let group = request.group_id.clone();
+    let body = RequestBody::JoinGroup { request, fresh_id: random_uuid() };
+    context.groups.ask(&group, question(context, body))
+}
+
+fn response(version: i16, reply: Result<Reply, ErrorCode>) -> JoinGroupResponse {
+    match reply {
+        Ok(reply) => expect_reply!(reply, JoinGroup),
+        Err(code) => JoinGroupResponse {
+            error_code: code.code(),
+            generation_id: NO_GENERATION,
+            protocol_name: (version < NO_PROTOCOL_FROM).then(WireString::new),
+            ..Default::default()
+        },
+    }
+}

@@ -1,0 +1,115 @@
+//! Groups: what clients ask of the coordinator.
+//!
+//! A handler asks the group's shard before the connection's next request is started, so the order
+//! of a client's requests is the order in which the shard sees them; the answer is waited for in
+//! the reply queue.
+
+pub(crate) mod find_coordinator;
+
+pub(crate) mod heartbeat;
+pub(crate) mod join_group;
+pub(crate) mod leave_group;
+pub(crate) mod sync_group;
+
+pub(crate) mod offset_commit;
+pub(crate) mod offset_delete;
+pub(crate) mod offset_fetch;
+mod topic_names;
+
+pub(crate) mod delete_groups;
+pub(crate) mod describe_groups;
+pub(crate) mod list_groups;
+
+use std::future::Future;
+
+use logway_coordinator::{Client, Reply as ShardReply, RequestBody};
+use logway_model::ErrorCode;
+use logway_wire::{Decoder, Request, WireString};
+
+use crate::connection::Reply;
+use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
+use crate::groups::{Pending, Question};
+
+/// Work that ends when the shard has answered, which depends on the disk alone. Of the answer,
+/// `built_bytes` is an estimate.
+fn prepare<R, F>(
+    context: RequestContext,
+    body: Decoder,
+    built_bytes: impl FnOnce(&R) -> usize,
+    start: impl FnOnce(&RequestContext, R) -> F + Send + 'static,
+) -> Result<Work, RequestError>
+where
+    R: Request + Send + 'static,
+    F: Future<Output = R::Response> + Send + 'static,
+{
+    let request: R = decode_request(&context, body)?;
+    let built_bytes = built_bytes(&request);
+    Ok(Work::new(context, built_bytes, R::API_KEY, |context| {
+        let response = start(&context, request);
+        Box::pin(async move {
+            Ok(Reply::Later(Box::pin(async move {
+                encode_reply(&context, &response.await, Vec::new()).map(Some)
+            })))
+        })
+    }))
+}
+
+/// Work that ends when the group's other members have done their part, for which the memory of the
+/// request is not held: the coordinator counts what it keeps of it.
+fn prepare_with_group<R>(
+    context: RequestContext,
+    body: Decoder,
+    ask: impl FnOnce(&RequestContext, R) -> Pending + Send + 'static,
+    response: impl FnOnce(i16, Result<ShardReply, ErrorCode>) -> R::Response + Send + 'static,
+) -> Result<Work, RequestError>
+where
+    R: Request + Send + 'static,
+    R::Response: Send,
+{
+    let request: R = decode_request(&context, body)?;
+    Ok(Work::new(context, 0, R::API_KEY, |context| {
+        let mut pending = ask(&context, request);
+        Box::pin(async move {
+            pending.taken().await;
+            Ok(Reply::Parked(Box::pin(async move {
+                let reply = reply_of_group(&context, pending).await;
+                encode_reply(&context, &response(context.version, reply), Vec::new()).map(Some)
+            })))
+        })
+    }))
+}
+
+/// A question to a shard, from the client of a request.
+fn question(context: &RequestContext, body: RequestBody) -> Question {
+    let host = context.connection.peer.ip().to_canonical();
+    let client = Client {
+        id: context.client_id.clone().unwrap_or_default(),
+        // As Java prints an address without a name.
+        host: WireString::from(format!("/{host}")),
+    };
+    Question { version: context.version, client, body }
+}
+
+/// Waits for a reply that depends on other members: no longer than this client does, and than the
+/// broker runs.
+async fn reply_of_group(
+    context: &RequestContext,
+    pending: Pending,
+) -> Result<ShardReply, ErrorCode> {
+    tokio::select! {
+        biased;
+        reply = pending.reply() => reply,
+        () = context.connection.hurry.asked() => Err(ErrorCode::CoordinatorNotAvailable),
+    }
+}
+
+/// Takes the reply to a request out of those to all requests.
+macro_rules! expect_reply {
+    ($reply:expr, $kind:ident) => {
+        match $reply {
+            logway_coordinator::Reply::$kind(response) => response,
+            other => unreachable!("the shard answered {other:?}"),
+        }
+    };
+}
+use expect_reply;

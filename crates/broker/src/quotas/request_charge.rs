@@ -1,0 +1,117 @@
+//! What one request uses up of its client's quotas.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_metadata::MetadataImage;
+use logway_metadata::quota::QuotaKey;
+use logway_wire::{ApiKey, WireString};
+
+use super::request_timer::{RequestTimer, Timed};
+use super::{QuotaClient, QuotaUse};
+use crate::Broker;
+use crate::connection::Reply;
+use crate::dispatch::{Answer, ConnectionInfo, RequestError};
+
+/// What one request uses up, while any client has a quota.
+///
+/// A Produce is charged as it comes, before anything more is read from its connection; a Fetch, and
+/// the time that any request took, when the answer is there. What is charged is never taken back: a
+/// client gets the records that it waits for afterwards.
+pub(crate) struct RequestCharge {
+    broker: Arc<Broker>,
+    connection: Arc<ConnectionInfo>,
+    image: Arc<MetadataImage>,
+    client_id: Option<WireString>,
+    produce_wait: Duration,
+    timer: RequestTimer,
+}
+
+impl AsRef<RequestTimer> for Arc<RequestCharge> {
+    fn as_ref(&self) -> &RequestTimer {
+        &self.timer
+    }
+}
+
+impl RequestCharge {
+    /// Begins to count what a request of `frame_bytes` uses; `None` while nobody has a quota.
+    pub(crate) fn begin(
+        broker: &Arc<Broker>,
+        connection: &Arc<ConnectionInfo>,
+        api_key: ApiKey,
+        client_id: Option<&WireString>,
+        frame_bytes: usize,
+    ) -> Option<Arc<RequestCharge>> {
+        let image = broker.image();
+        if image.client_quotas().is_empty() {
+            return None;
+        }
+        let mut charge = RequestCharge {
+            broker: Arc::clone(broker),
+            connection: Arc::clone(connection),
+            image,
+            client_id: client_id.cloned(),
+            produce_wait: Duration::ZERO,
+            timer: RequestTimer::new(),
+        };
+        if api_key == ApiKey::Produce {
+            charge.produce_wait = charge.take(QuotaKey::ProducerByteRate, frame_bytes as f64);
+            connection.mute.extend(charge.produce_wait);
+        }
+        Some(Arc::new(charge))
+    }
+
+    /// Counts the time of a piece of work on the request.
+    pub(crate) fn time<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.timer.time(work)
+    }
+
+    /// Runs a handler and counts its time, and that of what it leaves to be done later.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        start: impl FnOnce() -> Answer + Send,
+    ) -> Result<Reply, RequestError> {
+        let work = self.timer.time(start);
+        let reply = Timed { work, timer: Arc::clone(&self) }.await?;
+        Ok(match reply {
+            Reply::Ready(encoded) => Reply::Ready(encoded),
+            Reply::Later(work) => Reply::Later(Box::pin(Timed { work, timer: self })),
+            Reply::Parked(work) => Reply::Parked(Box::pin(Timed { work, timer: self })),
+        })
+    }
+
+    /// The most that the answer to a Fetch may take; `None` without a quota.
+    pub(crate) fn fetch_max_bytes(&self) -> Option<u64> {
+        let key = QuotaKey::ConsumerByteRate;
+        let max = self.used().saved_max(&self.image, self.client(), key)?;
+        Some(max as u64)
+    }
+
+    /// Takes what the answer uses, and says for how many milliseconds the client has to wait. Its
+    /// connection is not read until then.
+    pub(crate) fn settle(&self, api_key: ApiKey, reply_bytes: u64) -> i32 {
+        let spent = self.timer.spent().as_secs_f64();
+        let mut wait = self.produce_wait.max(self.take(QuotaKey::RequestPercentage, spent));
+        if api_key == ApiKey::Fetch {
+            wait = wait.max(self.take(QuotaKey::ConsumerByteRate, reply_bytes as f64));
+        }
+        self.connection.mute.extend(wait);
+        i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
+    }
+
+    fn take(&self, key: QuotaKey, amount: f64) -> Duration {
+        let wait = self.used().charge(&self.image, self.client(), key, amount);
+        if !wait.is_zero() {
+            self.broker.metrics.quotas.throttled(key, wait);
+        }
+        wait
+    }
+
+    fn client(&self) -> QuotaClient<'_> {
+        QuotaClient::anonymous(self.client_id.as_deref().unwrap_or_default())
+    }
+
+    fn used(&self) -> &QuotaUse {
+        &self.broker.quota_use
+    }
+}

@@ -1,0 +1,232 @@
+//! Requests whose answers take far more memory than they do themselves share a budget for it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use logway_client::Connection;
+use logway_wire::messages::alter_configs_request::AlterConfigsResource;
+use logway_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use logway_wire::messages::create_topics_request::CreatableTopic;
+use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use logway_wire::messages::delete_topics_request::DeleteTopicState;
+use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
+use logway_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use logway_wire::messages::describe_topic_partitions_request::TopicRequest;
+use logway_wire::messages::incremental_alter_configs_request::AlterConfigsResource as Resource;
+use logway_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use logway_wire::messages::metadata_request::MetadataRequestTopic;
+use logway_wire::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
+use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use logway_wire::messages::{
+    AlterConfigsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
+    DeleteTopicsRequest, DescribeConfigsRequest, DescribeLogDirsRequest,
+    DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+};
+use logway_wire::{Request, WireString};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Enough of anything for an answer that takes much.
+const MANY: i32 = 1_000;
+
+fn name(number: i32) -> WireString {
+    format!("no-such-topic-{number}").into()
+}
+
+fn many<T>(make: impl Fn(i32) -> T) -> Vec<T> {
+    (0..MANY).map(make).collect()
+}
+
+/// Sends a request while all memory for building answers is taken; it is answered when that comes
+/// back, and small requests of others are answered all the time.
+async fn waits_for_memory<R: Request>(broker: &TestBroker, request: R, version: i16) {
+    let api = R::API_KEY.name();
+    let building = &broker.broker().building;
+    let (large, small) = (broker.connect().await, broker.connect().await);
+    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    let waiting = large.send(&request, version).await.expect("is sent");
+    until(|| building.is_contended()).await;
+    timeout(PATIENCE, small_request(&small)).await.expect("in time");
+    drop(all);
+    let answer = timeout(PATIENCE, waiting.response()).await;
+    answer.unwrap_or_else(|_| panic!("{api} is answered")).expect("and its connection lives");
+    until(|| building.used_bytes() == 0).await;
+}
+
+async fn small_request(connection: &Connection) {
+    let answer = produce(connection, "t", 0, batch(&["small"])).await;
+    assert_eq!(answer.error_code, 0);
+}
+
+#[tokio::test]
+async fn every_request_with_a_large_answer_waits_until_there_is_memory_for_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    create_topic(&broker.connect().await, "t", MANY).await;
+
+    let metadata = MetadataRequest {
+        topics: Some(many(|number| MetadataRequestTopic {
+            name: Some(name(number)),
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    waits_for_memory(&broker, metadata, 12).await;
+    waits_for_memory(&broker, metadata_request(), 12).await;
+
+    let topics = many(|number| CreatableTopic {
+        name: name(number),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let create = CreateTopicsRequest {
+        topics,
+        timeout_ms: 60_000,
+        validate_only: true,
+        ..Default::default()
+    };
+    waits_for_memory(&broker, create, 7).await;
+
+    let topics = many(|number| DeleteTopicState { name: Some(name(number)), ..Default::default() });
+    let delete = DeleteTopicsRequest { topics, timeout_ms: 60_000, ..Default::default() };
+    waits_for_memory(&broker, delete, 6).await;
+
+    let topics =
+        many(|number| CreatePartitionsTopic { name: name(number), count: 2, ..Default::default() });
+    let grow = CreatePartitionsRequest { topics, timeout_ms: 60_000, ..Default::default() };
+    waits_for_memory(&broker, grow, 3).await;
+
+    const TOPIC: i8 = 2;
+    let resources = many(|number| DescribeConfigsResource {
+        resource_type: TOPIC,
+        resource_name: name(number),
+        ..Default::default()
+    });
+    let describe = DescribeConfigsRequest { resources, ..Default::default() };
+    waits_for_memory(&broker, describe, 4).await;
+
+    let resources = many(|number| AlterConfigsResource {
+        resource_type: TOPIC,
+        resource_name: name(number),
+        ..Default::default()
+    });
+    waits_for_memory(&broker, AlterConfigsRequest { resources, ..Default::default() }, 2).await;
+
+    let resources = many(|number| Resource {
+        resource_type: TOPIC,
+        resource_name: name(number),
+        ..Default::default()
+    });
+    let alter = IncrementalAlterConfigsRequest { resources, ..Default::default() };
+    waits_for_memory(&broker, alter, 1).await;
+
+    let topics = many(|number| TopicRequest { name: name(number), ..Default::default() });
+    let describe = DescribeTopicPartitionsRequest { topics, ..Default::default() };
+    waits_for_memory(&broker, describe, 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn every_request_about_very_many_partitions_waits_until_there_is_memory_for_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    create_topic(&broker.connect().await, "t", MANY).await;
+
+    let partitions = many(|partition_index| ListOffsetsPartition {
+        partition_index,
+        timestamp: -1,
+        ..Default::default()
+    });
+    let topic = ListOffsetsTopic { name: "t".into(), partitions, ..Default::default() };
+    let list = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+    waits_for_memory(&broker, list, 7).await;
+
+    let partitions = many(|partition_index| DeleteRecordsPartition {
+        partition_index,
+        offset: 0,
+        ..Default::default()
+    });
+    let topic = DeleteRecordsTopic { name: "t".into(), partitions, ..Default::default() };
+    let delete =
+        DeleteRecordsRequest { topics: vec![topic], timeout_ms: 60_000, ..Default::default() };
+    waits_for_memory(&broker, delete, 2).await;
+
+    let partitions = many(|partition| OffsetForLeaderPartition { partition, ..Default::default() });
+    let topic = OffsetForLeaderTopic { topic: "t".into(), partitions, ..Default::default() };
+    let epochs = OffsetForLeaderEpochRequest { topics: vec![topic], ..Default::default() };
+    waits_for_memory(&broker, epochs, 4).await;
+
+    let all = DescribeLogDirsRequest { topics: None, ..Default::default() };
+    waits_for_memory(&broker, all, 4).await;
+    let topic = DescribableLogDirTopic {
+        topic: "t".into(),
+        partitions: many(|number| number),
+        ..Default::default()
+    };
+    let dirs = DescribeLogDirsRequest { topics: Some(vec![topic]), ..Default::default() };
+    waits_for_memory(&broker, dirs, 4).await;
+
+    let partition_data = many(|index| PartitionProduceData { index, ..Default::default() });
+    let topic = TopicProduceData { name: "t".into(), partition_data, ..Default::default() };
+    let empty = ProduceRequest { acks: -1, topic_data: vec![topic], ..Default::default() };
+    waits_for_memory(&broker, empty, 12).await;
+
+    let places: Vec<(i32, i64)> = (0..MANY).map(|partition| (partition, 0)).collect();
+    let mut fetch = fetch_request("t", &places);
+    waits_for_memory(&broker, fetch.clone(), 12).await;
+
+    // A session makes large fetches of small requests.
+    fetch.session_epoch = 0;
+    let session_id = fetch_with(&broker.connect().await, &fetch).await.session_id;
+    assert_ne!(session_id, 0);
+    let next = logway_wire::messages::FetchRequest {
+        session_id,
+        session_epoch: 1,
+        topics: Vec::new(),
+        ..fetch
+    };
+    waits_for_memory(&broker, next, 12).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_for_records_gives_its_memory_to_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let (consumer, other) = (broker.connect().await, broker.connect().await);
+    create_topic(&other, "t", MANY).await;
+    let places: Vec<(i32, i64)> = (0..MANY).map(|partition| (partition, 0)).collect();
+    let mut fetch = fetch_request("t", &places);
+    fetch.max_wait_ms = i32::MAX;
+    let waiting = consumer.send(&fetch, 12).await.expect("is sent");
+    until(|| broker.broker().building.used_bytes() > 0).await;
+    let metadata = timeout(PATIENCE, other.call(&metadata_request())).await.expect("in time");
+    assert_eq!(metadata.expect("is answered").topics.len(), 1);
+    timeout(PATIENCE, waiting.response()).await.expect("in time").expect("is answered early");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_waits_for_memory_lets_go_of_what_it_holds_itself() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", MANY).await;
+    let places: Vec<(i32, i64)> = (0..MANY).map(|partition| (partition, 0)).collect();
+    let mut fetch = fetch_request("t", &places);
+    fetch.max_wait_ms = i32::MAX;
+    let waiting = connection.send(&fetch, 12).await.expect("is sent");
+    let behind = connection.send(&metadata_request(), 12).await.expect("is sent");
+    timeout(PATIENCE, waiting.response()).await.expect("in time").expect("is answered early");
+    timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
+    broker.stop().await;
+}

@@ -1,0 +1,248 @@
+//! Quotas: set, described, and enforced on those that they bind.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use common::*;
+use logway_client::{Connection, ConnectionOptions};
+use logway_model::ErrorCode;
+use logway_wire::WireString;
+use logway_wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use logway_wire::messages::describe_client_quotas_request::ComponentData;
+use logway_wire::messages::{
+    AlterClientQuotasRequest, DescribeClientQuotasRequest, ListGroupsRequest,
+};
+
+const CLIENT_ID: &str = "client-id";
+const USER: &str = "user";
+
+/// Not durable, so that the disk of the test is not what slows clients down.
+const FAST: &[(&str, &str)] = &[("flush.messages", "9223372036854775807")];
+
+async fn connect_as(broker: &TestBroker, client_id: &str) -> Connection {
+    let options = ConnectionOptions {
+        client_id: WireString::copy_of(client_id),
+        ..ConnectionOptions::default()
+    };
+    Connection::open(&broker.broker_address(), &options).await.expect("connects")
+}
+
+async fn alter(
+    connection: &Connection,
+    entity: &[(&'static str, Option<&'static str>)],
+    key: &'static str,
+    value: Option<f64>,
+) -> ErrorCode {
+    let part = |&(entity_type, name): &(&'static str, Option<&'static str>)| EntityData {
+        entity_type: entity_type.into(),
+        entity_name: name.map(Into::into),
+        ..Default::default()
+    };
+    let op = OpData {
+        key: key.into(),
+        value: value.unwrap_or_default(),
+        remove: value.is_none(),
+        ..Default::default()
+    };
+    let entity = entity.iter().map(part).collect();
+    let entry = EntryData { entity, ops: vec![op], ..Default::default() };
+    let request = AlterClientQuotasRequest { entries: vec![entry], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    ErrorCode::from_code(response.entries[0].error_code).expect("is known")
+}
+
+/// The quotas of client ids, as `name key value`.
+async fn described(connection: &Connection) -> Vec<String> {
+    let any = ComponentData {
+        entity_type: CLIENT_ID.into(),
+        match_type: 2,
+        match_: None,
+        ..Default::default()
+    };
+    let request = DescribeClientQuotasRequest { components: vec![any], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.error_code, 0);
+    let entries = response.entries.unwrap_or_default().into_iter().flat_map(|entry| {
+        let name = entry.entity[0].entity_name.as_deref().unwrap_or("<default>").to_owned();
+        entry.values.into_iter().map(move |value| format!("{name} {} {}", value.key, value.value))
+    });
+    entries.collect()
+}
+
+#[tokio::test]
+async fn quotas_are_kept_over_a_restart_until_they_are_removed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    let app = [(CLIENT_ID, Some("app"))];
+    assert_eq!(alter(&connection, &app, "producer_byte_rate", Some(1e6)).await, ErrorCode::None);
+    assert_eq!(alter(&connection, &app, "request_percentage", Some(0.1)).await, ErrorCode::None);
+    let default = [(CLIENT_ID, None)];
+    assert_eq!(
+        alter(&connection, &default, "consumer_byte_rate", Some(5.0)).await,
+        ErrorCode::None
+    );
+    let refused = alter(&connection, &app, "connection_creation_rate", Some(1.0)).await;
+    assert_eq!(refused, ErrorCode::InvalidRequest);
+    let all = [
+        "app producer_byte_rate 1000000",
+        "app request_percentage 0.1",
+        "<default> consumer_byte_rate 5",
+    ];
+    assert_eq!(described(&connection).await, all);
+    broker.broker().quorum.snapshot().await.expect("is written");
+    drop(connection);
+    broker.stop().await;
+
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    assert_eq!(described(&connection).await, all);
+    assert_eq!(alter(&connection, &app, "producer_byte_rate", None).await, ErrorCode::None);
+    assert_eq!(described(&connection).await, all[1..]);
+    broker.stop().await;
+}
+
+fn record_batch(bytes: usize) -> Bytes {
+    batch(&["x".repeat(bytes).as_str()])
+}
+
+/// Pushes batches as fast as they are taken, with a few in flight, whatever the answers say, until
+/// `time` is over. Answers the bytes that were taken.
+async fn push(connection: &Connection, batch_bytes: usize, time: Duration) -> usize {
+    const IN_FLIGHT: usize = 4;
+    let records = record_batch(batch_bytes);
+    let end = Instant::now() + time;
+    let (mut in_flight, mut taken_bytes) = (VecDeque::new(), 0);
+    while Instant::now() < end {
+        let request = produce_request("t", 0, records.clone());
+        in_flight.push_back(connection.send(&request, 12).await.expect("is sent"));
+        if in_flight.len() == IN_FLIGHT {
+            let oldest = in_flight.pop_front().expect("there are some");
+            let response = oldest.response().await.expect("is answered");
+            assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+            taken_bytes += records.len();
+        }
+    }
+    taken_bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_gets_its_quota_and_another_does_not_notice() {
+    const RATE: f64 = 5e6;
+    const BATCH_BYTES: usize = 256 << 10;
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let admin = broker.connect().await;
+    create_topic_with(&admin, "t", 1, FAST).await;
+    create_topic_with(&admin, "other", 1, FAST).await;
+    let pushy = connect_as(&broker, "pushy").await;
+    let set = alter(&admin, &[(CLIENT_ID, Some("pushy"))], "producer_byte_rate", Some(RATE)).await;
+    assert_eq!(set, ErrorCode::None);
+
+    // What it may use at once is used up first.
+    push(&pushy, BATCH_BYTES, Duration::from_secs(1)).await;
+    let started = Instant::now();
+    let pushing = push(&pushy, BATCH_BYTES, Duration::from_secs(4));
+    let other = async {
+        let connection = connect_as(&broker, "other").await;
+        let mut slowest = Duration::ZERO;
+        while started.elapsed() < Duration::from_secs(4) {
+            let asked = Instant::now();
+            let request = produce_request("other", 0, record_batch(100));
+            let pending = connection.send(&request, 12).await.expect("is sent");
+            let response = pending.response().await.expect("is answered");
+            assert_eq!(response.throttle_time_ms, 0);
+            slowest = slowest.max(asked.elapsed());
+        }
+        slowest
+    };
+    let (taken_bytes, slowest) = tokio::join!(pushing, other);
+    let rate = taken_bytes as f64 / started.elapsed().as_secs_f64();
+    assert!((rate / RATE - 1.0).abs() < 0.1, "{rate} bytes/s");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    assert_eq!(broker.broker().memory.used_bytes(), 0, "a muted connection holds no memory");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_comes_at_once_and_the_next_when_the_time_is_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let admin = broker.connect().await;
+    create_topic_with(&admin, "t", 1, FAST).await;
+    let limited = connect_as(&broker, "limited").await;
+    let user = [(USER, Some("ANONYMOUS")), (CLIENT_ID, Some("limited"))];
+    assert_eq!(alter(&admin, &user, "producer_byte_rate", Some(1e5)).await, ErrorCode::None);
+
+    let asked = Instant::now();
+    let request = produce_request("t", 0, record_batch(300_000));
+    let pending = limited.send(&request, 12).await.expect("is sent");
+    let response = pending.response().await.expect("is answered");
+    assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+    // A second's worth is free, the rest takes two.
+    let wait_ms = u64::try_from(response.throttle_time_ms).expect("is positive");
+    assert!((1_900..=2_100).contains(&wait_ms), "{wait_ms}");
+    let wait = Duration::from_millis(wait_ms);
+    assert!(asked.elapsed() < wait, "the answer waited: {:?}", asked.elapsed());
+    // Whatever the connection is asked, it is not read before.
+    limited.call(&metadata_request()).await.expect("is answered");
+    assert!(asked.elapsed() >= wait, "{:?}", asked.elapsed());
+    // Its other connections are not muted, as long as they ask for something else.
+    let second = connect_as(&broker, "limited").await;
+    second.call(&metadata_request()).await.expect("is answered");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_consumer_gets_what_its_quota_allows_at_once_and_waits() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("quota.window.num", "3")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let admin = broker.connect().await;
+    create_topic_with(&admin, "t", 1, FAST).await;
+    for _ in 0..40 {
+        assert_eq!(produce(&admin, "t", 0, record_batch(10_000)).await.error_code, 0);
+    }
+    let limited = connect_as(&broker, "limited").await;
+    assert_eq!(
+        alter(&admin, &[(CLIENT_ID, None)], "consumer_byte_rate", Some(1e5)).await,
+        ErrorCode::None
+    );
+    let exempt = [(CLIENT_ID, Some("exempt"))];
+    assert_eq!(alter(&admin, &exempt, "consumer_byte_rate", Some(1e12)).await, ErrorCode::None);
+
+    let response = fetch_with(&limited, &fetch_request("t", &[(0, 0)])).await;
+    let data = &response.responses[0].partitions[0];
+    let bytes: usize = records(data).iter().filter_map(|r| r.value.as_ref().map(Bytes::len)).sum();
+    // Two windows' worth at most, of which one is free.
+    assert!((180_000..=200_000).contains(&bytes), "{bytes}");
+    assert!((800..=1_100).contains(&response.throttle_time_ms), "{}", response.throttle_time_ms);
+
+    let other = connect_as(&broker, "exempt").await;
+    let response = fetch_with(&other, &fetch_request("t", &[(0, 0)])).await;
+    assert_eq!(response.throttle_time_ms, 0);
+    assert_eq!(records(&response.responses[0].partitions[0]).len(), 40);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn the_time_of_any_request_counts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let admin = broker.connect().await;
+    let limited = connect_as(&broker, "limited").await;
+    let request = ListGroupsRequest::default();
+    assert_eq!(limited.call(&request).await.expect("is answered").throttle_time_ms, 0);
+    // A hundred-millionth of a thread: a nanosecond for ten requests.
+    let limit = Some(1e-6);
+    let set =
+        alter(&admin, &[(USER, None), (CLIENT_ID, Some("limited"))], "request_percentage", limit);
+    assert_eq!(set.await, ErrorCode::None);
+    let response = limited.call(&request).await.expect("is answered");
+    assert_eq!(response.throttle_time_ms, 1_000);
+    assert_eq!(admin.call(&request).await.expect("is answered").throttle_time_ms, 0);
+    broker.stop().await;
+}

@@ -1,0 +1,79 @@
+//! The quorum that commits the cluster's metadata.
+
+use logway_model::{BrokerId, LeaderEpoch, Offset, TimestampMs};
+use logway_wire::WireString;
+use logway_wire::messages::DescribeQuorumRequest;
+use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
+use logway_wire::messages::describe_quorum_response::ReplicaState;
+
+use crate::error::check;
+use crate::{Client, ClientError};
+
+/// The topic that stands for the metadata, of one partition.
+const METADATA_TOPIC: WireString = WireString::from_static("__cluster_metadata");
+
+/// The state of the metadata quorum (KIP-836).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuorumDescription {
+    /// The active controller.
+    pub leader: Option<BrokerId>,
+    /// Which of the leaders since the beginning it is.
+    pub leader_epoch: LeaderEpoch,
+    /// What is committed lies before it.
+    pub high_watermark: Offset,
+    /// Those who vote.
+    pub voters: Vec<QuorumReplica>,
+    /// Those who only follow.
+    pub observers: Vec<QuorumReplica>,
+}
+
+/// A node that keeps a copy of the metadata log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuorumReplica {
+    /// Its number.
+    pub id: BrokerId,
+    /// The offset after the last one it has; `None` if the leader does not know.
+    pub log_end: Option<Offset>,
+    /// When it last had everything, by the leader's clock; `None` if the leader does not know.
+    pub caught_up_at: Option<TimestampMs>,
+}
+
+impl Client {
+    /// Describes the metadata quorum.
+    pub async fn describe_quorum(&self) -> Result<QuorumDescription, ClientError> {
+        let partition = PartitionData::default();
+        let topic = TopicData {
+            topic_name: METADATA_TOPIC,
+            partitions: vec![partition],
+            ..TopicData::default()
+        };
+        let request = DescribeQuorumRequest { topics: vec![topic], ..Default::default() };
+        let connection = self.any().await?;
+        let response = connection.call(&request).await?;
+        let what = || "describe the metadata quorum".to_owned();
+        check(what, response.error_code, response.error_message.as_ref())?;
+        let partition = response.topics.into_iter().flat_map(|topic| topic.partitions).next();
+        let partition = partition.ok_or_else(|| ClientError::UnexpectedResponse {
+            address: connection.address().clone(),
+            api: "DescribeQuorum",
+            problem: "no partition".to_owned(),
+        })?;
+        check(what, partition.error_code, partition.error_message.as_ref())?;
+        Ok(QuorumDescription {
+            leader: (partition.leader_id >= 0).then_some(BrokerId(partition.leader_id)),
+            leader_epoch: LeaderEpoch(partition.leader_epoch),
+            high_watermark: Offset(partition.high_watermark),
+            voters: partition.current_voters.iter().map(replica).collect(),
+            observers: partition.observers.iter().map(replica).collect(),
+        })
+    }
+}
+
+fn replica(replica: &ReplicaState) -> QuorumReplica {
+    let (log_end, caught_up_at) = (replica.log_end_offset, replica.last_caught_up_timestamp);
+    QuorumReplica {
+        id: BrokerId(replica.replica_id),
+        log_end: (log_end >= 0).then_some(Offset(log_end)),
+        caught_up_at: (caught_up_at >= 0).then_some(TimestampMs(caught_up_at)),
+    }
+}

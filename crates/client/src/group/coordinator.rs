@@ -1,0 +1,148 @@
+//! The broker that a group belongs to.
+
+use logway_model::{BrokerId, ErrorCode};
+use logway_wire::messages::find_coordinator_response::Coordinator as WireCoordinator;
+use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+use logway_wire::{Request, WireString};
+
+use crate::error::{check, error_code};
+use crate::{BrokerAddress, Client, ClientError, Connection};
+
+/// `CoordinatorType` of a group, as opposed to a transaction (KIP-98).
+const GROUP_KEY: i8 = 0;
+
+/// The version that asks for several groups at once (KIP-699).
+const FIRST_VERSION_WITH_KEYS: i16 = 4;
+
+/// The broker that coordinates a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coordinator {
+    /// Its number.
+    pub id: BrokerId,
+    /// Where clients are to connect.
+    pub address: BrokerAddress,
+}
+
+/// Whether to ask again when the connection broke, and with it the knowledge of what was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterBreak {
+    /// To carry it out twice does no harm.
+    Repeat,
+    GiveUp,
+}
+
+impl Client {
+    /// Finds a group's coordinator, waiting for one within the client's patience.
+    pub async fn find_coordinator(&self, group: &str) -> Result<Coordinator, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            // Who can reach no broker at all learns it at once.
+            let connection = self.any().await?;
+            let error = match ask_for_coordinator(&connection, group).await {
+                Ok(coordinator) => return Ok(coordinator),
+                Err(error) => error,
+            };
+            if !error.is_retriable() || !backoff.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Asks a group's coordinator, and asks again while it is moving, starting or unreachable.
+    ///
+    /// `request` makes the request for a version up to `version_max`; `code` finds what the
+    /// response says about the group as a whole, and thus about its coordinator.
+    pub(super) async fn call_coordinator<R: Request>(
+        &self,
+        group: &str,
+        version_max: i16,
+        after_break: AfterBreak,
+        request: impl Fn(i16) -> R,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let coordinator = self.find_coordinator(group).await?;
+            let asked = self.call_at(&coordinator, group, version_max, &request, &code).await;
+            let error = match asked {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            let is_broken = matches!(error, ClientError::Connection { .. });
+            let is_final = is_broken && after_break == AfterBreak::GiveUp;
+            if is_final || !error.is_retriable() || !backoff.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn call_at<R: Request>(
+        &self,
+        coordinator: &Coordinator,
+        group: &str,
+        version_max: i16,
+        request: &impl Fn(i16) -> R,
+        code: &impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, ClientError> {
+        let connection = self.connect(&coordinator.address).await?;
+        let version = connection.version_for::<R>(version_max)?;
+        let response = connection.send(&request(version), version).await?.response().await?;
+        match code(&response) {
+            unsettled if is_unsettled(error_code(unsettled)) => {
+                let what = || format!("ask the coordinator of group '{group}'");
+                check(what, unsettled, None).map(|()| response)
+            }
+            // The caller knows better than we what to say about other codes.
+            _ => Ok(response),
+        }
+    }
+}
+
+async fn ask_for_coordinator(
+    connection: &Connection,
+    group: &str,
+) -> Result<Coordinator, ClientError> {
+    let version = connection.version_for::<FindCoordinatorRequest>(i16::MAX)?;
+    let mut request = FindCoordinatorRequest { key_type: GROUP_KEY, ..Default::default() };
+    match version >= FIRST_VERSION_WITH_KEYS {
+        true => request.coordinator_keys = vec![WireString::copy_of(group)],
+        false => request.key = WireString::copy_of(group),
+    }
+    let response = connection.send(&request, version).await?.response().await?;
+    let found = the_one(response, version).ok_or_else(|| ClientError::UnexpectedResponse {
+        address: connection.address().clone(),
+        api: FindCoordinatorRequest::API_KEY.name(),
+        problem: "no coordinator".to_owned(),
+    })?;
+    let what = || format!("find the coordinator of group '{group}'");
+    check(what, found.error_code, found.error_message.as_ref())?;
+    let id = BrokerId(found.node_id);
+    // A port that cannot be means what it means in metadata: nobody is there.
+    let port = u16::try_from(found.port).map_err(|_| ClientError::UnknownBroker { id })?;
+    Ok(Coordinator { id, address: BrokerAddress::new(found.host.as_str(), port) })
+}
+
+/// Whether a code says that the group's coordinator is another broker, or not ready.
+pub(super) fn is_unsettled(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NotCoordinator
+            | ErrorCode::CoordinatorNotAvailable
+            | ErrorCode::CoordinatorLoadInProgress
+    )
+}
+
+/// The answer about the only group that was asked for.
+fn the_one(response: FindCoordinatorResponse, version: i16) -> Option<WireCoordinator> {
+    if version >= FIRST_VERSION_WITH_KEYS {
+        return response.coordinators.into_iter().next();
+    }
+    Some(WireCoordinator {
+        node_id: response.node_id,
+        host: response.host,
+        port: response.port,
+        error_code: response.error_code,
+        error_message: response.error_message,
+        ..WireCoordinator::default()
+    })
+}

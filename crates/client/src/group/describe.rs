@@ -1,0 +1,204 @@
+//! A group and its members.
+
+use std::collections::BTreeSet;
+
+use logway_model::{ErrorCode, TopicPartition};
+use logway_wire::WireString;
+use logway_wire::messages::consumer_group_describe_response::{
+    DescribedGroup as ConsumerGroup, Member as ConsumerMember,
+};
+use logway_wire::messages::describe_groups_response::{
+    DescribedGroup as ClassicGroup, DescribedGroupMember as ClassicMember,
+};
+use logway_wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest};
+
+use super::Coordinator;
+use super::consumer_protocol::{CONSUMER_PROTOCOL, decode_assignment, named};
+use super::coordinator::AfterBreak;
+use crate::error::check;
+use crate::{Client, ClientError};
+
+/// The state in which a group's coordinator shows a group that does not exist.
+const DEAD: &str = "Dead";
+
+/// Who works out what the members of a group read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupType {
+    /// One of the members (the protocol of JoinGroup and SyncGroup).
+    Classic,
+    /// The coordinator (KIP-848).
+    Consumer,
+}
+
+impl GroupType {
+    /// Kafka's word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupType::Classic => "classic",
+            GroupType::Consumer => "consumer",
+        }
+    }
+}
+
+/// A group as its coordinator describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// The group's name.
+    pub name: String,
+    /// Who assigns partitions.
+    pub group_type: GroupType,
+    /// Kafka's word for the state, such as `Stable` or `Empty`.
+    pub state: String,
+    /// What the members are, such as `consumer` or `connect`; empty for a group without any.
+    pub protocol_type: String,
+    /// How partitions are assigned, such as `range`; empty for a group without members.
+    pub assignor: String,
+    /// The group's coordinator.
+    pub coordinator: Coordinator,
+    /// In the coordinator's order.
+    pub members: Vec<GroupMember>,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id that the coordinator knows it by.
+    pub id: String,
+    /// The id that it keeps across restarts (KIP-345), if it has one.
+    pub instance_id: Option<String>,
+    /// What the client calls itself.
+    pub client_id: String,
+    /// Where it connects from.
+    pub host: String,
+    /// What it reads; nothing while partitions are being assigned, and for members that are not
+    /// consumers.
+    pub assignment: BTreeSet<TopicPartition>,
+}
+
+impl Client {
+    /// Describes a group of either type.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorCode::GroupIdNotFound`] for a group that does not exist, or is of a type that no
+    /// consumer joins, such as a share group.
+    pub async fn describe_group(&self, group: &str) -> Result<GroupDescription, ClientError> {
+        let coordinator = self.find_coordinator(group).await?;
+        match self.describe_consumer_group(group, &coordinator).await {
+            Err(error) if is_of_other_type(&error) => {
+                self.describe_classic_group(group, coordinator).await
+            }
+            described => described,
+        }
+    }
+
+    async fn describe_consumer_group(
+        &self,
+        group: &str,
+        coordinator: &Coordinator,
+    ) -> Result<GroupDescription, ClientError> {
+        let request = |_| ConsumerGroupDescribeRequest {
+            group_ids: vec![WireString::copy_of(group)],
+            ..ConsumerGroupDescribeRequest::default()
+        };
+        let response = self
+            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
+            .await?;
+        let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
+        check(|| what(group), described.error_code, described.error_message.as_ref())?;
+        Ok(from_consumer_group(described, coordinator.clone()))
+    }
+
+    async fn describe_classic_group(
+        &self,
+        group: &str,
+        coordinator: Coordinator,
+    ) -> Result<GroupDescription, ClientError> {
+        let request = |_| DescribeGroupsRequest {
+            groups: vec![WireString::copy_of(group)],
+            ..DescribeGroupsRequest::default()
+        };
+        let response = self
+            .call_coordinator(group, i16::MAX, AfterBreak::Repeat, request, |response| {
+                response.groups.first().map_or(0, |group| group.error_code)
+            })
+            .await?;
+        let described = response.groups.into_iter().next().ok_or_else(|| not_found(group))?;
+        check(|| what(group), described.error_code, described.error_message.as_ref())?;
+        // Before version 6 a missing group is not an error but dead.
+        match described.group_state == DEAD {
+            true => Err(not_found(group)),
+            false => Ok(from_classic_group(described, coordinator)),
+        }
+    }
+}
+
+/// Whether the coordinator does not know the type of group, or knows the group as another type.
+fn is_of_other_type(error: &ClientError) -> bool {
+    let codes = [ErrorCode::GroupIdNotFound, ErrorCode::UnsupportedVersion];
+    matches!(error, ClientError::Unsupported { .. })
+        || error.code().is_some_and(|code| codes.contains(&code))
+}
+
+fn what(group: &str) -> String {
+    format!("describe group '{group}'")
+}
+
+fn not_found(group: &str) -> ClientError {
+    ClientError::Refused { what: what(group), code: ErrorCode::GroupIdNotFound, message: None }
+}
+
+fn from_consumer_group(group: ConsumerGroup, coordinator: Coordinator) -> GroupDescription {
+    GroupDescription {
+        name: group.group_id.into(),
+        group_type: GroupType::Consumer,
+        state: group.group_state.into(),
+        protocol_type: CONSUMER_PROTOCOL.to_owned(),
+        assignor: group.assignor_name.into(),
+        coordinator,
+        members: group.members.into_iter().map(from_consumer_member).collect(),
+    }
+}
+
+fn from_consumer_member(member: ConsumerMember) -> GroupMember {
+    let topics = member.assignment.topic_partitions.iter();
+    GroupMember {
+        id: member.member_id.into(),
+        instance_id: member.instance_id.map(String::from),
+        client_id: member.client_id.into(),
+        host: host(&member.client_host),
+        assignment: topics.flat_map(|topic| named(&topic.topic_name, &topic.partitions)).collect(),
+    }
+}
+
+fn from_classic_group(group: ClassicGroup, coordinator: Coordinator) -> GroupDescription {
+    let is_consumer = group.protocol_type == CONSUMER_PROTOCOL;
+    let member = |member| from_classic_member(member, is_consumer);
+    GroupDescription {
+        name: group.group_id.into(),
+        group_type: GroupType::Classic,
+        state: group.group_state.into(),
+        protocol_type: group.protocol_type.into(),
+        assignor: group.protocol_data.into(),
+        coordinator,
+        members: group.members.into_iter().map(member).collect(),
+    }
+}
+
+fn from_classic_member(member: ClassicMember, is_consumer: bool) -> GroupMember {
+    let assignment = is_consumer.then(|| decode_assignment(member.member_assignment));
+    GroupMember {
+        id: member.member_id.into(),
+        instance_id: member.group_instance_id.map(String::from),
+        client_id: member.client_id.into(),
+        host: host(&member.client_host),
+        assignment: assignment.flatten().unwrap_or_default(),
+    }
+}
+
+/// Kafka writes addresses as Java prints them, with a slash in front.
+fn host(host: &str) -> String {
+    host.trim_start_matches('/').to_owned()
+}

@@ -1,0 +1,351 @@
+//! Reading as a member of a group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use logway_model::{ErrorCode, Offset, TopicName, TopicPartition};
+use tokio::time::{Instant, sleep_until};
+
+use super::heartbeat::{Heartbeat, Standing};
+use super::membership::{Joined, MemberTimes, Membership};
+use crate::retry::Backoff;
+use crate::{
+    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, OffsetAt, StartAt,
+};
+
+/// How a member behaves. The defaults of times are those of the Java consumer.
+#[derive(Debug, Clone)]
+pub struct GroupOptions {
+    /// After so long without a sign of life the coordinator gives the member's partitions to
+    /// others (`session.timeout.ms`).
+    pub session_timeout: Duration,
+    /// How often to give a sign of life (`heartbeat.interval.ms`).
+    pub heartbeat_interval: Duration,
+    /// How long the member may be busy with what it got before it counts as stuck
+    /// (`max.poll.interval.ms`).
+    pub poll_interval_max: Duration,
+    /// How often to commit what has been consumed; `None` is never, not even at the end.
+    pub commit_interval: Option<Duration>,
+    /// How often the leader of the group looks for partitions that were added
+    /// (`metadata.max.age.ms`).
+    pub topics_check_interval: Duration,
+    /// Where to begin in a partition of which nothing is committed, or that holds what is committed
+    /// no more.
+    pub start_at: StartAt,
+    /// How to read.
+    pub consumer: ConsumerOptions,
+}
+
+impl Default for GroupOptions {
+    fn default() -> GroupOptions {
+        GroupOptions {
+            session_timeout: Duration::from_secs(45),
+            heartbeat_interval: Duration::from_secs(3),
+            poll_interval_max: Duration::from_secs(300),
+            commit_interval: Some(Duration::from_secs(5)),
+            topics_check_interval: Duration::from_secs(60),
+            start_at: StartAt::Start,
+            consumer: ConsumerOptions::default(),
+        }
+    }
+}
+
+/// Something that happened to a member.
+#[derive(Debug)]
+pub enum GroupEvent {
+    /// It is to read these partitions, perhaps none, and nothing else.
+    Assigned(BTreeSet<TopicPartition>),
+    /// It reads nothing until it is assigned something again. What it has consumed is committed,
+    /// if the coordinator could be asked.
+    Revoked,
+    /// It was taken for dead: others read its partitions, and may read again what it has consumed
+    /// but not committed.
+    Lost,
+    /// Records came.
+    Fetched(Vec<FetchEvent>),
+}
+
+/// A member of a classic group of consumers, with the assignors `range` and `roundrobin`.
+///
+/// It is for whoever calls [`GroupConsumer::next`] and [`GroupConsumer::consumed`] in turns: only
+/// what was said to be consumed is committed, so that nothing is lost when the process dies. Each
+/// time the group's members change it gives everything up and joins again (the eager protocol).
+#[derive(Debug)]
+pub struct GroupConsumer {
+    membership: Membership,
+    /// Has connections of its own, which long requests to join do not hold up.
+    client: Client,
+    options: GroupOptions,
+    generation: Option<Generation>,
+}
+
+/// What a member does while it belongs to a generation.
+#[derive(Debug)]
+struct Generation {
+    heartbeat: Heartbeat,
+    /// `None` if there is nothing to read.
+    consumer: Option<Consumer>,
+    /// What has been consumed and is not committed yet.
+    uncommitted: BTreeMap<TopicPartition, Offset>,
+    commit_at: Option<Instant>,
+    /// See [`Joined::led`].
+    led: Option<BTreeMap<TopicName, usize>>,
+    topics_check_at: Instant,
+}
+
+/// What to do next.
+enum Turn {
+    Fetched(Result<Option<Vec<FetchEvent>>, ClientError>),
+    Trouble(Standing),
+    Commit,
+    CheckTopics,
+}
+
+impl GroupConsumer {
+    /// A member to be; it joins when it is first asked for events.
+    ///
+    /// # Errors
+    ///
+    /// A topic that does not exist. Later a topic may come and go.
+    pub async fn open(
+        client: &Client,
+        group: &str,
+        topics: BTreeSet<TopicName>,
+        options: GroupOptions,
+    ) -> Result<GroupConsumer, ClientError> {
+        let times = MemberTimes {
+            session_timeout: options.session_timeout,
+            rebalance_timeout: options.poll_interval_max,
+            patience: options.consumer.patience,
+        };
+        let client = client.fork();
+        client.await_topics(&topics, MissingTopic::Refuse).await?;
+        let membership = Membership::new(client.fork(), group.to_owned(), topics, times);
+        Ok(GroupConsumer { membership, client, options, generation: None })
+    }
+
+    /// What happens next, or `None` when all that was assigned has been read to its end, if that
+    /// is where to stop. Cancel safe: what was not returned will be.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being a member, or from reading.
+    pub async fn next(&mut self) -> Result<Option<GroupEvent>, ClientError> {
+        loop {
+            let Some(generation) = &mut self.generation else {
+                return self.join().await.map(|partitions| Some(GroupEvent::Assigned(partitions)));
+            };
+            if generation.consumer.is_none() && self.options.consumer.stops_at_end {
+                return Ok(None);
+            }
+            generation.heartbeat.polled();
+            match generation.turn().await {
+                Turn::Fetched(events) => return Ok(events?.map(GroupEvent::Fetched)),
+                Turn::Trouble(Standing::Refused(error)) => return Err(error),
+                Turn::Trouble(Standing::Lost) => {
+                    self.lose();
+                    return Ok(Some(GroupEvent::Lost));
+                }
+                Turn::Trouble(Standing::Good | Standing::Rebalancing) => {
+                    return self.revoke().await;
+                }
+                Turn::Commit => match self.commit().await {
+                    Ok(Committed::AsMember) => {}
+                    Ok(Committed::AsNobody) => {
+                        self.lose();
+                        return Ok(Some(GroupEvent::Lost));
+                    }
+                    // There is time to try again.
+                    Err(error) if error.is_retriable() => {}
+                    Err(error) => return Err(error),
+                },
+                Turn::CheckTopics => {
+                    if self.has_other_partitions().await {
+                        return self.revoke().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes that everything before an offset is dealt with. What is no longer this member's is
+    /// none of its business.
+    pub fn consumed(&mut self, partition: &TopicPartition, next: Offset) {
+        if let Some(generation) = &mut self.generation {
+            generation.uncommitted.insert(partition.clone(), next);
+        }
+    }
+
+    /// Commits what has been consumed, and leaves the group.
+    ///
+    /// # Errors
+    ///
+    /// Why something could not be committed, or the group not be left.
+    pub async fn close(mut self) -> Result<(), ClientError> {
+        let committed = match self.generation {
+            Some(_) => self.commit().await.map(|_| ()),
+            None => Ok(()),
+        };
+        self.generation = None;
+        let left = self.membership.leave().await;
+        committed.and(left)
+    }
+
+    /// Joins, and begins to read; tries again while a broker cannot be asked.
+    async fn join(&mut self) -> Result<BTreeSet<TopicPartition>, ClientError> {
+        let mut backoff = Backoff::within(self.options.consumer.patience);
+        loop {
+            let error = match self.join_once().await {
+                Ok(partitions) => return Ok(partitions),
+                Err(error) => error,
+            };
+            if !error.is_retriable() || !backoff.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn join_once(&mut self) -> Result<BTreeSet<TopicPartition>, ClientError> {
+        let Joined { partitions, led } = self.membership.join().await?;
+        // From here on the coordinator expects signs of life.
+        let heartbeat = Heartbeat::start(
+            self.membership.clone(),
+            self.options.heartbeat_interval,
+            self.options.poll_interval_max,
+        );
+        let consumer = match partitions.is_empty() {
+            true => None,
+            false => Some(self.open_consumer(&partitions).await?),
+        };
+        let now = Instant::now();
+        self.generation = Some(Generation {
+            heartbeat,
+            consumer,
+            uncommitted: BTreeMap::new(),
+            commit_at: self.options.commit_interval.map(|interval| now + interval),
+            led,
+            topics_check_at: now + self.options.topics_check_interval,
+        });
+        Ok(partitions)
+    }
+
+    /// Begins to read where the group has committed that it is.
+    async fn open_consumer(
+        &self,
+        partitions: &BTreeSet<TopicPartition>,
+    ) -> Result<Consumer, ClientError> {
+        let topics = partitions.iter().map(|partition| partition.topic.clone()).collect();
+        self.client.await_topics(&topics, MissingTopic::Await).await?;
+        let group = self.membership.group();
+        let committed = self.membership.client().committed_offsets_of(group, partitions).await?;
+        let ends = self.client.list_offsets(partitions, OffsetAt::End).await?;
+        let mut assignment = BTreeMap::new();
+        for partition in partitions {
+            let end = ends.get(partition).and_then(|listed| listed.offset);
+            let committed = committed.get(partition).map(|committed| committed.offset);
+            let exists = |offset: &Offset| end.is_none_or(|end| *offset <= end);
+            let start_at = committed.filter(exists).map_or(self.options.start_at, StartAt::Offset);
+            assignment.insert(partition.clone(), start_at);
+        }
+        Consumer::open(&self.client, &assignment, self.options.consumer.clone()).await
+    }
+
+    /// Gives everything up, so that it can be assigned anew.
+    async fn revoke(&mut self) -> Result<Option<GroupEvent>, ClientError> {
+        let event = match self.commit().await {
+            Ok(Committed::AsMember) => GroupEvent::Revoked,
+            Ok(Committed::AsNobody) => {
+                self.membership.forget();
+                GroupEvent::Lost
+            }
+            // Whoever reads on from the last commit reads some records twice, and misses none.
+            Err(error) if error.is_retriable() => GroupEvent::Revoked,
+            Err(error) => return Err(error),
+        };
+        self.generation = None;
+        Ok(Some(event))
+    }
+
+    fn lose(&mut self) {
+        self.generation = None;
+        self.membership.forget();
+    }
+
+    /// Commits what has been consumed since the last time.
+    async fn commit(&mut self) -> Result<Committed, ClientError> {
+        let Some(generation) = &mut self.generation else { return Ok(Committed::AsMember) };
+        let Some(interval) = self.options.commit_interval else { return Ok(Committed::AsMember) };
+        generation.commit_at = Some(Instant::now() + interval);
+        if generation.uncommitted.is_empty() {
+            return Ok(Committed::AsMember);
+        }
+        let (client, group) = (self.membership.client(), self.membership.group());
+        let committer = self.membership.committer();
+        let outcomes = client.commit_offsets_as(&committer, group, &generation.uncommitted).await?;
+        for (partition, outcome) in outcomes {
+            let Err(error) = outcome else {
+                generation.uncommitted.remove(&partition);
+                continue;
+            };
+            match error.code() {
+                Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) => {
+                    return Ok(Committed::AsNobody);
+                }
+                // Between two generations: nothing can be committed, and others may read it again.
+                Some(ErrorCode::RebalanceInProgress) => {}
+                // The topic was deleted: there is nothing to remember.
+                Some(ErrorCode::UnknownTopicOrPartition) => {
+                    generation.uncommitted.remove(&partition);
+                }
+                _ => return Err(error),
+            }
+        }
+        Ok(Committed::AsMember)
+    }
+
+    /// Whether topics have got partitions that nobody reads, or lost some. Only the group's leader
+    /// looks, because only it can do something about it. What cannot be found out now will be later.
+    async fn has_other_partitions(&mut self) -> bool {
+        let Some(generation) = &mut self.generation else { return false };
+        generation.topics_check_at = Instant::now() + self.options.topics_check_interval;
+        let Some(led) = &generation.led else { return false };
+        let topics = led.keys().cloned().collect();
+        let counted = self.membership.count_partitions(&topics).await;
+        counted.is_ok_and(|counted| topics.iter().any(|topic| counted.get(topic) != led.get(topic)))
+    }
+}
+
+/// In which quality a member has committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Committed {
+    AsMember,
+    /// The coordinator did not take it, as it does not know the member any more.
+    AsNobody,
+}
+
+impl Generation {
+    /// Waits for whatever comes first. Cancel safe.
+    async fn turn(&mut self) -> Turn {
+        let (commit_at, consumer) = (self.commit_at, &mut self.consumer);
+        let fetched = async {
+            match consumer {
+                Some(consumer) => consumer.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let commit = async {
+            match commit_at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // Whoever reads fast must not forget to commit, nor to hear of a rebalance.
+            biased;
+            standing = self.heartbeat.trouble() => Turn::Trouble(standing),
+            () = commit => Turn::Commit,
+            () = sleep_until(self.topics_check_at) => Turn::CheckTopics,
+            fetched = fetched => Turn::Fetched(fetched),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The groups of a shard.
+
+mod commit;
+mod delete;
+mod describe;
+mod expiration;
+mod fetch;
+mod members;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use logway_model::PartitionId;
+
+use crate::ids::{CommittedTopic, GroupId};
+use crate::membership::{GroupState, Membership};
+use crate::offsets::{GroupOffsets, OffsetTopics};
+use crate::outbox::Outbox;
+use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
+use crate::turn::Turn;
+
+pub(crate) use commit::refusal as commit_refusal;
+pub use delete::DeletedTopic;
+pub(crate) use delete::refusal as offset_delete_refusal;
+pub(crate) use members::leave_refusal;
+
+/// All groups, by id.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    by_id: BTreeMap<GroupId, Group>,
+    topics: OffsetTopics,
+}
+
+/// One group.
+///
+/// `metadata` and `offsets` are what the log holds; only [`Groups::replay`] changes them.
+#[derive(Debug)]
+struct Group {
+    metadata: Option<Arc<GroupMetadata>>,
+    offsets: GroupOffsets,
+    membership: Membership,
+}
+
+/// A group, for those who watch: metrics and tools.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupView<'a> {
+    id: &'a GroupId,
+    group: &'a Group,
+    topics: &'a OffsetTopics,
+}
+
+impl<'a> GroupView<'a> {
+    /// The group's name.
+    pub fn id(&self) -> &'a GroupId {
+        self.id
+    }
+
+    /// Where the group is between two rebalances.
+    pub fn state(&self) -> GroupState {
+        self.group.membership.state()
+    }
+
+    /// Counts the group's rebalances.
+    pub fn generation(&self) -> i32 {
+        self.group.membership.generation()
+    }
+
+    /// The kind of group, such as `consumer`; empty for groups that only keep offsets.
+    pub fn protocol_type(&self) -> &'a str {
+        self.group.membership.protocol_type().map_or("", |name| name.as_str())
+    }
+
+    /// The assignor of the current generation; empty if there is none.
+    pub fn protocol(&self) -> &'a str {
+        self.group.membership.protocol().map_or("", |name| name.as_str())
+    }
+
+    /// How many members there are.
+    pub fn member_count(&self) -> usize {
+        self.group.membership.members().len()
+    }
+
+    /// The members as the log knows them, with their assignments; empty until a generation has been stable.
+    pub fn metadata(&self) -> Option<&'a Arc<GroupMetadata>> {
+        self.group.metadata.as_ref()
+    }
+
+    /// How many partitions have a committed offset.
+    pub fn offset_count(&self) -> usize {
+        self.group.offsets.len()
+    }
+
+    /// The committed offsets; those of a topic follow each other.
+    pub fn offsets(
+        &self,
+    ) -> impl Iterator<Item = (&'a CommittedTopic, PartitionId, CommittedOffset)> + use<'a> {
+        self.group.offsets.iter(self.topics)
+    }
+}
+
+impl Groups {
+    pub(crate) fn new() -> Groups {
+        Groups { by_id: BTreeMap::new(), topics: OffsetTopics::new() }
+    }
+
+    /// Takes over what a record in the log says.
+    pub(crate) fn replay(&mut self, record: &GroupRecord) {
+        match record {
+            GroupRecord::Offset { group, topic, partition, offset: Some(offset) } => {
+                let (group, topics) = self.get_or_insert(group);
+                group.offsets.insert(topics, topic, *partition, offset);
+            }
+            GroupRecord::Offset { group, topic, partition, offset: None } => {
+                if let Some(group) = self.by_id.get_mut(group) {
+                    group.offsets.remove(&mut self.topics, topic, *partition);
+                }
+            }
+            GroupRecord::Metadata { group, metadata: Some(metadata) } => {
+                self.get_or_insert(group).0.metadata = Some(metadata.clone());
+            }
+            // Its offsets have tombstones of their own.
+            GroupRecord::Metadata { group: id, metadata: None } => {
+                if let Some(group) = self.by_id.get_mut(id) {
+                    group.metadata = None;
+                    if group.membership.is_idle() {
+                        group.membership = Membership::new(id.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn get_or_insert(&mut self, group: &GroupId) -> (&mut Group, &mut OffsetTopics) {
+        let entry = self.by_id.entry(group.clone()).or_insert_with(|| Group {
+            metadata: None,
+            offsets: GroupOffsets::default(),
+            membership: Membership::new(group.clone()),
+        });
+        (entry, &mut self.topics)
+    }
+
+    /// Forgets the group if nothing is known of it any more, and nothing is on its way.
+    pub(crate) fn forget_if_gone(&mut self, outbox: &Outbox, id: &GroupId) {
+        let Some(group) = self.by_id.get(id) else { return };
+        let is_gone =
+            group.metadata.is_none() && group.offsets.is_empty() && group.membership.is_idle();
+        if is_gone && !outbox.has_records_of(id) {
+            self.by_id.remove(id);
+        }
+    }
+
+    /// The log has been read: groups with members wait for them.
+    pub(crate) fn start(&mut self, turn: &mut Turn) {
+        self.by_id.retain(|_, group| group.metadata.is_some() || !group.offsets.is_empty());
+        for (id, group) in &mut self.by_id {
+            if let Some(metadata) = &group.metadata {
+                group.membership = Membership::restore(id.clone(), metadata);
+                group.membership.start(turn);
+            }
+        }
+    }
+
+    /// Answers all that wait: the shard ends.
+    pub(crate) fn stop(&mut self, turn: &mut Turn) {
+        self.by_id.values_mut().for_each(|group| group.membership.stop(turn));
+    }
+
+    pub(crate) fn membership_mut(&mut self, id: &GroupId) -> Option<&mut Membership> {
+        self.by_id.get_mut(id).map(|group| &mut group.membership)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// All groups, by name.
+    pub(crate) fn views(&self) -> impl Iterator<Item = GroupView<'_>> {
+        self.by_id.iter().map(|(id, group)| GroupView { id, group, topics: &self.topics })
+    }
+
+    pub(crate) fn view(&self, id: &str) -> Option<GroupView<'_>> {
+        let (id, group) = self.by_id.get_key_value(id)?;
+        Some(GroupView { id, group, topics: &self.topics })
+    }
+}

@@ -1,0 +1,107 @@
+//! DescribeGroups and ListGroups.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use logway_model::ErrorCode;
+use logway_wire::WireString;
+use logway_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use logway_wire::messages::list_groups_response::ListedGroup;
+use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
+
+use crate::ids::{InstanceId, ProtocolName};
+use crate::member::Member;
+use crate::membership::{GroupState, Membership};
+
+use super::Groups;
+
+/// From this version on, a group that there is not is an error (KIP-1043).
+const GROUP_ID_NOT_FOUND_VERSION: i16 = 6;
+
+/// The state of groups that there are not.
+const DEAD: &str = "Dead";
+
+/// The type of the groups here, among those that Kafka has (KIP-848).
+const CLASSIC: &str = "classic";
+
+impl Groups {
+    /// DescribeGroups.
+    pub(crate) fn describe(&self, version: i16, group_ids: &[WireString]) -> Vec<DescribedGroup> {
+        group_ids.iter().map(|group_id| self.describe_one(version, group_id)).collect()
+    }
+
+    fn describe_one(&self, version: i16, group_id: &WireString) -> DescribedGroup {
+        let unknown = DescribedGroup {
+            group_id: group_id.clone(),
+            group_state: DEAD.into(),
+            ..DescribedGroup::default()
+        };
+        match self.by_id.get(group_id.as_str()) {
+            Some(group) => DescribedGroup {
+                group_id: group_id.clone(),
+                ..describe_membership(&group.membership)
+            },
+            None if version >= GROUP_ID_NOT_FOUND_VERSION => DescribedGroup {
+                error_code: ErrorCode::GroupIdNotFound.code(),
+                error_message: Some(format!("Group {group_id} not found.").into()),
+                ..unknown
+            },
+            None => unknown,
+        }
+    }
+
+    /// ListGroups, with the states (KIP-518) and types (KIP-848) that are asked for; case does not count.
+    pub(crate) fn list(&self, request: &ListGroupsRequest) -> ListGroupsResponse {
+        let states: BTreeSet<String> =
+            request.states_filter.iter().map(|state| state.trim().to_lowercase()).collect();
+        let is_asked_for =
+            |state: GroupState| states.is_empty() || states.contains(&state.name().to_lowercase());
+        let types = &request.types_filter;
+        let lists_classic =
+            types.is_empty() || types.iter().any(|name| name.eq_ignore_ascii_case(CLASSIC));
+        let listed = self
+            .by_id
+            .iter()
+            .filter(|(_, group)| lists_classic && is_asked_for(group.membership.state()));
+        let groups = listed.map(|(group_id, group)| ListedGroup {
+            group_id: group_id.to_wire(),
+            protocol_type: text(group.membership.protocol_type()),
+            group_state: group.membership.state().name().into(),
+            group_type: CLASSIC.into(),
+            ..ListedGroup::default()
+        });
+        ListGroupsResponse { groups: groups.collect(), ..ListGroupsResponse::default() }
+    }
+}
+
+fn describe_membership(membership: &Membership) -> DescribedGroup {
+    // Before that, what the members said may be about different protocols.
+    let protocol = membership.protocol().filter(|_| membership.state() == GroupState::Stable);
+    DescribedGroup {
+        group_state: membership.state().name().into(),
+        protocol_type: text(membership.protocol_type()),
+        protocol_data: text(protocol),
+        members: membership.members().map(|member| describe_member(member, protocol)).collect(),
+        ..DescribedGroup::default()
+    }
+}
+
+fn describe_member(member: &Member, protocol: Option<&ProtocolName>) -> DescribedGroupMember {
+    let member_metadata = match protocol {
+        Some(_) => member.protocols.metadata(protocol),
+        None => Bytes::new(),
+    };
+    DescribedGroupMember {
+        member_id: member.id.to_wire(),
+        group_instance_id: member.instance_id.as_ref().map(InstanceId::to_wire),
+        client_id: WireString::copy_of(&member.client_id),
+        client_host: WireString::copy_of(&member.client_host),
+        member_metadata,
+        member_assignment: member.assignment.clone(),
+        ..DescribedGroupMember::default()
+    }
+}
+
+fn text(name: Option<&ProtocolName>) -> WireString {
+    name.map(ProtocolName::to_wire).unwrap_or_default()
+}

@@ -1,0 +1,92 @@
+//! Offsets that nobody has used for long, and groups without any (KIP-211).
+
+use logway_model::TimestampMs;
+use tracing::info;
+
+use crate::ids::GroupId;
+use crate::membership::GroupState;
+use crate::record::{CommittedOffset, GroupRecord};
+use crate::timers::Timer;
+use crate::turn::Turn;
+
+use super::delete::tombstone;
+use super::{Group, Groups};
+
+impl Groups {
+    /// Looks through all groups, and takes expired offsets and empty groups out of the log.
+    pub(crate) fn expire(&self, turn: &mut Turn) {
+        let mut records = Vec::new();
+        for (group_id, group) in &self.by_id {
+            // What is on its way would be taken back unseen. Next time, then.
+            if !turn.outbox.has_records_of(group_id) {
+                self.expire_group(turn, group_id, group, &mut records);
+            }
+        }
+        if !records.is_empty() {
+            info!(records = records.len(), "offsets and groups have expired");
+        }
+        turn.append_in_parts(records, None);
+        let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
+        turn.set_timer(Timer::Expiration, interval_ms.into());
+    }
+
+    fn expire_group(
+        &self,
+        turn: &Turn,
+        group_id: &GroupId,
+        group: &Group,
+        records: &mut Vec<GroupRecord>,
+    ) {
+        let expiry = Expiry::of(group);
+        let mut is_used = false;
+        for (topic, partition, offset) in group.offsets.iter(&self.topics) {
+            let is_expired = !group.membership.is_subscribed_to(topic)
+                && expiry.has_come(&offset, turn.now.wall, turn.settings.offsets_retention_ms);
+            match is_expired {
+                true => records.push(tombstone(group_id, topic, partition)),
+                false => is_used = true,
+            }
+        }
+        if !is_used && group.metadata.is_some() && group.membership.is_idle() {
+            records.push(GroupRecord::Metadata { group: group_id.clone(), metadata: None });
+        }
+    }
+}
+
+/// From when on the offsets of a group age.
+enum Expiry {
+    /// They do not: there are members, and what they read is not known, or changing.
+    Never,
+    /// From their commits: there are no members, now or ever, or they read other topics.
+    FromCommit,
+    /// From when the last member left.
+    FromEmpty(TimestampMs),
+}
+
+impl Expiry {
+    fn of(group: &Group) -> Expiry {
+        let membership = &group.membership;
+        let state = membership.state();
+        match membership.state_timestamp() {
+            _ if membership.protocol_type().is_none() => Expiry::FromCommit,
+            Some(since) if state == GroupState::Empty => Expiry::FromEmpty(since),
+            None if state == GroupState::Empty => Expiry::FromCommit,
+            _ if state == GroupState::Stable && membership.knows_subscriptions() => {
+                Expiry::FromCommit
+            }
+            _ => Expiry::Never,
+        }
+    }
+
+    fn has_come(&self, offset: &CommittedOffset, now: TimestampMs, retention_ms: i64) -> bool {
+        let since = match self {
+            Expiry::Never => return false,
+            Expiry::FromCommit => offset.commit_timestamp,
+            Expiry::FromEmpty(since) => *since,
+        };
+        match offset.expire_timestamp {
+            Some(expire) => now >= expire,
+            None => now.0.saturating_sub(since.0) >= retention_ms,
+        }
+    }
+}

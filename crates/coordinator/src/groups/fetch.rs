@@ -1,0 +1,102 @@
+//! OffsetFetch.
+
+use logway_model::{ErrorCode, PartitionId, TopicId};
+use logway_wire::WireString;
+use logway_wire::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
+use logway_wire::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+};
+
+use crate::ids::CommittedTopic;
+use crate::record::CommittedOffset;
+use crate::request::{Reply, RequestToken};
+use crate::turn::Turn;
+
+use super::Groups;
+
+impl Groups {
+    /// OffsetFetch of offsets as the log has them.
+    pub(crate) fn fetch(
+        &self,
+        turn: &mut Turn,
+        token: RequestToken,
+        request: &OffsetFetchRequestGroup,
+    ) {
+        let topics = match &request.topics {
+            Some(topics) => {
+                topics.iter().map(|topic| self.fetch_topic(&request.group_id, topic)).collect()
+            }
+            None => self.fetch_all(&request.group_id),
+        };
+        let response = OffsetFetchResponseGroup {
+            group_id: request.group_id.clone(),
+            topics,
+            error_code: ErrorCode::None.code(),
+            ..OffsetFetchResponseGroup::default()
+        };
+        turn.reply(token, Reply::OffsetFetch(response));
+    }
+
+    fn fetch_topic(
+        &self,
+        group_id: &str,
+        topic: &OffsetFetchRequestTopics,
+    ) -> OffsetFetchResponseTopics {
+        let group = self.by_id.get(group_id);
+        let name = CommittedTopic::from(&topic.name);
+        let partitions = topic.partition_indexes.iter().map(|&index| {
+            let found =
+                group.and_then(|group| group.offsets.get(&self.topics, &name, PartitionId(index)));
+            // What was committed for a topic that had this name before is of no use.
+            let found =
+                found.filter(|offset| is_same_topic(offset.topic_id, TopicId(topic.topic_id)));
+            partition(index, found)
+        });
+        OffsetFetchResponseTopics {
+            name: topic.name.clone(),
+            topic_id: topic.topic_id,
+            partitions: partitions.collect(),
+            ..OffsetFetchResponseTopics::default()
+        }
+    }
+
+    fn fetch_all(&self, group_id: &str) -> Vec<OffsetFetchResponseTopics> {
+        let Some(group) = self.by_id.get(group_id) else { return Vec::new() };
+        let mut topics: Vec<OffsetFetchResponseTopics> = Vec::new();
+        for (topic, PartitionId(index), offset) in group.offsets.iter(&self.topics) {
+            let is_next = topics.last().is_none_or(|last| last.name != topic.as_str());
+            if is_next {
+                let topic_id = offset.topic_id.0;
+                let name = topic.to_wire();
+                topics.push(OffsetFetchResponseTopics { name, topic_id, ..Default::default() });
+            }
+            let last = topics.last_mut().expect("one was added unless there was one");
+            last.partitions.push(partition(index, Some(offset)));
+        }
+        topics
+    }
+}
+
+/// Whether both ids name one topic; where one is not known, they may.
+fn is_same_topic(committed: TopicId, asked: TopicId) -> bool {
+    committed == asked || committed.0.is_zero() || asked.0.is_zero()
+}
+
+fn partition(index: i32, offset: Option<CommittedOffset>) -> OffsetFetchResponsePartitions {
+    let none = OffsetFetchResponsePartitions {
+        partition_index: index,
+        committed_offset: -1,
+        ..OffsetFetchResponsePartitions::default()
+    };
+    match offset {
+        None => none,
+        Some(offset) => OffsetFetchResponsePartitions {
+            committed_offset: offset.offset.0,
+            committed_leader_epoch: offset.leader_epoch.0,
+            metadata: Some(WireString::copy_of(&offset.metadata)),
+            ..none
+        },
+    }
+}

@@ -1,0 +1,118 @@
+//! Names that clients give, as types.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use logway_wire::WireString;
+
+macro_rules! shared_text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        ///
+        /// Cheap to clone, and free of the frame that it came in.
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// A copy for a response.
+            pub(crate) fn to_wire(&self) -> WireString {
+                WireString::copy_of(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> $name {
+                $name(text.into())
+            }
+        }
+
+        impl From<&WireString> for $name {
+            fn from(text: &WireString) -> $name {
+                $name(text.as_str().into())
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
+    };
+}
+
+shared_text! {
+    /// The name of a group. May be empty where Kafka allows it: for offsets, never for members.
+    GroupId
+}
+shared_text! {
+    /// The name that the coordinator gives to a member when it joins.
+    MemberId
+}
+shared_text! {
+    /// The name that a static member gives itself, `group.instance.id` (KIP-345).
+    InstanceId
+}
+shared_text! {
+    /// The name of an assignor, or of a kind of group such as `consumer`.
+    ProtocolName
+}
+shared_text! {
+    /// The name of a topic as it was committed. Whether there is such a topic is not judged here.
+    CommittedTopic
+}
+
+/// The partition of `__consumer_offsets`, out of so many, that a group belongs to.
+///
+/// As Kafka chooses it: by Java's hash of the group's name, which counts UTF-16 units.
+///
+/// # Panics
+///
+/// If there are no partitions.
+pub fn partition_of_group(group: &str, partitions: u32) -> u32 {
+    assert!(partitions > 0, "a topic has partitions");
+    let hash = group
+        .encode_utf16()
+        .fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    // The one number without a positive counterpart counts as 0.
+    hash.checked_abs().unwrap_or(0).unsigned_abs() % partitions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::partition_of_group;
+
+    #[test]
+    fn groups_belong_where_java_puts_them() {
+        // Java: Math.abs("…".hashCode()) % 50, and 0 for Integer.MIN_VALUE.
+        assert_eq!(partition_of_group("", 50), 0);
+        assert_eq!(partition_of_group("a", 50), 97 % 50);
+        assert_eq!(partition_of_group("console-consumer-12345", 50), 6);
+        assert_eq!(partition_of_group("gruppe-äöü-🪵", 50), 26);
+        // A text whose hash is Integer.MIN_VALUE.
+        assert_eq!(partition_of_group("polygenelubricants", 50), 0);
+    }
+}

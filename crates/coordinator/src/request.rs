@@ -1,0 +1,175 @@
+//! What clients ask of a shard, and what they are answered.
+
+use logway_model::{ErrorCode, Uuid};
+use logway_wire::WireString;
+use logway_wire::messages::delete_groups_response::DeletableGroupResult;
+use logway_wire::messages::describe_groups_response::DescribedGroup;
+use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use logway_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
+use logway_wire::messages::{
+    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
+    OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, SyncGroupRequest,
+    SyncGroupResponse,
+};
+
+use crate::groups::{commit_refusal, leave_refusal, offset_delete_refusal};
+use crate::membership::{join_refusal, sync_refusal};
+
+/// The driver's name for a request, handed back with its one reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestToken(pub u64);
+
+/// One request, or the part of one that concerns the shard's groups.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Unique among the requests that wait for a reply.
+    pub token: RequestToken,
+    /// The version of the API: some answers depend on it.
+    pub version: i16,
+    /// Who asks.
+    pub client: Client,
+    /// What for.
+    pub body: RequestBody,
+}
+
+/// Who sends a request.
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// `client.id` as in the request's header; empty for none.
+    pub id: WireString,
+    /// The address, as Kafka writes it: `/127.0.0.1`.
+    pub host: WireString,
+}
+
+/// The requests that a shard answers.
+#[derive(Debug, Clone)]
+pub enum RequestBody {
+    /// Become or stay a member. The reply waits until the group has gathered.
+    JoinGroup {
+        /// As received.
+        request: JoinGroupRequest,
+        /// Random: becomes part of the member's id if it needs one.
+        fresh_id: Uuid,
+    },
+    /// Ask for the assignment, or, from the leader, bring everybody's. The reply waits for the leader's.
+    SyncGroup(SyncGroupRequest),
+    /// Stay a member.
+    Heartbeat(HeartbeatRequest),
+    /// End memberships.
+    LeaveGroup(LeaveGroupRequest),
+    /// Store offsets. Topics are known by name here: the driver fills in the names of version 10's ids, answers for
+    /// ids and topics that do not exist itself, and had better fill in the ids of names as well, so that a topic
+    /// made anew is not read from an old topic's offsets. Both come back in the reply.
+    OffsetCommit(OffsetCommitRequest),
+    /// Read offsets, of one group as version 8 and later ask for them: see [`crate::offset_fetch_groups`]. Names
+    /// and ids as for OffsetCommit.
+    OffsetFetch {
+        /// The group and the partitions.
+        request: OffsetFetchRequestGroup,
+        /// Whether to wait for commits that are on their way (KIP-447).
+        require_stable: bool,
+    },
+    /// Forget offsets. Topics that do not exist are the driver's to answer for.
+    OffsetDelete(OffsetDeleteRequest),
+    /// Describe those of the shard's groups.
+    DescribeGroups {
+        /// The names.
+        groups: Vec<WireString>,
+    },
+    /// List the shard's groups.
+    ListGroups(ListGroupsRequest),
+    /// Delete those of the shard's groups.
+    DeleteGroups {
+        /// The names.
+        groups: Vec<WireString>,
+    },
+}
+
+/// The answer to a [`RequestBody`], each to the one of its name.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "each is the answer to the request of its name")]
+pub enum Reply {
+    JoinGroup(JoinGroupResponse),
+    SyncGroup(SyncGroupResponse),
+    Heartbeat(HeartbeatResponse),
+    LeaveGroup(LeaveGroupResponse),
+    OffsetCommit(OffsetCommitResponse),
+    OffsetFetch(OffsetFetchResponseGroup),
+    OffsetDelete(OffsetDeleteResponse),
+    DescribeGroups(Vec<DescribedGroup>),
+    ListGroups(ListGroupsResponse),
+    DeleteGroups(Vec<DeletableGroupResult>),
+}
+
+impl RequestBody {
+    /// The answer of a shard that cannot serve the request now.
+    pub(crate) fn refused(&self, code: ErrorCode) -> Reply {
+        let error_code = code.code();
+        match self {
+            RequestBody::JoinGroup { request, .. } => join_refusal(&request.member_id, code),
+            RequestBody::SyncGroup(_) => sync_refusal(code),
+            // A member whose heartbeat fails might leave, where it only has to wait.
+            RequestBody::Heartbeat(_) if code == ErrorCode::CoordinatorLoadInProgress => {
+                Reply::Heartbeat(HeartbeatResponse::default())
+            }
+            RequestBody::Heartbeat(_) => {
+                Reply::Heartbeat(HeartbeatResponse { error_code, ..Default::default() })
+            }
+            RequestBody::LeaveGroup(_) => leave_refusal(code),
+            RequestBody::OffsetCommit(request) => commit_refusal(request, code),
+            RequestBody::OffsetFetch { request, .. } => {
+                let group_id = request.group_id.clone();
+                let refused =
+                    OffsetFetchResponseGroup { group_id, error_code, ..Default::default() };
+                Reply::OffsetFetch(refused)
+            }
+            RequestBody::OffsetDelete(_) => offset_delete_refusal(code),
+            RequestBody::DescribeGroups { groups } => {
+                let refused = groups.iter().cloned().map(|group_id| DescribedGroup {
+                    group_id,
+                    error_code,
+                    ..DescribedGroup::default()
+                });
+                Reply::DescribeGroups(refused.collect())
+            }
+            RequestBody::ListGroups(_) => {
+                Reply::ListGroups(ListGroupsResponse { error_code, ..Default::default() })
+            }
+            RequestBody::DeleteGroups { groups } => {
+                let refused = groups.iter().cloned().map(|group_id| DeletableGroupResult {
+                    group_id,
+                    error_code,
+                    ..DeletableGroupResult::default()
+                });
+                Reply::DeleteGroups(refused.collect())
+            }
+        }
+    }
+}
+
+impl Reply {
+    /// The same reply when the change that it tells of could not be made durable; errors that it tells stay.
+    pub(crate) fn failed(mut self, code: ErrorCode) -> Reply {
+        let or_failed = |error_code: &mut i16| {
+            if *error_code == 0 {
+                *error_code = code.code();
+            }
+        };
+        match &mut self {
+            Reply::LeaveGroup(_) => return leave_refusal(code),
+            Reply::OffsetDelete(_) => return offset_delete_refusal(code),
+            Reply::OffsetCommit(response) => {
+                let topics = response.topics.iter_mut();
+                let partitions = topics.flat_map(|topic| &mut topic.partitions);
+                partitions.for_each(|partition| or_failed(&mut partition.error_code));
+            }
+            Reply::DeleteGroups(results) => {
+                results.iter_mut().for_each(|result| or_failed(&mut result.error_code));
+            }
+            // The others tell of no change, or wait elsewhere.
+            _ => {}
+        }
+        self
+    }
+}

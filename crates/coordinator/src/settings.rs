@@ -1,0 +1,60 @@
+//! What an operator can set.
+
+/// The limits and times that a shard goes by.
+///
+/// Those that Kafka has keep its name (in the comments) and meaning. The others bound what Kafka leaves unbounded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// `group.min.session.timeout.ms`: JoinGroup asking for less gets INVALID_SESSION_TIMEOUT. Kafka's default, 6 s.
+    pub session_timeout_min_ms: i32,
+    /// `group.max.session.timeout.ms`: JoinGroup asking for more gets INVALID_SESSION_TIMEOUT. Kafka's default, 30 min.
+    pub session_timeout_max_ms: i32,
+    /// `group.initial.rebalance.delay.ms`: how long the first rebalance of an empty group waits for more members
+    /// (KIP-134). Kafka's default, 3 s.
+    pub initial_rebalance_delay_ms: u32,
+    /// How long a JoinGroup of a new member may wait: its client cannot send heartbeats yet. Kafka's constant, 5 min.
+    pub new_member_join_timeout_ms: u32,
+    /// `group.max.size`: members of a group, those that were only given an id among them; one more gets
+    /// GROUP_MAX_SIZE_REACHED (KIP-389). Default 10,000; Kafka has no limit.
+    pub group_size_max: usize,
+    /// Groups of a shard. A member or an offset of one more gets POLICY_VIOLATION. Default 50,000.
+    pub groups_max: usize,
+    /// Bytes that one member can make the coordinator keep: its names, its protocols and their metadata. JoinGroup
+    /// with more gets POLICY_VIOLATION. Default 1 MiB.
+    pub member_bytes_max: usize,
+    /// Bytes that one group can make the coordinator keep: its members' and their assignments. JoinGroup beyond them
+    /// gets GROUP_MAX_SIZE_REACHED; an assignment beyond them fails as one that the log refuses, with
+    /// UNKNOWN_SERVER_ERROR. Default 32 MiB.
+    pub group_bytes_max: usize,
+    /// Partitions of which a group can commit offsets; those beyond get INVALID_COMMIT_OFFSET_SIZE. Default 100,000.
+    pub group_offsets_max: usize,
+    /// `offset.metadata.max.bytes`: a commit with a longer text gets OFFSET_METADATA_TOO_LARGE. Kafka's default, 4096.
+    pub offset_metadata_max_bytes: usize,
+    /// `offsets.retention.minutes`, in milliseconds: how long the offsets of a group without members are kept
+    /// (KIP-211). Kafka's default, 7 days.
+    pub offsets_retention_ms: i64,
+    /// `offsets.retention.check.interval.ms`: how often offsets are looked through for such. Kafka's default, 10 min.
+    pub offsets_retention_check_interval_ms: u32,
+    /// Records of one append, where they need not be appended together. Default 1000.
+    pub append_records_max: usize,
+}
+
+impl Default for GroupSettings {
+    fn default() -> GroupSettings {
+        GroupSettings {
+            session_timeout_min_ms: 6_000,
+            session_timeout_max_ms: 30 * 60 * 1000,
+            initial_rebalance_delay_ms: 3_000,
+            new_member_join_timeout_ms: 5 * 60 * 1000,
+            group_size_max: 10_000,
+            groups_max: 50_000,
+            member_bytes_max: 1 << 20,
+            group_bytes_max: 32 << 20,
+            group_offsets_max: 100_000,
+            offset_metadata_max_bytes: 4096,
+            offsets_retention_ms: 7 * 24 * 60 * 60 * 1000,
+            offsets_retention_check_interval_ms: 10 * 60 * 1000,
+            append_records_max: 1000,
+        }
+    }
+}

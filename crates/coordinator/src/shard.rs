@@ -1,0 +1,320 @@
+//! The state machine.
+
+use logway_model::ErrorCode;
+use tracing::warn;
+
+use crate::effect::{CommitToken, Effect};
+use crate::groups::{DeletedTopic, GroupView, Groups};
+use crate::ids::GroupId;
+use crate::membership::Join;
+use crate::moment::{ElapsedMs, Moment};
+use crate::outbox::{InFlight, Outbox, Then};
+use crate::record::{GroupRecord, failed_append};
+use crate::request::{Reply, Request, RequestBody};
+use crate::settings::GroupSettings;
+use crate::timers::{Timer, Timers};
+use crate::turn::Turn;
+
+/// The groups of one partition of `__consumer_offsets`.
+///
+/// Owned and driven by one task; see the [crate's documentation](crate). Every method that returns effects returns
+/// all that came up since the one before; they have to be done in their order.
+///
+/// Invariants: every request is answered once; what the log holds changes only by replaying records, in the order
+/// of the log; a reply that tells of a change leaves after the change is durable.
+#[derive(Debug)]
+pub struct GroupShard {
+    phase: Phase,
+    settings: GroupSettings,
+    groups: Groups,
+    timers: Timers,
+    outbox: Outbox,
+    /// Topics that were deleted while the log was read.
+    deleted_meanwhile: Vec<DeletedTopic>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The log is being read.
+    Loading,
+    Active,
+}
+
+impl GroupShard {
+    /// A shard that has yet to be loaded.
+    pub fn new(settings: GroupSettings) -> GroupShard {
+        GroupShard {
+            phase: Phase::Loading,
+            settings,
+            groups: Groups::new(),
+            timers: Timers::default(),
+            outbox: Outbox::default(),
+            deleted_meanwhile: Vec::new(),
+        }
+    }
+
+    /// Takes over a record of the log while the shard is loaded: all of them, in their order.
+    ///
+    /// # Panics
+    ///
+    /// If the shard is loaded already: from then on it replays what it appends by itself.
+    pub fn replay(&mut self, record: &GroupRecord) {
+        assert!(self.phase == Phase::Loading, "the log is read before the shard is used");
+        self.groups.replay(record);
+    }
+
+    /// The log has been read to its end. Members that it knows have their session timeout to be heard of.
+    pub fn loaded(&mut self, now: Moment) -> Vec<Effect> {
+        self.phase = Phase::Active;
+        let deleted = std::mem::take(&mut self.deleted_meanwhile);
+        let (groups, mut turn) = self.split(now);
+        groups.start(&mut turn);
+        groups.delete_topics(&mut turn, &deleted);
+        let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
+        turn.set_timer(Timer::Expiration, interval_ms.into());
+        self.outbox.take_effects()
+    }
+
+    /// Handles a request; the reply is among these effects or later ones.
+    ///
+    /// While the shard is being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS, but for heartbeats: members
+    /// shall not leave because of it.
+    pub fn request(&mut self, now: Moment, request: Request) -> Vec<Effect> {
+        let group_id = request.body.group_id().map(GroupId::from);
+        let is_loading = self.phase == Phase::Loading;
+        let (groups, mut turn) = self.split(now);
+        if is_loading {
+            let reply = request.body.refused(ErrorCode::CoordinatorLoadInProgress);
+            turn.reply(request.token, reply);
+        } else {
+            handle(groups, &mut turn, request);
+        }
+        if let Some(group_id) = group_id {
+            self.groups.forget_if_gone(&self.outbox, &group_id);
+        }
+        self.outbox.take_effects()
+    }
+
+    /// Tells that an append is durable, or that it failed, with the error of the log.
+    ///
+    /// A failed append is in the log neither now nor later. If the driver cannot know that, it must not tell
+    /// anything, but unload the shard and load another. Appends may be told of in any order; they take effect in
+    /// theirs.
+    ///
+    /// # Panics
+    ///
+    /// If the append is not one of this shard's, or was told of before.
+    pub fn appended(
+        &mut self,
+        now: Moment,
+        token: CommitToken,
+        outcome: Result<(), ErrorCode>,
+    ) -> Vec<Effect> {
+        self.outbox.note_outcome(token, outcome);
+        while let Some((append, outcome)) = self.outbox.pop_settled() {
+            self.settle(now, append, outcome.map_err(failed_append));
+        }
+        self.outbox.take_effects()
+    }
+
+    /// Does what was to be done until now: see [`GroupShard::next_deadline`].
+    pub fn tick(&mut self, now: Moment) -> Vec<Effect> {
+        while let Some(timer) = self.timers.pop_due(now.elapsed) {
+            self.fire(now, timer);
+        }
+        self.outbox.take_effects()
+    }
+
+    /// When [`GroupShard::tick`] is to be called next; it may change with every call.
+    pub fn next_deadline(&self) -> Option<ElapsedMs> {
+        self.timers.next()
+    }
+
+    /// Forgets the offsets of topics that have been deleted.
+    pub fn topics_deleted(&mut self, now: Moment, topics: &[DeletedTopic]) -> Vec<Effect> {
+        if self.phase == Phase::Loading {
+            self.deleted_meanwhile.extend_from_slice(topics);
+            return Vec::new();
+        }
+        let (groups, mut turn) = self.split(now);
+        groups.delete_topics(&mut turn, topics);
+        self.outbox.take_effects()
+    }
+
+    /// Ends the shard, because the partition is led elsewhere or its log has failed: all that wait are told
+    /// NOT_COORDINATOR. What becomes of appends on their way is of no concern any more.
+    pub fn unload(mut self, now: Moment) -> Vec<Effect> {
+        let code = ErrorCode::NotCoordinator;
+        let waiting = self.outbox.abandon();
+        let (groups, mut turn) = self.split(now);
+        for then in waiting {
+            match then {
+                Then::Reply(token, reply) => turn.reply(token, reply.failed(code)),
+                Then::FetchOffsets(request) => {
+                    turn.reply(request.token, request.body.refused(code));
+                }
+                // Their members wait themselves, or another append's reply does.
+                Then::AssignmentStored { .. }
+                | Then::StaticMemberStored(_)
+                | Then::FailLater(_) => {}
+            }
+        }
+        groups.stop(&mut turn);
+        self.outbox.take_effects()
+    }
+
+    /// Goes by other settings from now on.
+    pub fn set_settings(&mut self, settings: GroupSettings) {
+        self.settings = settings;
+    }
+
+    /// Whether the shard answers requests.
+    pub fn is_loaded(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    /// How many groups there are.
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// All groups, by name, for metrics and tools: lag is what their offsets are behind the ends of the logs.
+    pub fn groups(&self) -> impl Iterator<Item = GroupView<'_>> {
+        self.groups.views()
+    }
+
+    /// One group.
+    pub fn group(&self, id: &str) -> Option<GroupView<'_>> {
+        self.groups.view(id)
+    }
+
+    fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
+        let GroupShard { settings, groups, timers, outbox, .. } = self;
+        (groups, Turn { now, settings, timers, outbox })
+    }
+
+    /// An append is done, as are all before it.
+    fn settle(&mut self, now: Moment, append: InFlight, outcome: Result<(), ErrorCode>) {
+        match outcome {
+            Ok(()) => append.records.iter().for_each(|record| self.groups.replay(record)),
+            Err(code) => warn!(%code, records = append.records.len(), "an append has failed"),
+        }
+        for then in append.then {
+            self.follow_up(now, then, &append.records, outcome);
+        }
+        // Records of one append are mostly of one group.
+        let mut last = None;
+        for group in append.records.iter().map(GroupRecord::group) {
+            if last.replace(group) != Some(group) {
+                self.groups.forget_if_gone(&self.outbox, group);
+            }
+        }
+    }
+
+    fn follow_up(
+        &mut self,
+        now: Moment,
+        then: Then,
+        records: &[GroupRecord],
+        outcome: Result<(), ErrorCode>,
+    ) {
+        let (groups, mut turn) = self.split(now);
+        match (then, outcome) {
+            (Then::Reply(token, reply), Ok(())) => turn.reply(token, reply),
+            (Then::Reply(token, reply), Err(code)) => turn.reply(token, reply.failed(code)),
+            (Then::FailLater(token), Err(code)) => turn.outbox.fail_later(token, code),
+            (Then::FailLater(_), Ok(())) => {}
+            (Then::AssignmentStored { group, generation }, _) => {
+                let metadata = records.iter().find_map(|record| match record {
+                    GroupRecord::Metadata { metadata, .. } => metadata.as_deref(),
+                    GroupRecord::Offset { .. } => None,
+                });
+                if let Some(membership) = groups.membership_mut(&group) {
+                    membership.assignment_stored(&mut turn, generation, outcome, metadata);
+                }
+            }
+            (Then::StaticMemberStored(stored), _) => {
+                if let Some(membership) = groups.membership_mut(&stored.group) {
+                    membership.static_member_stored(&mut turn, *stored, outcome);
+                }
+            }
+            (Then::FetchOffsets(request), _) => handle(groups, &mut turn, *request),
+        }
+    }
+
+    fn fire(&mut self, now: Moment, timer: Timer) {
+        let (groups, mut turn) = self.split(now);
+        let group = match timer {
+            Timer::Expiration => {
+                groups.expire(&mut turn);
+                return;
+            }
+            Timer::Join(group) => {
+                if let Some(membership) = groups.membership_mut(&group) {
+                    membership.join_expired(&mut turn);
+                }
+                group
+            }
+            Timer::Sync(group) => {
+                if let Some(membership) = groups.membership_mut(&group) {
+                    membership.sync_expired(&mut turn);
+                }
+                group
+            }
+            Timer::Session(group, member) => {
+                if let Some(membership) = groups.membership_mut(&group) {
+                    membership.session_expired(&mut turn, &member);
+                }
+                group
+            }
+        };
+        self.groups.forget_if_gone(&self.outbox, &group);
+    }
+}
+
+/// Answers a request to a loaded shard, or begins to.
+fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
+    let Request { token, version, client, body } = request;
+    match body {
+        RequestBody::JoinGroup { request, fresh_id } => {
+            groups.join(turn, Join { token, version, client, request, fresh_id });
+        }
+        RequestBody::SyncGroup(request) => groups.sync(turn, token, &request),
+        RequestBody::Heartbeat(request) => groups.heartbeat(turn, token, &request),
+        RequestBody::LeaveGroup(request) => groups.leave(turn, token, version, &request),
+        RequestBody::OffsetCommit(request) => groups.commit(turn, token, version, &request),
+        RequestBody::OffsetFetch { request, require_stable } => {
+            let group_id = GroupId::from(&request.group_id);
+            if require_stable && turn.outbox.has_records_of(&group_id) {
+                let body = RequestBody::OffsetFetch { request, require_stable };
+                let waiting = Request { token, version, client, body };
+                turn.outbox.after_records_of(&group_id, Then::FetchOffsets(Box::new(waiting)));
+            } else {
+                groups.fetch(turn, token, &request);
+            }
+        }
+        RequestBody::OffsetDelete(request) => groups.delete_offsets(turn, token, &request),
+        RequestBody::DescribeGroups { groups: group_ids } => {
+            let described = groups.describe(version, &group_ids);
+            turn.reply(token, Reply::DescribeGroups(described));
+        }
+        RequestBody::ListGroups(request) => {
+            let listed = groups.list(&request);
+            turn.reply(token, Reply::ListGroups(listed));
+        }
+        RequestBody::DeleteGroups { groups: group_ids } => {
+            groups.delete_groups(turn, token, &group_ids);
+        }
+    }
+}
+
+impl RequestBody {
+    /// The group that may come into being, or cease to be, by the request.
+    fn group_id(&self) -> Option<&str> {
+        match self {
+            RequestBody::JoinGroup { request, .. } => Some(&request.group_id),
+            RequestBody::LeaveGroup(request) => Some(&request.group_id),
+            _ => None,
+        }
+    }
+}

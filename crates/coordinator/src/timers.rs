@@ -1,0 +1,80 @@
+//! Deadlines of a shard.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::ids::{GroupId, MemberId};
+use crate::moment::ElapsedMs;
+
+/// What a deadline is for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Timer {
+    /// The member, or the one that was only given an id, has to be heard of.
+    Session(GroupId, MemberId),
+    /// The members have to have joined.
+    Join(GroupId),
+    /// The members have to have asked for their assignments.
+    Sync(GroupId),
+    /// Offsets are looked through for those that have expired.
+    Expiration,
+}
+
+/// The deadlines, one for each [`Timer`] that is set.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    in_order: BTreeSet<(ElapsedMs, Timer)>,
+    /// Never iterated, so its order is of no effect.
+    deadlines: HashMap<Timer, ElapsedMs>,
+}
+
+impl Timers {
+    /// Sets or moves a deadline.
+    pub(crate) fn set(&mut self, timer: Timer, deadline: ElapsedMs) {
+        if let Some(old) = self.deadlines.insert(timer.clone(), deadline) {
+            self.in_order.remove(&(old, timer.clone()));
+        }
+        self.in_order.insert((deadline, timer));
+    }
+
+    /// Clears a deadline, if it is set.
+    pub(crate) fn clear(&mut self, timer: Timer) {
+        if let Some(deadline) = self.deadlines.remove(&timer) {
+            self.in_order.remove(&(deadline, timer));
+        }
+    }
+
+    /// Takes the earliest deadline, if it has come.
+    pub(crate) fn pop_due(&mut self, now: ElapsedMs) -> Option<Timer> {
+        self.in_order.first().filter(|(deadline, _)| *deadline <= now)?;
+        let (_, timer) = self.in_order.pop_first()?;
+        self.deadlines.remove(&timer);
+        Some(timer)
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn next(&self) -> Option<ElapsedMs> {
+        self.in_order.first().map(|(deadline, _)| *deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_moves_is_due_once() {
+        let mut timers = Timers::default();
+        let (group, member) = (GroupId::from("g"), MemberId::from("m"));
+        let session = Timer::Session(group.clone(), member);
+        timers.set(session.clone(), ElapsedMs(10));
+        timers.set(Timer::Join(group.clone()), ElapsedMs(20));
+        timers.set(session.clone(), ElapsedMs(30));
+        assert_eq!(timers.next(), Some(ElapsedMs(20)));
+        assert_eq!(timers.pop_due(ElapsedMs(19)), None);
+        assert_eq!(timers.pop_due(ElapsedMs(40)), Some(Timer::Join(group.clone())));
+        assert_eq!(timers.pop_due(ElapsedMs(40)), Some(session));
+        assert_eq!(timers.pop_due(ElapsedMs(40)), None);
+        timers.set(Timer::Sync(group.clone()), ElapsedMs(50));
+        timers.clear(Timer::Sync(group));
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What offsets cost in memory. Alone in its process, which is what is measured.
+
+use logway_coordinator::{CommittedOffset, GroupRecord, GroupSettings, GroupShard};
+use logway_model::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, Uuid};
+
+/// Bytes that this process has in use, as Linux counts them.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages: usize = statm.split(' ').nth(1).expect("has fields").parse().expect("a number");
+    pages * 4096
+}
+
+#[test]
+fn a_million_offsets_are_cheap() {
+    const GROUPS: usize = 10_000;
+    const OFFSETS_PER_GROUP: i32 = 100;
+    let before = resident_bytes();
+    let mut shard = GroupShard::new(GroupSettings::default());
+    let topics = ["orders", "payments", "shipments", "returns"];
+    for number in 0..GROUPS {
+        for place in 0..OFFSETS_PER_GROUP {
+            let topic = place as usize % topics.len();
+            shard.replay(&GroupRecord::Offset {
+                group: format!("application-{number}").as_str().into(),
+                topic: topics[topic].into(),
+                partition: PartitionId(place / topics.len() as i32),
+                offset: Some(CommittedOffset {
+                    offset: Offset(1_000_000 + i64::from(place)),
+                    leader_epoch: LeaderEpoch(7),
+                    metadata: "".into(),
+                    commit_timestamp: TimestampMs(1_700_000_000_000),
+                    expire_timestamp: None,
+                    topic_id: TopicId(Uuid([topic as u8 + 1; 16])),
+                }),
+            });
+        }
+    }
+    let offsets: usize = shard.groups().map(|group| group.offset_count()).sum();
+    assert_eq!((shard.group_count(), offsets), (GROUPS, 1_000_000));
+    let bytes_per_offset = (resident_bytes() - before) / offsets;
+    println!("{bytes_per_offset} bytes for each of a million offsets, groups included");
+    assert!(bytes_per_offset < 150, "{bytes_per_offset} bytes per offset");
+}

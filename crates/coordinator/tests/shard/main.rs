@@ -1,0 +1,11 @@
+//! The shard as a driver sees it: stories, rules, and a simulation.
+
+mod bounds;
+mod driver;
+mod format;
+mod loading;
+mod offsets;
+mod rules;
+mod simulation;
+mod stories;
+mod story;

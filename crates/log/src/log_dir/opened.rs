@@ -1,0 +1,167 @@
+//! The logs of a directory while it is being opened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use logway_model::TopicPartition;
+
+use super::failed::FailedLog;
+use super::remembered::{Remembered, RememberedLog};
+use super::{Changes, LogDirOptions};
+use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
+use crate::log::{Log, LogIdentity};
+use crate::recovery::RecoveredLog;
+use crate::writer::{CommandQueue, LogTail, OffsetCheckpoints, OpenedTail};
+use crate::{LogError, RecoveryReport};
+
+/// What became of the logs of a directory.
+pub(super) struct Opened<'a> {
+    options: &'a LogDirOptions,
+    queue: Arc<CommandQueue>,
+    remembered: &'a Remembered,
+    pub(super) logs: BTreeMap<TopicPartition, Arc<Log>>,
+    pub(super) tails: Vec<LogTail>,
+    pub(super) changes: Changes,
+    pub(super) report: RecoveryReport,
+}
+
+/// What the writer must not forget of logs that could not be opened.
+pub(super) struct OfUnopened {
+    pub(super) offsets: OffsetCheckpoints,
+    pub(super) lists: SegmentLists,
+}
+
+impl<'a> Opened<'a> {
+    /// Nothing yet.
+    pub(super) fn new(
+        options: &'a LogDirOptions,
+        queue: Arc<CommandQueue>,
+        remembered: &'a Remembered,
+        report: RecoveryReport,
+    ) -> Opened<'a> {
+        let (logs, tails, changes) = Default::default();
+        Opened { options, queue, remembered, logs, tails, changes, report }
+    }
+
+    /// Adds a log that was found; `None` for one that never came to be.
+    pub(super) fn add(
+        &mut self,
+        partition: TopicPartition,
+        outcome: Result<Option<RecoveredLog>, LogError>,
+    ) {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(recovered)) => {
+                self.note_recovered(&recovered);
+                let list = recovered.view.list(recovered.topic_id);
+                self.changes.lists.insert(partition.clone(), list);
+                let identity = LogIdentity {
+                    key: self.changes.next_key(),
+                    partition: partition.clone(),
+                    topic_id: recovered.topic_id,
+                    queue: Arc::clone(&self.queue),
+                };
+                let was_clean = self.report.was_clean;
+                let (log, tail) = start_log(self.options, identity, recovered, was_clean);
+                self.logs.insert(partition, log);
+                self.tails.push(tail);
+            }
+            Err(error) => {
+                let remembered = self.remembered.of(&partition);
+                self.note_failed(partition, remembered, error);
+            }
+        }
+    }
+
+    /// Adds the logs that had records and of which no directory was found.
+    pub(super) fn add_vanished(&mut self) {
+        for (partition, remembered) in self.remembered.with_records() {
+            if !self.is_known(&partition) {
+                let dir = self.options.path.join(partition.to_string());
+                let error = remembered.expected().vanished(&dir);
+                self.note_failed(partition, remembered, error);
+            }
+        }
+    }
+
+    /// Writes down what is different now; returns what stays as it was.
+    pub(super) fn write_down(&mut self) -> Result<OfUnopened, LogError> {
+        let (fs, root) = (&*self.options.fs, &self.options.path);
+        let mut offsets = self.remembered.offsets.clone();
+        let has_strangers = offsets.retain(|partition| self.is_known(partition));
+        let failed = &self.changes.failed;
+        for (partition, log) in failed {
+            if let LogError::Vanished { end, .. } = log.error {
+                // If the checkpoint was lost, the list must not be the only one to know of it.
+                offsets.recovery_points.entry(partition.clone()).or_insert(end);
+            }
+        }
+        if has_strangers {
+            // A log that is made under such a name must not inherit the offsets of the old one.
+            offsets.write(fs, root)?;
+        }
+        offsets.retain(|partition| failed.contains_key(partition));
+
+        let listed = failed
+            .iter()
+            .filter_map(|(partition, log)| Some((partition.clone(), log.remembered.list.clone()?)));
+        let lists: SegmentLists = listed.collect();
+        self.changes.lists.extend(lists.clone());
+        if self.changes.lists != self.remembered.lists
+            && let Err(error) =
+                segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &self.changes.lists)
+        {
+            // The old ones are still right, but say less.
+            tracing::warn!(%error, "the lists of segments cannot be written down");
+            self.changes.lists = self.remembered.lists.clone();
+        }
+        Ok(OfUnopened { offsets, lists })
+    }
+
+    fn is_known(&self, partition: &TopicPartition) -> bool {
+        self.logs.contains_key(partition) || self.changes.failed.contains_key(partition)
+    }
+
+    fn note_recovered(&mut self, recovered: &RecoveredLog) {
+        let report = &mut self.report;
+        report.opened_logs += 1;
+        report.scanned_logs += usize::from(recovered.scanned_bytes > 0);
+        report.scanned_bytes += recovered.scanned_bytes;
+        report.findings.extend(recovered.findings.iter().cloned());
+    }
+
+    fn note_failed(
+        &mut self,
+        partition: TopicPartition,
+        remembered: RememberedLog,
+        error: LogError,
+    ) {
+        tracing::error!(%partition, %error, "a log cannot be opened");
+        self.report.failed.push((partition.clone(), error.clone()));
+        let failed = FailedLog { error, remembered, is_deleted: false };
+        self.changes.failed.insert(partition, failed);
+    }
+}
+
+/// The handle of a log, and its tail for the writer.
+pub(super) fn start_log(
+    options: &LogDirOptions,
+    identity: LogIdentity,
+    recovered: RecoveredLog,
+    was_clean: bool,
+) -> (Arc<Log>, LogTail) {
+    let dir = options.path.join(identity.partition.to_string());
+    let config = Arc::clone(&options.default_config);
+    let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
+    let tail = LogTail::new(OpenedTail {
+        log: Arc::clone(&log),
+        fs: Arc::clone(&options.fs),
+        dir: dir.into(),
+        view: recovered.view,
+        producers: recovered.producers,
+        is_changed: recovered.scanned_bytes > 0,
+        needs_dir_sync: !was_clean,
+        now: options.clock.now(),
+    });
+    (log, tail)
+}

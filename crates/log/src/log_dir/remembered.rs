@@ -1,0 +1,105 @@
+//! What a log directory remembers of its logs.
+
+use std::path::Path;
+
+use logway_model::{Offset, TopicPartition};
+
+use crate::checkpoint::offset_checkpoint::{self, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE};
+use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentList, SegmentLists};
+use crate::fs::Fs;
+use crate::recovery::Expected;
+use crate::writer::OffsetCheckpoints;
+use crate::{Finding, LogError, RecoveryReport};
+
+/// What the files of a log directory say of its logs.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    pub(super) offsets: OffsetCheckpoints,
+    /// The recovery points were lost, so that nobody knows them.
+    are_points_lost: bool,
+    pub(super) lists: SegmentLists,
+}
+
+/// What is remembered of one log.
+#[derive(Debug, Clone)]
+pub(super) struct RememberedLog {
+    /// Zero for a log that is younger than the checkpoint, `None` if the checkpoint is lost.
+    pub(super) recovery_point: Option<Offset>,
+    pub(super) log_start: Offset,
+    pub(super) list: Option<SegmentList>,
+}
+
+impl Remembered {
+    /// Reads the files. One that is damaged is reported and counts as missing: then everything is
+    /// scanned. So does a checkpoint that is missing from a directory that has or had logs.
+    pub(super) fn read(
+        fs: &dyn Fs,
+        root: &Path,
+        has_logs: bool,
+        report: &mut RecoveryReport,
+    ) -> Result<Remembered, LogError> {
+        let lists = match segment_lists::read(fs, &root.join(SEGMENT_LISTS_FILE)) {
+            Err(error @ LogError::Malformed { .. }) => {
+                tracing::error!(%error, "nobody knows which segments the logs had");
+                report.findings.push(Finding::Rebuilt { error });
+                SegmentLists::new()
+            }
+            result => result?,
+        };
+        let has_logs = has_logs || !lists.is_empty();
+        let mut read_offsets = |name| {
+            let path = root.join(name);
+            let error = match offset_checkpoint::read(fs, &path) {
+                Ok(None) if has_logs => {
+                    let reason = "the checkpoint is missing".to_owned();
+                    LogError::Malformed { path, line: 1, reason }
+                }
+                Err(error @ LogError::Malformed { .. }) => error,
+                result => return result,
+            };
+            tracing::error!(%error, "a checkpoint is lost; all logs are scanned");
+            report.was_clean = false;
+            report.findings.push(Finding::Rebuilt { error });
+            Ok(None)
+        };
+        let recovery_points = read_offsets(RECOVERY_POINT_FILE)?;
+        let log_starts = read_offsets(LOG_START_OFFSET_FILE)?;
+        Ok(Remembered {
+            are_points_lost: recovery_points.is_none() && has_logs,
+            offsets: OffsetCheckpoints {
+                recovery_points: recovery_points.unwrap_or_default(),
+                log_starts: log_starts.unwrap_or_default(),
+            },
+            lists,
+        })
+    }
+
+    /// What is remembered of the log of a partition.
+    pub(super) fn of(&self, partition: &TopicPartition) -> RememberedLog {
+        let recovery_point = self.offsets.recovery_points.get(partition).copied();
+        RememberedLog {
+            recovery_point: recovery_point.or((!self.are_points_lost).then_some(Offset::ZERO)),
+            log_start: self.offsets.log_starts.get(partition).copied().unwrap_or(Offset::ZERO),
+            list: self.lists.get(partition).cloned(),
+        }
+    }
+
+    /// The partitions that had logs with records.
+    pub(super) fn with_records(&self) -> Vec<(TopicPartition, RememberedLog)> {
+        let checkpointed = self.offsets.recovery_points.keys();
+        let listed = self.lists.keys().filter(|_| self.are_points_lost);
+        let logs = checkpointed.chain(listed).map(|key| (key.clone(), self.of(key)));
+        logs.filter(|(_, log)| log.expected().end() > Offset::ZERO).collect()
+    }
+}
+
+impl RememberedLog {
+    /// For recovery.
+    pub(super) fn expected(&self) -> Expected<'_> {
+        Expected {
+            recovery_point: self.recovery_point,
+            log_start: self.log_start,
+            listed: self.list.as_ref(),
+        }
+    }
+}

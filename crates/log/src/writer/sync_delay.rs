@@ -1,0 +1,74 @@
+//! What happens when a sync cannot be begun.
+//!
+//! A file may have to be opened to be synced, and the process may have too many open. A sync that
+//! did not begin is not one that failed: the records are in the page cache as before. So the
+//! appends that wait for it go on waiting, because an error would make a producer that is not
+//! idempotent write them again; it is tried again until it begins, and until then the log refuses
+//! further appends with an error that asks for a retry. How long a client waits is its own
+//! request timeout's matter.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Writer;
+use super::command::LogKey;
+use super::log_tail::LogTail;
+use crate::LogError;
+
+/// The wait before the second try; it doubles with each.
+const FIRST_DELAY: Duration = Duration::from_millis(10);
+
+const DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// A sync that could not be begun and is to be tried again.
+#[derive(Debug)]
+pub(super) struct SyncDelay {
+    /// Why the last try did not begin.
+    cause: Arc<str>,
+    delay: Duration,
+    next_try: Instant,
+}
+
+impl SyncDelay {
+    /// When the sync is tried again.
+    pub(super) fn next_try(&self) -> Instant {
+        self.next_try
+    }
+}
+
+impl Writer {
+    /// Takes note of syncs that could not be begun.
+    pub(super) fn delay_syncs(&mut self, delayed: Vec<(LogKey, LogError)>) {
+        let Some((_, error)) = delayed.first() else { return };
+        let now = Instant::now();
+        self.round.metrics.delayed_syncs.inc_by(delayed.len() as u64);
+        if self.delay_reports.is_time() {
+            let (logs, dir) = (delayed.len(), self.round.dir.display());
+            tracing::error!(%dir, logs, %error, "logs cannot be synced now and refuse appends");
+        }
+        for (key, error) in delayed {
+            if let Some(tail) = self.tails.get_mut(&key) {
+                tail.delay_sync(&error, now);
+            }
+        }
+    }
+}
+
+impl LogTail {
+    /// Why the log takes no appends, if a sync of it is delayed.
+    pub(super) fn delayed(&self) -> Option<LogError> {
+        self.sync_delay.as_ref().map(|delay| LogError::SyncDelayed {
+            partition: self.log.topic_partition().clone(),
+            cause: Arc::clone(&delay.cause),
+        })
+    }
+
+    fn delay_sync(&mut self, error: &LogError, now: Instant) {
+        let delay = match &self.sync_delay {
+            None => FIRST_DELAY,
+            Some(earlier) => (earlier.delay * 2).min(DELAY_MAX),
+        };
+        let cause = error.to_string().into();
+        self.sync_delay = Some(SyncDelay { cause, delay, next_try: now + delay });
+    }
+}

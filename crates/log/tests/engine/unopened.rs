@@ -1,0 +1,163 @@
+//! Logs that cannot be opened: their directories are gone, or damaged.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use logway_log::fs::{Fs, OpenMode};
+use logway_log::{Log, LogError, NewLog};
+use logway_model::{Offset, TopicId, Uuid};
+
+use crate::support::*;
+
+/// A log of 60 records, closed in good order.
+fn closed_log() -> TestDisk {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 2, 300);
+    }
+    dir.close().expect("it closes");
+    disk
+}
+
+/// The offsets that a consumer gets.
+fn offsets_in(log: &Log) -> Vec<i64> {
+    read_records(log, Offset(0)).into_iter().map(|record| record.offset.0).collect()
+}
+
+fn remove(disk: &TestDisk, path: &Path) {
+    disk.fs.remove_file(path).expect("it is there");
+}
+
+fn new_log(disk: &TestDisk) -> NewLog {
+    let config = Arc::new(disk.config.clone());
+    NewLog { partition: partition(0), topic_id: topic_id(), config }
+}
+
+/// A log of 60 records whose directory is removed; with a clean stop or without one, and with the
+/// checkpoint of the recovery points or without it.
+fn vanished_log(is_clean: bool, has_checkpoint: bool) -> TestDisk {
+    let disk = closed_log();
+    if !is_clean {
+        drop(disk.open());
+    }
+    disk.fs.rename(Path::new("/data/t-0"), Path::new("/elsewhere")).expect("the disk works");
+    if !has_checkpoint {
+        remove(&disk, Path::new("/data/recovery-point-offset-checkpoint"));
+    }
+    disk
+}
+
+#[test]
+fn a_partition_whose_directory_has_vanished_stays_offline_until_it_is_back() {
+    for (is_clean, has_checkpoint) in [(true, true), (false, true), (true, false)] {
+        let disk = vanished_log(is_clean, has_checkpoint);
+        // Not only the first start tells.
+        for _ in 0..2 {
+            let dir = disk.open();
+            let report = dir.recovery_report();
+            let [(_, LogError::Vanished { end: Offset(60), .. })] = report.failed[..] else {
+                panic!("{report:?}")
+            };
+            for _ in 0..2 {
+                let error = dir.try_again(&new_log(&disk)).expect_err("it is not there");
+                assert!(matches!(error, LogError::Vanished { .. }), "{error}");
+                assert!(error.to_string().contains("/data/t-0"), "{error}");
+            }
+            dir.create_logs(&[new_log(&disk)])[0].as_ref().expect_err("no other takes its place");
+            assert!(!disk.fs.exists(Path::new("/data/t-0")).expect("the disk works"));
+            dir.close().expect("it closes");
+        }
+        let dir = disk.open();
+        disk.fs.rename(Path::new("/elsewhere"), Path::new("/data/t-0")).expect("the disk works");
+        let log = dir.try_again(&new_log(&disk)).expect("it is back");
+        assert_eq!(read_records(&log, Offset(0)).len(), 60);
+        assert_eq!(append_records(&log, 1, 10), Offset(60));
+        dir.close().expect("it closes");
+        let dir = disk.open();
+        assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+        assert_eq!(disk.log(&dir).log_end_offset(), Offset(61));
+    }
+}
+
+#[test]
+fn a_directory_that_was_emptied_counts_as_vanished_until_the_loss_is_accepted() {
+    let disk = vanished_log(true, true);
+    disk.fs.create_dir_all(Path::new("/data/t-0")).expect("the disk works");
+    let dir = disk.open();
+    let error = dir.try_again(&new_log(&disk)).expect_err("nothing is in it");
+    assert!(matches!(error, LogError::Vanished { .. }), "{error}");
+    let word = Path::new("/data/t-0/accept-loss");
+    disk.fs.open(word, OpenMode::CreateNew).expect("the disk works");
+    let log = dir.try_again(&new_log(&disk)).expect("the loss is accepted");
+    assert_eq!(log.topic_id(), topic_id());
+    assert_eq!(append_records(&log, 1, 10), Offset(60), "no offset is given twice");
+    assert_eq!(offsets_in(&log), [60]);
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    assert!(dir.recovery_report().failed.is_empty(), "{:?}", dir.recovery_report());
+    assert_eq!(offsets_in(&disk.log(&dir)), [60]);
+    assert!(!disk.fs.exists(word).expect("the disk works"));
+}
+
+#[test]
+fn a_topic_whose_directory_has_vanished_can_be_deleted_and_made_again() {
+    let disk = vanished_log(true, true);
+    let dir = disk.open();
+    dir.delete_log(&partition(0)).expect("there is nothing to do");
+    let log = disk.log(&dir);
+    assert_eq!(append_records(&log, 1, 10), Offset(0));
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty() && report.failed.is_empty(), "{report:?}");
+    assert_eq!(disk.log(&dir).log_end_offset(), Offset(1));
+}
+
+#[test]
+fn another_topic_of_the_name_of_one_that_has_vanished_is_not_kept_from_it() {
+    let disk = vanished_log(true, true);
+    let dir = disk.open();
+    let other = NewLog { topic_id: TopicId(Uuid([8; 16])), ..new_log(&disk) };
+    let log = dir.try_again(&other).expect("it is another");
+    assert_eq!(append_records(&log, 1, 10), Offset(0));
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    assert_eq!(dir.log(&partition(0)).expect("it is there").log_end_offset(), Offset(1));
+}
+
+#[test]
+fn a_log_that_was_never_appended_to_is_made_again() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    disk.log(&dir);
+    dir.close().expect("it closes");
+    disk.fs.remove_dir_all(Path::new("/data/t-0")).expect("the disk works");
+    let dir = disk.open();
+    assert!(dir.recovery_report().failed.is_empty());
+    assert_eq!(append_records(&disk.log(&dir), 1, 10), Offset(0));
+}
+
+#[test]
+fn a_log_that_could_not_be_opened_is_opened_when_it_can_be() {
+    let disk = closed_log();
+    let path = Path::new("/data/t-0/partition.metadata");
+    disk.fs.flip_bit(path, 0, 1).expect("the file is there");
+    let dir = disk.open();
+    let error = dir.try_again(&new_log(&disk)).expect_err("it is still damaged");
+    assert!(matches!(error, LogError::Malformed { .. }), "{error}");
+    disk.fs.flip_bit(path, 0, 1).expect("the file is there");
+    let log = dir.try_again(&new_log(&disk)).expect("it is mended");
+    assert_eq!(read_records(&log, Offset(0)).len(), 60);
+    assert_eq!(append_records(&log, 1, 10), Offset(60));
+    let again = dir.try_again(&new_log(&disk)).expect("it is open");
+    assert!(Arc::ptr_eq(&log, &again));
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    assert!(dir.recovery_report().was_clean);
+    assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 61);
+}

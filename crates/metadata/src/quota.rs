@@ -1,0 +1,170 @@
+//! What quotas are about: whom they bind, what they limit, and how much of it is allowed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Whom a quota binds (KIP-546).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaEntity {
+    /// A user, over all its clients.
+    User(QuotaName),
+    /// A client id, over all users.
+    ClientId(QuotaName),
+    /// A client id of a user.
+    UserClient {
+        /// The user.
+        user: QuotaName,
+        /// The client id.
+        client_id: QuotaName,
+    },
+}
+
+impl QuotaEntity {
+    /// The user that it names, if it is about users.
+    pub fn user(&self) -> Option<&QuotaName> {
+        match self {
+            QuotaEntity::User(user) | QuotaEntity::UserClient { user, .. } => Some(user),
+            QuotaEntity::ClientId(_) => None,
+        }
+    }
+
+    /// The client id that it names, if it is about client ids.
+    pub fn client_id(&self) -> Option<&QuotaName> {
+        match self {
+            QuotaEntity::ClientId(id) | QuotaEntity::UserClient { client_id: id, .. } => Some(id),
+            QuotaEntity::User(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for QuotaEntity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuotaEntity::User(user) => write!(f, "user {user}"),
+            QuotaEntity::ClientId(client_id) => write!(f, "client-id {client_id}"),
+            QuotaEntity::UserClient { user, client_id } => {
+                write!(f, "user {user}, client-id {client_id}")
+            }
+        }
+    }
+}
+
+/// One user or client id, or each that has no quota of its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaName {
+    /// This one.
+    Named(String),
+    /// Each that has none of its own; they do not share it.
+    Default,
+}
+
+impl fmt::Display for QuotaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuotaName::Named(name) => write!(f, "'{}'", crate::error::excerpt(name)),
+            QuotaName::Default => f.write_str("<default>"),
+        }
+    }
+}
+
+/// What a quota limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaKey {
+    /// The bytes of Produce requests per second.
+    ProducerByteRate,
+    /// The bytes of Fetch responses per second.
+    ConsumerByteRate,
+    /// The time that threads spend on requests, in percent of one thread.
+    RequestPercentage,
+}
+
+impl QuotaKey {
+    /// Every key.
+    pub const ALL: [QuotaKey; 3] =
+        [QuotaKey::ProducerByteRate, QuotaKey::ConsumerByteRate, QuotaKey::RequestPercentage];
+
+    /// Kafka's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            QuotaKey::ProducerByteRate => "producer_byte_rate",
+            QuotaKey::ConsumerByteRate => "consumer_byte_rate",
+            QuotaKey::RequestPercentage => "request_percentage",
+        }
+    }
+
+    /// The key of a name.
+    pub fn from_name(name: &str) -> Option<QuotaKey> {
+        QuotaKey::ALL.into_iter().find(|key| key.name() == name)
+    }
+
+    /// Whether limits are whole numbers.
+    pub fn is_whole(self) -> bool {
+        self != QuotaKey::RequestPercentage
+    }
+}
+
+/// How much is allowed: finite and not negative.
+///
+/// Written as text, which is read back as exactly the same number.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct QuotaLimit(f64);
+
+// No limit is NaN.
+impl Eq for QuotaLimit {}
+
+impl QuotaLimit {
+    /// A limit, if the number can be one.
+    pub fn new(value: f64) -> Option<QuotaLimit> {
+        (value.is_finite() && value >= 0.0).then_some(QuotaLimit(value))
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl From<QuotaLimit> for String {
+    fn from(limit: QuotaLimit) -> String {
+        limit.0.to_string()
+    }
+}
+
+impl TryFrom<String> for QuotaLimit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<QuotaLimit, String> {
+        let limit = text.parse().ok().and_then(QuotaLimit::new);
+        limit.ok_or_else(|| format!("'{}' is not a limit", crate::error::excerpt(&text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_by_their_names() {
+        for key in QuotaKey::ALL {
+            assert_eq!(QuotaKey::from_name(key.name()), Some(key));
+        }
+        assert_eq!(QuotaKey::from_name("nonsense"), None);
+    }
+
+    #[test]
+    fn limits_are_numbers_and_survive_as_text() {
+        for refused in [f64::NAN, f64::INFINITY, -1.0] {
+            assert_eq!(QuotaLimit::new(refused), None);
+        }
+        for value in [0.0, 0.1, 1.0 / 3.0, 5e6, f64::MAX, f64::MIN_POSITIVE] {
+            let limit = QuotaLimit::new(value).expect("is a limit");
+            assert_eq!(QuotaLimit::try_from(String::from(limit)), Ok(limit));
+        }
+        assert!(QuotaLimit::try_from("much".to_owned()).is_err());
+    }
+}

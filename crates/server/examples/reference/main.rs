@@ -1,0 +1,20 @@
+//! Prints a page of the reference that is made from the program itself:
+//!
+//! `cargo run --package logway --example reference -- cli|metrics`
+//!
+//! `cargo xtask reference` writes the pages into docs/reference.
+
+mod cli_page;
+mod metrics_page;
+
+use anyhow::bail;
+
+fn main() -> anyhow::Result<()> {
+    let page = match std::env::args().nth(1).as_deref() {
+        Some("cli") => cli_page::render(logway_server::command()),
+        Some("metrics") => metrics_page::render()?,
+        _ => bail!("usage: reference cli|metrics"),
+    };
+    print!("{page}");
+    Ok(())
+}

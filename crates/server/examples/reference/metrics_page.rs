@@ -1,0 +1,126 @@
+//! Every metric that a broker exports, found by asking one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context;
+use logway_client::{
+    BrokerAddress, Client, ClientError, ClientOptions, Consumer, ConsumerOptions, NewRecord,
+    NewTopic, Producer, ProducerOptions, StartAt,
+};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
+use prometheus_client::encoding::text::encode;
+
+const TOP: &str = "<!-- Written by `cargo xtask reference`, from what a broker exports; edit the \
+                   help texts where the metrics are registered instead. -->
+# Metrics
+
+`logway serve` exports these over HTTP at `/metrics` (port 9644), in OpenMetrics' text format. Names
+that end in `_total` only grow; a histogram `NAME` is exported as `NAME_bucket`, `NAME_sum` and
+`NAME_count`. Units are last in names. A metric with labels appears when there is something to label.
+
+| name | type | labels | what |
+|---|---|---|---|
+";
+
+/// A metric as OpenMetrics' text describes it.
+#[derive(Debug, Default)]
+struct Metric {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+}
+
+/// Starts a broker in a directory that is removed again, and lists what it exports.
+pub(crate) fn render() -> anyhow::Result<String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let text = runtime.block_on(exported())?;
+    let mut page = TOP.to_owned();
+    for (name, metric) in parse(&text) {
+        let suffix = if metric.kind == "counter" { "_total" } else { "" };
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let (kind, help, labels) = (metric.kind, metric.help, labels.join(", "));
+        page.push_str(&format!("| `{name}{suffix}` | {kind} | {labels} | {help} |\n"));
+    }
+    Ok(page)
+}
+
+/// What a broker exports that has done a little of everything.
+async fn exported() -> anyhow::Result<String> {
+    let dir = tempfile::tempdir()?;
+    let data_dir = dir.path().join("data").to_string_lossy().into_owned();
+    let settings = BrokerSettings::new(vec![
+        ("log.dirs".to_owned(), data_dir),
+        ("listeners".to_owned(), "127.0.0.1:0".to_owned()),
+    ])?;
+    let (broker, registry) = logway_server::start_broker(settings).await?;
+    let address = broker.addresses().first().context("a broker listens somewhere")?;
+    let address = BrokerAddress::new(address.ip().to_string(), address.port());
+    use_a_little(&Client::new(vec![address], ClientOptions::default())).await?;
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    broker.stop().await?;
+    Ok(text)
+}
+
+/// Gives every label something to stand for: a topic with a record, and a group that read it.
+async fn use_a_little(client: &Client) -> anyhow::Result<()> {
+    let name = TopicName::new("t")?;
+    let topic = NewTopic {
+        name: name.clone(),
+        partitions: Some(1),
+        replication_factor: None,
+        configs: Vec::new(),
+    };
+    for (_, created) in client.create_topics(&[topic], false).await? {
+        created?;
+    }
+    let options = ProducerOptions::default();
+    let mut producer = Producer::open(client.clone(), name.clone(), options).await?;
+    let (partition, timestamp) = (None, TimestampMs(0));
+    let (key, value) = (None, Some(&b"v"[..]));
+    producer.send(NewRecord { partition, timestamp, key, value, headers: &[] }).await?;
+    producer.close().await?;
+    let partition = TopicPartition::new(name, PartitionId(0));
+    let assignment = BTreeMap::from([(partition.clone(), StartAt::Start)]);
+    let options = ConsumerOptions { stops_at_end: true, ..ConsumerOptions::default() };
+    let mut consumer = Consumer::open(client, &assignment, options).await?;
+    while consumer.next().await?.is_some() {}
+    let offsets = BTreeMap::from([(partition, Offset::ZERO)]);
+    match client.commit_offsets("g", &offsets).await {
+        // A broker without groups has no metrics of groups.
+        Err(ClientError::Unsupported { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(outcomes) => Ok(outcomes.into_values().collect::<Result<(), ClientError>>()?),
+    }
+}
+
+/// Reads OpenMetrics' text: `# HELP NAME TEXT`, `# TYPE NAME TYPE`, and samples after them.
+fn parse(text: &str) -> BTreeMap<String, Metric> {
+    let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("HELP"), Some(name), Some(help)) => {
+                current = name.to_owned();
+                let metric = metrics.entry(current.clone()).or_default();
+                help.trim_end_matches('.').clone_into(&mut metric.help);
+            }
+            (Some("#"), Some("TYPE"), Some(name), Some(kind)) => {
+                kind.clone_into(&mut metrics.entry(name.to_owned()).or_default().kind);
+            }
+            (Some("#"), ..) => {}
+            _ => metrics.entry(current.clone()).or_default().labels.extend(labels(line)),
+        }
+    }
+    metrics
+}
+
+/// The names of a sample's labels, but for the bounds of buckets: `name{topic="t",le="1"} 5`.
+fn labels(sample: &str) -> impl Iterator<Item = String> {
+    let inside = sample.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+    let pairs = inside.map_or("", |(inside, _)| inside).split(',');
+    let names = pairs.filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.to_owned());
+    names.filter(|name| name != "le")
+}

@@ -1,0 +1,69 @@
+//! `logway config set` and `logway config delete`.
+
+use clap::Args;
+use logway_client::ConfigChange;
+
+use super::ResourceArgs;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CliError;
+use crate::cli::setting::parse_assignment;
+
+/// Change settings, and leave the others as they are
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  logway config set topic events retention.ms=86400000 segment.bytes=67108864
+  logway config set broker default log.retention.ms=86400000
+  logway config set group billing consumer.session.timeout.ms=60000
+  logway config set client-metrics slow interval.ms=5000 metrics=org.apache.kafka.producer.")]
+pub(in crate::cli) struct SetArgs {
+    #[command(flatten)]
+    resource: ResourceArgs,
+    /// New values
+    #[arg(required = true, value_name = "KEY=VALUE", value_parser = parse_assignment)]
+    settings: Vec<(String, String)>,
+    /// Only say whether it could be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Take settings back to their defaults
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  logway config delete topic events retention.ms")]
+pub(in crate::cli) struct DeleteArgs {
+    #[command(flatten)]
+    resource: ResourceArgs,
+    /// Settings
+    #[arg(required = true, value_name = "KEY")]
+    settings: Vec<String>,
+    /// Only say whether it could be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) async fn set(args: SetArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let set = |(name, value)| ConfigChange::Set { name, value };
+    let changes = args.settings.into_iter().map(set).collect();
+    alter(args.resource, changes, args.dry_run, global).await
+}
+
+pub(super) async fn delete(args: DeleteArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let delete = |name| ConfigChange::Delete { name };
+    let changes = args.settings.into_iter().map(delete).collect();
+    alter(args.resource, changes, args.dry_run, global).await
+}
+
+async fn alter(
+    resource: ResourceArgs,
+    changes: Vec<ConfigChange>,
+    dry_run: bool,
+    global: &GlobalArgs,
+) -> Result<(), CliError> {
+    let resource = resource.resource();
+    global.brokers.client()?.alter_configs(&resource, &changes, dry_run).await?;
+    match dry_run {
+        true => eprintln!("the settings of {resource} can be changed so; nothing was changed"),
+        false => eprintln!("changed the settings of {resource}"),
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `logway config`: settings of whatever has some.
+
+mod alter;
+mod describe;
+mod list;
+
+use clap::{Args, Subcommand};
+use logway_client::{ConfigKind, ConfigResource};
+
+use super::GlobalArgs;
+use super::error::CliError;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    List(list::ListArgs),
+    Describe(describe::DescribeArgs),
+    Set(alter::SetArgs),
+    Delete(alter::DeleteArgs),
+}
+
+/// Carries a command out.
+pub(super) async fn run(command: ConfigCommand, global: &GlobalArgs) -> Result<(), CliError> {
+    match command {
+        ConfigCommand::List(args) => list::run(args, global).await,
+        ConfigCommand::Describe(args) => describe::run(args, global).await,
+        ConfigCommand::Set(args) => alter::set(args, global).await,
+        ConfigCommand::Delete(args) => alter::delete(args, global).await,
+    }
+}
+
+/// Whose settings.
+#[derive(Debug, Args)]
+struct ResourceArgs {
+    /// What it is: topic, broker, group or client-metrics
+    #[arg(value_parser = parse_kind)]
+    kind: ConfigKind,
+    /// Its name; a broker's is its number, and 'default' is what all brokers share
+    name: String,
+}
+
+impl ResourceArgs {
+    /// The protocol calls what all brokers share by no name.
+    fn resource(self) -> ConfigResource {
+        let ResourceArgs { kind, name } = self;
+        match kind == ConfigKind::Broker && name == "default" {
+            true => ConfigResource { kind, name: String::new() },
+            false => ConfigResource { kind, name },
+        }
+    }
+}
+
+fn parse_kind(text: &str) -> Result<ConfigKind, String> {
+    let kind = ConfigKind::ALL.into_iter().find(|kind| kind.name() == text);
+    kind.ok_or_else(|| "expected topic, broker, group or client-metrics".to_owned())
+}

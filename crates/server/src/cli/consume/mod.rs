@@ -1,0 +1,145 @@
+//! `logway consume`.
+
+mod as_member;
+mod printer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use clap::Args;
+use logway_client::{
+    Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, StartAt,
+};
+use logway_model::{PartitionId, TopicName, TopicPartition};
+
+use self::printer::{Printer, Wanted};
+use super::GlobalArgs;
+use super::error::CliError;
+use super::offset_spec::OffsetSpec;
+use super::record_format::RecordFormat;
+use super::template::Template;
+
+/// Read records of topics
+///
+/// Without -n or -e it follows the topics for ever. With --group it shares them with the other
+/// members of a group, and goes on where the group has got to.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  logway consume events                         everything, and then what comes
+  logway consume events -e                      everything there is, then stop
+  logway consume events -o end                  only what comes
+  logway consume events -o -10 -e -p 0          the last 10 of partition 0
+  logway consume events -o @2026-01-31T00:00:00Z --format json
+  logway consume events -f '%p:%o %k=%v\\n'
+  logway consume events --group billing         what falls to a member of a group
+
+Template:
+  %t topic   %p partition   %o offset   %T timestamp, ms
+  %k key     %K its size    %v value    %V its size (-1 if there is none)
+  %h headers, as KEY=VALUE,...   %% a percent sign
+  \\n \\t \\r \\0 \\\\ \\xHH   bytes")]
+pub(super) struct ConsumeArgs {
+    /// Topics to read
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<TopicName>,
+    /// Where to begin: start, end, an offset, -COUNT (before the end) or @TIME (milliseconds or
+    /// RFC 3339); with --group, only in partitions of which the group has committed nothing
+    #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
+    offset: OffsetSpec,
+    /// Stop after COUNT records
+    #[arg(short = 'n', long = "count", value_name = "COUNT")]
+    count: Option<u64>,
+    /// Partition to read; repeatable [default: all]
+    #[arg(
+        short,
+        long = "partition",
+        value_name = "PARTITION",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(i32).range(0..)
+    )]
+    partitions: Vec<i32>,
+    /// Stop at what is the end when the command starts
+    #[arg(short, long)]
+    exit_at_end: bool,
+    /// Join this group, and commit what has been printed, every 5 seconds and at the end
+    #[arg(short, long, conflicts_with = "partitions")]
+    group: Option<String>,
+    /// Commit nothing
+    #[arg(long, requires = "group")]
+    no_commit: bool,
+    /// How to print a record [default: %v\n]
+    #[arg(short = 'f', long, value_name = "TEMPLATE", value_parser = Template::parse)]
+    template: Option<Template>,
+}
+
+pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let format = RecordFormat::new(global.format, args.template.clone())?;
+    let client = global.brokers.client()?;
+    if args.count == Some(0) {
+        return Ok(());
+    }
+    let mut printer = Printer::new(format, args.count);
+    if let Some(group) = &args.group {
+        return as_member::run(&client, group, &args, &mut printer).await;
+    }
+    let assignment = assignment(&client, &args).await?;
+    let consumer = Consumer::open(&client, &assignment, args.consumer_options()).await?;
+    let outcome = print_all(consumer, &mut printer).await;
+    // What came before an error has been read as well.
+    outcome.and(printer.flush())
+}
+
+impl ConsumeArgs {
+    fn consumer_options(&self) -> ConsumerOptions {
+        ConsumerOptions { stops_at_end: self.exit_at_end, ..ConsumerOptions::default() }
+    }
+}
+
+/// The chosen partitions of each topic, or all of them.
+async fn assignment(
+    client: &Client,
+    args: &ConsumeArgs,
+) -> Result<BTreeMap<TopicPartition, StartAt>, CliError> {
+    let topics: BTreeSet<TopicName> = args.topics.iter().cloned().collect();
+    let metadata = client.await_topics(&topics, MissingTopic::Refuse).await?;
+    let mut assignment = BTreeMap::new();
+    for topic in topics {
+        let existing = metadata.topics.get(&topic).map(|topic| topic.partitions.as_slice());
+        let existing = existing.unwrap_or_default();
+        let chosen: Vec<PartitionId> = match args.partitions.is_empty() {
+            true => existing.iter().map(|partition| partition.id).collect(),
+            false => args.partitions.iter().copied().map(PartitionId).collect(),
+        };
+        for partition in chosen {
+            if !existing.iter().any(|known| known.id == partition) {
+                let partitions = existing.len();
+                return Err(ClientError::NoSuchPartition { topic, partition, partitions }.into());
+            }
+            assignment.insert(TopicPartition::new(topic.clone(), partition), args.offset.0);
+        }
+    }
+    Ok(assignment)
+}
+
+async fn print_all(
+    mut consumer: Consumer,
+    printer: &mut Printer<impl Write>,
+) -> Result<(), CliError> {
+    loop {
+        if !consumer.is_ready() {
+            // Nothing to do but wait: let the reader see what there is.
+            printer.flush()?;
+        }
+        let Some(events) = consumer.next().await? else { return Ok(()) };
+        for event in events {
+            match event {
+                FetchEvent::Skipped { partition, from, to } => printer::warn(&partition, from, to),
+                FetchEvent::Records(records) => {
+                    if printer.print_batches(&records)?.wanted == Wanted::Nothing {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}

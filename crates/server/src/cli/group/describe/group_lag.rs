@@ -1,0 +1,225 @@
+//! What there is to say about a group, gathered from its coordinator and the leaders of what it
+//! reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use logway_client::{
+    Client, ClientError, CommittedOffset, GroupDescription, GroupMember, ListedOffset,
+    MissingTopic, OffsetAt, TopicSelection, UnreadAge,
+};
+use logway_model::{BrokerId, Offset, TimestampMs, TopicName, TopicPartition};
+use serde::Serialize;
+
+use super::partition_lag::{PartitionLag, Standing};
+
+/// A group, its members and its lag, as JSON has it.
+#[derive(Debug, Serialize)]
+pub(super) struct GroupLag {
+    pub(super) group: String,
+    pub(super) state: String,
+    #[serde(rename = "type")]
+    pub(super) group_type: &'static str,
+    pub(super) protocol_type: String,
+    pub(super) assignor: String,
+    pub(super) coordinator: Coordinator,
+    /// The sum over the partitions of which it is known, if there is any.
+    pub(super) lag: Option<u64>,
+    /// The age of the oldest unread record of all partitions.
+    pub(super) lag_seconds: Option<f64>,
+    pub(super) members: Vec<Member>,
+    pub(super) partitions: Vec<PartitionLag>,
+    /// What is odd, for people.
+    #[serde(skip)]
+    pub(super) warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Coordinator {
+    pub(super) id: BrokerId,
+    pub(super) address: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Member {
+    pub(super) member_id: String,
+    pub(super) instance_id: Option<String>,
+    pub(super) client_id: String,
+    pub(super) host: String,
+    /// How many partitions it reads.
+    pub(super) partitions: usize,
+}
+
+/// What partitions hold, of those that exist and have a leader.
+#[derive(Debug, Default)]
+struct Held {
+    starts: BTreeMap<TopicPartition, ListedOffset>,
+    ends: BTreeMap<TopicPartition, ListedOffset>,
+}
+
+impl GroupLag {
+    /// Asks everyone who knows something about the group.
+    pub(super) async fn find(client: &Client, name: &str) -> Result<GroupLag, ClientError> {
+        let description = client.describe_group(name).await?;
+        // Ends are asked for after the commits, so that no group seems to be ahead of them.
+        let committed = client.committed_offsets(name).await?;
+        let mut partitions: BTreeSet<TopicPartition> = committed.keys().cloned().collect();
+        let assigned = description.members.iter().flat_map(|member| &member.assignment);
+        partitions.extend(assigned.cloned());
+        let held = Held::find(client, &partitions).await?;
+        let mut lags = BTreeMap::new();
+        let mut warnings = Vec::new();
+        for partition in &partitions {
+            let (lag, warning) = lag(partition, committed.get(partition), &held);
+            lags.insert(partition.clone(), lag);
+            warnings.extend(warning);
+        }
+        add_ages(client, &mut lags, &committed).await;
+        add_members(&mut lags, &description.members);
+        Ok(GroupLag::new(description, lags.into_values().collect(), warnings))
+    }
+
+    fn new(
+        group: GroupDescription,
+        partitions: Vec<PartitionLag>,
+        warnings: Vec<String>,
+    ) -> GroupLag {
+        let lags = partitions.iter().filter_map(|partition| partition.lag);
+        let ages = partitions.iter().filter_map(|partition| partition.lag_seconds);
+        let members = group.members.into_iter().map(|member| Member {
+            member_id: member.id,
+            instance_id: member.instance_id,
+            client_id: member.client_id,
+            host: member.host,
+            partitions: member.assignment.len(),
+        });
+        GroupLag {
+            group: group.name,
+            state: group.state,
+            group_type: group.group_type.name(),
+            protocol_type: group.protocol_type,
+            assignor: group.assignor,
+            coordinator: Coordinator {
+                id: group.coordinator.id,
+                address: group.coordinator.address.to_string(),
+            },
+            lag: lags.reduce(u64::saturating_add),
+            lag_seconds: ages.reduce(f64::max),
+            members: members.collect(),
+            partitions,
+            warnings,
+        }
+    }
+}
+
+impl Held {
+    async fn find(
+        client: &Client,
+        partitions: &BTreeSet<TopicPartition>,
+    ) -> Result<Held, ClientError> {
+        let topics: BTreeSet<TopicName> = partitions.iter().map(|p| p.topic.clone()).collect();
+        if topics.is_empty() {
+            return Ok(Held::default());
+        }
+        let selection = TopicSelection::Named(&topics);
+        let metadata = client.refresh_metadata(selection, MissingTopic::Refuse).await?;
+        // Of a deleted topic's partitions nothing can be asked, and need not keep us from asking
+        // about others.
+        let led = partitions.iter().filter(|partition| metadata.leader(partition).is_some());
+        let led: BTreeSet<TopicPartition> = led.cloned().collect();
+        let starts = client.list_offsets(&led, OffsetAt::Start).await?;
+        let ends = client.list_offsets(&led, OffsetAt::End).await?;
+        Ok(Held { starts, ends })
+    }
+
+    /// The first offset of a partition and the one after the last.
+    fn range(&self, partition: &TopicPartition) -> Option<(Offset, Offset)> {
+        Some((self.starts.get(partition)?.offset?, self.ends.get(partition)?.offset?))
+    }
+}
+
+/// The lag in records, and what is odd about it.
+fn lag(
+    partition: &TopicPartition,
+    committed: Option<&CommittedOffset>,
+    held: &Held,
+) -> (PartitionLag, Option<String>) {
+    let range = held.range(partition);
+    let mut lag = PartitionLag {
+        topic: partition.topic.to_string(),
+        partition: partition.partition.0,
+        committed_offset: committed.map(|committed| committed.offset.0),
+        metadata: committed.map(|committed| committed.metadata.clone()).unwrap_or_default(),
+        start_offset: range.map(|(start, _)| start.0),
+        end_offset: range.map(|(_, end)| end.0),
+        ..PartitionLag::default()
+    };
+    let Some((start, end)) = range else {
+        return (lag, Some(format!("{partition} does not exist or has no leader")));
+    };
+    let Some(committed) = committed else { return (lag, None) };
+    match Standing::new(committed.offset, start, end) {
+        Standing::Behind { records, .. } => {
+            lag.lag = Some(records);
+            (lag, None)
+        }
+        Standing::BeyondTheEnd => {
+            let offset = committed.offset;
+            let warning = format!(
+                "{partition}: the committed offset {offset} lies beyond the end, {end}: was the \
+                 topic deleted and created anew?"
+            );
+            (lag, Some(warning))
+        }
+    }
+}
+
+/// Adds the lag in seconds: as the broker tells it, else by a look at the oldest unread records.
+async fn add_ages(
+    client: &Client,
+    lags: &mut BTreeMap<TopicPartition, PartitionLag>,
+    committed: &BTreeMap<TopicPartition, CommittedOffset>,
+) {
+    let mut wanted = BTreeMap::new();
+    for (partition, lag) in &mut *lags {
+        let Some(committed) = committed.get(partition) else { continue };
+        match (lag.lag, committed.unread_age) {
+            (Some(0), _) => lag.lag_seconds = Some(0.0),
+            (Some(_), Some(UnreadAge::Ms(age_ms))) => lag.lag_seconds = Some(seconds(age_ms)),
+            (Some(_), None) => {
+                let start = Offset(lag.start_offset.unwrap_or_default());
+                wanted.insert(partition.clone(), committed.offset.max(start));
+            }
+            (Some(_), Some(UnreadAge::Unknown)) | (None, _) => {}
+        }
+    }
+    let timestamps = client.first_timestamps(&wanted).await;
+    let now_ms = now_ms();
+    for (partition, TimestampMs(timestamp_ms)) in timestamps {
+        if let Some(lag) = lags.get_mut(&partition) {
+            // A record may come from a clock that is ahead of ours.
+            let age_ms = u64::try_from(now_ms.saturating_sub(timestamp_ms)).unwrap_or(0);
+            lag.lag_seconds = Some(seconds(age_ms));
+        }
+    }
+}
+
+fn add_members(lags: &mut BTreeMap<TopicPartition, PartitionLag>, members: &[GroupMember]) {
+    for member in members {
+        for partition in &member.assignment {
+            let Some(lag) = lags.get_mut(partition) else { continue };
+            lag.client_id = Some(member.client_id.clone());
+            lag.host = Some(member.host.clone());
+            lag.member_id = Some(member.id.clone());
+        }
+    }
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+fn now_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
+}

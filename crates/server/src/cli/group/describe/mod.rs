@@ -1,0 +1,128 @@
+//! `logway group describe`.
+
+mod group_lag;
+mod partition_lag;
+mod text;
+
+use std::time::Duration;
+
+use clap::Args;
+use logway_client::Client;
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::group_lag::GroupLag;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CliError;
+use crate::cli::live::Live;
+use crate::cli::output::{self, Format};
+
+/// Show groups: who their members are, and how far they are behind in each partition
+///
+/// The lag is counted in records and in seconds: the age of the oldest record that the group has
+/// not read. A group without members is shown as well.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  logway group describe billing
+  logway group describe billing --watch          anew every 2 seconds
+  logway group describe billing --watch=0.5
+  logway group describe billing --format json | jq '.[].lag_seconds'")]
+pub(in crate::cli) struct DescribeArgs {
+    /// Names of the groups
+    #[arg(required = true, value_name = "GROUP")]
+    groups: Vec<String>,
+    /// Show them again and again, in place on a terminal, else one below the other; with
+    /// --format json, a line each time
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = parse_seconds
+    )]
+    watch: Option<Duration>,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    let seconds: f64 = seconds.ok_or("expected a number of seconds from 0.1 to 3600")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let client = global.brokers.client()?;
+    match args.watch {
+        Some(pause) => watch(&client, &args.groups, pause, global.format).await,
+        None => once(&client, &args.groups, global.format).await,
+    }
+}
+
+async fn once(client: &Client, names: &[String], format: Format) -> Result<(), CliError> {
+    let mut groups = Vec::new();
+    let mut errors = Vec::new();
+    for name in names {
+        match GroupLag::find(client, name).await {
+            Ok(group) => groups.push(group),
+            Err(error) => errors.push(error),
+        }
+    }
+    for warning in groups.iter().flat_map(|group| &group.warnings) {
+        eprintln!("warning: {warning}");
+    }
+    match format {
+        Format::Text => output::print(&text::render(&groups))?,
+        Format::Json if groups.is_empty() => {}
+        Format::Json => output::print_json(&groups)?,
+    }
+    CliError::collect(errors)
+}
+
+/// Shows the groups until the user has seen enough, or for as long as they can be described.
+async fn watch(
+    client: &Client,
+    names: &[String],
+    pause: Duration,
+    format: Format,
+) -> Result<(), CliError> {
+    let cannot_watch = |source| CliError::Io { what: "watch for the end".to_owned(), source };
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot_watch)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot_watch)?;
+    let mut live = Live::start()?;
+    let showing = async {
+        loop {
+            live.show(&view(client, names, format).await?)?;
+            tokio::time::sleep(pause).await;
+        }
+    };
+    let outcome: Result<(), CliError> = tokio::select! {
+        outcome = showing => outcome,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    };
+    live.finish()?;
+    outcome
+}
+
+/// What is to be seen of the groups now. A broker that is away for a while does not end it.
+async fn view(client: &Client, names: &[String], format: Format) -> Result<String, CliError> {
+    let mut groups = Vec::new();
+    let mut talk = String::new();
+    for name in names {
+        match GroupLag::find(client, name).await {
+            Ok(group) => groups.push(group),
+            Err(error) if error.is_retriable() => talk += &format!("error: {error}\n"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for warning in groups.iter().flat_map(|group| &group.warnings) {
+        talk += &format!("warning: {warning}\n");
+    }
+    match format {
+        Format::Text => Ok(format!("{}{talk}\n", text::render(&groups))),
+        Format::Json => {
+            eprint!("{talk}");
+            output::json_line(&groups)
+        }
+    }
+}

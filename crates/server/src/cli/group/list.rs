@@ -1,0 +1,73 @@
+//! `logway group list`.
+
+use clap::Args;
+use logway_client::ListedGroup;
+use logway_model::BrokerId;
+use serde::Serialize;
+
+use crate::cli::GlobalArgs;
+use crate::cli::error::CliError;
+use crate::cli::output::{self, Format, Table};
+
+/// List the groups
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  logway group list
+  logway group list --state empty,dead")]
+pub(in crate::cli) struct ListArgs {
+    /// Only groups in one of these states, as STATE[,STATE...]: stable, empty, dead,
+    /// preparingrebalance, completingrebalance, assigning or reconciling
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
+    states: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    group: String,
+    state: Option<String>,
+    #[serde(rename = "type")]
+    group_type: Option<String>,
+    protocol_type: String,
+    coordinator: BrokerId,
+}
+
+pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
+    let groups = global.brokers.client()?.list_groups().await?;
+    let is_wanted = |row: &Row| args.states.is_empty() || is_in(row, &args.states);
+    let rows: Vec<Row> = groups.into_iter().map(Row::from).filter(is_wanted).collect();
+    match global.format {
+        Format::Json => output::print_json(&rows),
+        Format::Text => output::print(&table(rows).render()),
+    }
+}
+
+fn is_in(row: &Row, states: &[String]) -> bool {
+    let state = row.state.as_deref().unwrap_or_default();
+    states.iter().any(|wanted| wanted.eq_ignore_ascii_case(state))
+}
+
+impl From<ListedGroup> for Row {
+    fn from(group: ListedGroup) -> Row {
+        Row {
+            group: group.name,
+            state: group.state,
+            group_type: group.group_type,
+            protocol_type: group.protocol_type,
+            coordinator: group.coordinator,
+        }
+    }
+}
+
+fn table(rows: Vec<Row>) -> Table {
+    let mut table = Table::new(&["GROUP", "STATE", "TYPE", "PROTOCOL", "COORDINATOR"]);
+    for row in rows {
+        table.row([
+            row.group,
+            row.state.unwrap_or_default(),
+            row.group_type.unwrap_or_default(),
+            row.protocol_type,
+            row.coordinator.to_string(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,95 @@
+//! Settings, as several commands print and read them.
+
+use logway_client::{ConfigEntry, ConfigSource};
+use serde::Serialize;
+
+use super::output::Table;
+
+/// A setting as JSON has it.
+#[derive(Debug, Serialize)]
+pub(super) struct Setting {
+    pub(super) name: String,
+    pub(super) value: Option<String>,
+    pub(super) source: &'static str,
+    pub(super) read_only: bool,
+    pub(super) sensitive: bool,
+}
+
+impl Setting {
+    /// Settings by name.
+    pub(super) fn sorted(entries: Vec<ConfigEntry>) -> Vec<Setting> {
+        let mut settings: Vec<Setting> = entries.into_iter().map(Setting::from).collect();
+        settings.sort_by(|a, b| a.name.cmp(&b.name));
+        settings
+    }
+
+    /// Whether somebody gave it its value.
+    pub(super) fn is_set(&self) -> bool {
+        self.source != ConfigSource::Default.name()
+    }
+}
+
+impl From<ConfigEntry> for Setting {
+    fn from(entry: ConfigEntry) -> Setting {
+        Setting {
+            name: entry.name,
+            value: entry.value,
+            source: entry.source.name(),
+            read_only: entry.is_read_only,
+            sensitive: entry.is_sensitive,
+        }
+    }
+}
+
+/// A line for each setting.
+pub(super) fn table<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Table {
+    let mut table = Table::new(&["SETTING", "VALUE", "SOURCE"]);
+    for setting in settings {
+        let value = match (&setting.value, setting.sensitive) {
+            (None, true) => "(hidden)".to_owned(),
+            (value, _) => value.clone().unwrap_or_default(),
+        };
+        table.row([setting.name.clone(), value, setting.source.to_owned()]);
+    }
+    table
+}
+
+/// Reads `KEY=VALUE`; the value may be empty and may contain `=`.
+pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_need_a_key() {
+        assert_eq!(parse_assignment("a = b=c"), Ok(("a".to_owned(), " b=c".to_owned())));
+        assert_eq!(parse_assignment("a="), Ok(("a".to_owned(), String::new())));
+        assert!(parse_assignment("a").is_err() && parse_assignment("=b").is_err());
+    }
+
+    #[test]
+    fn a_secret_is_shown_as_one() {
+        let setting = |name: &str, sensitive| Setting {
+            name: name.to_owned(),
+            value: None,
+            source: "file",
+            read_only: true,
+            sensitive,
+        };
+        let settings = [setting("ssl.key", true), setting("rack", false)];
+        let expected = "\
+SETTING  VALUE     SOURCE
+ssl.key  (hidden)  file
+rack     -         file
+";
+        assert_eq!(table(&settings).render(), expected);
+    }
+}

@@ -1,0 +1,22 @@
+//! The command line: `logway serve`, and the commands that talk to brokers or look into files.
+//!
+//! It is a library so that the reference pages can be made from it (`examples/reference`).
+
+mod cli;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+pub use serve::start_broker;
+
+/// Does what the process's arguments say.
+pub fn run() -> ExitCode {
+    cli::run(cli::Cli::parse())
+}
+
+/// The definition of the command line.
+pub fn command() -> clap::Command {
+    cli::Cli::command()
+}

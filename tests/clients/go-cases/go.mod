@@ -1,0 +1,3 @@
+module logway.io/clients/go-cases
+
+go 1.25.0

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Java's kafka-clients 2.8, the last line before Kafka 3, against the broker at $BOOTSTRAP.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(cd "$here/../.." && pwd)/.work/java-kafka-clients-2.8
+
+mvn --quiet --batch-mode --file "$here/pom.xml" compile dependency:copy-dependencies
+exec java -Xmx256m -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$work/classes:$work/libs/*" io.logway.clients.Main

@@ -1,0 +1,17 @@
+// Tries Sarama against the broker at $BOOTSTRAP.
+package main
+
+import cases "logway.io/clients/go-cases"
+
+func main() {
+	suite := cases.NewSuite("sarama", "github.com/IBM/sarama")
+	cluster := newCluster(suite.Bootstrap)
+	produceCases(suite, cluster)
+	consumeCases(suite, cluster)
+	groupCases(suite, cluster)
+	topicCases(suite, cluster)
+	clusterCases(suite, cluster)
+	groupAdminCases(suite, cluster)
+	errorCases(suite, cluster)
+	suite.Finish()
+}

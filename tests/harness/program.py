@@ -1,0 +1,45 @@
+"""A long-running program that a suite starts beside its broker, stops, kills and starts again."""
+
+import subprocess
+from pathlib import Path
+
+STOP_DEADLINE_S = 60
+
+
+class Program:
+    """One process at a time, whose output is appended to a file. Only what was started here is ever signalled."""
+
+    def __init__(self, command: list[str], log_path: Path):
+        self.command = command
+        self.log_path = log_path
+        self.process: subprocess.Popen | None = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start(self):
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    def check(self):
+        """Fails with the end of the log if the process has ended."""
+        if self.process.poll() is not None:
+            raise AssertionError(f"{self.command[0]} exited with {self.process.returncode}:\n{self.log_end()}")
+
+    def stop(self) -> int:
+        """Asks for a clean end and returns the exit code."""
+        self.process.terminate()
+        return self.process.wait(STOP_DEADLINE_S)
+
+    def kill(self):
+        """`kill -9`; nothing happens if the process is gone already."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(STOP_DEADLINE_S)
+
+    def log_end(self) -> str:
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-60:])

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# A word count with Kafka Streams 4.3 against the broker at $BOOTSTRAP.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$here/../.." && pwd)
+
+python=$("$tests/harness/need" python)
+mvn --quiet --batch-mode --file "$here/pom.xml" compile dependency:copy-dependencies
+PYTHONPATH=$tests exec "$python" -m harness.cases "$here"
