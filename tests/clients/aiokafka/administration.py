@@ -9,7 +9,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.group import MemberAssignment
 from loop import run
 
-from harness.client_cases.model import Group, GroupMember, Refused
+from client_cases.model import Group, GroupMember, Refused
 
 __all__ = [
     "add_partitions",

@@ -6,7 +6,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from loop import run
 
-from harness.client_cases.model import Record
+from client_cases.model import Record
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 STRATEGIES = {"range": RangePartitionAssignor}

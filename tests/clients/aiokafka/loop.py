@@ -5,7 +5,7 @@ import threading
 
 from aiokafka.errors import BrokerResponseError, CommitFailedError, KafkaError
 
-from harness.client_cases.model import Refused
+from client_cases.model import Refused
 
 LOOP = asyncio.new_event_loop()
 threading.Thread(target=LOOP.run_forever, daemon=True).start()

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 from refusal import refusals
 
-from harness.client_cases.model import Code, Group, GroupMember, Refused
+from client_cases.model import Code, Group, GroupMember, Refused
 
 __all__ = [
     "add_partitions",

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from refusal import as_refusal, refusals
 
-from harness.client_cases.model import DEADLINE_S, Record
+from client_cases.model import DEADLINE_S, Record
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 STRATEGIES = {"range", "cooperative-sticky"}

@@ -17,7 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness import waiting
-from harness.client_cases.model import fresh
+from client_cases.model import fresh
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 DEADLINE_S = 20

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from harness.client_cases.model import Code, Refused
+from client_cases.model import Code, Refused
 
 # Its own codes are negative; these pass on what the broker said.
 PASSED_ON = {KafkaError._AUTO_OFFSET_RESET: Code.OFFSET_OUT_OF_RANGE}

@@ -6,4 +6,4 @@ tests=$(cd "$here/../.." && pwd)
 
 python=$("$tests/harness/need" python)
 CLIENT="confluent-kafka $("$python" -c 'import confluent_kafka; print(confluent_kafka.__version__)')"
-PYTHONPATH=$tests CLIENT=$CLIENT exec "$python" -m harness.cases "$here"
+PYTHONPATH=$tests:$tests/clients/python-cases CLIENT=$CLIENT exec "$python" -m harness.cases "$here"

@@ -10,7 +10,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from harness.client_cases.model import fresh
+from client_cases.model import fresh
 
 from clients import DEADLINE_S, admin, consume, consumer, create_topic, description, produce, wait_until
 

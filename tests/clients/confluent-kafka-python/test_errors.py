@@ -4,7 +4,7 @@ import unittest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from harness.client_cases.model import LARGEST_VALUE_BYTES
+from client_cases.model import LARGEST_VALUE_BYTES
 
 from clients import DEADLINE_S, admin, consume, consumer, create_topic, produce
 

@@ -7,7 +7,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetSpec
 from refusal import raise_refusal, refusals
 
-from harness.client_cases.model import Code, Group, GroupMember, Refused
+from client_cases.model import Code, Group, GroupMember, Refused
 
 __all__ = [
     "add_partitions",

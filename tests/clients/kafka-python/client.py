@@ -7,7 +7,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from refusal import refusals
 
-from harness.client_cases.model import DEADLINE_S, Record
+from client_cases.model import DEADLINE_S, Record
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 STRATEGIES = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}

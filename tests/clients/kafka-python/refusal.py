@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from kafka.errors import BrokerResponseError, CommitFailedError, KafkaError
 
-from harness.client_cases.model import Refused
+from client_cases.model import Refused
 
 
 @contextmanager

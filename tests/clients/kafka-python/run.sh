@@ -6,4 +6,4 @@ tests=$(cd "$here/../.." && pwd)
 
 python=$("$tests/harness/need" python)
 CLIENT="kafka-python $("$python" -c 'import kafka; print(kafka.__version__)')"
-PYTHONPATH=$tests CLIENT=$CLIENT exec "$python" -m harness.cases "$here"
+PYTHONPATH=$tests:$tests/clients/python-cases CLIENT=$CLIENT exec "$python" -m harness.cases "$here"

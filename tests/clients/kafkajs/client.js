@@ -4,9 +4,9 @@
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = require("kafkajs");
 const snappy = require("kafkajs-snappy");
 const { version } = require("kafkajs/package.json");
-const { runCases } = require("../../harness/javascript/cases");
-const { Code, Refused, refusal, refusing } = require("../../harness/javascript/model");
-const { waitUntil } = require("../../harness/javascript/report");
+const { runCases } = require("../javascript-cases/cases");
+const { Code, Refused, refusal, refusing } = require("../javascript-cases/model");
+const { waitUntil } = require("../javascript-cases/report");
 
 // It has gzip of its own and takes others as plug-ins; those for LZ4 and Zstandard are native code that must be built.
 CompressionCodecs[CompressionTypes.Snappy] = snappy;
@@ -34,7 +34,8 @@ async function openProducer({ codec = "none", acks = -1, idempotent = false, cre
   };
 }
 
-async function openConsumer({ group, topics, isolation, waitMsMax = 500, onRecords, onGained, onLost, onError }) {
+async function openConsumer(settings) {
+  const { group, topics, isolation, waitMsMax = 500, autoCommit = true, onRecords, onGained, onLost, onError } = settings;
   const consumer = kafka.consumer({
     groupId: group,
     readUncommitted: isolation !== "committed",
@@ -57,8 +58,9 @@ async function openConsumer({ group, topics, isolation, waitMsMax = 500, onRecor
   consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || onError(refusal(payload.error)));
   await refusing(consumer.connect());
   await refusing(consumer.subscribe({ topics, fromBeginning: true }));
-  // It commits after every batch, of its own accord.
+  // If it commits of its own accord, then after every batch.
   await consumer.run({
+    autoCommit,
     eachBatch: async ({ batch }) => onRecords(batch.topic, batch.partition, batch.messages),
   });
   return {

@@ -7,4 +7,4 @@ tests=$(cd "$here/../.." && pwd)
 kcat=$("$tests/harness/need" kcat)
 # "Version 1.7.1 (JSON, Avro, Transactions, IncrementalAssign, librdkafka 2.0.2 builtin.features=…)"
 CLIENT=$("$kcat" -V | sed -nE 's/^Version ([^ ]+) .*librdkafka ([^ ]+).*/kcat \1+librdkafka-\2/p')
-PYTHONPATH=$tests CLIENT=$CLIENT exec python3 -m harness.cases "$here"
+PYTHONPATH=$tests:$tests/clients/python-cases CLIENT=$CLIENT exec python3 -m harness.cases "$here"

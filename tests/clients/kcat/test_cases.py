@@ -7,7 +7,7 @@ import unittest
 
 from kcat import BOOTSTRAP, DEADLINE_S, consume, consume_json, create_topic, kcat, produce, run
 
-from harness.client_cases.model import LARGEST_VALUE_BYTES, fresh
+from client_cases.model import LARGEST_VALUE_BYTES, fresh
 
 BASE_RECORDS = 10_000
 TOO_LARGE_BYTES = 1_100_000

@@ -5,7 +5,7 @@ import unittest
 from kcat import BOOTSTRAP, create_topic, kcat, produce
 from member import Member, committed
 
-from harness.client_cases.model import fresh, wait_until
+from client_cases.model import fresh, wait_until
 
 FLOW_RECORDS = 100_000
 FLOW_DEADLINE_S = 60

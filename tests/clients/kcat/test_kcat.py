@@ -5,7 +5,7 @@ import unittest
 
 from kcat import BOOTSTRAP, consume, create_topic, kcat, produce, run
 
-from harness.client_cases.model import fresh
+from client_cases.model import fresh
 
 
 class Metadata(unittest.TestCase):

@@ -2,9 +2,9 @@ import time
 
 import client
 
-from harness.client_cases.case import ClientCase, numbered, produce
-from harness.client_cases.member import Member
-from harness.client_cases.model import fresh, wait_until
+from client_cases.case import ClientCase, numbered, produce
+from client_cases.member import Member
+from client_cases.model import fresh, wait_until
 
 FLOW_RECORDS = 100_000
 CHUNK_RECORDS = 2_000

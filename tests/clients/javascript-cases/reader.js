@@ -4,7 +4,7 @@
 const { waitUntil } = require("./report");
 
 class Reader {
-  /** Settings: group, topics, instanceId, strategy, isolation, waitMsMax. */
+  /** Settings: group, topics, instanceId, strategy, isolation, waitMsMax, autoCommit. */
   static async open(client, settings) {
     const reader = new Reader();
     reader.consumer = await client.openConsumer({

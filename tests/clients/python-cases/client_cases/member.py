@@ -5,7 +5,7 @@ import time
 
 import client
 
-from harness.client_cases.model import Code, Record, Refused, wait_until
+from client_cases.model import Code, Record, Refused, wait_until
 
 # How many records a member reads before it commits, if more keep coming.
 COMMIT_INTERVAL_RECORDS = 5_000

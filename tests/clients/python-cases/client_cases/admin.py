@@ -2,9 +2,9 @@ import os
 
 import client
 
-from harness.client_cases.case import ClientCase, numbered, produce
-from harness.client_cases.member import Member
-from harness.client_cases.model import Code, fresh, read, wait_until
+from client_cases.case import ClientCase, numbered, produce
+from client_cases.member import Member
+from client_cases.model import Code, fresh, read, wait_until
 
 UNKNOWN_BROKER = 4711
 

@@ -1,7 +1,7 @@
 import client
 
-from harness.client_cases.case import ClientCase, numbered, produce
-from harness.client_cases.model import LARGEST_VALUE_BYTES, Record, fresh
+from client_cases.case import ClientCase, numbered, produce
+from client_cases.model import LARGEST_VALUE_BYTES, Record, fresh
 
 
 class Produce(ClientCase):

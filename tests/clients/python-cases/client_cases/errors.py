@@ -1,8 +1,8 @@
 import client
 
-from harness.client_cases.case import ClientCase, produce
-from harness.client_cases.member import Member
-from harness.client_cases.model import Code, Record, fresh, read
+from client_cases.case import ClientCase, produce
+from client_cases.member import Member
+from client_cases.model import Code, Record, fresh, read
 
 TOO_LARGE_BYTES = 1_100_000
 

@@ -1,7 +1,7 @@
 import time
 
-from harness.client_cases.case import ClientCase, numbered, produce
-from harness.client_cases.model import Record, read
+from client_cases.case import ClientCase, numbered, produce
+from client_cases.model import Record, read
 
 BASE_MS = 1_700_000_000_000
 
