@@ -2,16 +2,15 @@
 
 import os
 import shutil
-import signal
-import subprocess
 import time
 from pathlib import Path
+
+from harness.program import LoggedProcess
 
 TESTS = Path(__file__).resolve().parent.parent
 WORK = TESTS / ".work"
 
 READY_DEADLINE_S = 60
-STOP_DEADLINE_S = 60
 POLL_INTERVAL_S = 0.005
 
 
@@ -19,7 +18,7 @@ class BrokerFailed(Exception):
     """The process ended, or did not become ready in time; the message carries the end of its log."""
 
 
-class Broker:
+class Broker(LoggedProcess):
     """One broker over one directory. It listens on loopback only, at the same address after every restart.
 
     Only a process started here is ever signalled. Subclasses say what to run (`command`), when it accepts
@@ -40,17 +39,10 @@ class Broker:
         That directory stays when the process has ended, for whoever looks into a failure, until the next of that name.
         """
         self.directory = fresh_directory(f"{name}-{self.kind}")
+        super().__init__(self.directory / "broker.log")
         self.data_dir = data_dir or self.directory / "data"
-        self.log_path = self.directory / "broker.log"
         self.settings = settings or {}
         self.bootstrap = ""
-        self.process: subprocess.Popen | None = None
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, *_):
-        self.kill()
 
     def start(self):
         """Starts the process and returns when it accepts requests; `ready_s` says how long that took."""
@@ -70,22 +62,6 @@ class Broker:
         self.ready_s = time.monotonic() - began
         return self
 
-    def spawn(self) -> subprocess.Popen:
-        """Starts a process on this broker's directory and address without waiting for it."""
-        with self.log_path.open("ab") as log:
-            return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def stop(self) -> int:
-        """Asks for a clean shutdown and returns the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOP_DEADLINE_S)
-
-    def kill(self):
-        """`kill -9`; nothing happens if the process is gone already."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(STOP_DEADLINE_S)
-
     def rss_bytes(self) -> int:
         """Resident memory, from /proc/PID/status."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
@@ -98,9 +74,6 @@ class Broker:
         with self.log_path.open("rb") as log:
             log.seek(self._log_offset_bytes)
             return log.read().decode(errors="replace")
-
-    def command(self) -> list[str]:
-        raise NotImplementedError
 
     def is_ready(self) -> bool:
         raise NotImplementedError

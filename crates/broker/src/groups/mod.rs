@@ -24,6 +24,7 @@ use logway_coordinator::{
 };
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, PartitionId};
+use logway_wire::WireString;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -106,36 +107,31 @@ impl GroupCoordinator {
 
     /// The partition of `__consumer_offsets` that a group belongs to; `None` if there are none.
     pub(crate) fn place_of(&self, group: &str) -> Option<PartitionId> {
-        let count = u32::try_from(self.shards.load().len()).ok().filter(|&count| count > 0)?;
-        i32::try_from(partition_of_group(group, count)).ok().map(PartitionId)
+        let place = place_among(&self.shards.load(), group)?;
+        i32::try_from(place).ok().map(PartitionId)
     }
 
     /// Asks the shard of a group. The order of calls is the order in which the shard is asked;
     /// the answer is waited for afterwards.
     pub(crate) fn ask(&self, group: &str, question: Question) -> Pending {
         let shards = self.shards.load();
-        let shard = self
-            .place_of(group)
-            .and_then(|place| shards.get(usize::try_from(place.0).ok()?)?.as_ref());
-        Pending::of(shard, question)
+        Pending::of(place_among(&shards, group).and_then(|place| shards[place].as_ref()), question)
     }
 
     /// Asks the shards of several groups, each once, with its groups.
-    pub(crate) fn ask_of_groups<G: AsRef<str>>(
+    pub(crate) fn ask_of_groups(
         &self,
-        groups: Vec<G>,
-        question: impl Fn(Vec<G>) -> Question,
-    ) -> Vec<(Vec<String>, Pending)> {
+        groups: Vec<WireString>,
+        question: impl Fn(Vec<WireString>) -> Question,
+    ) -> Vec<(Vec<WireString>, Pending)> {
         let shards = self.shards.load();
-        let mut by_place: HashMap<Option<PartitionId>, Vec<G>> = HashMap::new();
+        let mut by_place: HashMap<Option<usize>, Vec<WireString>> = HashMap::new();
         for group in groups {
-            by_place.entry(self.place_of(group.as_ref())).or_default().push(group);
+            by_place.entry(place_among(&shards, &group)).or_default().push(group);
         }
-        let ask = |(place, groups): (Option<PartitionId>, Vec<G>)| {
-            let shard =
-                place.and_then(|place| shards.get(usize::try_from(place.0).ok()?)?.as_ref());
-            let names = groups.iter().map(|group| group.as_ref().to_owned()).collect();
-            (names, Pending::of(shard, question(groups)))
+        let ask = |(place, groups): (Option<usize>, Vec<WireString>)| {
+            let shard = place.and_then(|place: usize| shards[place].as_ref());
+            (groups.clone(), Pending::of(shard, question(groups)))
         };
         by_place.into_iter().map(ask).collect()
     }
@@ -153,6 +149,12 @@ impl GroupCoordinator {
             std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
         while drivers.join_next().await.is_some() {}
     }
+}
+
+/// The index of the shard that a group belongs to; `None` if there are no shards.
+fn place_among(shards: &[Option<ShardHandle>], group: &str) -> Option<usize> {
+    let count = u32::try_from(shards.len()).ok().filter(|&count| count > 0)?;
+    usize::try_from(partition_of_group(group, count)).ok()
 }
 
 /// An answer of a shard, on its way; `None` where there is no shard.

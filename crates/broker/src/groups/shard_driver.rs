@@ -149,13 +149,12 @@ impl ShardDriver {
 
     /// Waits for one event and lets the shard handle it.
     async fn step(&mut self) -> ControlFlow<()> {
-        let deadline = self.shard.next_deadline();
-        let deadline = deadline.map(|at| self.began + Duration::from_millis(at.0));
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             // Before what comes in, which may never stop coming.
             let effects = self.shard.tick(self.now());
             self.carry_out(effects);
         }
+        let deadline = self.deadline();
         tokio::select! {
             biased;
             (token, outcome) = self.appends.next() => return self.note_appended(token, outcome),
@@ -163,12 +162,15 @@ impl ShardDriver {
                 Some(command) => self.obey(command),
                 None => return ControlFlow::Break(()),
             },
-            () = sleep_until(deadline.unwrap_or(self.began)), if deadline.is_some() => {
-                let effects = self.shard.tick(self.now());
-                self.carry_out(effects);
-            }
+            // The next step sees to it.
+            () = sleep_until(deadline.unwrap_or(self.began)), if deadline.is_some() => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// When the shard wants to be called next.
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.began + Duration::from_millis(self.shard.next_deadline()?.0))
     }
 
     fn obey(&mut self, command: Command) {

@@ -7,6 +7,7 @@ use logway_metadata::{MetadataImage, PartitionImage, TopicImage};
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicName};
 
 use crate::dispatch::RequestContext;
+use crate::groups::OFFSETS_TOPIC;
 use crate::topics::TopicTable;
 
 /// One state of the cluster, in the words that a client can use: brokers by addresses that it can
@@ -118,8 +119,7 @@ pub(super) fn leader_number(leader: Option<BrokerId>) -> i32 {
 }
 
 /// The topics that Kafka keeps its own state in; clients must not write to them.
-const INTERNAL_TOPICS: [&str; 3] =
-    ["__consumer_offsets", "__transaction_state", "__share_group_state"];
+const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, "__transaction_state", "__share_group_state"];
 
 /// Whether a topic of this name is one of Kafka's own.
 pub(super) fn is_internal(topic: &str) -> bool {

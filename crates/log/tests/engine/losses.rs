@@ -9,15 +9,9 @@ use logway_model::Offset;
 
 use crate::support::*;
 
-/// A log of 60 records in small segments, closed in good order; returns where its segments begin.
+/// A log of 60 records, closed in good order, and where its segments begin.
 fn closed_log() -> (TestDisk, Vec<i64>) {
-    let disk = TestDisk::new(1).with_config(small_segments());
-    let dir = disk.open();
-    let log = disk.log(&dir);
-    for _ in 0..30 {
-        append_records(&log, 2, 300);
-    }
-    dir.close().expect("it closes");
+    let disk = closed_log_of_60_records();
     let bases = bases_on(&disk);
     assert!(bases.len() > 4, "{bases:?}");
     (disk, bases)
@@ -32,10 +26,6 @@ fn bases_on(disk: &TestDisk) -> Vec<i64> {
 fn cut(disk: &TestDisk, path: &Path, len_bytes: u64) {
     let file = disk.fs.open(path, OpenMode::ReadWrite).expect("it is there");
     file.set_len(len_bytes).expect("the disk works");
-}
-
-fn remove(disk: &TestDisk, path: &Path) {
-    disk.fs.remove_file(path).expect("it is there");
 }
 
 /// The ranges that were found to be missing, with the files that were named.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
-use logway_log::fs::SimFs;
+use logway_log::fs::{Fs, SimFs};
 use logway_log::{
     AppendBatches, AppendFuture, AppendOutcome, Log, LogConfig, LogDir, LogDirOptions, LogError,
     LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
@@ -203,6 +203,22 @@ pub(crate) fn small_segments() -> LogConfig {
 }
 
 /// A log whose appends are not synced.
+/// A disk with one log of 60 records in small segments, closed in good order.
+pub(crate) fn closed_log_of_60_records() -> TestDisk {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..30 {
+        append_records(&log, 2, 300);
+    }
+    dir.close().expect("it closes");
+    disk
+}
+
+pub(crate) fn remove(disk: &TestDisk, path: &Path) {
+    disk.fs.remove_file(path).expect("it is there");
+}
+
 pub(crate) fn not_durable() -> LogConfig {
     LogConfig { flush_messages: u64::MAX, ..LogConfig::default() }
 }

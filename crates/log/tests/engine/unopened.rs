@@ -9,25 +9,9 @@ use logway_model::{Offset, TopicId, Uuid};
 
 use crate::support::*;
 
-/// A log of 60 records, closed in good order.
-fn closed_log() -> TestDisk {
-    let disk = TestDisk::new(1).with_config(small_segments());
-    let dir = disk.open();
-    let log = disk.log(&dir);
-    for _ in 0..30 {
-        append_records(&log, 2, 300);
-    }
-    dir.close().expect("it closes");
-    disk
-}
-
 /// The offsets that a consumer gets.
 fn offsets_in(log: &Log) -> Vec<i64> {
     read_records(log, Offset(0)).into_iter().map(|record| record.offset.0).collect()
-}
-
-fn remove(disk: &TestDisk, path: &Path) {
-    disk.fs.remove_file(path).expect("it is there");
 }
 
 fn new_log(disk: &TestDisk) -> NewLog {
@@ -38,7 +22,7 @@ fn new_log(disk: &TestDisk) -> NewLog {
 /// A log of 60 records whose directory is removed; with a clean stop or without one, and with the
 /// checkpoint of the recovery points or without it.
 fn vanished_log(is_clean: bool, has_checkpoint: bool) -> TestDisk {
-    let disk = closed_log();
+    let disk = closed_log_of_60_records();
     if !is_clean {
         drop(disk.open());
     }
@@ -144,7 +128,7 @@ fn a_log_that_was_never_appended_to_is_made_again() {
 
 #[test]
 fn a_log_that_could_not_be_opened_is_opened_when_it_can_be() {
-    let disk = closed_log();
+    let disk = closed_log_of_60_records();
     let path = Path::new("/data/t-0/partition.metadata");
     disk.fs.flip_bit(path, 0, 1).expect("the file is there");
     let dir = disk.open();
@@ -164,7 +148,7 @@ fn a_log_that_could_not_be_opened_is_opened_when_it_can_be() {
 
 #[test]
 fn a_stop_is_not_clean_while_a_log_has_yet_to_be_scanned_after_a_crash() {
-    let disk = closed_log();
+    let disk = closed_log_of_60_records();
     drop(disk.open());
     // As after a crash; and the log cannot be opened this time.
     let path = Path::new("/data/t-0/partition.metadata");

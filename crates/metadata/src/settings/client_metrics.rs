@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::definition::{Effect, Kind, Setting, Update, look_up};
+use super::definition::{Kind, Setting, look_up};
 use super::value::Value;
 use crate::error::MetadataError;
 use crate::image::Overrides;
@@ -14,31 +14,20 @@ pub fn client_metrics_setting(name: &str) -> Result<&'static Setting, MetadataEr
     look_up(CLIENT_METRICS_SETTINGS, "client metrics", name)
 }
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    unit: &'static str,
-    doc: &'static str,
-) -> Setting {
-    let (update, effect) = (Update::Dynamic, Effect::Now);
-    Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
-}
-
 const INTERVAL_MS: &str = "interval.ms";
 const MATCH: &str = "match";
 const METRICS: &str = "metrics";
 
 /// Every setting of a subscription, by name.
 pub static CLIENT_METRICS_SETTINGS: &[Setting] = &[
-    row(
+    Setting::dynamic(
         INTERVAL_MS,
         Kind::Int { min: 100, max: 3_600_000, special: None },
         "300000",
         "ms",
         "How often the clients push their metrics.",
     ),
-    row(
+    Setting::dynamic(
         MATCH,
         Kind::ClientMatches,
         "",
@@ -48,7 +37,7 @@ pub static CLIENT_METRICS_SETTINGS: &[Setting] = &[
          `client_software_name`, `client_software_version`, `client_source_address` and \
          `client_source_port`.",
     ),
-    row(
+    Setting::dynamic(
         METRICS,
         Kind::Texts,
         "",

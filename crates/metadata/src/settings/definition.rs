@@ -25,6 +25,26 @@ pub struct Setting {
     pub doc: &'static str,
 }
 
+impl Setting {
+    /// A setting that can be changed at any time, has an effect, and no synonym.
+    pub(super) const fn dynamic(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        unit: &'static str,
+        doc: &'static str,
+    ) -> Setting {
+        let (update, effect) = (Update::Dynamic, Effect::Now);
+        Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
+    }
+
+    /// The same, kept and shown but without an effect yet.
+    pub(super) const fn not_yet(mut self, reason: &'static str) -> Setting {
+        self.effect = Effect::NotYet(reason);
+        self
+    }
+}
+
 /// A broker's setting that is the default of a topic's setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Synonym {

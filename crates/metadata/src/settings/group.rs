@@ -5,7 +5,7 @@
 //! whose members bring their own timeouts. So they are kept for the day when it does. Of
 //! `share.auto.offset.reset` the durations are refused.
 
-use super::definition::{Effect, Kind, Setting, Update, look_up};
+use super::definition::{Kind, Setting, look_up};
 use crate::error::MetadataError;
 
 /// The group setting of a name, or the error that says so and which name comes close.
@@ -22,8 +22,7 @@ const fn row(
     unit: &'static str,
     doc: &'static str,
 ) -> Setting {
-    let (update, effect) = (Update::Dynamic, Effect::NotYet(NO_PROTOCOL));
-    Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
+    Setting::dynamic(name, kind, default, unit, doc).not_yet(NO_PROTOCOL)
 }
 
 const fn ms(name: &'static str, min: i32, default: &'static str, doc: &'static str) -> Setting {

@@ -4,7 +4,7 @@
 //! acknowledged means on disk; `retention.bytes` below -1 is refused, which Kafka takes for -1;
 //! and `min.cleanable.dirty.ratio` cannot be `NaN`.
 
-use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
+use super::definition::{Effect, Kind, Setting, Synonym, look_up};
 use crate::error::MetadataError;
 
 /// The topic setting of a name, or the error that says so and which name comes close.
@@ -21,8 +21,7 @@ const fn row(
     synonyms: &'static [Synonym],
     doc: &'static str,
 ) -> Setting {
-    let update = Update::Dynamic;
-    Setting { name, kind, default: Some(default), unit, synonyms, update, effect: Effect::Now, doc }
+    Setting { synonyms, ..Setting::dynamic(name, kind, default, unit, doc) }
 }
 
 /// A broker setting in the topic setting's own unit.
@@ -36,11 +35,6 @@ const fn hours(name: &'static str, default: &'static str) -> Synonym {
 }
 
 impl Setting {
-    const fn not_yet(mut self, reason: &'static str) -> Setting {
-        self.effect = Effect::NotYet(reason);
-        self
-    }
-
     const fn default_only(mut self, reason: &'static str) -> Setting {
         self.effect = Effect::DefaultOnly(reason);
         self

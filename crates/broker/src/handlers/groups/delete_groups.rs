@@ -3,11 +3,12 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_model::ErrorCode;
 use logway_wire::Decoder;
 use logway_wire::messages::delete_groups_response::DeletableGroupResult;
 use logway_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 
-use super::{expect_reply, question};
+use super::{expect_reply, gather, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::building::ENTRY_BYTES;
 
@@ -27,20 +28,13 @@ fn start(
     let ask = |groups| question(context, RequestBody::DeleteGroups { groups });
     let pending = context.groups.ask_of_groups(request.groups_names, ask);
     async move {
-        let mut response = DeleteGroupsResponse::default();
-        for (groups, pending) in pending {
-            match pending.reply().await {
-                Ok(reply) => response.results.extend(expect_reply!(reply, DeleteGroups)),
-                Err(code) => response.results.extend(groups.into_iter().map(|group| {
-                    let error_code = code.code();
-                    DeletableGroupResult {
-                        group_id: group.into(),
-                        error_code,
-                        ..Default::default()
-                    }
-                })),
-            }
-        }
-        response
+        let refused = |group_id, code: ErrorCode| DeletableGroupResult {
+            group_id,
+            error_code: code.code(),
+            ..Default::default()
+        };
+        let answers = |reply| expect_reply!(reply, DeleteGroups);
+        let results = gather(pending, answers, refused).await;
+        DeleteGroupsResponse { results, ..Default::default() }
     }
 }

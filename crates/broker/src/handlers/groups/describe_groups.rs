@@ -3,11 +3,12 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_model::ErrorCode;
 use logway_wire::Decoder;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
-use super::{expect_reply, question};
+use super::{expect_reply, gather, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::authorized_operations::{self, NOT_ASKED};
 
@@ -34,19 +35,16 @@ fn start(
     let ask = |groups| question(context, RequestBody::DescribeGroups { groups });
     let pending = context.groups.ask_of_groups(request.groups, ask);
     async move {
-        let mut response = DescribeGroupsResponse::default();
-        for (groups, pending) in pending {
-            match pending.reply().await {
-                Ok(reply) => response.groups.extend(expect_reply!(reply, DescribeGroups)),
-                Err(code) => response.groups.extend(groups.into_iter().map(|group| {
-                    let error_code = code.code();
-                    DescribedGroup { group_id: group.into(), error_code, ..Default::default() }
-                })),
-            }
-        }
-        for group in response.groups.iter_mut().filter(|group| group.error_code == 0) {
+        let refused = |group_id, code: ErrorCode| DescribedGroup {
+            group_id,
+            error_code: code.code(),
+            ..Default::default()
+        };
+        let answers = |reply| expect_reply!(reply, DescribeGroups);
+        let mut groups = gather(pending, answers, refused).await;
+        for group in groups.iter_mut().filter(|group| group.error_code == 0) {
             group.authorized_operations = authorized_operations;
         }
-        response
+        DescribeGroupsResponse { groups, ..Default::default() }
     }
 }

@@ -105,6 +105,23 @@ async fn reply_of_group(
     }
 }
 
+/// Gathers what the shards of several groups answer for each; of those whose shard does not,
+/// `refused` makes the answer.
+async fn gather<T>(
+    pending: Vec<(Vec<WireString>, Pending)>,
+    answers: impl Fn(ShardReply) -> Vec<T>,
+    refused: impl Fn(WireString, ErrorCode) -> T,
+) -> Vec<T> {
+    let mut gathered = Vec::new();
+    for (groups, pending) in pending {
+        match pending.reply().await {
+            Ok(reply) => gathered.extend(answers(reply)),
+            Err(code) => gathered.extend(groups.into_iter().map(|group| refused(group, code))),
+        }
+    }
+    gathered
+}
+
 /// Takes the reply to a request out of those to all requests.
 macro_rules! expect_reply {
     ($reply:expr, $kind:ident) => {

@@ -91,7 +91,7 @@ fn accept(
             return None;
         }
     };
-    topic.name = WireString::from(known.name.as_str().to_owned());
+    topic.name = WireString::copy_of(known.name.as_str());
     topic.topic_id = known.id.0;
     let mut absent = Vec::new();
     topic.partitions.retain(|partition| {

@@ -31,21 +31,19 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     super::prepare(context, body, built_bytes, start)
 }
 
-/// An entry for each partition, asked for by name or not.
+/// An entry for each partition, asked for by name or not. Where the version has a list of groups,
+/// the list of topics beside it is empty.
 fn built_bytes(request: &OffsetFetchRequest) -> usize {
-    let of_group = |topics: Option<usize>| {
-        topics.map_or(ALL_OFFSETS_BYTES, |partitions| partitions * ENTRY_BYTES)
+    let named = |partitions: usize| partitions * ENTRY_BYTES;
+    let of_one = match &request.topics {
+        Some(topics) => named(topics.iter().map(|topic| topic.partition_indexes.len()).sum()),
+        None => ALL_OFFSETS_BYTES,
     };
-    let groups = request.groups.iter().map(|group| {
-        let topics = group.topics.as_ref();
-        of_group(
-            topics.map(|topics| topics.iter().map(|topic| topic.partition_indexes.len()).sum()),
-        )
+    let of_many = request.groups.iter().map(|group| match &group.topics {
+        Some(topics) => named(topics.iter().map(|topic| topic.partition_indexes.len()).sum()),
+        None => ALL_OFFSETS_BYTES,
     });
-    let single = request.topics.as_ref();
-    let single =
-        single.map(|topics| topics.iter().map(|topic| topic.partition_indexes.len()).sum());
-    groups.sum::<usize>() + of_group(single.or((!request.groups.is_empty()).then_some(0)))
+    of_one + of_many.sum::<usize>()
 }
 
 fn start(
@@ -161,7 +159,7 @@ fn with_both_names(
 ) -> Option<OffsetFetchRequestTopics> {
     match topic_of(image, version, &topic.name, topic.topic_id) {
         Ok(known) => {
-            topic.name = WireString::from(known.name.as_str().to_owned());
+            topic.name = WireString::copy_of(known.name.as_str());
             topic.topic_id = known.id.0;
             Some(topic)
         }
