@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use logway_wire::ApiKey;
 use thiserror::Error;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
@@ -118,7 +119,10 @@ impl FrameReader {
     /// The next frame, or `None` when the client has closed between two.
     ///
     /// Cancel safe: what was read stays in the reader.
-    pub(super) async fn next(&mut self, socket: &TcpStream) -> Result<Option<Frame>, FrameError> {
+    pub(super) async fn next(
+        &mut self,
+        socket: &mut TcpStream,
+    ) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(body_bytes) = self.announced_bytes()? {
                 if let (None, Some(charge_bytes)) = (&self.granted, self.charge_bytes(body_bytes)?)
@@ -176,29 +180,17 @@ impl FrameReader {
         Frame { body, share: granted.share }
     }
 
-    async fn read_some(&mut self, socket: &TcpStream) -> Result<usize, FrameError> {
-        loop {
-            if self.buffer.capacity() == self.buffer.len() {
-                self.buffer.reserve(READ_BYTES);
-            }
-            match socket.try_read_buf(&mut self.buffer) {
-                Ok(read_bytes) => return Ok(read_bytes),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-            self.wait_readable(socket).await?;
-        }
-    }
-
-    async fn wait_readable(&mut self, socket: &TcpStream) -> Result<(), FrameError> {
+    async fn read_some(&mut self, socket: &mut TcpStream) -> Result<usize, FrameError> {
         if self.buffer.is_empty() {
             // An idle connection keeps no buffer.
             self.buffer = BytesMut::new();
         }
         loop {
-            let Some(granted) = &mut self.granted else { return Ok(socket.readable().await?) };
+            let Some(granted) = &mut self.granted else {
+                return Ok(read_when_ready(socket, &mut self.buffer).await?);
+            };
             let interval_end = granted.interval_start + PROGRESS_INTERVAL;
-            let readable = timeout_at(interval_end, socket.readable()).await;
+            let read = timeout_at(interval_end, read_when_ready(socket, &mut self.buffer)).await;
             if Instant::now() >= interval_end {
                 let progress_bytes = self.buffer.len() - granted.buffered_at_start;
                 let frame_bytes = granted.frame_bytes;
@@ -209,11 +201,24 @@ impl FrameReader {
                 granted.interval_start = Instant::now();
                 granted.buffered_at_start = self.buffer.len();
             }
-            if let Ok(ready) = readable {
-                return Ok(ready?);
+            if let Ok(read) = read {
+                return Ok(read?);
             }
         }
     }
+}
+
+/// Reads what has come, into room that is made only now. A read that does not fill the room has
+/// emptied the socket: it is not asked again before it reports more, which spares each small
+/// request a second system call.
+///
+/// Cancel safe: what was read is in the buffer.
+async fn read_when_ready(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<usize> {
+    socket.readable().await?;
+    if buffer.capacity() == buffer.len() {
+        buffer.reserve(READ_BYTES);
+    }
+    socket.read_buf(buffer).await
 }
 
 #[cfg(test)]
@@ -241,7 +246,7 @@ mod tests {
 
     #[tokio::test]
     async fn frames_come_out_whole_however_they_are_cut() {
-        let (mut client, server) = pair().await;
+        let (mut client, mut server) = pair().await;
         let bodies: [&[u8]; 4] = [b"one", b"", &[7; 300_000], b"last"];
         let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
         let writer = tokio::spawn(async move {
@@ -252,10 +257,10 @@ mod tests {
         let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         for body in bodies {
-            let frame = reader.next(&server).await.expect("no error").expect("a frame");
+            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
             assert_eq!(frame.body, body);
         }
-        assert!(reader.next(&server).await.expect("no error").is_none());
+        assert!(reader.next(&mut server).await.expect("no error").is_none());
         assert_eq!(budget.used_bytes(), 0);
         writer.await.expect("writer");
     }
@@ -263,11 +268,11 @@ mod tests {
     #[tokio::test]
     async fn lengths_out_of_range_are_refused_before_anything_is_allocated() {
         for length in [-1, i32::MIN, i32::MAX, 1_048_577] {
-            let (mut client, server) = pair().await;
+            let (mut client, mut server) = pair().await;
             client.write_all(&length.to_be_bytes()).await.expect("write");
             let mut reader =
                 FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES, Arc::default()));
-            let error = reader.next(&server).await.expect_err("refused");
+            let error = reader.next(&mut server).await.expect_err("refused");
             assert!(matches!(error, FrameError::Length { .. }), "{error}");
             assert!(reader.buffer.capacity() <= 2 * READ_BYTES);
         }
@@ -275,21 +280,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_close_inside_a_frame_is_an_error() {
-        let (mut client, server) = pair().await;
+        let (mut client, mut server) = pair().await;
         client.write_all(&[0, 0, 0, 9, 1]).await.expect("write");
         drop(client);
         let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES, Arc::default()));
-        assert!(matches!(reader.next(&server).await, Err(FrameError::Truncated)));
+        assert!(matches!(reader.next(&mut server).await, Err(FrameError::Truncated)));
     }
 
     #[tokio::test]
     async fn a_stalled_frame_gives_way_when_others_wait_for_its_memory() {
-        let (mut client, server) = pair().await;
+        let (mut client, mut server) = pair().await;
         let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
         client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
-        let stalled = tokio::spawn(async move { reader.next(&server).await.map(|_| ()) });
+        let stalled = tokio::spawn(async move { reader.next(&mut server).await.map(|_| ()) });
         while budget.used_bytes() == 0 {
             tokio::task::yield_now().await;
         }
@@ -299,7 +304,7 @@ mod tests {
     }
 
     /// Reads until the reader has taken in so many bytes and waits for more.
-    async fn read_until(reader: &mut FrameReader, server: &TcpStream, bytes: usize) {
+    async fn read_until(reader: &mut FrameReader, server: &mut TcpStream, bytes: usize) {
         while reader.buffer.len() < bytes {
             tokio::select! {
                 biased;
@@ -311,21 +316,21 @@ mod tests {
 
     #[tokio::test]
     async fn room_for_a_large_request_is_made_only_when_its_memory_is_granted() {
-        let (mut client, server) = pair().await;
+        let (mut client, mut server) = pair().await;
         let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         let all = budget.try_take(MAX_BYTES).expect("nothing is taken yet");
         // So far nobody can know what the request costs.
         client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
-        read_until(&mut reader, &server, LENGTH_BYTES).await;
+        read_until(&mut reader, &mut server, LENGTH_BYTES).await;
         assert!(reader.buffer.capacity() <= 2 * READ_BYTES, "{}", reader.buffer.capacity());
         // Now its memory is waited for.
         client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
-        read_until(&mut reader, &server, LENGTH_BYTES + API_KEY_BYTES).await;
+        read_until(&mut reader, &mut server, LENGTH_BYTES + API_KEY_BYTES).await;
         assert!(reader.buffer.capacity() <= 2 * READ_BYTES, "{}", reader.buffer.capacity());
         drop(all);
         client.write_all(&[0]).await.expect("write");
-        read_until(&mut reader, &server, LENGTH_BYTES + API_KEY_BYTES + 1).await;
+        read_until(&mut reader, &mut server, LENGTH_BYTES + API_KEY_BYTES + 1).await;
         assert!(reader.buffer.capacity() >= 1_000_000 && budget.used_bytes() >= 1_000_000);
     }
 }

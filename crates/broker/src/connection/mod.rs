@@ -136,7 +136,7 @@ impl Connection {
                     self.last_active = Instant::now();
                 }
                 () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
-                frame = self.frames.next(&self.socket), if self.may_read(is_muted) => {
+                frame = self.frames.next(&mut self.socket), if self.may_read(is_muted) => {
                     self.last_active = Instant::now();
                     match frame? {
                         Some(frame) => self.start(frame).await?,
