@@ -49,9 +49,12 @@ impl LogDir {
     ///
     /// [`LogError::InconsistentTopicId`] if the one that exists is of another topic,
     /// [`LogError::Io`]; the error of the log that could not be opened or deleted, for which
-    /// there is [`LogDir::try_again`].
+    /// there is [`LogDir::try_again`]; [`LogError::Closed`] once the directory is closed.
     pub fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<Log>, LogError>> {
         let mut changes = self.changes();
+        if let Err(closed) = self.check_open(&changes) {
+            return wanted.iter().map(|_| Err(closed.clone())).collect();
+        }
         let known: Vec<_> = wanted.iter().map(|new| self.existing(new, &changes)).collect();
         let missing = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
         let missing: Vec<&NewLog> = missing.map(|(new, _)| new).collect();

@@ -63,6 +63,7 @@ impl LogDir {
     ///
     /// [`LogError::Io`], the first of several; the other logs are deleted all the same. A log that
     /// could not be deleted is out of service, and [`LogDir::try_again`] gets it out of the way.
+    /// [`LogError::Closed`], with nothing done, once the directory is closed.
     pub fn delete_logs(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
         let (taken, result) = self.take_away(partitions, CONDEMNED_SUFFIX);
         if let Some(running) = &*self.running() {
@@ -91,6 +92,9 @@ impl LogDir {
         suffix: &str,
     ) -> (Vec<Taken>, Result<(), LogError>) {
         let mut changes = self.changes();
+        if let Err(closed) = self.check_open(&changes) {
+            return (Vec::new(), Err(closed));
+        }
         let leaving: Vec<Leaving> = partitions
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))

@@ -39,6 +39,7 @@ impl LogDir {
     /// Why it cannot be opened now, and as [`LogDir::create_logs`].
     pub fn try_again(&self, wanted: &NewLog) -> Result<Arc<Log>, LogError> {
         let mut changes = self.changes();
+        self.check_open(&changes)?;
         if let Some(mut failed) = changes.failed.remove(&wanted.partition)
             && let Err(error) = self.reopen(wanted, &failed, &mut changes)
         {

@@ -1,6 +1,7 @@
 //! The storage engine as its users see it: appends, reads, crashes, faults.
 
 mod appends;
+mod closing;
 mod concurrency;
 mod crashes;
 mod deletion;
