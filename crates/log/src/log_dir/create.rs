@@ -55,7 +55,16 @@ impl LogDir {
         if let Err(closed) = self.check_open(&changes) {
             return wanted.iter().map(|_| Err(closed.clone())).collect();
         }
-        let known: Vec<_> = wanted.iter().map(|new| self.existing(new, &changes)).collect();
+        self.create_missing(wanted, &mut changes)
+    }
+
+    /// See [`LogDir::create_logs`].
+    pub(super) fn create_missing(
+        &self,
+        wanted: &[NewLog],
+        changes: &mut Changes,
+    ) -> Vec<Result<Arc<Log>, LogError>> {
+        let known: Vec<_> = wanted.iter().map(|new| self.existing(new, changes)).collect();
         let missing = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
         let missing: Vec<&NewLog> = missing.map(|(new, _)| new).collect();
         let mut segments = self.create_all_files(&missing).into_iter();
@@ -63,7 +72,7 @@ impl LogDir {
             Some(known) => known,
             None => {
                 let segment = segments.next().expect("there is a result for each missing log");
-                segment.map(|segment| self.adopt(new, segment, &mut changes))
+                segment.map(|segment| self.adopt(new, segment, changes))
             }
         });
         results.collect()

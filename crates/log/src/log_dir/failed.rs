@@ -47,9 +47,8 @@ impl LogDir {
             changes.failed.insert(wanted.partition.clone(), failed);
             return Err(error);
         }
-        drop(changes);
-        let NewLog { partition, topic_id, config } = wanted.clone();
-        self.create_log(partition, topic_id, config)
+        let mut logs = self.create_missing(std::slice::from_ref(wanted), &mut changes);
+        logs.pop().expect("there is a result for each log")
     }
 
     /// Opens a log that could not be opened; if there is none to open, the way is clear for a new
