@@ -13,7 +13,7 @@ use super::log_tail::LogTail;
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
-use crate::checkpoint::{clean_shutdown, leader_epoch};
+use crate::checkpoint::{clean_shutdown, leader_epoch, offset_checkpoint};
 use crate::producer_state::{LastUse, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, file_path};
 
@@ -195,10 +195,35 @@ impl Writer {
         }
     }
 
-    /// Puts everything on stable storage, with all that a start without a scan needs, and marks
-    /// the directory as closed in good order, unless something failed.
+    /// Puts everything on stable storage, with all that a start without a scan needs, answers those
+    /// who wait for that, and marks the directory as closed in good order, unless something failed.
     pub(super) fn close(mut self) -> Result<(), LogError> {
         self.sync(self.tails.keys().copied().collect());
+        self.finish_background();
+        self.seal_all();
+        // What fails for one log must not cost the others their checkpoints.
+        let epochs: Vec<_> = self.tails.values_mut().map(LogTail::save_epochs).collect();
+        let sealed: Vec<_> = self.tails.values_mut().map(LogTail::seal_for_close).collect();
+        let written = self.write_last_offsets();
+        for then in std::mem::take(&mut self.checkpoint_waiting) {
+            then(written.clone());
+        }
+        written?;
+        epochs.into_iter().chain(sealed).collect::<Result<(), LogError>>()?;
+        let (fs, dir) = (&*self.round.fs, &self.round.dir);
+        segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
+        if !self.unscanned.is_empty() {
+            let logs = self.unscanned.len();
+            tracing::warn!(dir = %dir.display(), logs, "logs that could not be opened after a crash \
+                have yet to be scanned: the next start scans");
+            return Ok(());
+        }
+        let no_broker_epoch = -1;
+        clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
+    }
+
+    /// Waits until the background thread has done what it was told, and takes note of it.
+    fn finish_background(&mut self) {
         self.round.background.stop();
         let mut late = Vec::new();
         self.queue.take(&mut late, Duration::ZERO);
@@ -211,21 +236,26 @@ impl Writer {
                 _ => {}
             }
         }
-        self.seal_all();
-        // What fails for one log must not cost the others their checkpoints.
-        let sealed: Vec<_> = self.tails.values_mut().map(LogTail::seal_for_close).collect();
+    }
+
+    /// Writes the offsets down. The recovery points of logs whose leader epochs could not be
+    /// written stay as they are on disk: a recovery does not look for epochs before them.
+    fn write_last_offsets(&self) -> Result<(), LogError> {
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
-        self.offsets().write(fs, dir)?;
-        sealed.into_iter().collect::<Result<(), LogError>>()?;
-        segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
-        if !self.unscanned.is_empty() {
-            let logs = self.unscanned.len();
-            tracing::warn!(dir = %dir.display(), logs, "logs that could not be opened after a crash \
-                have yet to be scanned: the next start scans");
-            return Ok(());
+        let mut offsets = self.offsets();
+        let unsaved: Vec<_> = self.tails.values().filter(|tail| tail.epochs_changed).collect();
+        if !unsaved.is_empty() {
+            let path = dir.join(offset_checkpoint::RECOVERY_POINT_FILE);
+            let before = offset_checkpoint::read(fs, &path)?.unwrap_or_default();
+            for tail in unsaved {
+                let partition = tail.log.topic_partition();
+                match before.get(partition) {
+                    Some(&point) => offsets.recovery_points.insert(partition.clone(), point),
+                    None => offsets.recovery_points.remove(partition),
+                };
+            }
         }
-        let no_broker_epoch = -1;
-        clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
+        offsets.write(fs, dir)
     }
 }
 
@@ -236,6 +266,17 @@ impl LogTail {
             dir: Arc::clone(&self.dir),
             epochs: Arc::clone(&self.view.epochs),
         })
+    }
+
+    /// Writes the leader epochs down if they changed, also those of a log that is poisoned: its
+    /// recovery point may have moved before.
+    fn save_epochs(&mut self) -> Result<(), LogError> {
+        if self.epochs_changed {
+            let path = self.dir.join(leader_epoch::LEADER_EPOCH_FILE);
+            leader_epoch::write(&*self.fs, &path, &self.view.epochs)?;
+            self.epochs_changed = false;
+        }
+        Ok(())
     }
 
     /// Closes the active segment if nothing was appended or read since the last call.
@@ -251,7 +292,7 @@ impl LogTail {
         }
     }
 
-    /// Writes down what a start without a scan needs beside the batches.
+    /// Writes down what a start without a scan needs beside the batches and the leader epochs.
     fn seal_for_close(&mut self) -> Result<(), LogError> {
         if let Some(error) = self.poisoned().or_else(|| self.delayed()) {
             return Err(error);
@@ -262,10 +303,6 @@ impl LogTail {
         }
         if let Some(error) = self.sealing.error() {
             return Err(error);
-        }
-        if self.epochs_changed {
-            let path = self.dir.join(leader_epoch::LEADER_EPOCH_FILE);
-            leader_epoch::write(&*self.fs, &path, &self.view.epochs)?;
         }
         if self.is_changed {
             self.view.active().sync_indexes()?;

@@ -159,9 +159,9 @@ impl Writer {
         }
     }
 
-    /// Seals what waits, on this thread.
+    /// Seals what waits, on this thread. Of a poisoned log nothing can be sealed.
     pub(super) fn seal_all(&mut self) {
-        for tail in self.tails.values_mut() {
+        for tail in self.tails.values_mut().filter(|tail| tail.poison.is_none()) {
             let Some(job) = tail.sealing.next.take() else { continue };
             let outcome = job.run(&*self.round.fs);
             if let Err(error) = tail.note_sealed(job, outcome) {
