@@ -1,13 +1,17 @@
 //! Logs that could not be opened, and another try.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use logway_model::Offset;
+use logway_model::TopicId;
 
+use super::delete::STRAY_SUFFIX;
 use super::opened::start_log;
 use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
+use crate::checkpoint::PartitionMetadata;
+use crate::fs::Fs;
 use crate::log::{Log, LogIdentity};
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
 use crate::writer::Command;
@@ -31,6 +35,9 @@ impl LogDir {
     /// A log whose directory has vanished is opened when the directory is back. If it is there
     /// and holds nothing but an empty file `accept-loss`, the log begins anew, at the offset at
     /// which it ended: no offset is given twice.
+    ///
+    /// A log of another topic than the wanted one is of a former topic of that name. It is set
+    /// aside as [`LogDir::set_aside`] does, and gives way to a new one.
     ///
     /// [`RecoveryReport::failed`]: crate::RecoveryReport::failed
     ///
@@ -68,11 +75,16 @@ impl LogDir {
         if !fs.exists(&dir).map_err(LogError::io("look for", &dir))? {
             let is_of_other_topic =
                 remembered.list.as_ref().is_some_and(|list| list.topic_id != wanted.topic_id);
-            if is_of_other_topic || remembered.expected().end() == Offset::ZERO {
-                self.forget(partition).wait()?;
-                return self.unlist(std::slice::from_ref(partition), changes);
+            if is_of_other_topic || !remembered.may_have_records() {
+                return self.vacate(partition, STRAY_SUFFIX, changes).map(drop);
             }
             return Err(remembered.expected().vanished(&dir));
+        }
+        if is_of_other_topic(&**fs, &dir, wanted.topic_id) {
+            let path = self.vacate(partition, STRAY_SUFFIX, changes)?;
+            tracing::warn!(%partition, ?path, "a log that could not be opened belongs to a former \
+                topic of that name: it is set aside; remove it if it is not needed");
+            return Ok(());
         }
         accept_loss(&**fs, &dir, wanted.topic_id)?;
         let recovered = recover_log(&RecoveryOptions {
@@ -98,4 +110,11 @@ impl LogDir {
         logs.insert(partition.clone(), log);
         Ok(())
     }
+}
+
+/// Whether a partition's directory says that it belongs to another topic. One that does not say
+/// whose it is keeps its name.
+fn is_of_other_topic(fs: &dyn Fs, dir: &Path, wanted: TopicId) -> bool {
+    let metadata = PartitionMetadata::read(fs, &dir.join(PartitionMetadata::FILE));
+    metadata.is_ok_and(|found| found.is_some_and(|found| found.topic_id != wanted))
 }

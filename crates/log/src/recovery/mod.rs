@@ -58,8 +58,8 @@ pub(crate) struct RecoveryOptions<'a> {
 /// What the files of the log directory say of a log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
-    /// From the checkpoint; zero for a log that is younger than it, `None` if the checkpoint is
-    /// lost.
+    /// From the checkpoint; zero for a log that is younger than it, `None` if nobody knows it
+    /// because a checkpoint was lost.
     pub(crate) recovery_point: Option<Offset>,
     /// From the checkpoint.
     pub(crate) log_start: Offset,
@@ -228,7 +228,7 @@ impl Recovery<'_> {
     /// The end of a log that was closed in good order, without a scan; `None` if there must be
     /// one.
     fn load_clean_end(&mut self, listing: &Listing) -> Result<Option<Offset>, LogError> {
-        if !self.options.is_clean || listing.has_failed_sync {
+        if !self.options.is_clean || listing.has_failed_sync || !self.knows_recovery_point() {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
