@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use logway_model::TopicId;
+use logway_model::{Offset, TopicId};
 
 use super::delete::STRAY_SUFFIX;
 use super::opened::start_log;
@@ -16,15 +16,24 @@ use crate::log::{Log, LogIdentity};
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
 use crate::writer::Command;
 
-/// A log that has no handle: it could not be opened, or not deleted.
+/// A log that has no handle: it could not be opened, or not made or deleted whole.
 #[derive(Debug)]
 pub(super) struct FailedLog {
     /// Why.
     pub(super) error: LogError,
     /// What its next opening must know.
     pub(super) remembered: RememberedLog,
-    /// Its deletion has begun.
+    /// What is there has to be deleted before there can be another.
     pub(super) is_deleted: bool,
+}
+
+impl FailedLog {
+    /// One that never came to be.
+    pub(super) fn unfinished(error: LogError) -> FailedLog {
+        let (log_start, recovery_point) = (Offset::ZERO, Some(Offset::ZERO));
+        let remembered = RememberedLog { recovery_point, log_start, list: None };
+        FailedLog { error, remembered, is_deleted: true }
+    }
 }
 
 impl LogDir {

@@ -221,10 +221,14 @@ impl Worker {
 
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
         let fs = &*self.fs;
-        for ChangedEpochs { dir, epochs, .. } in &checkpoint.epochs {
+        for ChangedEpochs { key, dir, epochs } in &checkpoint.epochs {
             match leader_epoch::write(fs, &dir.join(leader_epoch::LEADER_EPOCH_FILE), epochs) {
                 // The log was deleted meanwhile.
                 Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_failed_sync_of(dir) => {
+                    self.queue.push(Command::SyncFailed { key: *key, error: error.clone() });
+                    return Err(error);
+                }
                 result => result?,
             }
         }

@@ -357,6 +357,7 @@ impl Writer {
             Command::CheckpointEnded => self.is_checkpointing = false,
             Command::NotDeleted { segments } => self.undeleted.extend(segments),
             Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
+            Command::SyncFailed { key, error } => self.note_failed_sync(key, &error),
             Command::EnforceRetention { done } => {
                 self.enforce_retention();
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));

@@ -297,6 +297,9 @@ impl SealJob {
         }
         match self.seal_companions(fs) {
             Ok(()) => SealOutcome::Sealed,
+            // The writer's own sync of the directory, which must vouch for the name of the next
+            // segment, would find nothing wrong any more.
+            Err(error) if error.is_failed_sync_of(&self.dir) => SealOutcome::SyncFailed(error),
             Err(error) => SealOutcome::NotYet(error),
         }
     }
