@@ -13,7 +13,7 @@ use super::log_tail::LogTail;
 use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
-use crate::checkpoint::{clean_shutdown, leader_epoch, offset_checkpoint};
+use crate::checkpoint::{clean_shutdown, leader_epoch};
 use crate::producer_state::{LastUse, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, file_path};
 
@@ -246,23 +246,12 @@ impl Writer {
         }
     }
 
-    /// Writes the offsets down. The recovery points of logs whose leader epochs could not be
-    /// written stay as they are on disk: a recovery does not look for epochs before them.
+    /// Writes the offsets down.
     fn write_last_offsets(&self) -> Result<(), LogError> {
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
         let mut offsets = self.offsets();
-        let unsaved: Vec<_> = self.tails.values().filter(|tail| tail.epochs_changed).collect();
-        if !unsaved.is_empty() {
-            let path = dir.join(offset_checkpoint::RECOVERY_POINT_FILE);
-            let before = offset_checkpoint::read(fs, &path)?.unwrap_or_default();
-            for tail in unsaved {
-                let partition = tail.log.topic_partition();
-                match before.get(partition) {
-                    Some(&point) => offsets.recovery_points.insert(partition.clone(), point),
-                    None => offsets.recovery_points.remove(partition),
-                };
-            }
-        }
+        let unsaved = self.tails.values().filter(|tail| tail.epochs_changed);
+        offsets.keep_points(fs, dir, unsaved.map(|tail| tail.log.topic_partition()))?;
         offsets.write(fs, dir)
     }
 }
@@ -271,6 +260,7 @@ impl LogTail {
     fn take_changed_epochs(&mut self) -> Option<ChangedEpochs> {
         std::mem::take(&mut self.epochs_changed).then(|| ChangedEpochs {
             key: self.log.key(),
+            partition: self.log.topic_partition().clone(),
             dir: Arc::clone(&self.dir),
             epochs: Arc::clone(&self.view.epochs),
         })

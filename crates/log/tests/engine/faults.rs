@@ -270,11 +270,33 @@ fn a_failed_sync_of_the_directory_in_a_checkpoint_poisons_the_log() {
     append_records(&log, 1, 10);
     append_records(&other, 1, 10);
     disk.fs.inject(directory_fails_once());
-    log.delete_records_before(Offset(0)).wait().expect_err("the leader epochs cannot be written");
+    // For this log, the checkpoint does without the leader epochs and the recovery point.
+    log.delete_records_before(Offset(1)).wait().expect("the log start can be written");
     let error = append(&log, batch(1, 10)).expect_err("names in the directory may be lost");
     assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
     append_records(&other, 1, 10);
-    other.delete_records_before(Offset(1)).wait().expect("the disk works again");
+    let disk = disk.crash();
+    drop((log, other, dir));
+    let dir = disk.open();
+    assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+    let ends = [0, 1].map(|number| disk.log_of(&dir, number).log_end_offset());
+    assert_eq!(ends, [Offset(1), Offset(2)]);
+}
+
+#[test]
+fn a_log_whose_leader_epochs_cannot_be_written_does_not_keep_others_from_their_checkpoints() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    for log in [&log, &other] {
+        append_records(log, 5, 10);
+    }
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path("t-0/leader-epoch"));
+    let start = other.delete_records_before(Offset(2)).wait();
+    assert_eq!(start.expect("it is not about this log"), Offset(2));
+    dir.delete_log(&partition(1)).expect("it is not about this log");
+    let log_again = disk.log_of(&dir, 1);
+    assert_eq!(append_records(&log_again, 1, 10), Offset(0));
 }
 
 #[test]
