@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use logway_model::TopicPartition;
 
-use super::command::{Command, LogKey};
+use super::command::{Command, LogKey, SealOutcome};
 use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
@@ -176,6 +176,10 @@ impl Worker {
         match job {
             Job::Seal(job) => {
                 let outcome = job.run(&*self.fs);
+                if let SealOutcome::SyncFailed(error) = &outcome {
+                    let (key, error) = (job.key, error.clone());
+                    self.queue.push(Command::SyncFailed { key, error });
+                }
                 self.queue.push(Command::Sealed { job, outcome });
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     CheckpointEnded,
     /// The background thread could not write down the leader epochs of a log.
     EpochsUnsaved { key: LogKey },
-    /// A sync of a log's directory has failed in the background thread.
+    /// A sync of a log's files or directory has failed in the background thread.
     SyncFailed { key: LogKey, error: LogError },
     /// The background thread has left the files of deleted segments, because the log starts could
     /// not be written down.

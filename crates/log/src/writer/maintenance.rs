@@ -154,13 +154,6 @@ impl Writer {
         }
     }
 
-    /// A sync of a log's directory has failed in the background thread.
-    pub(super) fn note_failed_sync(&mut self, key: LogKey, error: &LogError) {
-        if let Some(tail) = self.tails.get_mut(&key) {
-            tail.fail_sync(error);
-        }
-    }
-
     fn sync_due(&self, key: LogKey) -> Option<Instant> {
         let tail = self.tails.get(&key)?;
         tail.sync_due(&tail.log.config())
@@ -238,7 +231,11 @@ impl Writer {
             match command {
                 Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
                 Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
-                Command::SyncFailed { key, error } => self.note_failed_sync(key, &error),
+                Command::SyncFailed { key, error } => {
+                    if let Some(tail) = self.tails.get_mut(&key) {
+                        tail.fail_sync(&error);
+                    }
+                }
                 // What else comes now is told that the log is closed. The files of segments
                 // before the log start are removed at the next start.
                 _ => {}

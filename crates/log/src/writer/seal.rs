@@ -223,7 +223,7 @@ impl LogTail {
         match outcome {
             // Another sync of the same segments has failed: that this one did not says nothing about
             // what the failed one left behind.
-            SealOutcome::Sealed if self.poison.is_some() => Ok(false),
+            SealOutcome::Sealed | SealOutcome::SyncFailed(_) if self.poison.is_some() => Ok(false),
             SealOutcome::Sealed => {
                 self.sealing.error = None;
                 self.sealing.unsealed.retain(|segment| segment.base_offset() >= job.end);

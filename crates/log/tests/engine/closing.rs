@@ -158,6 +158,8 @@ fn the_leader_epochs_of_a_log_that_cannot_be_sealed_are_written_before_its_recov
     disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path("leader-epoch").times(1));
     log.delete_records_before(Offset(0)).wait().expect("the offsets can be written");
     assert_eq!(recovery_point(&disk), None, "it waits for the leader epochs");
+    // In a turn of the writer after the one in which it learns of the sealing.
+    log.flush().wait().expect("the disk works");
     let active = segment_path(1).display().to_string();
     disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path(&active).times(1));
     append_in_epoch(&log, 4, 10).expect_err("the sync failed");

@@ -5,6 +5,7 @@ mod closing;
 mod concurrency;
 mod crashes;
 mod deletion;
+mod directory_syncs;
 mod faults;
 mod inspection;
 mod losses;
