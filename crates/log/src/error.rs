@@ -210,6 +210,19 @@ impl LogError {
         matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     }
 
+    /// Whether a sync of the directory `dir` was begun and failed.
+    ///
+    /// That is as final as for a file: the kernel tells of it once, and what it could not write may
+    /// count as clean from then on, so that a second sync that succeeds proves nothing about the
+    /// names that the first one was for. (Journaling file systems mostly refuse all work after such
+    /// an error, but nobody promises it.) Only names that are made anew are made durable by a later
+    /// sync. As everybody's sync of a directory is about all the names in it, it does not matter
+    /// whose sync failed.
+    pub(crate) fn is_failed_sync_of(&self, dir: &Path) -> bool {
+        let is_meant = matches!(self, LogError::Io { op: "sync", path, .. } if path == dir);
+        is_meant && !self.is_want_of_descriptors()
+    }
+
     /// Whether the cause is a file or directory that does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, LogError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -1,6 +1,7 @@
 //! Offset checkpoints: one offset for each partition of a log directory.
 //!
-//! The file is a list of `TOPIC PARTITION OFFSET` lines.
+//! The file is a list of `TOPIC PARTITION OFFSET` lines; the offset is a number or, among the
+//! recovery points, [`UNKNOWN`]'s -1.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,11 @@ pub const RECOVERY_POINT_FILE: &str = "recovery-point-offset-checkpoint";
 
 /// Where the logs start, for those whose start is not that of their first segment.
 pub const LOG_START_OFFSET_FILE: &str = "log-start-offset-checkpoint";
+
+/// The recovery point of a log that was lost with an earlier checkpoint, before the log could be
+/// opened: nobody knows what of it was on stable storage. Apache Kafka, if it opens the directory,
+/// scans such a log from its beginning.
+pub const UNKNOWN: Offset = Offset(-1);
 
 /// A quarter of a million partitions with the longest names.
 const FILE_MAX_BYTES: usize = 64 << 20;
@@ -49,7 +55,10 @@ pub fn read(
         };
         let topic = TopicName::new(topic).map_err(|error| error.to_string())?;
         let partition = PartitionId(entry_list::number(partition, "partition")?);
-        let offset = Offset(entry_list::number(offset, "offset")?);
+        let offset = match offset {
+            "-1" => UNKNOWN,
+            digits => Offset(entry_list::number(digits, "offset")?),
+        };
         match offsets.insert(TopicPartition::new(topic, partition), offset) {
             Some(_) => Err("the partition is there twice".to_owned()),
             None => Ok(()),

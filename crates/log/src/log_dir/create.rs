@@ -7,6 +7,7 @@ use std::thread;
 
 use logway_model::{Offset, TopicId, TopicPartition};
 
+use super::failed::FailedLog;
 use super::{Changes, LogDir};
 use crate::checkpoint::{LeaderEpochCache, PartitionMetadata};
 use crate::log::{Log, LogIdentity};
@@ -48,11 +49,23 @@ impl LogDir {
     /// # Errors
     ///
     /// [`LogError::InconsistentTopicId`] if the one that exists is of another topic,
-    /// [`LogError::Io`]; the error of the log that could not be opened or deleted, for which
-    /// there is [`LogDir::try_again`].
+    /// [`LogError::Io`]; the error of the log that could not be opened, made or deleted, for which
+    /// there is [`LogDir::try_again`]; [`LogError::Closed`] once the directory is closed.
     pub fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<Log>, LogError>> {
         let mut changes = self.changes();
-        let known: Vec<_> = wanted.iter().map(|new| self.existing(new, &changes)).collect();
+        if let Err(closed) = self.check_open(&changes) {
+            return wanted.iter().map(|_| Err(closed.clone())).collect();
+        }
+        self.create_missing(wanted, &mut changes)
+    }
+
+    /// See [`LogDir::create_logs`].
+    pub(super) fn create_missing(
+        &self,
+        wanted: &[NewLog],
+        changes: &mut Changes,
+    ) -> Vec<Result<Arc<Log>, LogError>> {
+        let known: Vec<_> = wanted.iter().map(|new| self.existing(new, changes)).collect();
         let missing = wanted.iter().zip(&known).filter(|(_, known)| known.is_none());
         let missing: Vec<&NewLog> = missing.map(|(new, _)| new).collect();
         let mut segments = self.create_all_files(&missing).into_iter();
@@ -60,7 +73,10 @@ impl LogDir {
             Some(known) => known,
             None => {
                 let segment = segments.next().expect("there is a result for each missing log");
-                segment.map(|segment| self.adopt(new, segment, &mut changes))
+                match segment {
+                    Ok(segment) => Ok(self.adopt(new, segment, changes)),
+                    Err(error) => Err(self.note_not_created(new, error, changes)),
+                }
             }
         });
         results.collect()
@@ -122,6 +138,18 @@ impl LogDir {
         let metadata = PartitionMetadata { topic_id: new.topic_id };
         metadata.write(&**fs, &dir.join(PartitionMetadata::FILE))?;
         Ok(segment)
+    }
+
+    /// Keeps the name from other logs if a sync failed that was to make it or those in it durable:
+    /// they have to be made anew, and what is there has to go first.
+    fn note_not_created(&self, new: &NewLog, error: LogError, changes: &mut Changes) -> LogError {
+        let NewLog { partition, .. } = new;
+        let dirs = [&self.options.path, &self.log_path(partition)];
+        if dirs.into_iter().any(|dir| error.is_failed_sync_of(dir)) {
+            let failed = FailedLog::unfinished(error.clone());
+            changes.failed.insert(partition.clone(), failed);
+        }
+        error
     }
 
     /// Gives a new log to readers and to the writer.

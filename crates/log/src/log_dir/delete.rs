@@ -19,7 +19,7 @@ use crate::{Completion, LogConfig, LogError};
 pub(super) const CONDEMNED_SUFFIX: &str = "-delete";
 
 /// What the name of the directory of a log that was set aside ends with.
-const STRAY_SUFFIX: &str = "-stray";
+pub(super) const STRAY_SUFFIX: &str = "-stray";
 
 /// A name for the directory of a log out of service, as Kafka makes it:
 /// `topic-0.0123…cdef-delete`, with the beginning cut so that it is a file name.
@@ -63,6 +63,7 @@ impl LogDir {
     ///
     /// [`LogError::Io`], the first of several; the other logs are deleted all the same. A log that
     /// could not be deleted is out of service, and [`LogDir::try_again`] gets it out of the way.
+    /// [`LogError::Closed`], with nothing done, once the directory is closed.
     pub fn delete_logs(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
         let (taken, result) = self.take_away(partitions, CONDEMNED_SUFFIX);
         if let Some(running) = &*self.running() {
@@ -91,6 +92,9 @@ impl LogDir {
         suffix: &str,
     ) -> (Vec<Taken>, Result<(), LogError>) {
         let mut changes = self.changes();
+        if let Err(closed) = self.check_open(&changes) {
+            return (Vec::new(), Err(closed));
+        }
         let leaving: Vec<Leaving> = partitions
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))
@@ -167,15 +171,27 @@ impl LogDir {
         partition: &TopicPartition,
         changes: &mut Changes,
     ) -> Result<(), LogError> {
-        self.forget(partition).wait()?;
-        self.unlist(std::slice::from_ref(partition), changes)?;
-        let renamed = self.rename(partition, CONDEMNED_SUFFIX)?;
-        let root = &self.options.path;
-        self.options.fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        let renamed = self.vacate(partition, CONDEMNED_SUFFIX, changes)?;
         if let (Some(path), Some(running)) = (renamed, &*self.running()) {
             running.jobs.send(Job::DeleteDir { path, delay: Duration::ZERO });
         }
         Ok(())
+    }
+
+    /// Frees the name of a log that has no handle: has the checkpoints and lists forget it, and
+    /// gives its directory, if there is one, a name out of service, which it returns.
+    pub(super) fn vacate(
+        &self,
+        partition: &TopicPartition,
+        suffix: &str,
+        changes: &mut Changes,
+    ) -> Result<Option<PathBuf>, LogError> {
+        self.forget(partition).wait()?;
+        self.unlist(std::slice::from_ref(partition), changes)?;
+        let renamed = self.rename(partition, suffix)?;
+        let root = &self.options.path;
+        self.options.fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        Ok(renamed)
     }
 
     /// Gives the directory of a log a name out of service; `None` if there is no directory.

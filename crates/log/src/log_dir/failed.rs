@@ -1,26 +1,39 @@
 //! Logs that could not be opened, and another try.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use logway_model::Offset;
+use logway_model::{Offset, TopicId};
 
+use super::delete::STRAY_SUFFIX;
 use super::opened::start_log;
 use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
+use crate::checkpoint::PartitionMetadata;
+use crate::fs::Fs;
 use crate::log::{Log, LogIdentity};
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
 use crate::writer::Command;
 
-/// A log that has no handle: it could not be opened, or not deleted.
+/// A log that has no handle: it could not be opened, or not made or deleted whole.
 #[derive(Debug)]
 pub(super) struct FailedLog {
     /// Why.
     pub(super) error: LogError,
     /// What its next opening must know.
     pub(super) remembered: RememberedLog,
-    /// Its deletion has begun.
+    /// What is there has to be deleted before there can be another.
     pub(super) is_deleted: bool,
+}
+
+impl FailedLog {
+    /// One that never came to be.
+    pub(super) fn unfinished(error: LogError) -> FailedLog {
+        let (log_start, recovery_point) = (Offset::ZERO, Some(Offset::ZERO));
+        let remembered = RememberedLog { recovery_point, log_start, list: None };
+        FailedLog { error, remembered, is_deleted: true }
+    }
 }
 
 impl LogDir {
@@ -32,6 +45,9 @@ impl LogDir {
     /// and holds nothing but an empty file `accept-loss`, the log begins anew, at the offset at
     /// which it ended: no offset is given twice.
     ///
+    /// A log of another topic than the wanted one is of a former topic of that name. It is set
+    /// aside as [`LogDir::set_aside`] does, and gives way to a new one.
+    ///
     /// [`RecoveryReport::failed`]: crate::RecoveryReport::failed
     ///
     /// # Errors
@@ -39,6 +55,7 @@ impl LogDir {
     /// Why it cannot be opened now, and as [`LogDir::create_logs`].
     pub fn try_again(&self, wanted: &NewLog) -> Result<Arc<Log>, LogError> {
         let mut changes = self.changes();
+        self.check_open(&changes)?;
         if let Some(mut failed) = changes.failed.remove(&wanted.partition)
             && let Err(error) = self.reopen(wanted, &failed, &mut changes)
         {
@@ -46,9 +63,8 @@ impl LogDir {
             changes.failed.insert(wanted.partition.clone(), failed);
             return Err(error);
         }
-        drop(changes);
-        let NewLog { partition, topic_id, config } = wanted.clone();
-        self.create_log(partition, topic_id, config)
+        let mut logs = self.create_missing(std::slice::from_ref(wanted), &mut changes);
+        logs.pop().expect("there is a result for each log")
     }
 
     /// Opens a log that could not be opened; if there is none to open, the way is clear for a new
@@ -68,11 +84,16 @@ impl LogDir {
         if !fs.exists(&dir).map_err(LogError::io("look for", &dir))? {
             let is_of_other_topic =
                 remembered.list.as_ref().is_some_and(|list| list.topic_id != wanted.topic_id);
-            if is_of_other_topic || remembered.expected().end() == Offset::ZERO {
-                self.forget(partition).wait()?;
-                return self.unlist(std::slice::from_ref(partition), changes);
+            if is_of_other_topic || !remembered.may_have_records() {
+                return self.vacate(partition, STRAY_SUFFIX, changes).map(drop);
             }
             return Err(remembered.expected().vanished(&dir));
+        }
+        if is_of_other_topic(&**fs, &dir, wanted.topic_id) {
+            let path = self.vacate(partition, STRAY_SUFFIX, changes)?;
+            tracing::warn!(%partition, ?path, "a log that could not be opened belongs to a former \
+                topic of that name: it is set aside; remove it if it is not needed");
+            return Ok(());
         }
         accept_loss(&**fs, &dir, wanted.topic_id)?;
         let recovered = recover_log(&RecoveryOptions {
@@ -98,4 +119,11 @@ impl LogDir {
         logs.insert(partition.clone(), log);
         Ok(())
     }
+}
+
+/// Whether a partition's directory says that it belongs to another topic. One that does not say
+/// whose it is keeps its name.
+fn is_of_other_topic(fs: &dyn Fs, dir: &Path, wanted: TopicId) -> bool {
+    let metadata = PartitionMetadata::read(fs, &dir.join(PartitionMetadata::FILE));
+    metadata.is_ok_and(|found| found.is_some_and(|found| found.topic_id != wanted))
 }

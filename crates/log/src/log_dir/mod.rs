@@ -40,7 +40,8 @@ pub struct LogDir {
     queue: Arc<CommandQueue>,
     producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
-    /// One log is created or deleted at a time.
+    /// Logs are made, opened and deleted by one caller at a time, and by none while the directory
+    /// closes or later.
     changes: Mutex<Changes>,
     /// What ends with the writer; `None` once it has ended.
     running: Mutex<Option<Running>>,
@@ -62,6 +63,8 @@ struct Changes {
     failed: BTreeMap<TopicPartition, FailedLog>,
     /// The lists of segments as they are on disk.
     lists: SegmentLists,
+    /// The directory is closed: its files may be somebody else's by now.
+    is_closed: bool,
 }
 
 impl Changes {
@@ -134,11 +137,17 @@ impl LogDir {
     }
 
     /// Answers what waits, flushes all logs, writes all checkpoints and the mark of a clean
-    /// shutdown, stops the writer, and lets others open the directory. Appends that come later
-    /// get [`LogError::Closed`]; reads go on.
+    /// shutdown, stops the writer, and lets others open the directory. Logs that are being made,
+    /// opened or deleted are waited for. Appends and changes that come later get
+    /// [`LogError::Closed`]; reads go on.
     ///
     /// An error means that the next start has to scan.
     pub fn close(&self) -> Result<(), LogError> {
+        // To the end: a log that came meanwhile would be unknown to what the close writes down,
+        // and one that came later would be in a directory that others may have opened.
+        let mut changes = self.changes();
+        self.check_open(&changes)?;
+        changes.is_closed = true;
         let (done, completion) = Completion::new(&self.name());
         self.queue.push(Command::Close { done });
         let result = completion.wait();
@@ -166,6 +175,14 @@ impl LogDir {
 
     fn name(&self) -> Arc<str> {
         self.options.path.display().to_string().into()
+    }
+
+    /// [`LogError::Closed`] if the directory is closed.
+    fn check_open(&self, changes: &Changes) -> Result<(), LogError> {
+        match changes.is_closed {
+            true => Err(LogError::Closed { what: self.name().to_string() }),
+            false => Ok(()),
+        }
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {

@@ -8,6 +8,7 @@ use logway_model::TopicPartition;
 use super::failed::FailedLog;
 use super::remembered::{Remembered, RememberedLog};
 use super::{Changes, LogDirOptions};
+use crate::checkpoint::offset_checkpoint::UNKNOWN;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::log::{Log, LogIdentity};
 use crate::recovery::RecoveredLog;
@@ -93,9 +94,10 @@ impl<'a> Opened<'a> {
         let has_strangers = offsets.retain(|partition| self.is_known(partition));
         let failed = &self.changes.failed;
         for (partition, log) in failed {
-            if let LogError::Vanished { end, .. } = log.error {
-                // If the checkpoint was lost, the list must not be the only one to know of it.
-                offsets.recovery_points.entry(partition.clone()).or_insert(end);
+            if log.remembered.recovery_point.is_none() {
+                // Without an entry, the next start would take the log for one that is younger than
+                // the checkpoint, and cut off what a crash may not have cut.
+                offsets.recovery_points.insert(partition.clone(), UNKNOWN);
             }
         }
         if has_strangers {
@@ -117,10 +119,8 @@ impl<'a> Opened<'a> {
             tracing::warn!(%error, "the lists of segments cannot be written down");
             self.changes.lists = self.remembered.lists.clone();
         }
-        // Where there is no directory there is nothing to scan.
-        let has_files = |log: &FailedLog| !matches!(log.error, LogError::Vanished { .. });
-        let unscanned = failed.iter().filter(|(_, log)| !self.report.was_clean && has_files(log));
-        let unscanned = unscanned.map(|(partition, _)| partition.clone()).collect();
+        // Also those whose directories have vanished: these may be back at the next start.
+        let unscanned = failed.keys().filter(|_| !self.report.was_clean).cloned().collect();
         Ok(OfUnopened { offsets, lists, unscanned })
     }
 

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use logway_model::{Offset, TopicPartition};
 
-use crate::checkpoint::offset_checkpoint::{self, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE};
+use crate::checkpoint::offset_checkpoint::{
+    self, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, UNKNOWN,
+};
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentList, SegmentLists};
 use crate::fs::Fs;
 use crate::recovery::Expected;
@@ -23,7 +25,8 @@ pub(super) struct Remembered {
 /// What is remembered of one log.
 #[derive(Debug, Clone)]
 pub(super) struct RememberedLog {
-    /// Zero for a log that is younger than the checkpoint, `None` if the checkpoint is lost.
+    /// Zero for a log that is younger than the checkpoint, `None` if the checkpoint is lost, or was
+    /// when the log could last be opened.
     pub(super) recovery_point: Option<Offset>,
     pub(super) log_start: Offset,
     pub(super) list: Option<SegmentList>,
@@ -76,10 +79,14 @@ impl Remembered {
 
     /// What is remembered of the log of a partition.
     pub(super) fn of(&self, partition: &TopicPartition) -> RememberedLog {
-        let recovery_point = self.offsets.recovery_points.get(partition).copied();
+        let log_start = self.offsets.log_starts.get(partition).copied().unwrap_or(Offset::ZERO);
         RememberedLog {
-            recovery_point: recovery_point.or((!self.are_points_lost).then_some(Offset::ZERO)),
-            log_start: self.offsets.log_starts.get(partition).copied().unwrap_or(Offset::ZERO),
+            recovery_point: match self.offsets.recovery_points.get(partition) {
+                Some(&UNKNOWN) => None,
+                Some(&point) => Some(point),
+                None => (!self.are_points_lost).then_some(Offset::ZERO),
+            },
+            log_start: log_start.max(Offset::ZERO),
             list: self.lists.get(partition).cloned(),
         }
     }
@@ -89,11 +96,17 @@ impl Remembered {
         let checkpointed = self.offsets.recovery_points.keys();
         let listed = self.lists.keys().filter(|_| self.are_points_lost);
         let logs = checkpointed.chain(listed).map(|key| (key.clone(), self.of(key)));
-        logs.filter(|(_, log)| log.expected().end() > Offset::ZERO).collect()
+        logs.filter(|(_, log)| log.may_have_records()).collect()
     }
 }
 
 impl RememberedLog {
+    /// Whether the log had records, or nobody knows.
+    pub(super) fn may_have_records(&self) -> bool {
+        let is_unknown = self.recovery_point.is_none() && self.list.is_none();
+        is_unknown || self.expected().end() > Offset::ZERO
+    }
+
     /// For recovery.
     pub(super) fn expected(&self) -> Expected<'_> {
         Expected {

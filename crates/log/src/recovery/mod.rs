@@ -41,6 +41,7 @@ mod check;
 mod listing;
 mod report;
 mod scan_log;
+mod strays;
 
 /// What is known of a log before it is opened.
 pub(crate) struct RecoveryOptions<'a> {
@@ -58,8 +59,8 @@ pub(crate) struct RecoveryOptions<'a> {
 /// What the files of the log directory say of a log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
-    /// From the checkpoint; zero for a log that is younger than it, `None` if the checkpoint is
-    /// lost.
+    /// From the checkpoint; zero for a log that is younger than it, `None` if nobody knows it
+    /// because a checkpoint was lost.
     pub(crate) recovery_point: Option<Offset>,
     /// From the checkpoint.
     pub(crate) log_start: Offset,
@@ -130,6 +131,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         None => recovery.scan(&listing)?,
     };
     recovery.remove_stray_snapshots(&listing, end)?;
+    recovery.remove_stray_indexes(&listing, end);
     recovery.close_files()?;
     Ok(Some(recovery.into_log(topic_id, end)))
 }
@@ -228,7 +230,7 @@ impl Recovery<'_> {
     /// The end of a log that was closed in good order, without a scan; `None` if there must be
     /// one.
     fn load_clean_end(&mut self, listing: &Listing) -> Result<Option<Offset>, LogError> {
-        if !self.options.is_clean || listing.has_failed_sync {
+        if !self.options.is_clean || listing.has_failed_sync || !self.knows_recovery_point() {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
@@ -341,26 +343,6 @@ impl Recovery<'_> {
     /// Closes what was opened: most logs are idle, and open files are few.
     fn close_files(&self) -> Result<(), LogError> {
         self.segments.iter().filter(|segment| segment.is_open()).try_for_each(|s| s.close())
-    }
-
-    /// Removes the producer snapshot that would lie about what is appended next: after a scan, one
-    /// at the very end of the log, which would say that the active segment is sealed. Those of
-    /// earlier shutdowns go, too, except for the newest. None knows more than the log has, which
-    /// never ends before.
-    fn remove_stray_snapshots(&self, listing: &Listing, end: Offset) -> Result<(), LogError> {
-        let fs = &**self.options.fs;
-        let newest = listing.snapshots.iter().rev().find(|&&offset| offset <= end);
-        for offset in &listing.snapshots {
-            let path = file_path(self.options.dir, *offset, SNAPSHOT_EXTENSION);
-            let is_base = self.segments.iter().any(|segment| segment.base_offset() == *offset);
-            let was_scanned = self.scanned_bytes > 0;
-            if *offset == end && was_scanned && !is_base {
-                remove_file(fs, &path)?;
-            } else if !is_base && Some(offset) != newest {
-                fs.remove_file(&path).map_err(LogError::io("remove", &path))?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -132,7 +132,7 @@ impl Recovery<'_> {
 
     /// Whether it is known where a crash may have cut the log off. If it is not, only what no good
     /// batch follows counts as cut off.
-    fn knows_recovery_point(&self) -> bool {
+    pub(super) fn knows_recovery_point(&self) -> bool {
         self.options.expected.recovery_point.is_some()
     }
 

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::command::{Command, LogKey};
+use logway_model::TopicPartition;
+
+use super::command::{Command, LogKey, SealOutcome};
 use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
@@ -79,6 +81,7 @@ pub(super) type Then = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 /// Leader epochs to be written down.
 pub(super) struct ChangedEpochs {
     pub(super) key: LogKey,
+    pub(super) partition: TopicPartition,
     pub(super) dir: Arc<Path>,
     pub(super) epochs: Arc<LeaderEpochCache>,
 }
@@ -173,6 +176,10 @@ impl Worker {
         match job {
             Job::Seal(job) => {
                 let outcome = job.run(&*self.fs);
+                if let SealOutcome::SyncFailed(error) = &outcome {
+                    let (key, error) = (job.key, error.clone());
+                    self.queue.push(Command::SyncFailed { key, error });
+                }
                 self.queue.push(Command::Sealed { job, outcome });
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
@@ -188,11 +195,11 @@ impl Worker {
         }
     }
 
-    fn write_checkpoint(&mut self, checkpoint: Checkpoint) {
-        let mut result = self.checkpoint(&checkpoint);
+    fn write_checkpoint(&mut self, mut checkpoint: Checkpoint) {
+        let mut result = self.checkpoint(&mut checkpoint);
         if result.as_ref().is_err_and(LogError::is_disk_full) {
             self.reserve.give_up();
-            result = self.checkpoint(&checkpoint);
+            result = self.checkpoint(&mut checkpoint);
         } else {
             self.reserve.keep();
         }
@@ -219,16 +226,41 @@ impl Worker {
         drop(ended);
     }
 
-    fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
-        let fs = &*self.fs;
-        for ChangedEpochs { dir, epochs, .. } in &checkpoint.epochs {
-            match leader_epoch::write(fs, &dir.join(leader_epoch::LEADER_EPOCH_FILE), epochs) {
-                // The log was deleted meanwhile.
-                Err(error) if error.is_not_found() => {}
-                result => result?,
+    /// What fails for one log does not cost the others their checkpoints, and nobody the log starts;
+    /// a disk that is full concerns all.
+    fn checkpoint(&self, checkpoint: &mut Checkpoint) -> Result<(), LogError> {
+        let mut unsaved = Vec::new();
+        for changed in &checkpoint.epochs {
+            match self.write_epochs(changed) {
+                Err(error) if error.is_disk_full() => return Err(error),
+                Err(error) => {
+                    let partition = &changed.partition;
+                    tracing::error!(%partition, %error, "leader epochs cannot be written down");
+                    unsaved.push(partition);
+                }
+                Ok(()) => {}
             }
         }
-        checkpoint.offsets.write(fs, &self.dir)
+        checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;
+        checkpoint.offsets.write(&*self.fs, &self.dir)
+    }
+
+    /// Tells the writer if it fails.
+    fn write_epochs(&self, changed: &ChangedEpochs) -> Result<(), LogError> {
+        let ChangedEpochs { key, dir, epochs, .. } = changed;
+        let path = dir.join(leader_epoch::LEADER_EPOCH_FILE);
+        match leader_epoch::write(&*self.fs, &path, epochs) {
+            // The log was deleted meanwhile.
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                self.queue.push(Command::EpochsUnsaved { key: *key });
+                if error.is_failed_sync_of(dir) {
+                    self.queue.push(Command::SyncFailed { key: *key, error: error.clone() });
+                }
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     fn delete_segment(&mut self, segment: &Segment, delay: Duration) {

@@ -41,6 +41,8 @@ pub(crate) enum Command {
     CheckpointEnded,
     /// The background thread could not write down the leader epochs of a log.
     EpochsUnsaved { key: LogKey },
+    /// A sync of a log's files or directory has failed in the background thread.
+    SyncFailed { key: LogKey, error: LogError },
     /// The background thread has left the files of deleted segments, because the log starts could
     /// not be written down.
     NotDeleted { segments: Vec<(Arc<Segment>, Duration)> },
@@ -59,7 +61,7 @@ pub(crate) enum SealOutcome {
     Sealed,
     /// Something that can be made again is missing; worth another try.
     NotYet(LogError),
-    /// Nobody knows what of a segment is on the disk.
+    /// Nobody knows what of a segment, or which names in the directory, are on the disk.
     SyncFailed(LogError),
 }
 

@@ -53,6 +53,9 @@ pub(crate) struct LogTail {
     pub(super) unsynced: Vec<Arc<Segment>>,
     /// The name of a new segment may not be on stable storage.
     pub(super) needs_dir_sync: bool,
+    /// A roll failed. Nothing is appended before one succeeds: the file of the next segment may be
+    /// there, and its name says that what comes from here on is not in the one before.
+    pub(super) must_roll: bool,
     /// When the oldest record that is not on stable storage was written.
     pub(super) unflushed_since: Option<Instant>,
     /// The last sync could not be begun; until one is, no append is taken.
@@ -111,6 +114,7 @@ impl LogTail {
             waiting: VecDeque::new(),
             unsynced: Vec::new(),
             needs_dir_sync,
+            must_roll: false,
             unflushed_since: None,
             sync_delay: None,
             sealing: Sealing::default(),

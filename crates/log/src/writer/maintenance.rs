@@ -195,28 +195,22 @@ impl Writer {
         }
     }
 
-    /// Puts everything on stable storage, with all that a start without a scan needs, and marks
-    /// the directory as closed in good order, unless something failed.
+    /// Puts everything on stable storage, with all that a start without a scan needs, answers those
+    /// who wait for that, and marks the directory as closed in good order, unless something failed.
     pub(super) fn close(mut self) -> Result<(), LogError> {
         self.sync(self.tails.keys().copied().collect());
-        self.round.background.stop();
-        let mut late = Vec::new();
-        self.queue.take(&mut late, Duration::ZERO);
-        for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
-            match command {
-                Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
-                Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
-                // What else comes now is told that the log is closed. The files of segments
-                // before the log start are removed at the next start.
-                _ => {}
-            }
-        }
+        self.finish_background();
         self.seal_all();
         // What fails for one log must not cost the others their checkpoints.
+        let epochs: Vec<_> = self.tails.values_mut().map(LogTail::save_epochs).collect();
         let sealed: Vec<_> = self.tails.values_mut().map(LogTail::seal_for_close).collect();
+        let written = self.write_last_offsets();
+        for then in std::mem::take(&mut self.checkpoint_waiting) {
+            then(written.clone());
+        }
+        written?;
+        epochs.into_iter().chain(sealed).collect::<Result<(), LogError>>()?;
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
-        self.offsets().write(fs, dir)?;
-        sealed.into_iter().collect::<Result<(), LogError>>()?;
         segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
         if !self.unscanned.is_empty() {
             let logs = self.unscanned.len();
@@ -227,15 +221,57 @@ impl Writer {
         let no_broker_epoch = -1;
         clean_shutdown::mark(fs, &dir.join(clean_shutdown::CLEAN_SHUTDOWN_FILE), no_broker_epoch)
     }
+
+    /// Waits until the background thread has done what it was told, and takes note of it.
+    fn finish_background(&mut self) {
+        self.round.background.stop();
+        let mut late = Vec::new();
+        self.queue.take(&mut late, Duration::ZERO);
+        for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
+            match command {
+                Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
+                Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
+                Command::SyncFailed { key, error } => {
+                    if let Some(tail) = self.tails.get_mut(&key) {
+                        tail.fail_sync(&error);
+                    }
+                }
+                // What else comes now is told that the log is closed. The files of segments
+                // before the log start are removed at the next start.
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes the offsets down.
+    fn write_last_offsets(&self) -> Result<(), LogError> {
+        let (fs, dir) = (&*self.round.fs, &self.round.dir);
+        let mut offsets = self.offsets();
+        let unsaved = self.tails.values().filter(|tail| tail.epochs_changed);
+        offsets.keep_points(fs, dir, unsaved.map(|tail| tail.log.topic_partition()))?;
+        offsets.write(fs, dir)
+    }
 }
 
 impl LogTail {
     fn take_changed_epochs(&mut self) -> Option<ChangedEpochs> {
         std::mem::take(&mut self.epochs_changed).then(|| ChangedEpochs {
             key: self.log.key(),
+            partition: self.log.topic_partition().clone(),
             dir: Arc::clone(&self.dir),
             epochs: Arc::clone(&self.view.epochs),
         })
+    }
+
+    /// Writes the leader epochs down if they changed, also those of a log that is poisoned: its
+    /// recovery point may have moved before.
+    fn save_epochs(&mut self) -> Result<(), LogError> {
+        if self.epochs_changed {
+            let path = self.dir.join(leader_epoch::LEADER_EPOCH_FILE);
+            leader_epoch::write(&*self.fs, &path, &self.view.epochs)?;
+            self.epochs_changed = false;
+        }
+        Ok(())
     }
 
     /// Closes the active segment if nothing was appended or read since the last call.
@@ -251,7 +287,7 @@ impl LogTail {
         }
     }
 
-    /// Writes down what a start without a scan needs beside the batches.
+    /// Writes down what a start without a scan needs beside the batches and the leader epochs.
     fn seal_for_close(&mut self) -> Result<(), LogError> {
         if let Some(error) = self.poisoned().or_else(|| self.delayed()) {
             return Err(error);
@@ -262,10 +298,6 @@ impl LogTail {
         }
         if let Some(error) = self.sealing.error() {
             return Err(error);
-        }
-        if self.epochs_changed {
-            let path = self.dir.join(leader_epoch::LEADER_EPOCH_FILE);
-            leader_epoch::write(&*self.fs, &path, &self.view.epochs)?;
         }
         if self.is_changed {
             self.view.active().sync_indexes()?;

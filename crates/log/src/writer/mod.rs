@@ -256,6 +256,12 @@ impl Writer {
                     self.unscanned.remove(partition);
                     self.tails.insert(tail.log().key(), *tail);
                 }
+                // Before the appends that came behind it.
+                Command::SyncFailed { key, error } => {
+                    if let Some(tail) = self.tails.get_mut(&key) {
+                        tail.fail_sync(&error);
+                    }
+                }
                 other => self.others.push(other),
             }
         }
@@ -361,9 +367,11 @@ impl Writer {
                 self.enforce_retention();
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
-            Command::Append(_) | Command::Adopt(_) | Command::Close { .. } | Command::Abort => {
-                unreachable!("it was dealt out before")
-            }
+            Command::Append(_)
+            | Command::Adopt(_)
+            | Command::SyncFailed { .. }
+            | Command::Close { .. }
+            | Command::Abort => unreachable!("it was dealt out before"),
         }
     }
 

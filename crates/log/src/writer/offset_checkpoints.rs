@@ -27,6 +27,30 @@ impl OffsetCheckpoints {
         offset_checkpoint::write(fs, &recovery_points, &self.recovery_points)
     }
 
+    /// Puts the recovery points of these partitions back to where they are in a log directory's
+    /// file: their leader epochs could not be written, and recovery does not look for epochs before
+    /// a recovery point.
+    pub(crate) fn keep_points<'a>(
+        &mut self,
+        fs: &dyn Fs,
+        dir: &Path,
+        partitions: impl IntoIterator<Item = &'a TopicPartition>,
+    ) -> Result<(), LogError> {
+        let mut partitions = partitions.into_iter().peekable();
+        if partitions.peek().is_none() {
+            return Ok(());
+        }
+        let path = dir.join(offset_checkpoint::RECOVERY_POINT_FILE);
+        let written = offset_checkpoint::read(fs, &path)?.unwrap_or_default();
+        for partition in partitions {
+            match written.get(partition) {
+                Some(&point) => self.recovery_points.insert(partition.clone(), point),
+                None => self.recovery_points.remove(partition),
+            };
+        }
+        Ok(())
+    }
+
     /// Keeps only what is about partitions for which `is_kept`; returns whether anything went.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&TopicPartition) -> bool) -> bool {
         let before = self.recovery_points.len() + self.log_starts.len();

@@ -30,7 +30,8 @@ impl LogTail {
             TimestampType::LogAppendTime => round.now,
             TimestampType::CreateTime => newest_timestamp(append),
         };
-        segment_bytes + append.size_bytes() as u64 > u64::from(config.segment_bytes)
+        self.must_roll
+            || segment_bytes + append.size_bytes() as u64 > u64::from(config.segment_bytes)
             || last_offset - self.view.active().base_offset() > i64::from(i32::MAX)
             || self.is_index_full(config)
             || self.is_too_old(newest, config)
@@ -42,8 +43,10 @@ impl LogTail {
     /// storage, with a snapshot of the producers; the recovery point follows then.
     pub(super) fn roll(&mut self, round: &mut Round) -> Result<(), LogError> {
         let base_offset = self.view.end.offset;
+        self.must_roll = true;
         let next = Segment::create(&self.fs, &self.dir, base_offset)
             .map_err(|error| round.described(error))?;
+        self.must_roll = false;
         let next = Arc::new(next);
         let full = Arc::clone(self.view.active());
         if self.view.flushed.offset < base_offset {

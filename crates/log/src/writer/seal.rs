@@ -159,9 +159,9 @@ impl Writer {
         }
     }
 
-    /// Seals what waits, on this thread.
+    /// Seals what waits, on this thread. Of a poisoned log nothing can be sealed.
     pub(super) fn seal_all(&mut self) {
-        for tail in self.tails.values_mut() {
+        for tail in self.tails.values_mut().filter(|tail| tail.poison.is_none()) {
             let Some(job) = tail.sealing.next.take() else { continue };
             let outcome = job.run(&*self.round.fs);
             if let Err(error) = tail.note_sealed(job, outcome) {
@@ -223,7 +223,7 @@ impl LogTail {
         match outcome {
             // Another sync of the same segments has failed: that this one did not says nothing about
             // what the failed one left behind.
-            SealOutcome::Sealed if self.poison.is_some() => Ok(false),
+            SealOutcome::Sealed | SealOutcome::SyncFailed(_) if self.poison.is_some() => Ok(false),
             SealOutcome::Sealed => {
                 self.sealing.error = None;
                 self.sealing.unsealed.retain(|segment| segment.base_offset() >= job.end);
@@ -297,6 +297,9 @@ impl SealJob {
         }
         match self.seal_companions(fs) {
             Ok(()) => SealOutcome::Sealed,
+            // The writer's own sync of the directory, which must vouch for the name of the next
+            // segment, would find nothing wrong any more.
+            Err(error) if error.is_failed_sync_of(&self.dir) => SealOutcome::SyncFailed(error),
             Err(error) => SealOutcome::NotYet(error),
         }
     }

@@ -130,6 +130,28 @@ fn a_torn_tail_is_truncated_and_reported() {
 }
 
 #[test]
+fn an_index_of_a_segment_that_a_crash_took_back_is_no_sign_of_a_loss() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    append_records(&disk.log(&dir), 1, 3000);
+    drop(dir);
+    // As when the name of the index survived, and that of the segment did not.
+    use logway_log::fs::{Fs, OpenMode};
+    let stray = segment_path(1).with_extension("timeindex");
+    disk.fs.open(&stray, OpenMode::CreateNew).expect("the disk works");
+
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 100);
+    append_records(&log, 1, 3000);
+    assert_eq!(log.segment_count(), 2, "the second begins behind the stray index");
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty(), "{report:?}");
+}
+
+#[test]
 fn batches_of_an_earlier_life_behind_the_end_are_not_taken_for_its_own() {
     let disk = TestDisk::new(1);
     let dir = disk.open();

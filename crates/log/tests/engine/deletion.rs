@@ -1,6 +1,7 @@
 //! Records and logs that go: retention, DeleteRecords, deleted topics.
 
 use std::sync::Arc;
+use std::thread;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
@@ -207,6 +208,50 @@ fn a_deleted_log_is_gone_and_can_be_made_again() {
     assert_eq!(disk.log(&dir).log_end_offset(), Offset(1));
     dir.close().expect("it closes");
     assert_eq!(condemned(&disk), 0, "the next start removes what was left");
+}
+
+#[test]
+fn the_removal_of_old_segments_does_not_hit_a_log_made_again() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let [log, slow, other] = [0, 1, 2].map(|number| disk.log_of(&dir, number));
+    for _ in 0..3 {
+        append_records(&log, 1, 3000);
+        append_records(&slow, 1, 3000);
+    }
+    // While one checkpoint is being written, old segments of two logs and the deletion of one of
+    // them gather for the next.
+    disk.fs.hold_syncs_in("log-start-offset");
+    let checkpoint = other.delete_records_before(Offset(0));
+    disk.fs.wait_for_held_syncs(1);
+    let starts = [&slow, &log].map(|log| log.delete_records_before(Offset(3)));
+    disk.fs.hold_renames_in("t-1/");
+    thread::scope(|scope| {
+        let made_again = scope.spawn(|| {
+            dir.delete_log(&partition(0)).expect("it is deleted");
+            append_records(&disk.log(&dir), 5, 10);
+        });
+        // Until the writer has let go of it.
+        while append(&log, batch(1, 10)).is_ok() {}
+        disk.fs.release_syncs();
+        // The old segments of the one log are being renamed, those of the other come next.
+        disk.fs.wait_for_held_renames(1);
+        // If nobody waits for that, the new log is made long before this is done.
+        for _ in 0..2000 {
+            append_records(&other, 1, 10);
+        }
+        disk.fs.release_renames();
+        made_again.join().expect("it is made again");
+    });
+    checkpoint.wait().expect("the disk works");
+    for start in starts {
+        assert_eq!(start.wait().expect("the disk works"), Offset(3));
+    }
+    settle(&other);
+    let names = names_in(&disk.fs, "/data/t-0");
+    assert!(names.iter().any(|name| name == "00000000000000000000.log"), "{names:?}");
+    drop(dir);
+    assert_eq!(read_records(&disk.log(&disk.open()), Offset(0)).len(), 5);
 }
 
 #[test]

@@ -193,6 +193,32 @@ fn a_roll_that_fails_is_tried_again() {
 }
 
 #[test]
+fn nothing_is_appended_behind_the_beginning_of_a_segment_whose_roll_failed() {
+    for is_closed in [false, true] {
+        let disk = TestDisk::new(1).with_config(small_segments());
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 1, 3000);
+        // The segment's file is made, and then the roll fails.
+        disk.fs.inject(Fault::new(SimOperation::Remove, Failure::Io).in_path("1.index").times(1));
+        append(&log, batch(1, 3000)).expect_err("the roll failed");
+        assert!(disk.fs.exists(&segment_path(1)).expect("the disk works"));
+        // The old segment would have room for this one.
+        append_records(&log, 1, 100);
+        append_records(&log, 1, 3000);
+        if is_closed {
+            dir.close().expect("it closes");
+        }
+        drop(dir);
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(report.findings.is_empty(), "{report:?}");
+        let offsets = read_records(&disk.log(&dir), Offset(0)).into_iter().map(|one| one.offset.0);
+        assert_eq!(offsets.collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}
+
+#[test]
 fn sealing_that_fails_is_no_harm() {
     let disk = TestDisk::new(1).with_config(small_segments());
     let dir = disk.open();
@@ -207,6 +233,22 @@ fn sealing_that_fails_is_no_harm() {
     let report = dir.recovery_report();
     assert!(report.findings.is_empty(), "{report:?}");
     assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 10);
+}
+
+#[test]
+fn a_log_whose_leader_epochs_cannot_be_written_does_not_keep_others_from_their_checkpoints() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    for log in [&log, &other] {
+        append_records(log, 5, 10);
+    }
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path("t-0/leader-epoch"));
+    let start = other.delete_records_before(Offset(2)).wait();
+    assert_eq!(start.expect("it is not about this log"), Offset(2));
+    dir.delete_log(&partition(1)).expect("it is not about this log");
+    let log_again = disk.log_of(&dir, 1);
+    assert_eq!(append_records(&log_again, 1, 10), Offset(0));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The storage engine as its users see it: appends, reads, crashes, faults.
 
 mod appends;
+mod closing;
 mod concurrency;
 mod crashes;
 mod deletion;
+mod directory_syncs;
 mod faults;
 mod inspection;
 mod losses;

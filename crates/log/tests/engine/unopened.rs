@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode};
-use logway_log::{Log, LogError, NewLog};
+use logway_log::{Finding, Log, LogError, NewLog};
 use logway_model::{Offset, TopicId, Uuid};
 
 use crate::support::*;
@@ -31,6 +32,42 @@ fn vanished_log(is_clean: bool, has_checkpoint: bool) -> TestDisk {
         remove(&disk, Path::new("/data/recovery-point-offset-checkpoint"));
     }
     disk
+}
+
+/// What keeps a log from being opened, and is put right later.
+#[derive(Debug, Clone, Copy)]
+enum Obstacle {
+    Damage,
+    Vanished,
+}
+
+impl Obstacle {
+    const ALL: [Obstacle; 2] = [Obstacle::Damage, Obstacle::Vanished];
+
+    fn put(self, disk: &TestDisk) {
+        match self {
+            Obstacle::Damage => self.flip(disk),
+            Obstacle::Vanished => disk
+                .fs
+                .rename(Path::new("/data/t-0"), Path::new("/elsewhere"))
+                .expect("the disk works"),
+        }
+    }
+
+    fn take_away(self, disk: &TestDisk) {
+        match self {
+            Obstacle::Damage => self.flip(disk),
+            Obstacle::Vanished => disk
+                .fs
+                .rename(Path::new("/elsewhere"), Path::new("/data/t-0"))
+                .expect("the disk works"),
+        }
+    }
+
+    fn flip(self, disk: &TestDisk) {
+        let path = Path::new("/data/t-0/partition.metadata");
+        disk.fs.flip_bit(path, 0, 1).expect("the file is there");
+    }
 }
 
 #[test]
@@ -148,20 +185,85 @@ fn a_log_that_could_not_be_opened_is_opened_when_it_can_be() {
 
 #[test]
 fn a_stop_is_not_clean_while_a_log_has_yet_to_be_scanned_after_a_crash() {
-    let disk = closed_log_of_60_records();
-    drop(disk.open());
-    // As after a crash; and the log cannot be opened this time.
-    let path = Path::new("/data/t-0/partition.metadata");
-    disk.fs.flip_bit(path, 0, 1).expect("the file is there");
-    let dir = disk.open();
-    assert!(!dir.recovery_report().was_clean);
-    assert_eq!(dir.recovery_report().failed.len(), 1);
-    dir.close().expect("it closes");
+    for obstacle in Obstacle::ALL {
+        let disk = closed_log_of_60_records();
+        drop(disk.open());
+        // As after a crash; and the log cannot be opened this time.
+        obstacle.put(&disk);
+        let dir = disk.open();
+        assert!(!dir.recovery_report().was_clean);
+        assert_eq!(dir.recovery_report().failed.len(), 1);
+        dir.close().expect("it closes");
 
-    disk.fs.flip_bit(path, 0, 1).expect("the file is there");
+        obstacle.take_away(&disk);
+        let dir = disk.open();
+        let was_clean = dir.recovery_report().was_clean;
+        assert!(!was_clean, "{obstacle:?}: nobody has looked at the log since the crash");
+        assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 60);
+        dir.close().expect("it closes");
+        assert!(disk.open().recovery_report().was_clean);
+    }
+}
+
+#[test]
+fn a_log_of_a_former_topic_does_not_keep_its_name_from_another() {
+    let disk = closed_log_of_60_records();
+    let fault = Fault::new(SimOperation::ReadDir, Failure::NoDescriptors).in_path("t-0");
+    disk.fs.inject(fault);
     let dir = disk.open();
-    assert!(!dir.recovery_report().was_clean, "nobody has looked at the log since the crash");
-    assert_eq!(read_records(&disk.log(&dir), Offset(0)).len(), 60);
-    dir.close().expect("it closes");
-    assert!(disk.open().recovery_report().was_clean);
+    assert_eq!(dir.recovery_report().failed.len(), 1);
+    disk.fs.heal();
+    // The topic was deleted while the log could not be, and made again.
+    let other = NewLog { topic_id: TopicId(Uuid([8; 16])), ..new_log(&disk) };
+    let log = dir.try_again(&other).expect("the old log is out of the way");
+    assert_eq!(log.topic_id(), other.topic_id);
+    assert_eq!(append_records(&log, 1, 10), Offset(0));
+    let names = names_in(&disk.fs, "/data");
+    let stray = names.iter().find(|name| name.ends_with("-stray")).expect("it is kept");
+    assert!(names_in(&disk.fs, &format!("/data/{stray}")).len() > 10, "with its segments");
+    let disk = disk.crash();
+    drop(dir);
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.findings.is_empty() && report.failed.is_empty(), "{report:?}");
+    assert_eq!(dir.log(&partition(0)).expect("it is there").log_end_offset(), Offset(1));
+}
+
+#[test]
+fn that_a_recovery_point_is_lost_is_remembered_while_the_log_cannot_be_opened() {
+    for obstacle in Obstacle::ALL {
+        let disk = TestDisk::new(1);
+        let dir = disk.open();
+        append_records(&disk.log(&dir), 5, 100);
+        dir.close().expect("it closes");
+        // What is acknowledged from here on, no list and no snapshot speaks of.
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        for _ in 0..10 {
+            append_records(&log, 1, 100);
+        }
+        let batches = read_batches(&log, Offset(0));
+        let damaged = batches[..5].iter().map(|batch| batch.size_bytes() as u64).sum::<u64>() + 80;
+        drop((log, dir));
+        disk.fs.flip_bit(&segment_path(0), damaged, 1).expect("the segment is there");
+        remove(&disk, Path::new("/data/recovery-point-offset-checkpoint"));
+        obstacle.put(&disk);
+        for _ in 0..2 {
+            let dir = disk.open();
+            assert_eq!(dir.recovery_report().failed.len(), 1, "{obstacle:?}");
+            dir.close().expect("it closes");
+        }
+        obstacle.take_away(&disk);
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(!report.was_clean, "{obstacle:?}");
+        let [Finding::Corruption { offset: Offset(9), .. }] = report.findings[..] else {
+            panic!("{obstacle:?}: {report:?}")
+        };
+        let log = disk.log(&dir);
+        assert_eq!(log.log_end_offset(), Offset(15), "{obstacle:?}: nothing is cut off");
+        assert_eq!(read_records(&log, Offset(10)).len(), 5, "{obstacle:?}");
+        dir.close().expect("it closes");
+        assert!(disk.open().recovery_report().was_clean, "{obstacle:?}");
+    }
 }

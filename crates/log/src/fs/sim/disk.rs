@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::content::Content;
 use super::fault::{Failure, Fault, SimOperation, strike};
+use super::holds::Holds;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree};
 
@@ -25,9 +26,7 @@ pub(super) struct Disk {
     /// The one of them at which the machine stops.
     pub(super) crash_at: Option<u64>,
     pub(super) crashed: bool,
-    /// Whether syncs of files wait before they return, and how many do.
-    pub(super) syncs_held: bool,
-    pub(super) syncs_waiting: usize,
+    pub(super) holds: Holds,
     rng: Rng,
 }
 
@@ -50,8 +49,7 @@ impl Disk {
             changes: 0,
             crash_at: None,
             crashed: false,
-            syncs_held: false,
-            syncs_waiting: 0,
+            holds: Holds::default(),
             rng: Rng::new(seed),
         }
     }
@@ -180,6 +178,25 @@ impl Disk {
             }
         }
         Ok(())
+    }
+
+    /// Syncs the names in a directory. After a failure what was new is durable or never will be.
+    pub(super) fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
+        let failure = self.begin(SimOperation::SyncDir, path)?;
+        if self.crashed {
+            return Err(crash_error());
+        }
+        let dir = self.tree.find(path)?;
+        if !self.tree.is_dir(dir) {
+            return Err(Errno::NOTDIR.into());
+        }
+        match failure {
+            None | Some(Failure::FlippedBit) => self.tree.sync(dir),
+            // It could not even be opened.
+            Some(Failure::NoDescriptors) => {}
+            Some(Failure::Io | Failure::NoSpace) => self.tree.fail_sync(dir, &mut self.rng),
+        }
+        failure.and_then(Failure::error).map_or(Ok(()), Err)
     }
 
     /// A bit of a buffer of this many bytes.

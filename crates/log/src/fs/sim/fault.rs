@@ -33,8 +33,8 @@ pub enum SimOperation {
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The disk reports an error (`EIO`). A write may have been done in part; after a sync what
-    /// was dirty is lost or not, and no later sync writes it.
+    /// The disk reports an error (`EIO`). A write may have been done in part; after a sync, of a
+    /// file or a directory, what was new is lost or not, and no later sync writes it.
     Io,
     /// The disk is full (`ENOSPC`).
     NoSpace,

@@ -40,7 +40,7 @@ impl SimFile {
         let mut disk = lock(&self.disk);
         let failure = disk.begin(SimOperation::Sync, &self.path)?;
         disk.sync(self.node, failure)?;
-        if disk.syncs_held { wait_while_held(&self.disk, disk) } else { Ok(()) }
+        wait_while_held(&self.disk, disk, SimOperation::Sync, &self.path).map(drop)
     }
 }
 

@@ -8,11 +8,13 @@
 //!   file's length is the synced one, the new one or one between.
 //! - Names that were created, renamed or removed without a sync of their directory are as
 //!   before or as after, each rename as a whole.
-//! - After a failed sync the bytes concerned are lost or not, and later syncs do not write them.
+//! - After a failed sync the bytes or names concerned are lost or not, and later syncs do not
+//!   write them.
 //!
 //! Chance comes from one seed, so a run of one thread can be repeated. [`Fault`]s make
 //! single operations fail, [`SimFs::crash_at_change`] stops the machine at any point, and
-//! [`SimFs::hold_syncs`] makes the disk slow for as long as a test wants.
+//! [`SimFs::hold_syncs`] and [`SimFs::hold_renames_in`] make the disk slow for as long as a test
+//! wants.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,7 @@ mod content;
 mod disk;
 mod fault;
 mod file;
+mod holds;
 mod rng;
 mod tree;
 
@@ -46,8 +49,8 @@ type SharedDisk = Arc<Shared>;
 
 struct Shared {
     disk: Mutex<Disk>,
-    /// Signalled when syncs are held or let go, and when one begins to wait.
-    syncs_changed: Condvar,
+    /// Signalled when operations are let go, and when one begins to wait.
+    holds_changed: Condvar,
 }
 
 /// Enough for a test, and little enough that a wrong length does not exhaust the machine.
@@ -60,7 +63,7 @@ impl SimFs {
     }
 
     fn of(disk: Disk) -> SimFs {
-        SimFs { disk: Arc::new(Shared { disk: Mutex::new(disk), syncs_changed: Condvar::new() }) }
+        SimFs { disk: Arc::new(Shared { disk: Mutex::new(disk), holds_changed: Condvar::new() }) }
     }
 
     /// Cuts the power, and gives the file system as it is found at the next start.
@@ -69,7 +72,7 @@ impl SimFs {
     #[must_use]
     pub fn crash(&self) -> SimFs {
         let survivor = lock(&self.disk).after_crash();
-        self.disk.syncs_changed.notify_all();
+        self.disk.holds_changed.notify_all();
         SimFs::of(survivor)
     }
 
@@ -106,20 +109,49 @@ impl SimFs {
     /// What was written when a sync began becomes durable, what is written while it is held
     /// does not.
     pub fn hold_syncs(&self) {
-        lock(&self.disk).syncs_held = true;
+        self.hold_syncs_in("");
+    }
+
+    /// As [`SimFs::hold_syncs`], of the files whose path contains `part`.
+    pub fn hold_syncs_in(&self, part: &str) {
+        lock(&self.disk).holds.hold(SimOperation::Sync, part);
     }
 
     /// Lets all syncs return.
     pub fn release_syncs(&self) {
-        lock(&self.disk).syncs_held = false;
-        self.disk.syncs_changed.notify_all();
+        self.release(SimOperation::Sync);
     }
 
     /// Waits until so many syncs are held at the same time.
     pub fn wait_for_held_syncs(&self, count: usize) {
+        self.wait_for_held(SimOperation::Sync, count);
+    }
+
+    /// Lets no rename to a path that contains `part` begin until [`SimFs::release_renames`] or a
+    /// crash.
+    pub fn hold_renames_in(&self, part: &str) {
+        lock(&self.disk).holds.hold(SimOperation::Rename, part);
+    }
+
+    /// Lets all renames begin.
+    pub fn release_renames(&self) {
+        self.release(SimOperation::Rename);
+    }
+
+    /// Waits until so many renames are held at the same time.
+    pub fn wait_for_held_renames(&self, count: usize) {
+        self.wait_for_held(SimOperation::Rename, count);
+    }
+
+    fn release(&self, operation: SimOperation) {
+        lock(&self.disk).holds.release(operation);
+        self.disk.holds_changed.notify_all();
+    }
+
+    fn wait_for_held(&self, operation: SimOperation, count: usize) {
         let disk = lock(&self.disk);
-        let is_waiting = |disk: &mut Disk| disk.syncs_waiting < count;
-        drop(self.disk.syncs_changed.wait_while(disk, is_waiting));
+        let is_waiting = |disk: &mut Disk| disk.holds.waiting(operation) < count;
+        drop(self.disk.holds_changed.wait_while(disk, is_waiting));
     }
 
     /// Sets the size of the disk.
@@ -141,15 +173,23 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Disk> {
     shared.disk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for as long as syncs are held.
-fn wait_while_held(shared: &Shared, mut disk: MutexGuard<'_, Disk>) -> io::Result<()> {
-    disk.syncs_waiting += 1;
-    shared.syncs_changed.notify_all();
-    let is_held = |disk: &mut Disk| disk.syncs_held && !disk.crashed;
+/// Waits for as long as such an operation on `path` is held.
+fn wait_while_held<'a>(
+    shared: &'a Shared,
+    mut disk: MutexGuard<'a, Disk>,
+    operation: SimOperation,
+    path: &Path,
+) -> io::Result<MutexGuard<'a, Disk>> {
+    if !disk.holds.is_held(operation, path) {
+        return Ok(disk);
+    }
+    disk.holds.begin_wait(operation);
+    shared.holds_changed.notify_all();
+    let is_held = |disk: &mut Disk| disk.holds.is_held(operation, path) && !disk.crashed;
     let mut disk =
-        shared.syncs_changed.wait_while(disk, is_held).unwrap_or_else(PoisonError::into_inner);
-    disk.syncs_waiting -= 1;
-    if disk.crashed { Err(crash_error()) } else { Ok(()) }
+        shared.holds_changed.wait_while(disk, is_held).unwrap_or_else(PoisonError::into_inner);
+    disk.holds.end_wait(operation);
+    if disk.crashed { Err(crash_error()) } else { Ok(disk) }
 }
 
 impl Fs for SimFs {
@@ -219,7 +259,8 @@ impl Fs for SimFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut disk = lock(&self.disk);
+        let disk = lock(&self.disk);
+        let mut disk = wait_while_held(&self.disk, disk, SimOperation::Rename, to)?;
         disk.begin_whole(SimOperation::Rename, to)?;
         let node = disk.tree.find(from)?;
         let (from_place, to_place) = (disk.tree.place(from)?, disk.tree.place(to)?);
@@ -253,14 +294,7 @@ impl Fs for SimFs {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let mut disk = lock(&self.disk);
-        disk.begin_whole(SimOperation::SyncDir, path)?;
-        let dir = disk.tree.find(path)?;
-        if !disk.tree.is_dir(dir) {
-            return Err(Errno::NOTDIR.into());
-        }
-        disk.tree.sync(dir);
-        Ok(())
+        lock(&self.disk).sync_dir(path)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

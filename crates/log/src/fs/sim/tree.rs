@@ -139,6 +139,18 @@ impl Tree {
         }
     }
 
+    /// A sync of a directory that fails: some of the changes in it are on the disk, and no later
+    /// sync writes the others, because they count as clean.
+    pub(super) fn fail_sync(&mut self, dir: NodeId, rng: &mut Rng) {
+        let is_in_it = |change: &mut Change| change.0.iter().any(|one| one.dir == dir);
+        let changes: Vec<Change> = self.pending.extract_if(.., is_in_it).collect();
+        for change in changes {
+            if rng.coin() {
+                self.make_stable(&change);
+            }
+        }
+    }
+
     /// The names after a power cut: those synced, and a random part of the changes since.
     pub(super) fn after_crash(&self, rng: &mut Rng) -> Tree {
         let mut survivor = Tree { pending: Vec::new(), ..self.clone() };

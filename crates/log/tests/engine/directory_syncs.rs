@@ -1,0 +1,80 @@
+//! Syncs of directories that fail: names that may never be on the disk.
+
+use std::sync::Arc;
+
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::{LogConfig, LogError, NewLog};
+use logway_model::Offset;
+
+use crate::support::*;
+
+/// A fault of the next sync of a log's directory.
+fn directory_fails_once() -> Fault {
+    Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0").times(1)
+}
+
+#[test]
+fn a_failed_sync_of_the_directory_in_a_sealing_poisons_the_log() {
+    for seed in 0..20 {
+        // Not synced, so that the sealing is the first to sync the name of the second segment.
+        let config = LogConfig { segment_bytes: 4096, ..not_durable() };
+        let disk = TestDisk::new(seed).with_config(config);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        disk.fs.inject(directory_fails_once());
+        append_records(&log, 1, 3000);
+        append_records(&log, 1, 3000);
+        // The checkpoint comes after the sealing.
+        log.delete_records_before(Offset(0)).wait().expect("the disk works again");
+        let Err(error) = log.flush().wait() else {
+            let disk = disk.crash();
+            let end = disk.log(&disk.open()).log_end_offset();
+            panic!("seed {seed}: what is said to be flushed ends at {end} after a power cut");
+        };
+        assert!(matches!(error, LogError::Poisoned { .. }), "seed {seed}: {error}");
+    }
+}
+
+#[test]
+fn a_failed_sync_of_the_directory_in_a_checkpoint_poisons_the_log() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let (log, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    append_records(&log, 1, 10);
+    append_records(&other, 1, 10);
+    disk.fs.inject(directory_fails_once());
+    // For this log, the checkpoint does without the leader epochs and the recovery point.
+    log.delete_records_before(Offset(1)).wait().expect("the log start can be written");
+    let error = append(&log, batch(1, 10)).expect_err("names in the directory may be lost");
+    assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
+    append_records(&other, 1, 10);
+    let disk = disk.crash();
+    drop((log, other, dir));
+    let dir = disk.open();
+    assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+    let ends = [0, 1].map(|number| disk.log_of(&dir, number).log_end_offset());
+    assert_eq!(ends, [Offset(1), Offset(2)]);
+}
+
+#[test]
+fn a_log_whose_name_could_not_be_synced_is_made_anew() {
+    // The sync of the log's own directory fails, or that of the one that it is in.
+    for (seed, passes) in (0..20).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let fault = Fault::new(SimOperation::SyncDir, Failure::Io).in_path("/data");
+        disk.fs.inject(fault.after(passes).times(1));
+        let config = Arc::new(disk.config.clone());
+        let new = NewLog { partition: partition(0), topic_id: topic_id(), config };
+        let created = dir.create_logs(std::slice::from_ref(&new)).remove(0);
+        created.expect_err("a directory could not be synced");
+        let log = dir.try_again(&new).expect("the disk works again");
+        append_records(&log, 1, 10);
+        let disk = disk.crash();
+        drop((log, dir));
+        let dir = disk.open();
+        let log = dir.log(&partition(0));
+        let log = log.unwrap_or_else(|| panic!("seed {seed}: what was acknowledged is gone"));
+        assert_eq!(log.log_end_offset(), Offset(1), "seed {seed}");
+    }
+}
