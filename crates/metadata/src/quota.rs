@@ -37,6 +37,16 @@ impl QuotaEntity {
             QuotaEntity::User(_) => None,
         }
     }
+
+    /// Every name in it.
+    pub fn names(&self) -> impl Iterator<Item = &QuotaName> {
+        self.user().into_iter().chain(self.client_id())
+    }
+
+    /// How long its names are.
+    pub fn name_bytes(&self) -> usize {
+        self.names().map(QuotaName::bytes).sum()
+    }
 }
 
 impl fmt::Display for QuotaEntity {
@@ -59,6 +69,16 @@ pub enum QuotaName {
     Named(String),
     /// Each that has none of its own; they do not share it.
     Default,
+}
+
+impl QuotaName {
+    /// How long it is; the default has no length.
+    pub fn bytes(&self) -> usize {
+        match self {
+            QuotaName::Named(name) => name.len(),
+            QuotaName::Default => 0,
+        }
+    }
 }
 
 impl fmt::Display for QuotaName {
