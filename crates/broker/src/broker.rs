@@ -27,7 +27,7 @@ use crate::groups::GroupCoordinator;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
-use crate::quotas::QuotaUse;
+use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
@@ -57,6 +57,8 @@ pub struct Broker {
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.
     pub quota_use: QuotaUse,
+    /// How many connections are opened.
+    pub(crate) connection_rates: ConnectionRates,
     /// The metrics of clients that were asked for theirs.
     pub telemetry: ClientTelemetry,
     /// What is counted.

@@ -26,7 +26,7 @@ use crate::fetch_session::FetchSessions;
 use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
-use crate::quotas::QuotaUse;
+use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
@@ -155,6 +155,7 @@ async fn open(
         groups: GroupCoordinator::new(settings),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
+        connection_rates: ConnectionRates::new(settings),
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
         unpacking: Mutex::new(()),

@@ -19,6 +19,7 @@ pub(crate) mod metadata;
 
 mod batched_command;
 mod building;
+mod mutation_quota;
 
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
