@@ -23,11 +23,12 @@ use tokio::time::timeout;
 use crate::connection::{Attention, BudgetShare, MemoryBudget};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
-use crate::quotas::QuotaUse;
+use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
@@ -53,10 +54,14 @@ pub struct Broker {
     pub fetch_sessions: FetchSessions,
     /// Looks after the groups.
     pub groups: GroupCoordinator,
+    /// How far groups are behind.
+    pub group_lag: GroupLag,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.
     pub quota_use: QuotaUse,
+    /// How many connections are opened.
+    pub(crate) connection_rates: ConnectionRates,
     /// The metrics of clients that were asked for theirs.
     pub telemetry: ClientTelemetry,
     /// What is counted.

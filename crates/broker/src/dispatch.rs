@@ -221,6 +221,16 @@ macro_rules! answered_by {
     };
 }
 
+/// Prepares a request of delegation tokens.
+macro_rules! token_answered_by {
+    ($handle:ident) => {
+        |context, body| {
+            let built_bytes = handlers::delegation_tokens::built_bytes;
+            prepare_for(context, body, built_bytes, handlers::delegation_tokens::$handle)
+        }
+    };
+}
+
 /// Every API that is served, by key.
 pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     ProduceRequest => handlers::produce::prepare;
@@ -242,11 +252,18 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DeleteRecordsRequest => answered_by!(delete_records);
     InitProducerIdRequest => answered_by!(init_producer_id);
     OffsetForLeaderEpochRequest => answered_by!(offset_for_leader_epoch);
+    DescribeAclsRequest => answered_by!(acls::describe);
+    CreateAclsRequest => answered_by!(acls::create);
+    DeleteAclsRequest => answered_by!(acls::delete);
     DescribeConfigsRequest => answered_by!(describe_configs);
     AlterConfigsRequest => answered_by!(alter_configs);
     AlterReplicaLogDirsRequest => answered_by!(alter_replica_log_dirs);
     DescribeLogDirsRequest => answered_by!(describe_log_dirs);
     CreatePartitionsRequest => answered_by!(create_partitions);
+    CreateDelegationTokenRequest => token_answered_by!(create);
+    RenewDelegationTokenRequest => token_answered_by!(renew);
+    ExpireDelegationTokenRequest => token_answered_by!(expire);
+    DescribeDelegationTokenRequest => token_answered_by!(describe);
     DeleteGroupsRequest => groups::delete_groups::prepare;
     ElectLeadersRequest => answered_by!(elect_leaders);
     IncrementalAlterConfigsRequest => answered_by!(incremental_alter_configs);
@@ -255,6 +272,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     OffsetDeleteRequest => groups::offset_delete::prepare;
     DescribeClientQuotasRequest => answered_by!(describe_client_quotas);
     AlterClientQuotasRequest => answered_by!(alter_client_quotas);
+    DescribeUserScramCredentialsRequest => answered_by!(describe_user_scram_credentials);
     DescribeQuorumRequest => answered_by!(describe_quorum);
     UpdateFeaturesRequest => answered_by!(update_features);
     DescribeClusterRequest => answered_by!(describe_cluster);

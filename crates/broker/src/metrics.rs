@@ -95,6 +95,8 @@ pub struct ConnectionMetrics {
     pub accepted: Counter,
     /// Refused because `max.connections` were open.
     pub refused: Counter,
+    /// Refused because their addresses opened too many per second.
+    pub over_rate: Counter,
     /// Closed because the client broke the protocol.
     pub broken: Counter,
 }
@@ -116,6 +118,8 @@ impl ConnectionMetrics {
         registry.register("connections_accepted", "Connections accepted", self.accepted.clone());
         let help = "Connections refused because max.connections were open";
         registry.register("connections_refused", help, self.refused.clone());
+        let help = "Connections refused because their addresses opened too many per second";
+        registry.register("connections_over_rate", help, self.over_rate.clone());
         let help = "Connections closed because the client broke the protocol";
         registry.register("connections_broken", help, self.broken.clone());
     }
@@ -217,7 +221,7 @@ impl QuotaMetrics {
     }
 
     fn register(&self, registry: &mut Registry) {
-        let help = "Requests whose clients had to wait because of a quota";
+        let help = "Requests, and connections, that had to wait because of a quota";
         registry.register("throttled_requests", help, self.throttled.clone());
         let help = "Seconds that clients were told to wait because of a quota";
         registry.register("throttle_seconds", help, self.wait_seconds.clone());
@@ -268,12 +272,18 @@ impl Collector for BrokerState {
                 "Clients whose use of a quota is remembered",
                 broker.quota_use.client_count(),
             ),
+            (
+                "logway_quota_addresses",
+                "Addresses whose use of a quota of connections is remembered",
+                broker.connection_rates.address_count(),
+            ),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(as_i64(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         broker.telemetry.encode(&mut encoder)?;
+        broker.group_lag.encode(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
     }
 }

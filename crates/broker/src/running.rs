@@ -23,10 +23,11 @@ use crate::broker::{Broker, off_thread};
 use crate::connection::{Attention, MemoryBudget, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
-use crate::quotas::QuotaUse;
+use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
@@ -153,8 +154,10 @@ async fn open(
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
         groups: GroupCoordinator::new(settings),
+        group_lag: GroupLag::new(settings.group_lag_partitions_max),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
+        connection_rates: ConnectionRates::new(settings),
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
         unpacking: Mutex::new(()),

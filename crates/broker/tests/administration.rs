@@ -13,9 +13,12 @@ use logway_wire::messages::alter_partition_reassignments_request::{
 use logway_wire::messages::alter_replica_log_dirs_request::{
     AlterReplicaLogDir, AlterReplicaLogDirTopic,
 };
+use logway_wire::messages::create_acls_request::AclCreation;
+use logway_wire::messages::delete_acls_request::DeleteAclsFilter;
 use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
 use logway_wire::messages::describe_producers_request::TopicRequest;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
+use logway_wire::messages::describe_user_scram_credentials_request::UserName;
 use logway_wire::messages::elect_leaders_request::TopicPartitions;
 use logway_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -26,6 +29,10 @@ use logway_wire::messages::{
     DescribeLogDirsRequest, DescribeProducersRequest, DescribeQuorumRequest, ElectLeadersRequest,
     IncrementalAlterConfigsRequest, ListConfigResourcesRequest, ListPartitionReassignmentsRequest,
     UpdateFeaturesRequest,
+};
+use logway_wire::messages::{
+    CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, DescribeDelegationTokenRequest,
+    DescribeUserScramCredentialsRequest,
 };
 
 const PREFERRED: i8 = 0;
@@ -350,5 +357,43 @@ async fn groups_and_subscriptions_have_settings_and_are_listed() {
 
     assert_eq!(set(&connection, group, timeout, None).await, ErrorCode::None);
     assert_eq!(listed(&connection, &[GROUP]).await, []);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn what_needs_authentication_is_answered_as_by_kafka_without_any() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    let disabled = ErrorCode::SecurityDisabled.code();
+    let response = connection.call(&DescribeAclsRequest::default()).await.expect("is answered");
+    assert_eq!(response.error_code, disabled);
+    assert_eq!(response.error_message.as_deref(), Some("No Authorizer is configured."));
+    let create = CreateAclsRequest {
+        creations: vec![AclCreation::default(), AclCreation::default()],
+        ..Default::default()
+    };
+    let response = connection.call(&create).await.expect("is answered");
+    let codes: Vec<i16> = response.results.iter().map(|result| result.error_code).collect();
+    assert_eq!(codes, [disabled, disabled]);
+    let delete =
+        DeleteAclsRequest { filters: vec![DeleteAclsFilter::default()], ..Default::default() };
+    let response = connection.call(&delete).await.expect("is answered");
+    assert_eq!(response.filter_results[0].error_code, disabled);
+
+    let tokens = DescribeDelegationTokenRequest::default();
+    let response = connection.call(&tokens).await.expect("is answered");
+    assert_eq!(response.error_code, ErrorCode::DelegationTokenRequestNotAllowed.code());
+
+    let everybody = DescribeUserScramCredentialsRequest { users: None, ..Default::default() };
+    let response = connection.call(&everybody).await.expect("is answered");
+    assert_eq!((response.error_code, response.results), (0, Vec::new()));
+    let user = |name: &'static str| UserName { name: name.into(), ..Default::default() };
+    let users = vec![user("a"), user("b"), user("a")];
+    let named = DescribeUserScramCredentialsRequest { users: Some(users), ..Default::default() };
+    let response = connection.call(&named).await.expect("is answered");
+    let codes: Vec<i16> = response.results.iter().map(|result| result.error_code).collect();
+    let (twice, missing) = (ErrorCode::DuplicateResource, ErrorCode::ResourceNotFound);
+    assert_eq!(codes, [twice.code(), missing.code()]);
     broker.stop().await;
 }

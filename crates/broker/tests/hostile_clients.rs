@@ -167,6 +167,36 @@ async fn a_fetch_that_waits_gives_way_when_others_need_the_memory_it_holds() {
 }
 
 #[tokio::test]
+async fn many_fetches_that_hold_little_each_give_way_too() {
+    const HELD_BYTES: usize = 64 << 10;
+    const HOGS: usize = (1 << 20) / HELD_BYTES;
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start_with(dir.path(), &[SMALL_BUDGET]).await;
+    let polite = broker.connect().await;
+    create_topic(&polite, "t", 1).await;
+    // Each is charged exactly as much: eight times what follows its length.
+    let mut request = fetch_that_holds_memory(1);
+    let encode = |request: &_| logway_wire::encode_request(1, None, 12, request).expect("encodes");
+    let unpadded_bytes = encode(&request).bytes.len() - 4;
+    // The length of the padding takes a byte more than that of no padding.
+    request.rack_id = "x".repeat(HELD_BYTES / 8 - unpadded_bytes - 1).into();
+    let encoded = encode(&request);
+    assert_eq!((encoded.bytes.len() - 4) * 8, HELD_BYTES);
+    let mut hogs = Vec::new();
+    for _ in 0..HOGS {
+        let mut hog = broker.connect_raw().await;
+        hog.writer.write_frame(&encoded.bytes).await.expect("is sent");
+        hog.writer.flush().await.expect("is sent");
+        hogs.push(hog);
+    }
+    until(|| broker.broker().memory.used_bytes() == broker.broker().memory.limit_bytes()).await;
+    let answer = timeout(PATIENCE, produce(&polite, "t", 0, batch(&["x"]))).await.expect("in time");
+    assert_eq!(answer.error_code, 0);
+    drop(hogs);
+    broker.stop().await;
+}
+
+#[tokio::test]
 async fn waiting_fetches_end_with_their_connection_and_with_the_broker() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start(dir.path()).await;

@@ -11,13 +11,20 @@ use logway_client::{Connection, ConnectionOptions};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use logway_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use logway_wire::messages::create_topics_request::CreatableTopic;
+use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::describe_client_quotas_request::ComponentData;
+use logway_wire::messages::metadata_request::MetadataRequestTopic;
 use logway_wire::messages::{
-    AlterClientQuotasRequest, DescribeClientQuotasRequest, ListGroupsRequest,
+    AlterClientQuotasRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
+    DescribeClientQuotasRequest, ListGroupsRequest, MetadataRequest,
 };
+use tokio::net::TcpStream;
 
 const CLIENT_ID: &str = "client-id";
 const USER: &str = "user";
+const IP: &str = "ip";
 
 /// Not durable, so that the disk of the test is not what slows clients down.
 const FAST: &[(&str, &str)] = &[("flush.messages", "9223372036854775807")];
@@ -56,10 +63,19 @@ async fn alter(
 
 /// The quotas of client ids, as `name key value`.
 async fn described(connection: &Connection) -> Vec<String> {
+    described_as(connection, CLIENT_ID, None).await
+}
+
+/// The quotas of a type of entity, with that name if one is given.
+async fn described_as(
+    connection: &Connection,
+    entity_type: &'static str,
+    name: Option<&'static str>,
+) -> Vec<String> {
     let any = ComponentData {
-        entity_type: CLIENT_ID.into(),
-        match_type: 2,
-        match_: None,
+        entity_type: entity_type.into(),
+        match_type: if name.is_some() { 0 } else { 2 },
+        match_: name.map(Into::into),
         ..Default::default()
     };
     let request = DescribeClientQuotasRequest { components: vec![any], ..Default::default() };
@@ -244,5 +260,164 @@ async fn the_time_of_any_request_counts() {
     let response = limited.call(&request).await.expect("is answered");
     assert_eq!(response.throttle_time_ms, 1_000);
     assert_eq!(admin.call(&request).await.expect("is answered").throttle_time_ms, 0);
+    broker.stop().await;
+}
+
+async fn create(
+    connection: &Connection,
+    version: i16,
+    name: &'static str,
+    partitions: i32,
+) -> (ErrorCode, i32) {
+    let topic = CreatableTopic {
+        name: name.into(),
+        num_partitions: partitions,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let pending = connection.send(&request, version).await.expect("is sent");
+    let response = pending.response().await.expect("is answered");
+    let code = ErrorCode::from_code(response.topics[0].error_code).expect("is known");
+    (code, response.throttle_time_ms)
+}
+
+#[tokio::test]
+async fn what_makes_and_deletes_partitions_is_refused_while_the_quota_is_overdrawn() {
+    const KNOWS_REFUSAL: i16 = 7;
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("controller.quota.window.num", "10"), ("num.partitions", "2")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let admin = broker.connect().await;
+    let limited = [(CLIENT_ID, Some("limited"))];
+    // Ten at once, and then one in a hundred seconds.
+    let set = alter(&admin, &limited, "controller_mutation_rate", Some(1.0)).await;
+    assert_eq!(set, ErrorCode::None);
+    let (first, second) =
+        (connect_as(&broker, "limited").await, connect_as(&broker, "limited").await);
+
+    // What comes to nothing costs nothing, however much it would have been.
+    let (code, wait_ms) = create(&first, KNOWS_REFUSAL, "not a name", 1_000).await;
+    assert_eq!((code, wait_ms), (ErrorCode::InvalidTopicException, 0));
+    let (code, wait_ms) = create(&first, KNOWS_REFUSAL, "large", 30).await;
+    assert_eq!((code, wait_ms), (ErrorCode::None, 0), "something was left");
+    let (code, wait_ms) = create(&first, KNOWS_REFUSAL, "refused", 1).await;
+    assert_eq!(code, ErrorCode::ThrottlingQuotaExceeded);
+    assert!((15_000..=20_000).contains(&wait_ms), "{wait_ms}");
+
+    // The connection is not read any more, the client's others are.
+    let delete = DeleteTopicsRequest {
+        topics: vec![DeleteTopicState { name: Some("large".into()), ..Default::default() }],
+        timeout_ms: 10_000,
+        ..Default::default()
+    };
+    let response = second.call(&delete).await.expect("is answered");
+    assert_eq!(response.responses[0].error_code, ErrorCode::ThrottlingQuotaExceeded.code());
+    let third = connect_as(&broker, "limited").await;
+    let grow = CreatePartitionsRequest {
+        topics: vec![CreatePartitionsTopic {
+            name: "large".into(),
+            count: 31,
+            ..Default::default()
+        }],
+        timeout_ms: 10_000,
+        ..Default::default()
+    };
+    let response = third.call(&grow).await.expect("is answered");
+    assert_eq!(response.results[0].error_code, ErrorCode::ThrottlingQuotaExceeded.code());
+    // Nor is a topic created by asking for it.
+    let fourth = connect_as(&broker, "limited").await;
+    let ask = MetadataRequest {
+        topics: Some(vec![MetadataRequestTopic { name: Some("new".into()), ..Default::default() }]),
+        allow_auto_topic_creation: true,
+        ..Default::default()
+    };
+    let response = fourth.call(&ask).await.expect("is answered");
+    assert_eq!(response.topics[0].error_code, ErrorCode::LeaderNotAvailable.code());
+    assert!(broker.broker().image().topic("new").is_none());
+    // Others may.
+    assert_eq!(create(&admin, KNOWS_REFUSAL, "others", 20).await, (ErrorCode::None, 0));
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn old_clients_are_not_refused_but_held_up() {
+    const KNOWS_NO_REFUSAL: i16 = 5;
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("controller.quota.window.num", "2")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let admin = broker.connect().await;
+    let everybody = [(USER, None)];
+    let set = alter(&admin, &everybody, "controller_mutation_rate", Some(1.0)).await;
+    assert_eq!(set, ErrorCode::None);
+    let old = connect_as(&broker, "old").await;
+    let failed = create(&old, KNOWS_NO_REFUSAL, "not a name", 1_000).await;
+    assert_eq!(failed, (ErrorCode::InvalidTopicException, 0));
+    let began = Instant::now();
+    let (code, wait_ms) = create(&old, KNOWS_NO_REFUSAL, "t", 3).await;
+    assert_eq!(code, ErrorCode::None);
+    assert!((500..=1_000).contains(&wait_ms), "{wait_ms}");
+    assert_eq!(create(&old, KNOWS_NO_REFUSAL, "next", 1).await.0, ErrorCode::None);
+    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_opens_connections_at_its_rate_and_no_more_than_may_wait() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("quota.window.num", "2")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let admin = broker.connect().await;
+    let set = alter(&admin, &[(IP, None)], "connection_creation_rate", Some(1e6)).await;
+    assert_eq!(set, ErrorCode::None);
+    let local = [(IP, Some("127.0.0.1"))];
+    assert_eq!(alter(&admin, &local, "connection_creation_rate", Some(1.0)).await, ErrorCode::None);
+    let refused = alter(&admin, &local, "producer_byte_rate", Some(1.0)).await;
+    assert_eq!(refused, ErrorCode::InvalidRequest);
+    let own = "127.0.0.1 connection_creation_rate 1";
+    let all = [own, "<default> connection_creation_rate 1000000"];
+    assert_eq!(described_as(&admin, IP, None).await, all);
+    assert_eq!(described_as(&admin, IP, Some("::ffff:127.0.0.1")).await, [own]);
+
+    // One at once, one in each second, no further ahead than two seconds.
+    const OPENED: u64 = 8;
+    let began = Instant::now();
+    let mut sockets = Vec::new();
+    for _ in 0..OPENED {
+        sockets.push(TcpStream::connect(broker.address).await.expect("is accepted"));
+    }
+    let connections = &broker.broker().metrics.connections;
+    until(|| connections.over_rate.get() > 0).await;
+    // Whoever is connected does not notice.
+    admin.call(&metadata_request()).await.expect("is answered");
+    let served = || connections.accepted.get() - 1;
+    until(|| served() + connections.over_rate.get() == OPENED).await;
+    let least = Duration::from_secs(served() - 1).saturating_sub(Duration::from_millis(50));
+    assert!(began.elapsed() >= least && served() >= 3, "{} {:?}", served(), began.elapsed());
+    let metrics = broker.metrics();
+    let throttled = "logway_throttled_requests_total{quota=\"connection_creation_rate\"} ";
+    assert!(metrics.contains(throttled), "{metrics}");
+    // A connection that waits does not keep the broker from stopping.
+    let waiting = TcpStream::connect(broker.address).await.expect("is accepted");
+    broker.stop().await;
+    drop((sockets, waiting));
+}
+
+#[tokio::test]
+async fn the_broker_accepts_connections_at_its_rate() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("max.connection.creation.rate", "5")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let began = Instant::now();
+    let mut connections = Vec::new();
+    for _ in 0..11 {
+        connections.push(broker.connect().await);
+    }
+    for connection in &connections {
+        connection.call(&metadata_request()).await.expect("is answered");
+    }
+    // Five at once, and five in each second.
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
     broker.stop().await;
 }

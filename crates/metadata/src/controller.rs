@@ -18,7 +18,10 @@ mod room_for_names;
 
 use std::collections::BTreeSet;
 
-pub use alter_client_quotas::{AlterClientQuotas, QUOTA_ENTITIES_MAX, QuotaAlteration};
+pub use alter_client_quotas::{
+    AlterClientQuotas, QUOTA_ENTITIES_MAX, QUOTA_NAME_MAX_BYTES, QUOTA_NAMES_MAX_BYTES,
+    QuotaAlteration,
+};
 pub use alter_configs::{
     AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
     ResourceOperations,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whom a quota binds (KIP-546).
+/// Whom a quota binds (KIP-546, KIP-612).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuotaEntity {
@@ -19,6 +19,9 @@ pub enum QuotaEntity {
         /// The client id.
         client_id: QuotaName,
     },
+    /// An address that connections come from, in its shortest form. The last variant, so that the
+    /// clients' quotas are before those of addresses.
+    Ip(QuotaName),
 }
 
 impl QuotaEntity {
@@ -26,7 +29,7 @@ impl QuotaEntity {
     pub fn user(&self) -> Option<&QuotaName> {
         match self {
             QuotaEntity::User(user) | QuotaEntity::UserClient { user, .. } => Some(user),
-            QuotaEntity::ClientId(_) => None,
+            QuotaEntity::ClientId(_) | QuotaEntity::Ip(_) => None,
         }
     }
 
@@ -34,8 +37,26 @@ impl QuotaEntity {
     pub fn client_id(&self) -> Option<&QuotaName> {
         match self {
             QuotaEntity::ClientId(id) | QuotaEntity::UserClient { client_id: id, .. } => Some(id),
-            QuotaEntity::User(_) => None,
+            QuotaEntity::User(_) | QuotaEntity::Ip(_) => None,
         }
+    }
+
+    /// The address that it names, if it is about addresses.
+    pub fn ip(&self) -> Option<&QuotaName> {
+        match self {
+            QuotaEntity::Ip(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Every name in it.
+    pub fn names(&self) -> impl Iterator<Item = &QuotaName> {
+        self.user().into_iter().chain(self.client_id()).chain(self.ip())
+    }
+
+    /// How long its names are.
+    pub fn name_bytes(&self) -> usize {
+        self.names().map(QuotaName::bytes).sum()
     }
 }
 
@@ -47,11 +68,12 @@ impl fmt::Display for QuotaEntity {
             QuotaEntity::UserClient { user, client_id } => {
                 write!(f, "user {user}, client-id {client_id}")
             }
+            QuotaEntity::Ip(address) => write!(f, "ip {address}"),
         }
     }
 }
 
-/// One user or client id, or each that has no quota of its own.
+/// One user, client id or address, or each that has no quota of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuotaName {
@@ -59,6 +81,16 @@ pub enum QuotaName {
     Named(String),
     /// Each that has none of its own; they do not share it.
     Default,
+}
+
+impl QuotaName {
+    /// How long it is; the default has no length.
+    pub fn bytes(&self) -> usize {
+        match self {
+            QuotaName::Named(name) => name.len(),
+            QuotaName::Default => 0,
+        }
+    }
 }
 
 impl fmt::Display for QuotaName {
@@ -80,12 +112,21 @@ pub enum QuotaKey {
     ConsumerByteRate,
     /// The time that threads spend on requests, in percent of one thread.
     RequestPercentage,
+    /// The partitions that are made and deleted per second (KIP-599).
+    ControllerMutationRate,
+    /// The connections that are opened per second, of an address (KIP-612).
+    ConnectionCreationRate,
 }
 
 impl QuotaKey {
     /// Every key.
-    pub const ALL: [QuotaKey; 3] =
-        [QuotaKey::ProducerByteRate, QuotaKey::ConsumerByteRate, QuotaKey::RequestPercentage];
+    pub const ALL: [QuotaKey; 5] = [
+        QuotaKey::ProducerByteRate,
+        QuotaKey::ConsumerByteRate,
+        QuotaKey::RequestPercentage,
+        QuotaKey::ControllerMutationRate,
+        QuotaKey::ConnectionCreationRate,
+    ];
 
     /// Kafka's name for it.
     pub fn name(self) -> &'static str {
@@ -93,6 +134,8 @@ impl QuotaKey {
             QuotaKey::ProducerByteRate => "producer_byte_rate",
             QuotaKey::ConsumerByteRate => "consumer_byte_rate",
             QuotaKey::RequestPercentage => "request_percentage",
+            QuotaKey::ControllerMutationRate => "controller_mutation_rate",
+            QuotaKey::ConnectionCreationRate => "connection_creation_rate",
         }
     }
 
@@ -103,7 +146,13 @@ impl QuotaKey {
 
     /// Whether limits are whole numbers.
     pub fn is_whole(self) -> bool {
-        self != QuotaKey::RequestPercentage
+        !matches!(self, QuotaKey::RequestPercentage | QuotaKey::ControllerMutationRate)
+    }
+
+    /// Whether an entity can have a quota of this: addresses have one of connections and nothing
+    /// else.
+    pub fn is_of(self, entity: &QuotaEntity) -> bool {
+        (self == QuotaKey::ConnectionCreationRate) == entity.ip().is_some()
     }
 }
 
@@ -154,6 +203,15 @@ mod tests {
             assert_eq!(QuotaKey::from_name(key.name()), Some(key));
         }
         assert_eq!(QuotaKey::from_name("nonsense"), None);
+    }
+
+    #[test]
+    fn addresses_have_quotas_of_connections_and_clients_all_others() {
+        let (client, address) =
+            (QuotaEntity::ClientId(QuotaName::Default), QuotaEntity::Ip(QuotaName::Default));
+        let keys_of = |entity: &QuotaEntity| QuotaKey::ALL.map(|key| key.is_of(entity));
+        assert_eq!(keys_of(&client), [true, true, true, true, false]);
+        assert_eq!(keys_of(&address), [false, false, false, false, true]);
     }
 
     #[test]

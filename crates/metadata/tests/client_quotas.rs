@@ -1,7 +1,8 @@
 //! The controller's judgement of quotas.
 
 use logway_metadata::controller::{
-    AlterClientQuotas, Command, QUOTA_ENTITIES_MAX, QuotaAlteration,
+    AlterClientQuotas, Command, QUOTA_ENTITIES_MAX, QUOTA_NAME_MAX_BYTES, QUOTA_NAMES_MAX_BYTES,
+    QuotaAlteration,
 };
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{ClientQuotaRecord, MetadataRecord};
@@ -61,16 +62,41 @@ fn what_comes_twice_is_refused_and_the_rest_is_done() {
     assert_eq!(decision.records.len(), 1);
 }
 
+/// An image in which these clients have a quota.
+fn image_of(names: impl Iterator<Item = String>) -> MetadataImage {
+    let record = |name: String| {
+        let (key, limit) = (QuotaKey::ProducerByteRate, QuotaLimit::new(1.0));
+        MetadataRecord::ClientQuota(ClientQuotaRecord { entity: client(&name), key, limit })
+    };
+    let records: Vec<_> = names.map(record).collect();
+    MetadataImage::default().apply(&records).expect("they fit")
+}
+
+#[test]
+fn names_are_so_long_only_each_and_together() {
+    const KEY: QuotaKey = QuotaKey::ProducerByteRate;
+    let set = |image, name: &str| {
+        let reply = alter(image, vec![change(name, &[(KEY, Some(1.0))])], false).reply.remove(0);
+        reply.err().map(|error| error.code)
+    };
+    let empty = MetadataImage::default();
+    let longest = "é".repeat(QUOTA_NAME_MAX_BYTES / 2);
+    assert_eq!(set(&empty, &longest), None);
+    assert_eq!(set(&empty, &format!("{longest}x")), Some(InvalidRequest));
+
+    let numbered = |number: usize| format!("{number:0>QUOTA_NAME_MAX_BYTES$}");
+    let count = QUOTA_NAMES_MAX_BYTES / QUOTA_NAME_MAX_BYTES;
+    let full = image_of((0..count).map(numbered));
+    assert_eq!(set(&full, "x"), Some(PolicyViolation));
+    assert_eq!(alter(&full, vec![change(&numbered(0), &[(KEY, None)])], false).records.len(), 1);
+    let nearly_full = image_of((1..count).map(numbered));
+    assert_eq!(set(&nearly_full, &numbered(0)), None);
+}
+
 #[test]
 fn quotas_are_for_so_many_entities_only() {
     const KEY: QuotaKey = QuotaKey::ProducerByteRate;
-    let record = |number: usize| {
-        let limit = QuotaLimit::new(1.0);
-        let entity = client(&number.to_string());
-        MetadataRecord::ClientQuota(ClientQuotaRecord { entity, key: KEY, limit })
-    };
-    let records: Vec<_> = (1..QUOTA_ENTITIES_MAX).map(record).collect();
-    let image = MetadataImage::default().apply(&records).expect("they fit");
+    let image = image_of((1..QUOTA_ENTITIES_MAX).map(|number| number.to_string()));
     let new = |name: &str| change(name, &[(KEY, Some(2.0))]);
     let decision = alter(&image, vec![new("a"), new("b"), new("1"), change("c", &[])], false);
     let codes: Vec<_> =

@@ -70,6 +70,7 @@ fn any_quota_entity() -> impl Strategy<Value = QuotaEntity> {
         any_quota_name().prop_map(QuotaEntity::ClientId),
         (any_quota_name(), any_quota_name())
             .prop_map(|(user, client_id)| QuotaEntity::UserClient { user, client_id }),
+        any_quota_name().prop_map(QuotaEntity::Ip),
     ]
 }
 
@@ -89,7 +90,7 @@ fn any_op() -> impl Strategy<Value = Op> {
             .prop_map(|(resource, setting, kind)| Op::Operate { resource, setting, kind }),
         1 => Just(Op::ProducerIds),
         2 => (1..4).prop_map(|id| Op::Broker { id }),
-        2 => (any_quota_entity(), 0..3_usize, proptest::option::of(0.0..1e9)).prop_map(
+        2 => (any_quota_entity(), 0..QuotaKey::ALL.len(), proptest::option::of(0.0..1e9)).prop_map(
             |(entity, key, limit)| Op::Quota { entity, key, limit }
         ),
     ]

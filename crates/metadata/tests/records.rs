@@ -119,6 +119,17 @@ fn every_kind_has_its_form() {
                 r#""key":"producer_byte_rate","limit":null}}"#
             ),
         ),
+        (
+            MetadataRecord::ClientQuota(ClientQuotaRecord {
+                entity: QuotaEntity::Ip(QuotaName::Named("::1".to_owned())),
+                key: QuotaKey::ConnectionCreationRate,
+                limit: QuotaLimit::new(5.0),
+            }),
+            concat!(
+                r#"{"client_quota/0":{"entity":{"ip":{"named":"::1"}},"#,
+                r#""key":"connection_creation_rate","limit":"5"}}"#
+            ),
+        ),
     ];
     for (record, form) in forms {
         assert_eq!(serde_json::to_string(&record).expect("can be written"), form);

@@ -1,21 +1,28 @@
-//! Accepts connections, up to a number, and outlives whatever goes wrong with one of them.
+//! Accepts connections, up to a number and at a rate, and outlives whatever goes wrong with one of
+//! them.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_metadata::quota::QuotaKey;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Connection, ConnectionError};
 use crate::Broker;
+use crate::quotas::Admission;
 
 /// How long to leave the listener alone when the process is out of descriptors: the waiting
 /// connections stay in the kernel's queue meanwhile.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Connections that wait because their addresses open too many take no more than this part of
+/// `max.connections`.
+const HELD_BACK_PART: usize = 4;
 
 /// How long connections may take to send their last replies when the broker stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -26,11 +33,12 @@ pub(crate) async fn accept_connections(
     broker: Arc<Broker>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(broker.settings.connections_max));
+    let places = Places::new(broker.settings.connections_max);
     let mut connections = JoinSet::new();
+    let mut next_accept = Instant::now();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept_at(next_accept, &listener) => accepted,
             Some(_) = connections.join_next() => continue,
             () = stopped(&mut stopping) => break,
         };
@@ -41,16 +49,17 @@ pub(crate) async fn accept_connections(
                 continue;
             }
         };
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-            broker.metrics.connections.refused.inc();
-            tracing::warn!(%peer, max = broker.settings.connections_max,
-                "connection refused: max.connections is reached");
-            continue;
-        };
-        let broker = Arc::clone(&broker);
+        let admission = broker.connection_rates.admit(&broker.image(), peer.ip());
+        if let Admission::In(_) = admission {
+            next_accept = Instant::now() + broker.connection_rates.count();
+        }
+        let Some(mut place) = places.take(admission, peer, &broker) else { continue };
+        let (broker, mut stopping) = (Arc::clone(&broker), stopping.clone());
         connections.spawn(async move {
-            let _slot = slot;
-            serve(socket, peer, broker).await;
+            tokio::select! {
+                () = place.turn() => serve(socket, peer, broker).await,
+                () = stopped(&mut stopping) => {}
+            }
         });
     }
     drop(listener);
@@ -59,6 +68,74 @@ pub(crate) async fn accept_connections(
         tracing::warn!("some clients did not take their last replies in time");
     }
     connections.shutdown().await;
+}
+
+/// Accepts the next connection, and leaves those that come before `time` in the kernel's queue.
+async fn accept_at(time: Instant, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    if Instant::now() < time {
+        sleep_until(time).await;
+    }
+    listener.accept().await
+}
+
+/// The connections that there may be.
+struct Places {
+    all: Arc<Semaphore>,
+    held_back: Arc<Semaphore>,
+}
+
+/// A connection's place, as long as it lives.
+struct Place {
+    _of_all: OwnedSemaphorePermit,
+    /// Until when it waits, and its place among those that do.
+    held_back: Option<(Instant, OwnedSemaphorePermit)>,
+}
+
+impl Places {
+    fn new(connections_max: usize) -> Places {
+        let held_back_max = connections_max.div_ceil(HELD_BACK_PART);
+        Places {
+            all: Arc::new(Semaphore::new(connections_max)),
+            held_back: Arc::new(Semaphore::new(held_back_max)),
+        }
+    }
+
+    /// A place for a new connection; `None` if it must be closed.
+    fn take(&self, admission: Admission, peer: SocketAddr, broker: &Broker) -> Option<Place> {
+        let metrics = &broker.metrics;
+        let Ok(of_all) = Arc::clone(&self.all).try_acquire_owned() else {
+            metrics.connections.refused.inc();
+            tracing::warn!(%peer, max = broker.settings.connections_max,
+                "connection refused: max.connections is reached");
+            return None;
+        };
+        let Admission::In(wait) = admission else { return refuse_for_now(peer, broker) };
+        if wait.is_zero() {
+            return Some(Place { _of_all: of_all, held_back: None });
+        }
+        let Ok(place) = Arc::clone(&self.held_back).try_acquire_owned() else {
+            return refuse_for_now(peer, broker);
+        };
+        metrics.quotas.throttled(QuotaKey::ConnectionCreationRate, wait);
+        Some(Place { _of_all: of_all, held_back: Some((Instant::now() + wait, place)) })
+    }
+}
+
+/// Its address has opened too many connections for this one to wait.
+fn refuse_for_now(peer: SocketAddr, broker: &Broker) -> Option<Place> {
+    broker.metrics.connections.over_rate.inc();
+    tracing::debug!(%peer, "connection refused: its address opens too many per second");
+    None
+}
+
+impl Place {
+    /// Ends when the connection may be served. Nothing is read from it before.
+    async fn turn(&mut self) {
+        if let Some((time, place)) = self.held_back.take() {
+            sleep_until(time).await;
+            drop(place);
+        }
+    }
 }
 
 async fn serve(socket: TcpStream, peer: SocketAddr, broker: Arc<Broker>) {

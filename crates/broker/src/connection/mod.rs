@@ -41,9 +41,16 @@ use send::Patience;
 /// Replies up to this size that are ready together leave with one system call.
 const COALESCE_BYTES: usize = 64 * 1024;
 
-/// Up to here a connection may hold memory for as long as it likes: its requests wait, its replies
-/// are not read.
-const HELD_FREELY_BYTES: usize = 64 * 1024;
+/// Up to here a reply, and what making it takes, is not counted.
+const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection never holds more of the budgets than this for as long as it likes, while its
+/// requests wait or its replies are not read.
+const HELD_FREELY_BYTES_MAX: usize = 64 * 1024;
+
+/// All connections together hold no more than this part of the requests' budget for as long as they
+/// like, however many there are.
+const HELD_FREELY_PART: usize = 2;
 
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -80,6 +87,7 @@ pub(crate) struct Connection {
     /// Small replies on their way out together.
     outgoing: BytesMut,
     idle_max: Duration,
+    held_freely_bytes: usize,
     last_active: Instant,
     reads_on: bool,
     /// Waiting requests were asked to answer, because others wait for the memory they hold.
@@ -102,6 +110,8 @@ impl Connection {
         });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
+        let held_freely_bytes =
+            held_freely_bytes(broker.memory.limit_bytes(), broker.settings.connections_max);
         let attention = broker.attention.listen();
         Ok(Connection {
             socket,
@@ -112,6 +122,7 @@ impl Connection {
             replies: ReplyQueue::default(),
             outgoing: BytesMut::new(),
             idle_max,
+            held_freely_bytes,
             last_active: Instant::now(),
             reads_on: true,
             is_hurried: false,
@@ -173,7 +184,7 @@ impl Connection {
         if self.reads_on && self.attention.is_stopping() {
             self.read_no_more();
         }
-        let is_holder = self.replies.held_bytes() > HELD_FREELY_BYTES;
+        let is_holder = self.replies.held_bytes() > self.held_freely_bytes;
         self.attention.set_holder(is_holder);
         if is_holder && !self.is_hurried && self.broker.is_memory_contended() {
             self.hurry();
@@ -213,7 +224,7 @@ impl Connection {
         &mut self,
         built_bytes: usize,
     ) -> Result<Option<BudgetShare>, ConnectionError> {
-        if built_bytes <= HELD_FREELY_BYTES {
+        if built_bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
         if let Some(share) = self.broker.building.try_take(built_bytes) {
@@ -232,7 +243,7 @@ impl Connection {
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
     /// would hold theirs meanwhile, and so two connections could wait for each other.
     fn share_of_reply(&self, reply_bytes: usize) -> Result<Option<BudgetShare>, ConnectionError> {
-        if reply_bytes <= HELD_FREELY_BYTES {
+        if reply_bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
         let share = self.broker.reply_memory.try_take(reply_bytes);
@@ -278,5 +289,29 @@ impl Connection {
 
     fn patience(&self) -> Patience<'_> {
         Patience { stall_max: self.idle_max, broker: &self.broker }
+    }
+}
+
+/// What one of so many connections may hold for as long as it likes.
+fn held_freely_bytes(limit_bytes: usize, connections_max: usize) -> usize {
+    (limit_bytes / HELD_FREELY_PART / connections_max.max(1)).min(HELD_FREELY_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_connections_hold_freely_leaves_room_for_others() {
+        for (limit_bytes, connections_max) in [
+            (128 << 20, 10_000),
+            (128 << 20, 2_048),
+            (1 << 20, 1),
+            (1 << 20, 16),
+            (1 << 20, 10_000),
+        ] {
+            let each_bytes = held_freely_bytes(limit_bytes, connections_max);
+            assert!(each_bytes * connections_max <= limit_bytes / 2, "{connections_max}");
+        }
     }
 }

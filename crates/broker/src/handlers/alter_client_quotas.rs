@@ -1,7 +1,8 @@
-//! AlterClientQuotas: what clients may use (KIP-546).
+//! AlterClientQuotas: what clients may use (KIP-546), and how many connections addresses may open
+//! (KIP-612).
 
 use logway_metadata::controller::{AlterClientQuotas, QuotaAlteration};
-use logway_metadata::quota::{QuotaKey, QuotaLimit};
+use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use logway_model::ErrorCode;
 use logway_wire::messages::alter_client_quotas_request::{EntryData, OpData};
 use logway_wire::messages::alter_client_quotas_response;
@@ -15,9 +16,6 @@ use crate::failure::Failure;
 
 /// How far a number may be from a whole one, as in Kafka: numbers travel as floating-point ones.
 const WHOLE_WITHIN: f64 = 1e-6;
-
-/// What Kafka can limit and this broker cannot.
-const NOT_ENFORCED: [&str; 2] = ["controller_mutation_rate", "connection_creation_rate"];
 
 /// One answer for each entity.
 pub(crate) fn built_bytes(_context: &RequestContext, request: &AlterClientQuotasRequest) -> usize {
@@ -44,23 +42,25 @@ pub(crate) async fn handle(
 fn alteration(entry: &EntryData) -> Result<QuotaAlteration, Failure> {
     let parts = entry.entity.iter().map(|part| (&*part.entity_type, part.entity_name.as_deref()));
     let entity = quota_entity::from_parts(parts)?;
-    let limits =
-        entry.ops.iter().filter_map(|op| limit(op).transpose()).collect::<Result<_, _>>()?;
+    let limits = entry.ops.iter().filter_map(|op| limit(&entity, op).transpose());
+    let limits = limits.collect::<Result<_, _>>()?;
     Ok(QuotaAlteration { entity, limits })
 }
 
 /// What an operation does; nothing, where it ends a quota that cannot be, as in Kafka.
-fn limit(op: &OpData) -> Result<Option<(QuotaKey, Option<QuotaLimit>)>, Failure> {
+fn limit(
+    entity: &QuotaEntity,
+    op: &OpData,
+) -> Result<Option<(QuotaKey, Option<QuotaLimit>)>, Failure> {
     let invalid = |message| Err(Failure::new(ErrorCode::InvalidRequest, message));
-    let Some(key) = QuotaKey::from_name(&op.key) else {
-        return match NOT_ENFORCED.iter().find(|name| **name == &*op.key) {
-            _ if op.remove => Ok(None),
-            Some(name) => invalid(format!("{name} is not enforced by this broker")),
-            None => {
-                let names = QuotaKey::ALL.map(QuotaKey::name).join(", ");
-                invalid(format!("unknown quota; there are {names}"))
-            }
-        };
+    let key = QuotaKey::from_name(&op.key).filter(|key| key.is_of(entity));
+    let Some(key) = key else {
+        if op.remove {
+            return Ok(None);
+        }
+        let possible = QuotaKey::ALL.into_iter().filter(|key| key.is_of(entity));
+        let names: Vec<&str> = possible.map(QuotaKey::name).collect();
+        return invalid(format!("no such quota of {entity}; there is {}", names.join(", ")));
     };
     if op.remove {
         return Ok(Some((key, None)));
@@ -99,7 +99,11 @@ fn response(
 
 #[cfg(test)]
 mod tests {
+    use logway_metadata::quota::QuotaName;
+
     use super::*;
+
+    const CLIENTS: QuotaEntity = QuotaEntity::ClientId(QuotaName::Default);
 
     fn op(key: &'static str, value: f64, remove: bool) -> OpData {
         OpData { key: key.into(), value, remove, ..Default::default() }
@@ -107,19 +111,21 @@ mod tests {
 
     #[test]
     fn limits_are_checked() {
-        let set = |key, value| limit(&op(key, value, false)).map_err(|failure| failure.code);
+        let set = |key, value| limit(&CLIENTS, &op(key, value, false)).map_err(|e| e.code);
         let limit_of = |value| QuotaLimit::new(value).expect("is a limit");
         let expected = (QuotaKey::ProducerByteRate, Some(limit_of(5e6)));
         assert_eq!(set("producer_byte_rate", 5e6), Ok(Some(expected)));
         assert_eq!(set("producer_byte_rate", 5e6 + 1e-7), Ok(Some(expected)));
         let expected = (QuotaKey::RequestPercentage, Some(limit_of(12.5)));
         assert_eq!(set("request_percentage", 12.5), Ok(Some(expected)));
+        let expected = (QuotaKey::ControllerMutationRate, Some(limit_of(0.5)));
+        assert_eq!(set("controller_mutation_rate", 0.5), Ok(Some(expected)));
         for (key, value) in [
             ("producer_byte_rate", 1.5),
             ("producer_byte_rate", -1.0),
             ("consumer_byte_rate", f64::NAN),
             ("request_percentage", f64::INFINITY),
-            ("controller_mutation_rate", 1.0),
+            ("connection_creation_rate", 1.0),
             ("nonsense", 1.0),
         ] {
             assert_eq!(set(key, value), Err(ErrorCode::InvalidRequest), "{key} {value}");
@@ -128,8 +134,18 @@ mod tests {
 
     #[test]
     fn what_cannot_be_set_can_be_removed() {
-        assert_eq!(limit(&op("controller_mutation_rate", 0.0, true)), Ok(None));
+        assert_eq!(limit(&CLIENTS, &op("connection_creation_rate", 0.0, true)), Ok(None));
         let removed = (QuotaKey::ConsumerByteRate, None);
-        assert_eq!(limit(&op("consumer_byte_rate", 7.0, true)), Ok(Some(removed)));
+        assert_eq!(limit(&CLIENTS, &op("consumer_byte_rate", 7.0, true)), Ok(Some(removed)));
+    }
+
+    #[test]
+    fn addresses_have_a_quota_of_connections_only() {
+        let addresses = QuotaEntity::Ip(QuotaName::Default);
+        let set = |key, value| limit(&addresses, &op(key, value, false)).map_err(|e| e.code);
+        let expected = (QuotaKey::ConnectionCreationRate, QuotaLimit::new(5.0));
+        assert_eq!(set("connection_creation_rate", 5.0), Ok(Some(expected)));
+        assert_eq!(set("connection_creation_rate", 0.5), Err(ErrorCode::InvalidRequest));
+        assert_eq!(set("producer_byte_rate", 5.0), Err(ErrorCode::InvalidRequest));
     }
 }

@@ -9,12 +9,16 @@ use logway_wire::messages::create_partitions_request::{
 use logway_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use logway_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
-use super::batched_command::{submit_each, time_max};
+use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
+use super::mutation_quota::submit_within_quota;
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use crate::groups::OFFSETS_TOPIC;
+
+/// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
+const QUOTA_EXCEEDED_FROM: i16 = 3;
 
 /// One answer for each topic named, whose records the controller bounds.
 pub(crate) fn built_bytes(_context: &RequestContext, request: &CreatePartitionsRequest) -> usize {
@@ -27,9 +31,11 @@ pub(crate) async fn handle(
 ) -> CreatePartitionsResponse {
     let time_max = time_max(request.timeout_ms);
     let validate_only = request.validate_only;
-    let increases = request.topics.iter().map(increase).collect();
+    let increases = request.topics.iter();
+    let increases = increases.map(|topic| (increase(topic), added(&context, topic))).collect();
     let create = |topics| CreatePartitions { topics, validate_only };
-    let results = submit_each(&context, time_max, increases, create).await;
+    let results =
+        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, increases, create).await;
 
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
     let mut results: Vec<_> = named.map(|(name, result)| topic_result(name, result)).collect();
@@ -54,6 +60,13 @@ fn increase(asked: &CreatePartitionsTopic) -> Result<PartitionsIncrease, Failure
         count: asked.count,
         assignments: assignments.map(|list| list.iter().map(replicas).collect()),
     })
+}
+
+/// How many partitions a topic would get.
+fn added(context: &RequestContext, asked: &CreatePartitionsTopic) -> u32 {
+    let image = context.image();
+    let Some(topic) = image.topic(&asked.name) else { return 0 };
+    u32::try_from(i64::from(asked.count) - i64::from(topic.partition_count())).unwrap_or(0)
 }
 
 fn topic_result(name: WireString, result: Result<i32, Failure>) -> CreatePartitionsTopicResult {

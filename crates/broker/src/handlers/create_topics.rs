@@ -9,12 +9,16 @@ use logway_wire::messages::create_topics_request::CreatableTopic;
 use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
-use super::batched_command::{submit_each, time_max};
+use super::batched_command::time_max;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
+use super::mutation_quota::{partition_count, submit_within_quota};
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use logway_log::random_uuid;
+
+/// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
+const QUOTA_EXCEEDED_FROM: i16 = 6;
 
 /// Each topic is answered with all its settings.
 pub(crate) fn built_bytes(_context: &RequestContext, request: &CreateTopicsRequest) -> usize {
@@ -29,9 +33,12 @@ pub(crate) async fn handle(
 ) -> CreateTopicsResponse {
     let time_max = time_max(request.timeout_ms);
     let validate_only = request.validate_only;
-    let new_topics = request.topics.iter().map(|topic| Ok(new_topic(topic))).collect();
+    let new_topics = request.topics.iter();
+    let new_topics =
+        new_topics.map(|topic| (Ok(new_topic(topic)), partitions(&context, topic))).collect();
     let create = |topics| CreateTopics { topics, validate_only };
-    let results = submit_each(&context, time_max, new_topics, create).await;
+    let results =
+        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, new_topics, create).await;
 
     let image = context.image();
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
@@ -67,6 +74,18 @@ fn new_topic(asked: &CreatableTopic) -> NewTopic {
         replication_factor: asked.replication_factor,
         assignments: assignments.collect(),
         configs: configs.collect(),
+    }
+}
+
+/// How many partitions a topic would get.
+fn partitions(context: &RequestContext, asked: &CreatableTopic) -> u32 {
+    if context.image().topic(&asked.name).is_some() {
+        return 0;
+    }
+    match (asked.assignments.len(), asked.num_partitions) {
+        (0, -1) => u32::try_from(context.settings.num_partitions).unwrap_or(0),
+        (0, count) => u32::try_from(count).unwrap_or(0),
+        (assigned, _) => partition_count(assigned),
     }
 }
 

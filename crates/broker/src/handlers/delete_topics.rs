@@ -7,14 +7,18 @@ use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::delete_topics_response::DeletableTopicResult;
 use logway_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 
-use super::batched_command::{submit_each, time_max};
+use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
+use super::mutation_quota::{Mutation, partition_count, submit_within_quota};
 use super::repeats::{keep_first, repeated};
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 
 /// Before this version clients do not know `TOPIC_DELETION_DISABLED`.
 const DELETION_DISABLED_FROM: i16 = 3;
+
+/// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
+const QUOTA_EXCEEDED_FROM: i16 = 5;
 
 /// One answer for each topic named.
 pub(crate) fn built_bytes(_context: &RequestContext, request: &DeleteTopicsRequest) -> usize {
@@ -28,7 +32,9 @@ pub(crate) async fn handle(
     let time_max = time_max(request.timeout_ms);
     let asked = asked_topics(request);
     let delete = |topics| DeleteTopics { topics };
-    let results = submit_each(&context, time_max, references(&asked), delete).await;
+    let references = counted(&context, references(&asked));
+    let results =
+        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, references, delete).await;
 
     let results = asked.into_iter().zip(results);
     let mut responses: Vec<DeletableTopicResult> = results
@@ -55,6 +61,26 @@ fn references(asked: &[DeleteTopicState]) -> Vec<Result<TopicReference, Failure>
         false => reference(topic),
     };
     asked.iter().map(reference_once).collect()
+}
+
+/// The topics with their numbers of partitions; one that does not exist has none.
+fn counted(
+    context: &RequestContext,
+    references: Vec<Result<TopicReference, Failure>>,
+) -> Vec<Mutation<TopicReference>> {
+    let image = context.image();
+    let partitions = |reference: &TopicReference| {
+        let topic = match reference {
+            TopicReference::Name(name) => image.topic(name),
+            TopicReference::Id(id) => image.topic_by_id(*id),
+        };
+        topic.map_or(0, |topic| partition_count(topic.partitions.len()))
+    };
+    let count = |reference: Result<TopicReference, Failure>| {
+        let partitions = reference.as_ref().map_or(0, partitions);
+        (reference, partitions)
+    };
+    references.into_iter().map(count).collect()
 }
 
 fn reference(asked: &DeleteTopicState) -> Result<TopicReference, Failure> {

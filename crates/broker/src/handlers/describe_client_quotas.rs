@@ -102,7 +102,11 @@ fn known_type(name: &str) -> Result<&'static str, Failure> {
 
 fn part_match(component: &ComponentData) -> Result<Match, Failure> {
     match (component.match_type, &component.match_) {
-        (0, Some(name)) => Ok(Match::Exactly(QuotaName::Named(name.to_string()))),
+        (0, Some(name)) => {
+            let address = Some(()).filter(|()| component.entity_type.as_str() == IP);
+            let address = address.and_then(|()| quota_entity::address_name(name));
+            Ok(Match::Exactly(address.unwrap_or_else(|| QuotaName::Named(name.to_string()))))
+        }
         (1, None) => Ok(Match::Exactly(QuotaName::Default)),
         (2, None) => Ok(Match::AnyOfItsType),
         (0, None) => invalid("a filter for one name has none"),

@@ -14,11 +14,11 @@ use logway_wire::messages::metadata_response::{
 use logway_wire::messages::{MetadataRequest, MetadataResponse};
 
 use super::authorized_operations::{self, NOT_ASKED};
-use super::batched_command::submit_each;
 use super::building::{all_topics_bytes, topic_bytes};
 use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
+use super::mutation_quota::submit_within_quota;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 use crate::groups::{OFFSETS_TOPIC, new_offsets_topic};
@@ -116,6 +116,9 @@ fn refused_topic(topic: MetadataRequestTopic) -> MetadataResponseTopic {
 /// How long the answer waits for topics that it creates; then the client is told to ask again.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// A topic that the client's quota does not allow is as one that cannot be created yet.
+const ANY_VERSION: i16 = 0;
+
 /// Creates the topics that are asked for by name and do not exist. Returns why those that still do
 /// not exist were not created.
 async fn create_missing(
@@ -131,15 +134,16 @@ async fn create_missing(
     let missing: Vec<WireString> = names.filter(missing).collect();
     drop(image);
 
-    let topics = missing.iter().map(|name| {
-        Ok(match name.as_str() {
-            OFFSETS_TOPIC => new_offsets_topic(&context.settings),
-            _ => topic_of_defaults(name),
-        })
+    let partitions = u32::try_from(context.settings.num_partitions).unwrap_or(0);
+    let topics = missing.iter().map(|name| match name.as_str() {
+        // It is made once, and not for one client.
+        OFFSETS_TOPIC => (Ok(new_offsets_topic(&context.settings)), 0),
+        _ => (Ok(topic_of_defaults(name)), partitions),
     });
     let topics = topics.collect();
     let create = |topics| CreateTopics { topics, validate_only: false };
-    let results = submit_each(context, Some(CREATION_TIME_MAX), topics, create).await;
+    let time_max = Some(CREATION_TIME_MAX);
+    let results = submit_within_quota(context, ANY_VERSION, time_max, topics, create).await;
     let reasons = results.into_iter().map(|result| result.err().map(|failure| reason(&failure)));
     let failed = missing.into_iter().zip(reasons);
     failed.filter_map(|(name, reason)| Some((name, reason?))).collect()

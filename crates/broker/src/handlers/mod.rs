@@ -19,6 +19,7 @@ pub(crate) mod metadata;
 
 mod batched_command;
 mod building;
+mod mutation_quota;
 
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
@@ -42,6 +43,10 @@ pub(crate) mod describe_client_quotas;
 
 pub(crate) mod get_telemetry_subscriptions;
 pub(crate) mod push_telemetry;
+
+pub(crate) mod acls;
+pub(crate) mod delegation_tokens;
+pub(crate) mod describe_user_scram_credentials;
 
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod elect_leaders;

@@ -1,5 +1,7 @@
 //! Whom quotas bind, as the protocol names them.
 
+use std::net::IpAddr;
+
 use logway_metadata::quota::{QuotaEntity, QuotaName};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -16,36 +18,49 @@ pub(super) const IP: &str = "ip";
 pub(super) fn from_parts<'a>(
     parts: impl Iterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Result<QuotaEntity, Failure> {
-    let (mut user, mut client_id) = (None, None);
+    let (mut user, mut client_id, mut ip) = (None, None, None);
     for (entity_type, name) in parts {
         let part = match entity_type {
             USER => &mut user,
             CLIENT_ID => &mut client_id,
-            IP => return invalid("quotas of IP addresses are not supported"),
-            _ => return invalid("quotas are about a 'user' or a 'client-id'"),
+            IP => &mut ip,
+            _ => return invalid("quotas are about a 'user', a 'client-id' or an 'ip'"),
         };
         let name = match name {
-            Some("") => return invalid("a user or client id of a quota has no empty name"),
+            Some("") => return invalid("the entity of a quota has no empty name"),
+            Some(name) if entity_type == IP => match address_name(name) {
+                Some(name) => name,
+                None => return invalid("an 'ip' of a quota is an IP address, not a host name"),
+            },
             Some(name) => QuotaName::Named(name.to_owned()),
             None => QuotaName::Default,
         };
         if part.replace(name).is_some() {
-            return invalid("the entity of a quota has one user and one client id at most");
+            return invalid("the entity of a quota has one user, client id or ip at most");
         }
     }
-    match (user, client_id) {
-        (Some(user), Some(client_id)) => Ok(QuotaEntity::UserClient { user, client_id }),
-        (Some(user), None) => Ok(QuotaEntity::User(user)),
-        (None, Some(client_id)) => Ok(QuotaEntity::ClientId(client_id)),
-        (None, None) => invalid("the entity of a quota has neither user nor client id"),
+    match (user, client_id, ip) {
+        (Some(user), Some(client_id), None) => Ok(QuotaEntity::UserClient { user, client_id }),
+        (Some(user), None, None) => Ok(QuotaEntity::User(user)),
+        (None, Some(client_id), None) => Ok(QuotaEntity::ClientId(client_id)),
+        (None, None, Some(ip)) => Ok(QuotaEntity::Ip(ip)),
+        (None, None, None) => invalid("the entity of a quota has neither user, client id nor ip"),
+        (_, _, Some(_)) => invalid("quotas of an 'ip' have neither a user nor a client id"),
     }
+}
+
+/// The name of an address, however it is written; `None` if it is no address.
+pub(super) fn address_name(text: &str) -> Option<QuotaName> {
+    let address: IpAddr = text.parse().ok()?;
+    Some(QuotaName::Named(address.to_canonical().to_string()))
 }
 
 /// The parts of an entity.
 pub(super) fn parts(entity: &QuotaEntity) -> Vec<(&'static str, &QuotaName)> {
     let user = entity.user().map(|name| (USER, name));
     let client_id = entity.client_id().map(|name| (CLIENT_ID, name));
-    user.into_iter().chain(client_id).collect()
+    let ip = entity.ip().map(|name| (IP, name));
+    user.into_iter().chain(client_id).chain(ip).collect()
 }
 
 /// A name as the protocol has it.
@@ -74,11 +89,15 @@ mod tests {
         assert_eq!(entity(&[(CLIENT_ID, None)]), Ok(QuotaEntity::ClientId(QuotaName::Default)));
         let both = QuotaEntity::UserClient { user: alice, client_id: QuotaName::Default };
         assert_eq!(entity(&[(CLIENT_ID, None), (USER, Some("alice"))]), Ok(both));
+        let address = QuotaName::Named("::1".to_owned());
+        assert_eq!(entity(&[(IP, Some("0:0:0:0:0:0:0:1"))]), Ok(QuotaEntity::Ip(address)));
+        assert_eq!(entity(&[(IP, None)]), Ok(QuotaEntity::Ip(QuotaName::Default)));
         for refused in [
             &[] as &[_],
             &[(USER, Some(""))],
             &[(USER, None), (USER, None)],
-            &[(IP, Some("127.0.0.1"))],
+            &[(IP, Some("localhost"))],
+            &[(IP, None), (USER, None)],
             &[("group", None)],
         ] {
             assert_eq!(entity(refused), Err(ErrorCode::InvalidRequest), "{refused:?}");

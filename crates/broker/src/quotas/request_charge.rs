@@ -1,10 +1,12 @@
 //! What one request uses up of its client's quotas.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use logway_metadata::MetadataImage;
 use logway_metadata::quota::QuotaKey;
+use logway_model::ErrorCode;
 use logway_wire::{ApiKey, WireString};
 
 use super::request_timer::{RequestTimer, Timed};
@@ -12,6 +14,7 @@ use super::{QuotaClient, QuotaUse};
 use crate::Broker;
 use crate::connection::Reply;
 use crate::dispatch::{Answer, ConnectionInfo, RequestError};
+use crate::failure::Failure;
 
 /// What one request uses up, while any client has a quota.
 ///
@@ -24,6 +27,7 @@ pub(crate) struct RequestCharge {
     image: Arc<MetadataImage>,
     client_id: Option<WireString>,
     produce_wait: Duration,
+    mutation_wait_ms: AtomicU64,
     timer: RequestTimer,
 }
 
@@ -43,7 +47,7 @@ impl RequestCharge {
         frame_bytes: usize,
     ) -> Option<Arc<RequestCharge>> {
         let image = broker.image();
-        if image.client_quotas().is_empty() {
+        if !image.client_quotas().bind_clients() {
             return None;
         }
         let mut charge = RequestCharge {
@@ -53,6 +57,7 @@ impl RequestCharge {
             // A slice of the frame would keep all of it.
             client_id: client_id.map(WireString::detached),
             produce_wait: Duration::ZERO,
+            mutation_wait_ms: AtomicU64::new(0),
             timer: RequestTimer::new(),
         };
         if api_key == ApiKey::Produce {
@@ -88,6 +93,47 @@ impl RequestCharge {
         Some(max as u64)
     }
 
+    /// Takes partitions that the request makes or deletes from its client's quota (KIP-599).
+    ///
+    /// A request that `can_be_refused` fails with `THROTTLING_QUOTA_EXCEEDED` if more was taken
+    /// before than there was. Any other is done, and its client waits afterwards, as
+    /// [`RequestCharge::settle_mutations`] finds out.
+    pub(crate) fn take_mutations(
+        &self,
+        partitions: u32,
+        can_be_refused: bool,
+    ) -> Result<(), Failure> {
+        const KEY: QuotaKey = QuotaKey::ControllerMutationRate;
+        let amount = f64::from(partitions);
+        if !can_be_refused {
+            self.used().charge(&self.image, self.client(), KEY, amount);
+            return Ok(());
+        }
+        let taken = self.used().charge_unless_spent(&self.image, self.client(), KEY, amount);
+        taken.map_err(|wait| {
+            self.broker.metrics.quotas.throttled(KEY, wait);
+            self.hold_up_after_mutations(wait);
+            let message = format!("{} is exceeded; try again in {wait:.1?}", KEY.name());
+            Failure::new(ErrorCode::ThrottlingQuotaExceeded, message)
+        })
+    }
+
+    /// Gives back what was taken for partitions that were not made or deleted after all. A client
+    /// that could not be refused waits if it has overdrawn its quota.
+    pub(crate) fn settle_mutations(&self, undone_partitions: u32, can_be_refused: bool) {
+        const KEY: QuotaKey = QuotaKey::ControllerMutationRate;
+        let amount = -f64::from(undone_partitions);
+        match can_be_refused {
+            true => drop(self.used().charge(&self.image, self.client(), KEY, amount)),
+            false => self.hold_up_after_mutations(self.take(KEY, amount)),
+        }
+    }
+
+    fn hold_up_after_mutations(&self, wait: Duration) {
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.mutation_wait_ms.fetch_max(wait_ms, Ordering::Relaxed);
+    }
+
     /// Takes what the answer uses, and says for how many milliseconds the client has to wait. Its
     /// connection is not read until then.
     pub(crate) fn settle(&self, api_key: ApiKey, reply_bytes: u64) -> i32 {
@@ -96,6 +142,8 @@ impl RequestCharge {
         if api_key == ApiKey::Fetch {
             wait = wait.max(self.take(QuotaKey::ConsumerByteRate, reply_bytes as f64));
         }
+        let mutation_wait_ms = self.mutation_wait_ms.load(Ordering::Relaxed);
+        wait = wait.max(Duration::from_millis(mutation_wait_ms));
         self.connection.mute.extend(wait);
         i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
     }

@@ -12,6 +12,13 @@ use crate::settings::BrokerSettings;
 /// The most entities that can have quotas: each client's quota is looked for among them.
 pub const QUOTA_ENTITIES_MAX: usize = 20_000;
 
+/// The longest name of an entity that can have quotas.
+pub const QUOTA_NAME_MAX_BYTES: usize = 1_024;
+
+/// What the names of all entities that have quotas come to at most: each is in memory, and in a
+/// record for each of its quotas.
+pub const QUOTA_NAMES_MAX_BYTES: usize = 4 << 20;
+
 /// Changes quotas of clients, each entity by itself (KIP-546).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterClientQuotas {
@@ -43,7 +50,7 @@ impl Command for AlterClientQuotas {
         _broker: &BrokerSettings,
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         let asked_twice = duplicates(self.entities.iter().map(|change| &change.entity));
-        let mut entity_count = image.client_quotas().entity_count();
+        let mut room = RoomForEntities::of(image);
         let plans = self.entities.iter().map(|change| {
             let entity = &change.entity;
             if asked_twice.contains(entity) {
@@ -52,8 +59,7 @@ impl Command for AlterClientQuotas {
             }
             let records = records(change, image)?;
             if image.client_quotas().limits(entity).is_none() && !records.is_empty() {
-                entity_count += 1;
-                check_count(entity_count)?;
+                room.take(entity)?;
             }
             Ok(records)
         });
@@ -80,12 +86,45 @@ fn records(
     Ok(change.limits.iter().filter(is_new).map(record).collect())
 }
 
-fn check_count(entity_count: usize) -> Result<(), ControllerError> {
-    if entity_count <= QUOTA_ENTITIES_MAX {
-        return Ok(());
+/// What is left, while one command is judged, of the room for entities that have quotas.
+struct RoomForEntities {
+    entities: usize,
+    name_bytes: usize,
+}
+
+impl RoomForEntities {
+    fn of(image: &MetadataImage) -> RoomForEntities {
+        let quotas = image.client_quotas();
+        let used_bytes = quotas.iter().map(|(entity, _)| entity.name_bytes()).sum();
+        RoomForEntities {
+            entities: QUOTA_ENTITIES_MAX.saturating_sub(quotas.entity_count()),
+            name_bytes: QUOTA_NAMES_MAX_BYTES.saturating_sub(used_bytes),
+        }
     }
-    let message = format!(
-        "No more than {QUOTA_ENTITIES_MAX} entities can have quotas; give a default quota instead."
-    );
-    Err(ControllerError::new(ErrorCode::PolicyViolation, message))
+
+    /// Takes room for one more entity.
+    fn take(&mut self, entity: &QuotaEntity) -> Result<(), ControllerError> {
+        let refuse = |code, message| Err(ControllerError::new(code, message));
+        if entity.names().any(|name| name.bytes() > QUOTA_NAME_MAX_BYTES) {
+            let message =
+                format!("The names of a quota's entity have {QUOTA_NAME_MAX_BYTES} bytes at most.");
+            return refuse(ErrorCode::InvalidRequest, message);
+        }
+        let Some(entities) = self.entities.checked_sub(1) else {
+            let message = format!(
+                "No more than {QUOTA_ENTITIES_MAX} entities can have quotas; give a default quota \
+                 instead."
+            );
+            return refuse(ErrorCode::PolicyViolation, message);
+        };
+        let Some(name_bytes) = self.name_bytes.checked_sub(entity.name_bytes()) else {
+            let message = format!(
+                "The names of all entities that have quotas come to {QUOTA_NAMES_MAX_BYTES} bytes \
+                 at most; give a default quota instead."
+            );
+            return refuse(ErrorCode::PolicyViolation, message);
+        };
+        *self = RoomForEntities { entities, name_bytes };
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! The quotas of clients within the image.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
@@ -51,6 +52,16 @@ impl ClientQuotas {
         self.by_entity.is_empty()
     }
 
+    /// Whether any client may have a quota of its requests.
+    pub fn bind_clients(&self) -> bool {
+        self.by_entity.first().is_some_and(|(entity, _)| entity.ip().is_none())
+    }
+
+    /// Whether any address may have a quota of its connections.
+    pub fn bind_addresses(&self) -> bool {
+        self.by_entity.last().is_some_and(|(entity, _)| entity.ip().is_some())
+    }
+
     /// How many entities have quotas.
     pub fn entity_count(&self) -> usize {
         self.by_entity.size()
@@ -93,6 +104,15 @@ impl ClientQuotas {
         candidates.into_iter().find_map(|(entity, shared_by)| {
             let limit = *self.by_entity.get(&entity)?.get(&key)?;
             Some(ApplicableQuota { limit, shared_by })
+        })
+    }
+
+    /// How many connections an address may open per second: its own quota, or the default.
+    pub fn of_address(&self, address: IpAddr) -> Option<QuotaLimit> {
+        let named = QuotaName::Named(address.to_canonical().to_string());
+        [named, QuotaName::Default].into_iter().find_map(|name| {
+            let limits = self.by_entity.get(&QuotaEntity::Ip(name))?;
+            limits.get(&QuotaKey::ConnectionCreationRate).copied()
         })
     }
 
@@ -159,6 +179,35 @@ mod tests {
         assert_eq!(quotas.applicable("u", "c", QuotaKey::ConsumerByteRate), None);
         let other = quotas.applicable("other", "other", KEY).expect("the defaults bind it");
         assert_eq!(other.limit.get(), 4.0);
+    }
+
+    #[test]
+    fn an_address_has_its_own_quota_or_the_default() {
+        const KEY: QuotaKey = QuotaKey::ConnectionCreationRate;
+        let mut quotas = ClientQuotas::default();
+        let mut set = |name, limit| {
+            let record =
+                ClientQuotaRecord { entity: QuotaEntity::Ip(name), key: KEY, limit: Some(limit) };
+            quotas.set(&record);
+            quotas.clone()
+        };
+        let limit = |value| QuotaLimit::new(value).expect("is a limit");
+        let [own, mapped, other] = ["10.0.0.1", "::ffff:10.0.0.1", "::1"]
+            .map(|text| text.parse::<IpAddr>().expect("is an address"));
+        let quotas = set(named("10.0.0.1"), limit(5.0));
+        assert!(quotas.bind_addresses() && !quotas.bind_clients());
+        assert_eq!(quotas.of_address(own), Some(limit(5.0)));
+        assert_eq!(quotas.of_address(mapped), Some(limit(5.0)));
+        assert_eq!(quotas.of_address(other), None);
+        let mut quotas = set(QuotaName::Default, limit(1.0));
+        assert_eq!(quotas.of_address(own), Some(limit(5.0)));
+        assert_eq!(quotas.of_address(other), Some(limit(1.0)));
+        quotas.set(&ClientQuotaRecord {
+            entity: QuotaEntity::ClientId(QuotaName::Default),
+            key: QuotaKey::ProducerByteRate,
+            limit: Some(limit(1.0)),
+        });
+        assert!(quotas.bind_addresses() && quotas.bind_clients());
     }
 
     #[test]

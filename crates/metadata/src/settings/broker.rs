@@ -120,6 +120,22 @@ static OWN_SETTINGS: &[Setting] = &[
         "How long a connection may be silent before it is closed; -1 is for ever.",
     ),
     row(
+        "controller.quota.window.num",
+        Kind::int(1),
+        Some("11"),
+        "windows",
+        "How many windows, of `controller.quota.window.size.seconds` each, a client may save up of \
+         its `controller_mutation_rate` (KIP-599): so many seconds' worth of partitions can be \
+         made or deleted at once.",
+    ),
+    row(
+        "controller.quota.window.size.seconds",
+        Kind::int(1),
+        Some("1"),
+        "seconds",
+        "The length of one window of `controller.quota.window.num`.",
+    ),
+    row(
         "default.replication.factor",
         Kind::Int { min: 1, max: i16::MAX as i32, special: None },
         Some("1"),
@@ -193,11 +209,28 @@ static OWN_SETTINGS: &[Setting] = &[
         "How often segments that are too old or too many are looked for.",
     ),
     row(
+        "logway.group.lag.partitions.max",
+        Kind::int(0),
+        Some("5000"),
+        "partitions",
+        "For how many partitions of groups the lag is among the metrics, each with two numbers. \
+         Groups are shown whole, in the order of their names; those that find no room are counted \
+         in `logway_group_lag_groups_left_out`. 0 measures none.",
+    ),
+    row(
         "logway.http.listen",
         Kind::Address,
         Some("127.0.0.1:9644"),
         "",
         "Where health and metrics are served, as `host:port`. Port 0 takes a free one.",
+    ),
+    row(
+        "max.connection.creation.rate",
+        Kind::int(1),
+        Some("2147483647"),
+        "connections/s",
+        "How many connections are accepted per second (KIP-612); further ones wait until their \
+         turn comes. Addresses can have a quota of their own, `connection_creation_rate`.",
     ),
     row(
         "max.connections",

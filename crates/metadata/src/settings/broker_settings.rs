@@ -62,6 +62,14 @@ pub struct BrokerSettings {
     pub quota_windows: u32,
     /// `quota.window.size.seconds`
     pub quota_window_size: Duration,
+    /// `controller.quota.window.num`
+    pub controller_quota_windows: u32,
+    /// `controller.quota.window.size.seconds`
+    pub controller_quota_window_size: Duration,
+    /// `max.connection.creation.rate`
+    pub connections_per_second_max: u32,
+    /// `logway.group.lag.partitions.max`
+    pub group_lag_partitions_max: usize,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
 }
@@ -139,9 +147,12 @@ impl BrokerSettings {
             checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
             producer_id_expiration: fields.interval("producer.id.expiration.ms"),
             telemetry_max_bytes: fields.size("telemetry.max.bytes"),
-            quota_windows: u32::try_from(fields.int("quota.window.num"))
-                .expect("the setting's least value is positive"),
+            quota_windows: fields.positive("quota.window.num"),
             quota_window_size: fields.seconds("quota.window.size.seconds"),
+            controller_quota_windows: fields.positive("controller.quota.window.num"),
+            controller_quota_window_size: fields.seconds("controller.quota.window.size.seconds"),
+            connections_per_second_max: fields.positive("max.connection.creation.rate"),
+            group_lag_partitions_max: fields.size("logway.group.lag.partitions.max"),
             groups: fields.groups(),
             given,
         }
@@ -173,6 +184,10 @@ impl Fields<'_> {
 
     fn int(&self, name: &str) -> i32 {
         i32::try_from(self.number(name)).expect("the setting's type is int")
+    }
+
+    fn positive(&self, name: &str) -> u32 {
+        u32::try_from(self.int(name)).expect("the setting's least value is positive")
     }
 
     /// A size that is never negative.
