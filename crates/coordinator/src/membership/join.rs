@@ -325,6 +325,8 @@ impl Membership {
             return;
         }
         self.roster.change(member_id.as_str(), |member| member.awaiting_join = None);
+        // Its session may have expired while it was excused.
+        self.reset_session(turn, &stored.member_id);
         let reply = match outcome {
             Ok(()) => self.rejoined(&stored),
             Err(code) => {
