@@ -64,12 +64,11 @@ pub enum RequestBody {
     OffsetCommit(OffsetCommitRequest),
     /// Read offsets, of one group as version 8 and later ask for them: see [`crate::offset_fetch_groups`]. Names
     /// and ids as for OffsetCommit.
-    OffsetFetch {
-        /// The group and the partitions.
-        request: OffsetFetchRequestGroup,
-        /// Whether to wait for commits that are on their way (KIP-447).
-        require_stable: bool,
-    },
+    ///
+    /// Whoever asks for stable offsets (KIP-447) does not want those of transactions that may yet be aborted, of
+    /// which there are none here. A commit on its way makes nothing unstable: what it replaces stays true until it
+    /// is durable.
+    OffsetFetch(OffsetFetchRequestGroup),
     /// Forget offsets. Topics that do not exist are the driver's to answer for.
     OffsetDelete(OffsetDeleteRequest),
     /// Describe those of the shard's groups.
@@ -118,7 +117,7 @@ impl RequestBody {
             }
             RequestBody::LeaveGroup(_) => leave_refusal(code),
             RequestBody::OffsetCommit(request) => commit_refusal(request, code),
-            RequestBody::OffsetFetch { request, .. } => {
+            RequestBody::OffsetFetch(request) => {
                 let group_id = request.group_id.clone();
                 let refused =
                     OffsetFetchResponseGroup { group_id, error_code, ..Default::default() };

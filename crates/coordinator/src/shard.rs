@@ -150,12 +150,10 @@ impl GroupShard {
         for then in waiting {
             match then {
                 Then::Reply(token, reply) => turn.reply(token, reply.failed(code)),
-                Then::FetchOffsets(request) => {
-                    turn.reply(request.token, request.body.refused(code));
-                }
-                // Their members wait themselves, or another append's reply does.
+                // Their members wait themselves, or another append's reply does, or nobody.
                 Then::AssignmentStored { .. }
                 | Then::StaticMemberStored(_)
+                | Then::DeleteTopics { .. }
                 | Then::FailLater(_) => {}
             }
         }
@@ -238,7 +236,9 @@ impl GroupShard {
                     membership.static_member_stored(&mut turn, *stored, outcome);
                 }
             }
-            (Then::FetchOffsets(request), _) => handle(groups, &mut turn, *request),
+            (Then::DeleteTopics { group, topics }, _) => {
+                groups.delete_topics_of_group(&mut turn, &group, &topics);
+            }
         }
     }
 
@@ -283,16 +283,7 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
         RequestBody::Heartbeat(request) => groups.heartbeat(turn, token, &request),
         RequestBody::LeaveGroup(request) => groups.leave(turn, token, version, &request),
         RequestBody::OffsetCommit(request) => groups.commit(turn, token, version, &request),
-        RequestBody::OffsetFetch { request, require_stable } => {
-            let group_id = GroupId::from(&request.group_id);
-            if require_stable && turn.outbox.has_records_of(&group_id) {
-                let body = RequestBody::OffsetFetch { request, require_stable };
-                let waiting = Request { token, version, client, body };
-                turn.outbox.after_records_of(&group_id, Then::FetchOffsets(Box::new(waiting)));
-            } else {
-                groups.fetch(turn, token, &request);
-            }
-        }
+        RequestBody::OffsetFetch(request) => groups.fetch(turn, token, &request),
         RequestBody::OffsetDelete(request) => groups.delete_offsets(turn, token, &request),
         RequestBody::DescribeGroups { groups: group_ids } => {
             let described = groups.describe(version, &group_ids);

@@ -36,20 +36,45 @@ impl Turn<'_> {
     /// The reply tells of a failure if any of them failed.
     pub(crate) fn append_in_parts(
         &mut self,
-        mut records: Vec<GroupRecord>,
+        records: Vec<GroupRecord>,
         reply: Option<(RequestToken, Reply)>,
     ) {
-        let part_records = self.settings.append_records_max.max(1);
-        while records.len() > part_records {
-            let rest = records.split_off(part_records);
+        let mut parts = parts_of(records, self.settings);
+        let last = parts.pop();
+        for part in parts {
             let fail_later = reply.as_ref().map(|(token, _)| Then::FailLater(*token));
-            self.append(std::mem::replace(&mut records, rest), fail_later);
+            self.append(part, fail_later);
         }
-        let reply = reply.map(|(token, reply)| Then::Reply(token, reply));
-        match (records.is_empty(), reply) {
-            (false, reply) => self.append(records, reply),
-            (true, Some(Then::Reply(token, reply))) => self.reply(token, reply),
-            (true, _) => {}
+        match (last, reply) {
+            (Some(last), reply) => {
+                self.append(last, reply.map(|(token, reply)| Then::Reply(token, reply)));
+            }
+            (None, Some((token, reply))) => self.reply(token, reply),
+            (None, None) => {}
         }
     }
+}
+
+/// The records in the appends that they need, none of which is empty.
+fn parts_of(records: Vec<GroupRecord>, settings: &GroupSettings) -> Vec<Vec<GroupRecord>> {
+    let mut parts: Vec<Vec<GroupRecord>> = Vec::new();
+    let mut part_bytes = 0;
+    for record in records {
+        let bytes = record.bytes_max();
+        let has_room = |part: &&mut Vec<GroupRecord>| {
+            part.len() < settings.append_records_max
+                && part_bytes + bytes <= settings.append_bytes_max
+        };
+        match parts.last_mut().filter(has_room) {
+            Some(part) => {
+                part.push(record);
+                part_bytes += bytes;
+            }
+            None => {
+                parts.push(vec![record]);
+                part_bytes = bytes;
+            }
+        }
+    }
+    parts
 }

@@ -1,13 +1,16 @@
 //! What a client can make the coordinator keep has bounds.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
-use logway_coordinator::{GroupSettings, Reply, RequestBody};
+use logway_coordinator::{GroupRecord, GroupSettings, Reply, RequestBody};
 use logway_model::ErrorCode;
+use logway_wire::WireString;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
-use logway_wire::messages::{JoinGroupRequest, SyncGroupRequest};
+use logway_wire::messages::{JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest};
 
 use crate::driver::Driver;
-use crate::offsets::commit;
+use crate::offsets::{commit, commit_request, delete_request};
 use crate::rules::{join, join_request, protocol, settings, stable};
 use crate::story::error;
 
@@ -142,4 +145,104 @@ fn a_group_has_so_many_offsets() {
     assert_eq!(codes, [good, good, good, bad]);
     assert_eq!(commit(&mut driver, "g", &[("t", 1, 5), ("u", 0, 5)]), [good, bad]);
     assert_eq!(commit(&mut driver, "other", &[("t", 2, 5)]), [good]);
+}
+
+/// The longest name that the wire can carry.
+fn longest_name() -> String {
+    "g".repeat(32_767)
+}
+
+/// A request that names one partition so often, each time with a higher offset.
+fn repeated_commit(group: &str, times: i64) -> OffsetCommitRequest {
+    let offsets: Vec<_> = (1..=times).map(|offset| ("t", 0, offset)).collect();
+    commit_request(group, &offsets)
+}
+
+#[test]
+fn a_partition_that_a_commit_names_often_is_written_down_once() {
+    let mut driver = Driver::new(settings());
+    let name = longest_name();
+    let token = driver.send("c", 9, RequestBody::OffsetCommit(repeated_commit(&name, 100_000)));
+    let (_, records) = &driver.in_flight[0];
+    assert_eq!((driver.in_flight.len(), records.len()), (1, 1));
+    match &records[0] {
+        GroupRecord::Offset { offset: Some(offset), .. } => {
+            assert_eq!(offset.offset.0, 100_000, "the last one counts");
+        }
+        other => panic!("{other:?}"),
+    }
+    driver.settle_all();
+    match driver.take_reply(token) {
+        Some(Reply::OffsetCommit(response)) => {
+            assert_eq!(response.topics.len(), 100_000, "each mention is answered");
+            assert!(response.topics.iter().all(|topic| topic.partitions[0].error_code == 0));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_partition_that_a_deletion_names_often_is_written_down_once() {
+    let mut driver = Driver::new(settings());
+    commit(&mut driver, "g", &[("t", 0, 1)]);
+    let request = delete_request("g", &[("t", 0); 1_000]);
+    let token = driver.send("c", 0, RequestBody::OffsetDelete(request));
+    let records: usize = driver.in_flight.iter().map(|(_, records)| records.len()).sum();
+    assert_eq!(records, 1);
+    driver.settle_all();
+    match driver.take_reply(token) {
+        Some(Reply::OffsetDelete(response)) => assert_eq!(response.topics.len(), 1_000),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_makes_so_many_bytes_of_records() {
+    let mut driver = Driver::new(GroupSettings { commit_bytes_max: 100_000, ..settings() });
+    let name = longest_name();
+    let offsets: Vec<_> = (0..5).map(|partition| ("t", partition, 1)).collect();
+    let (good, bad) = (ErrorCode::None, ErrorCode::InvalidCommitOffsetSize);
+    assert_eq!(commit(&mut driver, &name, &offsets), [good, good, good, bad, bad]);
+    assert_eq!(commit(&mut driver, &name, &offsets[3..]), [good, good], "in another there is room");
+
+    let partitions: Vec<_> = (0..5).map(|partition| ("t", partition)).collect();
+    let body = RequestBody::OffsetDelete(delete_request(&name, &partitions));
+    match driver.ask("c", 0, body) {
+        Reply::OffsetDelete(response) => {
+            let outcome = |place: usize| error(response.topics[place].partitions[0].error_code);
+            assert_eq!([0, 1, 2, 3, 4].map(outcome), [good, good, good, bad, bad]);
+        }
+        other => panic!("{other:?}"),
+    }
+    let written = driver.log.iter().map(|(key, _)| key.len()).max();
+    assert!(written < Some(name.len() + 128), "records are no larger than was counted");
+}
+
+#[test]
+fn many_records_need_not_share_an_append() {
+    let mut driver = Driver::new(GroupSettings { append_bytes_max: 70_000, ..settings() });
+    let name = longest_name();
+    let offsets: Vec<_> = (0..6).map(|partition| ("t", partition, 1)).collect();
+    commit(&mut driver, &name, &offsets);
+    let body = RequestBody::DeleteGroups { groups: vec![WireString::copy_of(&name)] };
+    driver.send("c", 2, body);
+    let lengths: Vec<_> = driver.in_flight.iter().map(|(_, records)| records.len()).collect();
+    assert_eq!(lengths, [2, 2, 2, 1], "two names fit into each");
+}
+
+/// Formerly each partition was searched for in everything on its way: ten thousand million comparisons here.
+#[test]
+fn a_deletion_takes_no_longer_for_what_is_on_its_way() {
+    const MANY: i32 = 100_000;
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let mut driver = Driver::new(settings());
+    let offsets: Vec<_> = (0..MANY).map(|partition| ("t", partition, 1)).collect();
+    driver.send("c", 9, RequestBody::OffsetCommit(commit_request("g", &[("s", 0, 1)])));
+    driver.settle_all();
+    driver.send("c", 9, RequestBody::OffsetCommit(commit_request("g", &offsets[..99_000])));
+    let absent: Vec<_> = (0..MANY).map(|partition| ("u", partition)).collect();
+    let began = Instant::now();
+    driver.send("c", 0, RequestBody::OffsetDelete(delete_request("g", &absent)));
+    let elapsed = began.elapsed();
+    assert!(elapsed < PATIENCE, "{elapsed:?}");
 }

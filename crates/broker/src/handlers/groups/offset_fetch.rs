@@ -54,7 +54,7 @@ fn start(
     let image = context.image();
     let started: Vec<StartedGroup> = offset_fetch_groups(&request, version)
         .into_iter()
-        .map(|group| StartedGroup::start(context, &image, group, request.require_stable))
+        .map(|group| StartedGroup::start(context, &image, group))
         .collect();
     let context = context.clone();
     async move {
@@ -104,14 +104,13 @@ impl StartedGroup {
         context: &RequestContext,
         image: &MetadataImage,
         mut group: OffsetFetchRequestGroup,
-        require_stable: bool,
     ) -> StartedGroup {
         let mut unknown = Vec::new();
         if let Some(topics) = group.topics.take() {
             let name = |topic| with_both_names(image, context.version, topic, &mut unknown);
             group.topics = Some(topics.into_iter().filter_map(name).collect());
         }
-        let body = RequestBody::OffsetFetch { request: group.clone(), require_stable };
+        let body = RequestBody::OffsetFetch(group.clone());
         let pending = context.groups.ask(&group.group_id, question(context, body));
         StartedGroup { request: group, unknown, pending }
     }
