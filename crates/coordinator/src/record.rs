@@ -219,7 +219,7 @@ impl GroupRecord {
 /// Reads a value with its version in front; later versions end in tagged fields that are skipped.
 fn decode_value<M: Message>(group: &WireString, value: &Bytes) -> Result<M, RecordError> {
     let error = |source| {
-        let group = group.chars().take(64).collect();
+        let group = GroupId::from(group).to_string();
         RecordError::Value { group, source }
     };
     let mut from = Decoder::new(value.clone());

@@ -5,7 +5,7 @@ use logway_wire::WireString;
 use logway_wire::messages::join_group_response::JoinGroupResponseMember;
 use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
-use crate::ids::{InstanceId, MemberId};
+use crate::ids::{self, InstanceId, MemberId};
 use crate::member::{Member, Protocols, rebalance_timeout_ms};
 use crate::outbox::{StaticMemberStored, Then};
 use crate::request::{Client, Reply, RequestToken};
@@ -45,13 +45,9 @@ impl Join {
     }
 }
 
-/// The beginning of a client's words, which can be as long as it likes.
+/// The beginning of a client's words.
 pub(super) fn excerpt(text: &str) -> &str {
-    let mut end = text.len().min(EXCERPT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    ids::excerpt(text, EXCERPT_BYTES)
 }
 
 /// The id as Java writes it.

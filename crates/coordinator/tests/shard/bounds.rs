@@ -246,3 +246,17 @@ fn a_deletion_takes_no_longer_for_what_is_on_its_way() {
     let elapsed = began.elapsed();
     assert!(elapsed < PATIENCE, "{elapsed:?}");
 }
+
+#[test]
+fn messages_repeat_no_long_names() {
+    let mut driver = Driver::new(settings());
+    let body = RequestBody::DescribeGroups { groups: vec![longest_name().into()] };
+    match driver.ask("c", 6, body) {
+        Reply::DescribeGroups(groups) => {
+            let message = groups[0].error_message.as_deref().expect("it is said why");
+            assert!(message.len() < 400, "{}", message.len());
+            assert_eq!(groups[0].group_id.len(), 32_767, "the name itself is whole");
+        }
+        other => panic!("{other:?}"),
+    }
+}
