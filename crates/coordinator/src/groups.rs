@@ -6,6 +6,7 @@ mod describe;
 mod expiration;
 mod fetch;
 mod members;
+mod size;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) use members::leave_refusal;
 pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, Group>,
     topics: OffsetTopics,
+    /// The length of all names.
+    names_bytes: usize,
 }
 
 /// One group.
@@ -100,7 +103,7 @@ impl<'a> GroupView<'a> {
 
 impl Groups {
     pub(crate) fn new() -> Groups {
-        Groups { by_id: BTreeMap::new(), topics: OffsetTopics::new() }
+        Groups { by_id: BTreeMap::new(), topics: OffsetTopics::new(), names_bytes: 0 }
     }
 
     /// Takes over what a record in the log says.
@@ -131,10 +134,13 @@ impl Groups {
     }
 
     fn get_or_insert(&mut self, group: &GroupId) -> (&mut Group, &mut OffsetTopics) {
-        let entry = self.by_id.entry(group.clone()).or_insert_with(|| Group {
-            metadata: None,
-            offsets: GroupOffsets::default(),
-            membership: Membership::new(group.clone()),
+        let entry = self.by_id.entry(group.clone()).or_insert_with(|| {
+            self.names_bytes += group.as_str().len();
+            Group {
+                metadata: None,
+                offsets: GroupOffsets::default(),
+                membership: Membership::new(group.clone()),
+            }
         });
         (entry, &mut self.topics)
     }
@@ -146,12 +152,14 @@ impl Groups {
             group.metadata.is_none() && group.offsets.is_empty() && group.membership.is_idle();
         if is_gone && !outbox.has_records_of(id) {
             self.by_id.remove(id);
+            self.names_bytes -= id.as_str().len();
         }
     }
 
     /// The log has been read: groups with members wait for them.
     pub(crate) fn start(&mut self, turn: &mut Turn) {
         self.by_id.retain(|_, group| group.metadata.is_some() || !group.offsets.is_empty());
+        self.names_bytes = self.by_id.keys().map(|id| id.as_str().len()).sum();
         for (id, group) in &mut self.by_id {
             if let Some(metadata) = &group.metadata {
                 group.membership = Membership::restore(id.clone(), metadata);

@@ -172,6 +172,11 @@ impl Membership {
         self.roster.members()
     }
 
+    /// The bytes that are kept for all members and their assignments.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.roster.held_bytes()
+    }
+
     /// Whether there is nothing here that anyone could miss.
     pub(crate) fn is_idle(&self) -> bool {
         self.state == GroupState::Empty && self.pending_join.is_empty()

@@ -22,6 +22,8 @@ pub(crate) struct OffsetTopics {
 #[derive(Debug, Default)]
 pub(crate) struct GroupOffsets {
     by_partition: BTreeMap<(Interned, PartitionId), StoredOffset>,
+    /// The length of all texts.
+    metadata_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -67,9 +69,9 @@ impl GroupOffsets {
         // Held before the old ones are released, so that what stays the same keeps its place.
         let name = topics.names.hold(topic);
         let stored = StoredOffset::new(offset, topics.ids.hold(&offset.topic_id));
+        self.metadata_bytes += stored.metadata_len();
         if let Some(old) = self.by_partition.insert((name, partition), stored) {
-            topics.names.release(name);
-            topics.ids.release(old.topic_id);
+            self.release(topics, name, &old);
         }
     }
 
@@ -82,9 +84,42 @@ impl GroupOffsets {
     ) {
         let Some(name) = topics.names.find(topic) else { return };
         if let Some(old) = self.by_partition.remove(&(name, partition)) {
-            topics.names.release(name);
-            topics.ids.release(old.topic_id);
+            self.release(topics, name, &old);
         }
+    }
+
+    fn release(&mut self, topics: &mut OffsetTopics, name: Interned, old: &StoredOffset) {
+        self.metadata_bytes -= old.metadata_len();
+        topics.names.release(name);
+        topics.ids.release(old.topic_id);
+    }
+
+    /// The length of all texts that were committed.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes
+    }
+
+    /// The length of a partition's text; 0 if it has no offset.
+    pub(crate) fn metadata_len(
+        &self,
+        topics: &OffsetTopics,
+        topic: &CommittedTopic,
+        partition: PartitionId,
+    ) -> usize {
+        let Some(name) = topics.names.find(topic) else { return 0 };
+        self.by_partition.get(&(name, partition)).map_or(0, StoredOffset::metadata_len)
+    }
+
+    /// The topics that have an offset, each once.
+    pub(crate) fn topics<'a>(
+        &'a self,
+        topics: &'a OffsetTopics,
+    ) -> impl Iterator<Item = &'a CommittedTopic> {
+        let mut last = None;
+        let names = self.by_partition.keys().map(|(name, _)| *name);
+        names
+            .filter(move |&name| last.replace(name) != Some(name))
+            .map(|name| topics.names.get(name))
     }
 
     /// The offset of a partition.
@@ -147,6 +182,10 @@ impl StoredOffset {
             topic_id,
             rare: rare.map(Box::new),
         }
+    }
+
+    fn metadata_len(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.metadata.len())
     }
 
     fn load(&self, topics: &OffsetTopics) -> CommittedOffset {

@@ -147,7 +147,26 @@ impl RequestBody {
     }
 }
 
+/// One member in a leader's answer, beside its texts and metadata.
+const TOLD_MEMBER_BYTES: usize = 256;
+
 impl Reply {
+    /// What an answer that waited for other members takes, in bytes with its encoded form; 0 for others.
+    pub fn waited_bytes(&self) -> usize {
+        match self {
+            Reply::JoinGroup(response) => {
+                let members = response.members.iter().map(|member| {
+                    let instance_id = member.group_instance_id.as_ref().map_or(0, |id| id.len());
+                    let texts = 2 * (member.member_id.len() + instance_id);
+                    TOLD_MEMBER_BYTES + texts + 2 * member.metadata.len()
+                });
+                members.sum()
+            }
+            Reply::SyncGroup(response) => 2 * response.assignment.len(),
+            _ => 0,
+        }
+    }
+
     /// The same reply when the change that it tells of could not be made durable; errors that it tells stay.
     pub(crate) fn failed(mut self, code: ErrorCode) -> Reply {
         let or_failed = |error_code: &mut i16| {

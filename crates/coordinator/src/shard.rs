@@ -95,6 +95,17 @@ impl GroupShard {
         self.outbox.take_effects()
     }
 
+    /// What the answer to a request would take now, in bytes with its encoded form, if that can be much more than the
+    /// request itself: for DescribeGroups, ListGroups and OffsetFetch. Not less than it takes; 0 for others.
+    ///
+    /// So memory can be found for an answer before it is made.
+    pub fn answer_bytes(&self, body: &RequestBody) -> usize {
+        match self.phase {
+            Phase::Loading => 0,
+            Phase::Active => self.groups.answer_bytes(body),
+        }
+    }
+
     /// Tells that an append is durable, or that it failed, with the error of the log.
     ///
     /// A failed append is in the log neither now nor later. If the driver cannot know that, it must not tell

@@ -43,7 +43,7 @@ const COALESCE_BYTES: usize = 64 * 1024;
 
 /// Up to here a connection may hold memory for as long as it likes: its requests wait, its replies
 /// are not read.
-const HELD_FREELY_BYTES: usize = 64 * 1024;
+pub(crate) const HELD_FREELY_BYTES: usize = 64 * 1024;
 
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -173,7 +173,8 @@ impl Connection {
         if self.reads_on && self.attention.is_stopping() {
             self.read_no_more();
         }
-        let is_holder = self.replies.held_bytes() > HELD_FREELY_BYTES;
+        let is_holder =
+            self.replies.held_bytes() > HELD_FREELY_BYTES || self.replies.has_more_behind_parked();
         self.attention.set_holder(is_holder);
         if is_holder && !self.is_hurried && self.broker.is_memory_contended() {
             self.hurry();
@@ -190,30 +191,39 @@ impl Connection {
         // A client that has sent a thousand requests at once takes turns with the others.
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
-        let Frame { body, share } = frame;
+        let Frame { body, share: request_share } = frame;
+        let request_share = Arc::new(request_share);
         let work = prepare(&self.broker, &self.info, body)?;
-        let api_key = work.api_key;
-        let building = self.share_to_build(work.built_bytes).await?.map(Arc::new);
-        let reply = work.run(building.clone()).await?;
-        let (request_share, share) = match &reply {
-            Reply::Later(_) => (Some(share), building),
-            Reply::Parked(_) => (None, building),
+        let (api_key, built_bytes) = (work.api_key, work.built_bytes);
+        let building = self.share_to_build(built_bytes).await?.map(Arc::new);
+        let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
+        let reply = work.run(Arc::clone(&request_share), building.clone()).await?;
+        let (request_share, share, uncounted_bytes) = match &reply {
+            Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
+            Reply::Parked(_) => (None, building, uncounted_bytes),
             Reply::Ready(encoded) => {
-                drop((share, building));
-                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new))
+                drop((request_share, building));
+                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new), 0)
             }
         };
-        self.replies.push(OwedReply { api_key, received_at, request_share, share, reply });
+        self.replies.push(OwedReply {
+            api_key,
+            received_at,
+            request_share,
+            share,
+            uncounted_bytes,
+            reply,
+        });
         Ok(())
     }
 
-    /// The memory for an answer that takes much. Who has to wait for it holds nothing of the kind
+    /// The memory for an answer that takes much, or comes behind many that take little. Who has to wait for it holds nothing of the kind
     /// meanwhile: what this connection owes is sent first.
     async fn share_to_build(
         &mut self,
         built_bytes: usize,
     ) -> Result<Option<BudgetShare>, ConnectionError> {
-        if built_bytes <= HELD_FREELY_BYTES {
+        if self.replies.uncounted_bytes() + built_bytes <= HELD_FREELY_BYTES {
             return Ok(None);
         }
         if let Some(share) = self.broker.building.try_take(built_bytes) {
