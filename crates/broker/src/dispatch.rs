@@ -72,6 +72,8 @@ pub struct RequestContext {
     pub correlation_id: i32,
     /// What the client calls itself.
     pub client_id: Option<WireString>,
+    /// The memory of the request itself. Who keeps something of the request keeps it, whatever becomes of the client.
+    pub request_share: Option<Arc<BudgetShare>>,
     /// The memory that answering takes, if it takes much. Work that goes on when the request is
     /// answered keeps it.
     pub building: Option<Arc<BudgetShare>>,
@@ -157,11 +159,16 @@ impl Work {
         Work { api_key, built_bytes, context, answer: Box::new(answer) }
     }
 
-    /// Starts the work, with the memory for it where it takes much.
+    /// Starts the work, with the memory of the request, and that for the answer where it takes much.
     ///
     /// Ends when the request has been worked on far enough for the next one of the connection to
     /// be started: its effects are ordered, its answer may come later.
-    pub(crate) fn run(mut self, building: Option<Arc<BudgetShare>>) -> Answer {
+    pub(crate) fn run(
+        mut self,
+        request_share: Arc<BudgetShare>,
+        building: Option<Arc<BudgetShare>>,
+    ) -> Answer {
+        self.context.request_share = Some(request_share);
         self.context.building = building;
         let Work { context, answer, .. } = self;
         match context.charge.clone() {
@@ -308,6 +315,7 @@ pub(crate) fn prepare(
         version,
         correlation_id: header.correlation_id,
         client_id: header.client_id,
+        request_share: None,
         building: None,
         charge: charge.clone(),
     };
@@ -391,7 +399,7 @@ pub(crate) fn encode_reply<M: Response>(
         let after_bytes = hole.position_bytes;
         spans.extend(ranges.into_iter().map(|range| FileSpan { after_bytes, range }));
     }
-    Ok(EncodedReply { bytes: encoded.bytes, files: spans })
+    Ok(EncodedReply { bytes: encoded.bytes, files: spans, held: None })
 }
 
 fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded, RequestError> {

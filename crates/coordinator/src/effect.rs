@@ -4,7 +4,7 @@ use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
 
 /// The shard's name for records that it wants appended; they rise from append to append.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommitToken(pub u64);
 
 /// Something for the driver to do, in the order in which the shard says so.

@@ -6,11 +6,24 @@ use std::sync::Arc;
 
 use logway_wire::WireString;
 
+/// How much of a name people are shown: no id that we make up is longer.
+const SHOWN_BYTES_MAX: usize = 300;
+
+/// The beginning of a client's words, which can be as long as it likes.
+pub(crate) fn excerpt(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 macro_rules! shared_text {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         ///
-        /// Cheap to clone, and free of the frame that it came in.
+        /// Cheap to clone, and free of the frame that it came in. Can have 32 KiB; displayed it is shortened, because
+        /// messages and log lines repeat it.
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
@@ -52,7 +65,9 @@ macro_rules! shared_text {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                let shown = excerpt(&self.0, SHOWN_BYTES_MAX);
+                f.write_str(shown)?;
+                f.write_str(if shown.len() < self.0.len() { "…" } else { "" })
             }
         }
 
@@ -103,7 +118,15 @@ pub fn partition_of_group(group: &str, partitions: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::partition_of_group;
+    use super::{GroupId, partition_of_group};
+
+    #[test]
+    fn long_names_are_shown_in_part() {
+        let shown = |name: &str| GroupId::from(name).to_string();
+        assert_eq!(shown("orders"), "orders");
+        assert_eq!(shown(&"g".repeat(32_767)), "g".repeat(300) + "…");
+        assert_eq!(shown(&"🪵".repeat(8_000)), "🪵".repeat(75) + "…", "cut between characters");
+    }
 
     #[test]
     fn groups_belong_where_java_puts_them() {

@@ -22,7 +22,20 @@ pub(crate) struct OffsetTopics {
 #[derive(Debug, Default)]
 pub(crate) struct GroupOffsets {
     by_partition: BTreeMap<(Interned, PartitionId), StoredOffset>,
+    /// The length of all texts.
+    metadata_bytes: usize,
+    /// How many offsets have what is rare.
+    rare: usize,
 }
+
+/// What an offset takes, with its place in a tree that is not full.
+pub(crate) const OFFSET_BYTES: usize = 88;
+
+/// What it takes beside, if it has a text or expires.
+pub(crate) const RARE_BYTES: usize = 64;
+
+/// What the name or the id of a topic takes, with its places.
+const TOPIC_BYTES: usize = 384;
 
 #[derive(Debug)]
 struct StoredOffset {
@@ -43,6 +56,11 @@ struct Rare {
 impl OffsetTopics {
     pub(crate) fn new() -> OffsetTopics {
         OffsetTopics { names: Interner::new(), ids: Interner::new() }
+    }
+
+    /// The memory that names and ids take.
+    pub(crate) fn held_bytes(&self) -> usize {
+        (self.names.len() + self.ids.len()) * TOPIC_BYTES
     }
 }
 
@@ -67,9 +85,10 @@ impl GroupOffsets {
         // Held before the old ones are released, so that what stays the same keeps its place.
         let name = topics.names.hold(topic);
         let stored = StoredOffset::new(offset, topics.ids.hold(&offset.topic_id));
+        self.metadata_bytes += stored.metadata_len();
+        self.rare += usize::from(stored.rare.is_some());
         if let Some(old) = self.by_partition.insert((name, partition), stored) {
-            topics.names.release(name);
-            topics.ids.release(old.topic_id);
+            self.release(topics, name, &old);
         }
     }
 
@@ -82,9 +101,48 @@ impl GroupOffsets {
     ) {
         let Some(name) = topics.names.find(topic) else { return };
         if let Some(old) = self.by_partition.remove(&(name, partition)) {
-            topics.names.release(name);
-            topics.ids.release(old.topic_id);
+            self.release(topics, name, &old);
         }
+    }
+
+    fn release(&mut self, topics: &mut OffsetTopics, name: Interned, old: &StoredOffset) {
+        self.metadata_bytes -= old.metadata_len();
+        self.rare -= usize::from(old.rare.is_some());
+        topics.names.release(name);
+        topics.ids.release(old.topic_id);
+    }
+
+    /// The memory that the offsets take.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.len() * OFFSET_BYTES + self.rare * RARE_BYTES + self.metadata_bytes
+    }
+
+    /// The length of all texts that were committed.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes
+    }
+
+    /// The length of a partition's text; 0 if it has no offset.
+    pub(crate) fn metadata_len(
+        &self,
+        topics: &OffsetTopics,
+        topic: &CommittedTopic,
+        partition: PartitionId,
+    ) -> usize {
+        let Some(name) = topics.names.find(topic) else { return 0 };
+        self.by_partition.get(&(name, partition)).map_or(0, StoredOffset::metadata_len)
+    }
+
+    /// The topics that have an offset, each once.
+    pub(crate) fn topics<'a>(
+        &'a self,
+        topics: &'a OffsetTopics,
+    ) -> impl Iterator<Item = &'a CommittedTopic> {
+        let mut last = None;
+        let names = self.by_partition.keys().map(|(name, _)| *name);
+        names
+            .filter(move |&name| last.replace(name) != Some(name))
+            .map(|name| topics.names.get(name))
     }
 
     /// The offset of a partition.
@@ -147,6 +205,10 @@ impl StoredOffset {
             topic_id,
             rare: rare.map(Box::new),
         }
+    }
+
+    fn metadata_len(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.metadata.len())
     }
 
     fn load(&self, topics: &OffsetTopics) -> CommittedOffset {

@@ -1,23 +1,37 @@
 //! What leaves the shard.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, PartitionId};
 
 use crate::effect::{CommitToken, Effect};
-use crate::ids::{GroupId, InstanceId, MemberId};
+use crate::groups::DeletedTopic;
+use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId};
 use crate::member::Member;
+use crate::memory::HeldMemory;
 use crate::record::GroupRecord;
-use crate::request::{Reply, Request, RequestToken};
+use crate::request::{Reply, RequestToken};
 
 /// What leaves the shard, and what is to happen when its records are durable.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     effects: Vec<Effect>,
+    /// Tokens of neighbours follow each other.
     in_flight: VecDeque<InFlight>,
-    /// How many records in flight are about each group. Never iterated, so its order is of no effect.
-    in_flight_of: HashMap<GroupId, usize>,
+    /// What in flight is about each group. Never iterated, so its order is of no effect.
+    in_flight_of: HashMap<GroupId, GroupInFlight>,
     appends: u64,
+}
+
+/// What is on its way to the log about one group. Looked up for every partition that a request names, so nothing here
+/// is searched.
+#[derive(Debug, Default)]
+struct GroupInFlight {
+    records: usize,
+    /// How many of them are about the offset of each partition.
+    offsets: BTreeMap<CommittedTopic, BTreeMap<PartitionId, usize>>,
+    /// The append with the last of them.
+    last: CommitToken,
 }
 
 /// Records on their way to the log.
@@ -29,6 +43,8 @@ pub(crate) struct InFlight {
     /// What happens then, or when they could not be appended.
     pub(crate) then: Vec<Then>,
     outcome: Option<Result<(), ErrorCode>>,
+    /// What the records will make the groups take.
+    _held: Option<HeldMemory>,
 }
 
 /// What happens when records are durable, or could not be appended.
@@ -42,8 +58,8 @@ pub(crate) enum Then {
     AssignmentStored { group: GroupId, generation: i32 },
     /// A static member has another id.
     StaticMemberStored(Box<StaticMemberStored>),
-    /// Offsets can be read that were on their way.
-    FetchOffsets(Box<Request>),
+    /// Offsets of topics that are no more can be told from those of topics that have their names now.
+    DeleteTopics { group: GroupId, topics: Vec<DeletedTopic> },
 }
 
 /// A static member came back while its group was stable, and takes over where it was.
@@ -69,16 +85,21 @@ impl Outbox {
     }
 
     /// Sends records to the log, of which there has to be one at least.
-    pub(crate) fn append(&mut self, records: Vec<GroupRecord>, then: Option<Then>) {
+    pub(crate) fn append(
+        &mut self,
+        records: Vec<GroupRecord>,
+        then: Option<Then>,
+        held: Option<HeldMemory>,
+    ) {
         debug_assert!(!records.is_empty(), "an append has records");
         let token = CommitToken(self.appends);
         self.appends += 1;
         for record in &records {
-            *self.in_flight_of.entry(record.group().clone()).or_default() += 1;
+            self.take_off(token, record);
         }
         self.effects.push(Effect::Append { token, records: records.clone() });
         let then = then.into_iter().collect();
-        self.in_flight.push_back(InFlight { token, records, then, outcome: None });
+        self.in_flight.push_back(InFlight { token, records, then, outcome: None, _held: held });
     }
 
     /// How many appends there have been: a mark for [`Outbox::reply_after`].
@@ -105,7 +126,7 @@ impl Outbox {
     ///
     /// If there is no such append in flight: it was told twice, or belongs to another shard.
     pub(crate) fn note_outcome(&mut self, token: CommitToken, outcome: Result<(), ErrorCode>) {
-        let noted = self.in_flight.iter_mut().find(|append| append.token == token);
+        let noted = self.append_mut(token);
         let noted = noted.expect("an append is told of once, and only to the shard that made it");
         assert!(noted.outcome.is_none(), "an append is told of once");
         noted.outcome = Some(outcome);
@@ -116,35 +137,66 @@ impl Outbox {
         let outcome = self.in_flight.front()?.outcome?;
         let append = self.in_flight.pop_front()?;
         for record in &append.records {
-            self.land(record.group());
+            self.land(record);
         }
         Some((append, outcome))
     }
 
-    /// A record about the group is in flight no more.
-    fn land(&mut self, group: &GroupId) {
-        if let Some(count) = self.in_flight_of.get_mut(group) {
-            *count -= 1;
-            if *count == 0 {
-                self.in_flight_of.remove(group);
-            }
+    fn append_mut(&mut self, token: CommitToken) -> Option<&mut InFlight> {
+        let place = token.0.checked_sub(self.in_flight.front()?.token.0)?;
+        self.in_flight.get_mut(usize::try_from(place).ok()?)
+    }
+
+    /// A record is in flight.
+    fn take_off(&mut self, token: CommitToken, record: &GroupRecord) {
+        let of_group = self.in_flight_of.entry(record.group().clone()).or_default();
+        of_group.records += 1;
+        of_group.last = token;
+        if let GroupRecord::Offset { topic, partition, .. } = record {
+            let of_topic = of_group.offsets.entry(topic.clone()).or_default();
+            *of_topic.entry(*partition).or_default() += 1;
         }
     }
 
-    /// The records about the group that are not settled, in their order.
-    pub(crate) fn records_in_flight(&self, group: &GroupId) -> impl Iterator<Item = &GroupRecord> {
-        // Mostly there are none, and many of other groups.
-        let appends = self.in_flight.iter().take(match self.has_records_of(group) {
-            true => usize::MAX,
-            false => 0,
-        });
-        let records = appends.flat_map(|append| &append.records);
-        records.filter(move |record| record.group() == group)
+    /// It is in flight no more.
+    fn land(&mut self, record: &GroupRecord) {
+        let Some(of_group) = self.in_flight_of.get_mut(record.group()) else { return };
+        of_group.records -= 1;
+        if of_group.records == 0 {
+            self.in_flight_of.remove(record.group());
+        } else if let GroupRecord::Offset { topic, partition, .. } = record {
+            of_group.land(topic, *partition);
+        }
+    }
+
+    /// The partitions whose offset in the group is about to change.
+    pub(crate) fn offsets_in_flight(
+        &self,
+        group: &GroupId,
+    ) -> impl Iterator<Item = (&CommittedTopic, PartitionId)> {
+        let topics = self.in_flight_of.get(group).into_iter().flat_map(|of| &of.offsets);
+        topics.flat_map(|(topic, partitions)| partitions.keys().map(move |&number| (topic, number)))
+    }
+
+    /// Whether the partition's offset in the group is about to change.
+    pub(crate) fn has_offset_in_flight(
+        &self,
+        group: &GroupId,
+        topic: &CommittedTopic,
+        partition: PartitionId,
+    ) -> bool {
+        let of_topic = self.in_flight_of.get(group).and_then(|of| of.offsets.get(topic));
+        of_topic.is_some_and(|partitions| partitions.contains_key(&partition))
+    }
+
+    /// Whether any of the topic's offsets in the group is about to change.
+    pub(crate) fn has_topic_in_flight(&self, group: &GroupId, topic: &CommittedTopic) -> bool {
+        self.in_flight_of.get(group).is_some_and(|of| of.offsets.contains_key(topic))
     }
 
     /// How many records about the group are not settled.
     pub(crate) fn count_of(&self, group: &GroupId) -> usize {
-        self.in_flight_of.get(group).copied().unwrap_or(0)
+        self.in_flight_of.get(group).map_or(0, |of| of.records)
     }
 
     /// Whether there are any.
@@ -154,9 +206,8 @@ impl Outbox {
 
     /// Does something when the last append about the group is settled; there has to be one.
     pub(crate) fn after_records_of(&mut self, group: &GroupId, then: Then) {
-        let is_about =
-            |append: &&mut InFlight| append.records.iter().any(|record| record.group() == group);
-        let last = self.in_flight.iter_mut().rev().find(is_about);
+        let last = self.in_flight_of.get(group).map(|of| of.last);
+        let last = last.and_then(|token| self.append_mut(token));
         last.expect("the caller has seen that there are records of the group").then.push(then);
     }
 
@@ -177,5 +228,20 @@ impl Outbox {
     pub(crate) fn abandon(&mut self) -> Vec<Then> {
         self.in_flight_of.clear();
         self.in_flight.drain(..).flat_map(|append| append.then).collect()
+    }
+}
+
+impl GroupInFlight {
+    fn land(&mut self, topic: &CommittedTopic, partition: PartitionId) {
+        let Some(partitions) = self.offsets.get_mut(topic) else { return };
+        if let Some(count) = partitions.get_mut(&partition) {
+            *count -= 1;
+            if *count == 0 {
+                partitions.remove(&partition);
+            }
+        }
+        if partitions.is_empty() {
+            self.offsets.remove(topic);
+        }
     }
 }

@@ -109,6 +109,36 @@ const OFFSET_VERSION: i16 = 4;
 const OFFSET_WITH_EXPIRY_VERSION: i16 = 1;
 const METADATA_VERSION: i16 = 3;
 
+/// What a record takes at most beside the texts and bytes in it: lengths and numbers.
+const RECORD_BYTES_MAX: usize = 128;
+
+/// What a member takes at most beside its texts and bytes.
+const MEMBER_BYTES_MAX: usize = 32;
+
+/// How many bytes the record of a committed offset takes in a log at most.
+pub(crate) fn offset_bytes_max(group: &GroupId, topic: &CommittedTopic, metadata: &str) -> usize {
+    RECORD_BYTES_MAX + group.as_str().len() + topic.as_str().len() + metadata.len()
+}
+
+impl GroupMetadata {
+    /// How many bytes it takes in a record at most.
+    pub(crate) fn bytes_max(&self) -> usize {
+        let name =
+            |name: &Option<ProtocolName>| name.as_ref().map_or(0, |name| name.as_str().len());
+        let leader = self.leader.as_ref().map_or(0, |leader| leader.as_str().len());
+        let members = self.members.iter().map(MemberMetadata::bytes_max);
+        name(&self.protocol_type) + name(&self.protocol) + leader + members.sum::<usize>()
+    }
+}
+
+impl MemberMetadata {
+    fn bytes_max(&self) -> usize {
+        let instance_id = self.instance_id.as_ref().map_or(0, |id| id.as_str().len());
+        let texts = self.member_id.as_str().len() + self.client_id.len() + self.client_host.len();
+        MEMBER_BYTES_MAX + texts + instance_id + self.subscription.len() + self.assignment.len()
+    }
+}
+
 impl GroupRecord {
     /// Reads a record's key and value; `None` if it is of a type that is not served.
     ///
@@ -164,6 +194,20 @@ impl GroupRecord {
         }
     }
 
+    /// How many bytes the record takes in a log at most.
+    pub fn bytes_max(&self) -> usize {
+        match self {
+            GroupRecord::Offset { group, topic, offset, .. } => {
+                let metadata = offset.as_ref().map_or("", |offset| &offset.metadata);
+                offset_bytes_max(group, topic, metadata)
+            }
+            GroupRecord::Metadata { group, metadata } => {
+                let metadata = metadata.as_ref().map_or(0, |metadata| metadata.bytes_max());
+                RECORD_BYTES_MAX + group.as_str().len() + metadata
+            }
+        }
+    }
+
     /// The group that the record is about.
     pub fn group(&self) -> &GroupId {
         match self {
@@ -175,7 +219,7 @@ impl GroupRecord {
 /// Reads a value with its version in front; later versions end in tagged fields that are skipped.
 fn decode_value<M: Message>(group: &WireString, value: &Bytes) -> Result<M, RecordError> {
     let error = |source| {
-        let group = group.chars().take(64).collect();
+        let group = GroupId::from(group).to_string();
         RecordError::Value { group, source }
     };
     let mut from = Decoder::new(value.clone());

@@ -64,12 +64,11 @@ pub enum RequestBody {
     OffsetCommit(OffsetCommitRequest),
     /// Read offsets, of one group as version 8 and later ask for them: see [`crate::offset_fetch_groups`]. Names
     /// and ids as for OffsetCommit.
-    OffsetFetch {
-        /// The group and the partitions.
-        request: OffsetFetchRequestGroup,
-        /// Whether to wait for commits that are on their way (KIP-447).
-        require_stable: bool,
-    },
+    ///
+    /// Whoever asks for stable offsets (KIP-447) does not want those of transactions that may yet be aborted, of
+    /// which there are none here. A commit on its way makes nothing unstable: what it replaces stays true until it
+    /// is durable.
+    OffsetFetch(OffsetFetchRequestGroup),
     /// Forget offsets. Topics that do not exist are the driver's to answer for.
     OffsetDelete(OffsetDeleteRequest),
     /// Describe those of the shard's groups.
@@ -118,7 +117,7 @@ impl RequestBody {
             }
             RequestBody::LeaveGroup(_) => leave_refusal(code),
             RequestBody::OffsetCommit(request) => commit_refusal(request, code),
-            RequestBody::OffsetFetch { request, .. } => {
+            RequestBody::OffsetFetch(request) => {
                 let group_id = request.group_id.clone();
                 let refused =
                     OffsetFetchResponseGroup { group_id, error_code, ..Default::default() };
@@ -148,7 +147,26 @@ impl RequestBody {
     }
 }
 
+/// One member in a leader's answer, beside its texts and metadata.
+const TOLD_MEMBER_BYTES: usize = 256;
+
 impl Reply {
+    /// What an answer that waited for other members takes, in bytes with its encoded form; 0 for others.
+    pub fn waited_bytes(&self) -> usize {
+        match self {
+            Reply::JoinGroup(response) => {
+                let members = response.members.iter().map(|member| {
+                    let instance_id = member.group_instance_id.as_ref().map_or(0, |id| id.len());
+                    let texts = 2 * (member.member_id.len() + instance_id);
+                    TOLD_MEMBER_BYTES + texts + 2 * member.metadata.len()
+                });
+                members.sum()
+            }
+            Reply::SyncGroup(response) => 2 * response.assignment.len(),
+            _ => 0,
+        }
+    }
+
     /// The same reply when the change that it tells of could not be made durable; errors that it tells stay.
     pub(crate) fn failed(mut self, code: ErrorCode) -> Reply {
         let or_failed = |error_code: &mut i16| {

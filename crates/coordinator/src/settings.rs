@@ -28,6 +28,10 @@ pub struct GroupSettings {
     pub group_bytes_max: usize,
     /// Partitions of which a group can commit offsets; those beyond get INVALID_COMMIT_OFFSET_SIZE. Default 100,000.
     pub group_offsets_max: usize,
+    /// Bytes of the records that one OffsetCommit or OffsetDelete can make, each of which repeats the names of group and
+    /// topic. Partitions beyond get INVALID_COMMIT_OFFSET_SIZE. Default 16 MiB; Kafka refuses the whole request if its
+    /// records are over the `max.message.bytes` of `__consumer_offsets`, 1 MiB.
+    pub commit_bytes_max: usize,
     /// `offset.metadata.max.bytes`: a commit with a longer text gets OFFSET_METADATA_TOO_LARGE. Kafka's default, 4096.
     pub offset_metadata_max_bytes: usize,
     /// `offsets.retention.minutes`, in milliseconds: how long the offsets of a group without members are kept
@@ -37,6 +41,8 @@ pub struct GroupSettings {
     pub offsets_retention_check_interval_ms: u32,
     /// Records of one append, where they need not be appended together. Default 1000.
     pub append_records_max: usize,
+    /// Bytes of one append, where its records need not be appended together. Default 1 MiB.
+    pub append_bytes_max: usize,
 }
 
 impl Default for GroupSettings {
@@ -51,10 +57,12 @@ impl Default for GroupSettings {
             member_bytes_max: 1 << 20,
             group_bytes_max: 32 << 20,
             group_offsets_max: 100_000,
+            commit_bytes_max: 16 << 20,
             offset_metadata_max_bytes: 4096,
             offsets_retention_ms: 7 * 24 * 60 * 60 * 1000,
             offsets_retention_check_interval_ms: 10 * 60 * 1000,
             append_records_max: 1000,
+            append_bytes_max: 1 << 20,
         }
     }
 }

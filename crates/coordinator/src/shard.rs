@@ -7,6 +7,7 @@ use crate::effect::{CommitToken, Effect};
 use crate::groups::{DeletedTopic, GroupView, Groups};
 use crate::ids::GroupId;
 use crate::membership::Join;
+use crate::memory::GroupMemory;
 use crate::moment::{ElapsedMs, Moment};
 use crate::outbox::{InFlight, Outbox, Then};
 use crate::record::{GroupRecord, failed_append};
@@ -26,6 +27,7 @@ use crate::turn::Turn;
 pub struct GroupShard {
     phase: Phase,
     settings: GroupSettings,
+    memory: GroupMemory,
     groups: Groups,
     timers: Timers,
     outbox: Outbox,
@@ -41,12 +43,13 @@ enum Phase {
 }
 
 impl GroupShard {
-    /// A shard that has yet to be loaded.
-    pub fn new(settings: GroupSettings) -> GroupShard {
+    /// A shard that has yet to be loaded. Its groups share `memory` with those of other shards.
+    pub fn new(settings: GroupSettings, memory: GroupMemory) -> GroupShard {
         GroupShard {
             phase: Phase::Loading,
             settings,
-            groups: Groups::new(),
+            groups: Groups::new(&memory),
+            memory,
             timers: Timers::default(),
             outbox: Outbox::default(),
             deleted_meanwhile: Vec::new(),
@@ -90,9 +93,20 @@ impl GroupShard {
             handle(groups, &mut turn, request);
         }
         if let Some(group_id) = group_id {
-            self.groups.forget_if_gone(&self.outbox, &group_id);
+            self.groups.take_stock(&self.outbox, &group_id);
         }
         self.outbox.take_effects()
+    }
+
+    /// What the answer to a request would take now, in bytes with its encoded form, if that can be much more than the
+    /// request itself: for DescribeGroups, ListGroups and OffsetFetch. Not less than it takes; 0 for others.
+    ///
+    /// So memory can be found for an answer before it is made.
+    pub fn answer_bytes(&self, body: &RequestBody) -> usize {
+        match self.phase {
+            Phase::Loading => 0,
+            Phase::Active => self.groups.answer_bytes(body),
+        }
     }
 
     /// Tells that an append is durable, or that it failed, with the error of the log.
@@ -150,12 +164,10 @@ impl GroupShard {
         for then in waiting {
             match then {
                 Then::Reply(token, reply) => turn.reply(token, reply.failed(code)),
-                Then::FetchOffsets(request) => {
-                    turn.reply(request.token, request.body.refused(code));
-                }
-                // Their members wait themselves, or another append's reply does.
+                // Their members wait themselves, or another append's reply does, or nobody.
                 Then::AssignmentStored { .. }
                 | Then::StaticMemberStored(_)
+                | Then::DeleteTopics { .. }
                 | Then::FailLater(_) => {}
             }
         }
@@ -189,8 +201,8 @@ impl GroupShard {
     }
 
     fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
-        let GroupShard { settings, groups, timers, outbox, .. } = self;
-        (groups, Turn { now, settings, timers, outbox })
+        let GroupShard { settings, memory, groups, timers, outbox, .. } = self;
+        (groups, Turn { now, settings, memory, timers, outbox })
     }
 
     /// An append is done, as are all before it.
@@ -206,7 +218,7 @@ impl GroupShard {
         let mut last = None;
         for group in append.records.iter().map(GroupRecord::group) {
             if last.replace(group) != Some(group) {
-                self.groups.forget_if_gone(&self.outbox, group);
+                self.groups.take_stock(&self.outbox, group);
             }
         }
     }
@@ -238,7 +250,9 @@ impl GroupShard {
                     membership.static_member_stored(&mut turn, *stored, outcome);
                 }
             }
-            (Then::FetchOffsets(request), _) => handle(groups, &mut turn, *request),
+            (Then::DeleteTopics { group, topics }, _) => {
+                groups.delete_topics_of_group(&mut turn, &group, &topics);
+            }
         }
     }
 
@@ -268,7 +282,7 @@ impl GroupShard {
                 group
             }
         };
-        self.groups.forget_if_gone(&self.outbox, &group);
+        self.groups.take_stock(&self.outbox, &group);
     }
 }
 
@@ -283,16 +297,7 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
         RequestBody::Heartbeat(request) => groups.heartbeat(turn, token, &request),
         RequestBody::LeaveGroup(request) => groups.leave(turn, token, version, &request),
         RequestBody::OffsetCommit(request) => groups.commit(turn, token, version, &request),
-        RequestBody::OffsetFetch { request, require_stable } => {
-            let group_id = GroupId::from(&request.group_id);
-            if require_stable && turn.outbox.has_records_of(&group_id) {
-                let body = RequestBody::OffsetFetch { request, require_stable };
-                let waiting = Request { token, version, client, body };
-                turn.outbox.after_records_of(&group_id, Then::FetchOffsets(Box::new(waiting)));
-            } else {
-                groups.fetch(turn, token, &request);
-            }
-        }
+        RequestBody::OffsetFetch(request) => groups.fetch(turn, token, &request),
         RequestBody::OffsetDelete(request) => groups.delete_offsets(turn, token, &request),
         RequestBody::DescribeGroups { groups: group_ids } => {
             let described = groups.describe(version, &group_ids);
@@ -309,10 +314,11 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
 }
 
 impl RequestBody {
-    /// The group that may come into being, or cease to be, by the request.
+    /// The group that may come into being, cease to be, or take more or less, by the request.
     fn group_id(&self) -> Option<&str> {
         match self {
             RequestBody::JoinGroup { request, .. } => Some(&request.group_id),
+            RequestBody::SyncGroup(request) => Some(&request.group_id),
             RequestBody::LeaveGroup(request) => Some(&request.group_id),
             _ => None,
         }

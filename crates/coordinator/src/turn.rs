@@ -1,5 +1,6 @@
 //! One event's way through the shard.
 
+use crate::memory::{GroupMemory, HeldMemory};
 use crate::moment::Moment;
 use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
@@ -11,6 +12,7 @@ use crate::timers::{Timer, Timers};
 pub(crate) struct Turn<'a> {
     pub(crate) now: Moment,
     pub(crate) settings: &'a GroupSettings,
+    pub(crate) memory: &'a GroupMemory,
     pub(crate) timers: &'a mut Timers,
     pub(crate) outbox: &'a mut Outbox,
 }
@@ -28,7 +30,12 @@ impl Turn<'_> {
 
     /// Sends records to the log.
     pub(crate) fn append(&mut self, records: Vec<GroupRecord>, then: Option<Then>) {
-        self.outbox.append(records, then);
+        self.outbox.append(records, then, None);
+    }
+
+    /// Sends records to the log, and counts what they will make the groups take until that is counted itself.
+    pub(crate) fn append_held(&mut self, records: Vec<GroupRecord>, then: Then, held: HeldMemory) {
+        self.outbox.append(records, Some(then), Some(held));
     }
 
     /// Sends many records to the log that need not be there together, then replies.
@@ -36,20 +43,45 @@ impl Turn<'_> {
     /// The reply tells of a failure if any of them failed.
     pub(crate) fn append_in_parts(
         &mut self,
-        mut records: Vec<GroupRecord>,
+        records: Vec<GroupRecord>,
         reply: Option<(RequestToken, Reply)>,
     ) {
-        let part_records = self.settings.append_records_max.max(1);
-        while records.len() > part_records {
-            let rest = records.split_off(part_records);
+        let mut parts = parts_of(records, self.settings);
+        let last = parts.pop();
+        for part in parts {
             let fail_later = reply.as_ref().map(|(token, _)| Then::FailLater(*token));
-            self.append(std::mem::replace(&mut records, rest), fail_later);
+            self.append(part, fail_later);
         }
-        let reply = reply.map(|(token, reply)| Then::Reply(token, reply));
-        match (records.is_empty(), reply) {
-            (false, reply) => self.append(records, reply),
-            (true, Some(Then::Reply(token, reply))) => self.reply(token, reply),
-            (true, _) => {}
+        match (last, reply) {
+            (Some(last), reply) => {
+                self.append(last, reply.map(|(token, reply)| Then::Reply(token, reply)));
+            }
+            (None, Some((token, reply))) => self.reply(token, reply),
+            (None, None) => {}
         }
     }
+}
+
+/// The records in the appends that they need, none of which is empty.
+fn parts_of(records: Vec<GroupRecord>, settings: &GroupSettings) -> Vec<Vec<GroupRecord>> {
+    let mut parts: Vec<Vec<GroupRecord>> = Vec::new();
+    let mut part_bytes = 0;
+    for record in records {
+        let bytes = record.bytes_max();
+        let has_room = |part: &&mut Vec<GroupRecord>| {
+            part.len() < settings.append_records_max
+                && part_bytes + bytes <= settings.append_bytes_max
+        };
+        match parts.last_mut().filter(has_room) {
+            Some(part) => {
+                part.push(record);
+                part_bytes += bytes;
+            }
+            None => {
+                parts.push(vec![record]);
+                part_bytes = bytes;
+            }
+        }
+    }
+    parts
 }

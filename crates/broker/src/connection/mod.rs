@@ -41,8 +41,8 @@ use send::Patience;
 /// Replies up to this size that are ready together leave with one system call.
 const COALESCE_BYTES: usize = 64 * 1024;
 
-/// Up to here a reply, and what making it takes, is not counted.
-const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
+/// Up to here the replies of a connection, and what making them takes, are not counted.
+pub(crate) const UNCOUNTED_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection never holds more of the budgets than this for as long as it likes, while its
 /// requests wait or its replies are not read.
@@ -184,7 +184,8 @@ impl Connection {
         if self.reads_on && self.attention.is_stopping() {
             self.read_no_more();
         }
-        let is_holder = self.replies.held_bytes() > self.held_freely_bytes;
+        let is_holder = self.replies.held_bytes() > self.held_freely_bytes
+            || self.replies.has_more_behind_parked();
         self.attention.set_holder(is_holder);
         if is_holder && !self.is_hurried && self.broker.is_memory_contended() {
             self.hurry();
@@ -201,30 +202,39 @@ impl Connection {
         // A client that has sent a thousand requests at once takes turns with the others.
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
-        let Frame { body, share } = frame;
+        let Frame { body, share: request_share } = frame;
+        let request_share = Arc::new(request_share);
         let work = prepare(&self.broker, &self.info, body)?;
-        let api_key = work.api_key;
-        let building = self.share_to_build(work.built_bytes).await?.map(Arc::new);
-        let reply = work.run(building.clone()).await?;
-        let (request_share, share) = match &reply {
-            Reply::Later(_) => (Some(share), building),
-            Reply::Parked(_) => (None, building),
+        let (api_key, built_bytes) = (work.api_key, work.built_bytes);
+        let building = self.share_to_build(built_bytes).await?.map(Arc::new);
+        let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
+        let reply = work.run(Arc::clone(&request_share), building.clone()).await?;
+        let (request_share, share, uncounted_bytes) = match &reply {
+            Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
+            Reply::Parked(_) => (None, building, uncounted_bytes),
             Reply::Ready(encoded) => {
-                drop((share, building));
-                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new))
+                drop((request_share, building));
+                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new), 0)
             }
         };
-        self.replies.push(OwedReply { api_key, received_at, request_share, share, reply });
+        self.replies.push(OwedReply {
+            api_key,
+            received_at,
+            request_share,
+            share,
+            uncounted_bytes,
+            reply,
+        });
         Ok(())
     }
 
-    /// The memory for an answer that takes much. Who has to wait for it holds nothing of the kind
-    /// meanwhile: what this connection owes is sent first.
+    /// The memory for an answer that takes much, or comes behind many that take little. Who has to
+    /// wait for it holds nothing of the kind meanwhile: what this connection owes is sent first.
     async fn share_to_build(
         &mut self,
         built_bytes: usize,
     ) -> Result<Option<BudgetShare>, ConnectionError> {
-        if built_bytes <= UNCOUNTED_BYTES_MAX {
+        if self.replies.uncounted_bytes() + built_bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
         if let Some(share) = self.broker.building.try_take(built_bytes) {

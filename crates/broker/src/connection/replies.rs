@@ -28,6 +28,8 @@ pub struct EncodedReply {
     pub bytes: Bytes,
     /// In the order of their places.
     pub files: Vec<FileSpan>,
+    /// What is held of the broker's memory until this is sent, beside the memory of its [`OwedReply`].
+    pub held: Option<Arc<BudgetShare>>,
 }
 
 /// Ranges of a segment file that belong at a place of a reply.
@@ -63,16 +65,18 @@ pub(super) struct OwedReply {
     /// When the request was read.
     pub received_at: Instant,
     /// The memory of the request, while it is in work.
-    pub request_share: Option<BudgetShare>,
+    pub request_share: Option<Arc<BudgetShare>>,
     /// The memory of the reply, if it is large.
     pub share: Option<Arc<BudgetShare>>,
+    /// What making the reply takes, if that is too little for a share of the budget.
+    pub uncounted_bytes: usize,
     /// The reply.
     pub reply: Reply,
 }
 
 impl OwedReply {
     fn held_bytes(&self) -> usize {
-        let request_bytes = self.request_share.as_ref().map_or(0, BudgetShare::bytes);
+        let request_bytes = self.request_share.as_ref().map_or(0, |share| share.bytes());
         request_bytes + self.share.as_ref().map_or(0, |share| share.bytes())
     }
 }
@@ -95,6 +99,7 @@ pub(super) struct ReplyQueue {
     owed: VecDeque<OwedReply>,
     unsent_bytes: usize,
     held_bytes: usize,
+    uncounted_bytes: usize,
 }
 
 impl ReplyQueue {
@@ -113,12 +118,25 @@ impl ReplyQueue {
         self.held_bytes
     }
 
+    /// What making the replies takes for which there is no share.
+    pub(super) fn uncounted_bytes(&self) -> usize {
+        self.uncounted_bytes
+    }
+
+    /// Whether replies wait behind one that waits for other clients. They may be complete, and hold memory that is not
+    /// counted here.
+    pub(super) fn has_more_behind_parked(&self) -> bool {
+        let is_parked = |owed: &OwedReply| matches!(owed.reply, Reply::Parked(_));
+        self.owed.len() > 1 && self.owed.front().is_some_and(is_parked)
+    }
+
     /// Adds the reply of the latest request.
     pub(super) fn push(&mut self, owed: OwedReply) {
         if let Reply::Ready(encoded) = &owed.reply {
             self.unsent_bytes += encoded.bytes.len();
         }
         self.held_bytes += owed.held_bytes();
+        self.uncounted_bytes += owed.uncounted_bytes;
         self.owed.push_back(owed);
     }
 
@@ -153,6 +171,7 @@ impl ReplyQueue {
         };
         let owed = self.owed.pop_front().expect("its front was just looked at");
         self.held_bytes -= held_bytes;
+        self.uncounted_bytes -= owed.uncounted_bytes;
         // What waited is done with its request, whose memory goes before the reply is sent.
         let OwedReply { api_key, received_at, share, .. } = owed;
         Poll::Ready(ReadyReply { api_key, received_at, reply, share })

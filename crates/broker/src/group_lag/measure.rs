@@ -1,10 +1,10 @@
 //! One measurement of all groups.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use logway_coordinator::{Client, Reply, RequestBody};
-use logway_model::{Offset, PartitionId, TimestampMs};
+use logway_model::{Offset, PartitionId};
 use logway_wire::messages::ListGroupsRequest;
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use logway_wire::{UnreadAge, WireString};
@@ -12,14 +12,15 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::Broker;
 use crate::broker::off_thread;
-use crate::groups::{Question, unread_age};
+use crate::groups::{Question, UnreadAges};
 use crate::partition::Partition;
 
 /// The longest name of a group or topic that is shown: what follows it could not be told apart.
 const NAME_MAX_BYTES: usize = 255;
 
-/// Partitions whose records are looked for at a time.
+/// Partitions whose records are looked for at a time, and how long that may take.
 const AGES_AT_ONCE: usize = 64;
+const AGES_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The versions of requests that the shards are asked as with.
 const LIST_GROUPS_VERSION: i16 = 5;
@@ -62,7 +63,7 @@ impl Default for Measurement {
 impl Measurement {
     /// Asks for the offsets of all groups, in the order of their names, as long as there is room
     /// for their partitions. A group is shown with all its partitions or not at all.
-    pub(super) async fn take(broker: &Broker, partitions_max: usize) -> Measurement {
+    pub(super) async fn take(broker: &Arc<Broker>, partitions_max: usize) -> Measurement {
         let mut names = group_names(broker).await;
         let count = names.len();
         names.retain(|name| name.len() <= NAME_MAX_BYTES);
@@ -83,13 +84,14 @@ impl Measurement {
     }
 }
 
-async fn group_names(broker: &Broker) -> Vec<WireString> {
+async fn group_names(broker: &Arc<Broker>) -> Vec<WireString> {
     let all =
         || question(LIST_GROUPS_VERSION, RequestBody::ListGroups(ListGroupsRequest::default()));
     let mut names = Vec::new();
-    for pending in broker.groups.ask_all(all) {
+    for measuring in broker.groups.measure_all(all) {
         // A shard that is loading or has gone has no groups to show.
-        if let Ok(Reply::ListGroups(listed)) = pending.reply().await {
+        let Ok(question) = measuring.measured().await else { continue };
+        if let Ok(Reply::ListGroups(listed)) = question.ask(None).reply().await {
             names.extend(listed.groups.into_iter().map(|group| group.group_id));
         }
     }
@@ -97,13 +99,16 @@ async fn group_names(broker: &Broker) -> Vec<WireString> {
 }
 
 /// The partitions that a group has committed offsets of and that are served here.
-async fn lags_of_group(broker: &Broker, group: &WireString) -> Vec<PartitionLag> {
+async fn lags_of_group(broker: &Arc<Broker>, group: &WireString) -> Vec<PartitionLag> {
     let committed = committed_offsets(broker, group).await;
     let mut lags = Vec::with_capacity(committed.len());
     for some in committed.chunks(AGES_AT_ONCE) {
-        let (some, now) = (some.to_vec(), broker.now());
+        let (some, broker) = (some.to_vec(), Arc::clone(broker));
         let measure = move || -> Vec<PartitionLag> {
-            some.into_iter().map(|(partition, offset)| lag(&partition, offset, now)).collect()
+            let mut ages = UnreadAges::new(&broker.unpacking, broker.now(), AGES_TIME_MAX);
+            let lags =
+                some.into_iter().map(|(partition, offset)| lag(&partition, offset, &mut ages));
+            lags.collect()
         };
         lags.extend(off_thread(measure).await);
     }
@@ -114,13 +119,16 @@ async fn lags_of_group(broker: &Broker, group: &WireString) -> Vec<PartitionLag>
     lags
 }
 
-async fn committed_offsets(broker: &Broker, group: &WireString) -> Vec<(Arc<Partition>, Offset)> {
+async fn committed_offsets(
+    broker: &Arc<Broker>,
+    group: &WireString,
+) -> Vec<(Arc<Partition>, Offset)> {
     let request = OffsetFetchRequestGroup {
         group_id: group.clone(),
         topics: None,
         ..OffsetFetchRequestGroup::default()
     };
-    let body = RequestBody::OffsetFetch { request, require_stable: false };
+    let body = RequestBody::OffsetFetch(request);
     let pending = broker.groups.ask(group, question(OFFSET_FETCH_VERSION, body));
     let Ok(Reply::OffsetFetch(fetched)) = pending.reply().await else { return Vec::new() };
     let table = broker.topics();
@@ -138,11 +146,11 @@ async fn committed_offsets(broker: &Broker, group: &WireString) -> Vec<(Arc<Part
 }
 
 /// The lag of a group that is named later. Waits for the disk.
-fn lag(partition: &Partition, committed: Offset, now: TimestampMs) -> PartitionLag {
+fn lag(partition: &Partition, committed: Offset, ages: &mut UnreadAges<'_>) -> PartitionLag {
     let name = partition.topic_partition();
     let records = partition.high_watermark().get().0.saturating_sub(committed.0);
     let records = u64::try_from(records).unwrap_or(0);
-    let seconds = match unread_age(partition, committed, now) {
+    let seconds = match ages.of(partition, committed) {
         UnreadAge::Ms(ms) => Some(ms as f64 / 1_000.0),
         _ => None,
     };
@@ -163,5 +171,5 @@ impl LagLabels {
 /// A question that no client asks.
 fn question(version: i16, body: RequestBody) -> Question {
     let client = Client { id: WireString::new(), host: WireString::new() };
-    Question { version, client, body }
+    Question { version, client, body, held: Vec::new() }
 }

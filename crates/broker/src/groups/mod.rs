@@ -9,53 +9,53 @@
 //! start ([`loading`]); until then its groups' clients are told to wait. It ends when the
 //! partition goes.
 
+mod appends;
 mod batches;
 mod loading;
 mod offsets_topic;
+mod pending;
 mod shard_driver;
 mod unread_age;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use logway_coordinator::{
-    Client, DeletedTopic, GroupSettings, Reply, RequestBody, partition_of_group,
-};
+use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{ErrorCode, PartitionId};
+use logway_model::PartitionId;
 use logway_wire::WireString;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::connection::MemoryBudget;
 use crate::partition::Partition;
 use crate::topics::Topic;
 pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_topic};
-use shard_driver::{Ask, Command, ShardHandle};
-pub(crate) use unread_age::unread_age;
+pub(crate) use pending::{Answer, Measuring, Pending, Question};
+use shard_driver::{Command, ShardHandle};
+pub(crate) use unread_age::UnreadAges;
 
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
+    /// What all groups take.
+    pub(crate) memory: GroupMemory,
+    /// What answers take that wait for other members.
+    building: MemoryBudget,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
 }
 
-/// A request to a shard, ready but for the group's place.
-pub(crate) struct Question {
-    /// The version of the request.
-    pub(crate) version: i16,
-    /// Who asks.
-    pub(crate) client: Client,
-    /// What.
-    pub(crate) body: RequestBody,
-}
-
 impl GroupCoordinator {
     /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
-    pub fn new(settings: &BrokerSettings) -> GroupCoordinator {
+    ///
+    /// Answers that wait for other members take their memory from `building`.
+    pub fn new(settings: &BrokerSettings, building: MemoryBudget) -> GroupCoordinator {
         GroupCoordinator {
             settings: group_settings(settings),
+            memory: GroupMemory::new(settings.groups.memory_max_bytes),
+            building,
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
@@ -89,7 +89,12 @@ impl GroupCoordinator {
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
-        let (shard, driver) = shard_driver::new(Arc::clone(partition), self.settings.clone());
+        let (shard, driver) = shard_driver::new(
+            Arc::clone(partition),
+            self.settings.clone(),
+            self.memory.clone(),
+            self.building.clone(),
+        );
         drivers.spawn(driver.run());
         shard
     }
@@ -109,6 +114,14 @@ impl GroupCoordinator {
     pub(crate) fn place_of(&self, group: &str) -> Option<PartitionId> {
         let place = place_among(&self.shards.load(), group)?;
         i32::try_from(place).ok().map(PartitionId)
+    }
+
+    /// What the records about so many offsets of a group take at most, with such texts together.
+    pub(crate) fn record_bytes(&self, group: &str, offsets: usize, texts_bytes: usize) -> usize {
+        // With the name of the topic, which has 249 characters at most.
+        const RECORD_BYTES: usize = 384;
+        let each = group.len() + RECORD_BYTES;
+        (offsets.saturating_mul(each) + texts_bytes).min(self.settings.commit_bytes_max)
     }
 
     /// Asks the shard of a group. The order of calls is the order in which the shard is asked;
@@ -136,10 +149,17 @@ impl GroupCoordinator {
         by_place.into_iter().map(ask).collect()
     }
 
-    /// Asks every shard there is.
-    pub(crate) fn ask_all(&self, question: impl Fn() -> Question) -> Vec<Pending> {
+    /// Asks the shard of a group how large its answer would be.
+    pub(crate) fn measure(&self, group: &str, question: Question) -> Measuring {
         let shards = self.shards.load();
-        shards.iter().flatten().map(|shard| Pending::of(Some(shard), question())).collect()
+        let shard = place_among(&shards, group).and_then(|place| shards[place].as_ref());
+        Measuring::of(shard, question)
+    }
+
+    /// Asks every shard there is how large its answer would be.
+    pub(crate) fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
+        let shards = self.shards.load();
+        shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
     }
 
     /// Ends all shards, and waits until what they have begun to write is written.
@@ -155,39 +175,6 @@ impl GroupCoordinator {
 fn place_among(shards: &[Option<ShardHandle>], group: &str) -> Option<usize> {
     let count = u32::try_from(shards.len()).ok().filter(|&count| count > 0)?;
     usize::try_from(partition_of_group(group, count)).ok()
-}
-
-/// An answer of a shard, on its way; `None` where there is no shard.
-pub(crate) struct Pending(Option<Asked>);
-
-struct Asked {
-    reply: oneshot::Receiver<Reply>,
-    taken: oneshot::Receiver<()>,
-}
-
-impl Pending {
-    fn of(shard: Option<&ShardHandle>, question: Question) -> Pending {
-        Pending(shard.map(|shard| {
-            let (send_reply, reply) = oneshot::channel();
-            let (send_taken, taken) = oneshot::channel();
-            shard.send(Command::Ask(Box::new(Ask { question, send_reply, send_taken })));
-            Asked { reply, taken }
-        }))
-    }
-
-    /// Waits until the shard has seen the request: what it keeps of it is its own from now on.
-    pub(crate) async fn taken(&mut self) {
-        if let Some(asked) = &mut self.0 {
-            // One that has ended has nothing of it either.
-            let _ = (&mut asked.taken).await;
-        }
-    }
-
-    /// The answer; or `NOT_COORDINATOR`, if the group's shard is not here or has just gone.
-    pub(crate) async fn reply(self) -> Result<Reply, ErrorCode> {
-        let asked = self.0.ok_or(ErrorCode::NotCoordinator)?;
-        asked.reply.await.map_err(|_dropped| ErrorCode::NotCoordinator)
-    }
 }
 
 fn group_settings(broker: &BrokerSettings) -> GroupSettings {

@@ -1,26 +1,25 @@
 //! Drives one shard: a task that owns it, and the handle by which others reach it.
 
-use std::collections::{HashMap, VecDeque};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::ops::ControlFlow;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use logway_coordinator::{
-    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupRecord, GroupSettings, GroupShard, Moment,
-    Reply, Request, RequestToken,
+    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupMemory, GroupSettings, GroupShard, Moment,
+    Request, RequestBody, RequestToken,
 };
-use logway_log::{AppendFuture, LogError};
+use logway_model::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Question;
-use super::batches::batches_of;
+use super::appends::{AppendFailed, AppendResult, Appends};
 use super::loading::LogReader;
+use super::pending::{Answer, Question};
+use super::waiting::Waiting;
 use crate::broker::wall_clock;
-use crate::failure::Failure;
+use crate::connection::MemoryBudget;
 use crate::partition::Partition;
 
 /// How long a shard whose log could not be read waits before it tries again.
@@ -30,7 +29,7 @@ const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct ShardHandle {
     partition: Arc<Partition>,
-    /// Without a bound of its own: each request in it holds memory of the connections' budget.
+    /// Without a bound of its own: each request in it holds memory of the broker's budgets.
     commands: mpsc::UnboundedSender<Command>,
 }
 
@@ -38,6 +37,8 @@ pub(super) struct ShardHandle {
 pub(super) enum Command {
     /// A request of a client.
     Ask(Box<Ask>),
+    /// A request to come, whose answer may be large: it is sent back with the size.
+    Measure(Box<Question>, oneshot::Sender<(Question, usize)>),
     /// These topics do not exist any more.
     ForgetTopics(Arc<[DeletedTopic]>),
 }
@@ -45,9 +46,9 @@ pub(super) enum Command {
 /// A request, and who waits for what becomes of it.
 pub(super) struct Ask {
     pub(super) question: Question,
-    pub(super) send_reply: oneshot::Sender<Reply>,
-    /// Told, or dropped, when the shard has seen the request.
-    pub(super) send_taken: oneshot::Sender<()>,
+    /// The memory that there is for the answer, where it was measured.
+    pub(super) answer_bytes_max: Option<usize>,
+    pub(super) send_answer: oneshot::Sender<Answer>,
 }
 
 /// The task's state.
@@ -61,24 +62,24 @@ pub(super) struct ShardDriver {
     appends: Appends,
 }
 
-/// Who waits for replies.
-type Waiting = HashMap<RequestToken, oneshot::Sender<Reply>>;
-
-/// A shard of a partition, and what drives it.
+/// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
+/// has waited for other members comes from `building`.
 pub(super) fn new(
     partition: Arc<Partition>,
     settings: GroupSettings,
+    memory: GroupMemory,
+    building: MemoryBudget,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
     let handle = ShardHandle { partition: Arc::clone(&partition), commands: sender };
     let driver = ShardDriver {
-        partition,
-        shard: GroupShard::new(settings),
+        shard: GroupShard::new(settings, memory),
         commands,
         began: Instant::now(),
         next_token: 0,
-        waiting: HashMap::new(),
-        appends: Appends::default(),
+        waiting: Waiting::new(building),
+        appends: Appends::new(Arc::clone(&partition)),
+        partition,
     };
     (handle, driver)
 }
@@ -176,30 +177,42 @@ impl ShardDriver {
     fn obey(&mut self, command: Command) {
         let now = self.now();
         let effects = match command {
-            Command::Ask(ask) => {
-                let Ask { question: Question { version, client, body }, send_reply, send_taken } =
-                    *ask;
-                let token = RequestToken(self.next_token);
-                self.next_token += 1;
-                self.waiting.insert(token, send_reply);
-                let effects = self.shard.request(now, Request { token, version, client, body });
-                // Nobody listens where the reply alone is waited for.
-                let _ = send_taken.send(());
-                effects
+            Command::Ask(ask) => self.begin(now, *ask),
+            Command::Measure(question, send) => {
+                let bytes = self.shard.answer_bytes(&question.body);
+                // Its client may have gone.
+                let _ = send.send((*question, bytes));
+                return;
             }
             Command::ForgetTopics(topics) => self.shard.topics_deleted(now, &topics),
         };
         self.carry_out(effects);
     }
 
+    fn begin(&mut self, now: Moment, ask: Ask) -> Vec<Effect> {
+        let Ask { question, answer_bytes_max, send_answer } = ask;
+        let Question { version, client, body, held } = question;
+        if answer_bytes_max.is_some_and(|bytes_max| self.shard.answer_bytes(&body) > bytes_max) {
+            let _ = send_answer.send(Err(ErrorCode::CoordinatorLoadInProgress));
+            return Vec::new();
+        }
+        let token = RequestToken(self.next_token);
+        self.next_token += 1;
+        // What waits for other members may wait for long: what is kept of it, the shard counts itself.
+        let waits_for_members =
+            matches!(body, RequestBody::JoinGroup { .. } | RequestBody::SyncGroup(_));
+        let kept = if waits_for_members { Vec::new() } else { held.clone() };
+        self.waiting.add(token, send_answer, kept);
+        let effects = self.shard.request(now, Request { token, version, client, body });
+        drop(held);
+        effects
+    }
+
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Reply { token, reply } => send_reply(&mut self.waiting, token, reply),
-                Effect::Append { token, records } => {
-                    let started = self.append(&records);
-                    self.appends.push(token, started);
-                }
+                Effect::Reply { token, reply } => self.waiting.answer(token, reply),
+                Effect::Append { token, records } => self.appends.push(token, records),
             }
         }
     }
@@ -226,12 +239,6 @@ impl ShardDriver {
         ControlFlow::Continue(())
     }
 
-    fn append(&self, records: &[GroupRecord]) -> Result<AppendFuture, Failure> {
-        let batch_bytes_max = self.partition.log().config().max_message_bytes as usize;
-        let batches = batches_of(records, wall_clock(), batch_bytes_max)?;
-        Ok(self.partition.append(batches))
-    }
-
     /// Sees what was begun to its end, then tells those who still wait that the shard is gone.
     async fn end(mut self) {
         self.commands.close();
@@ -243,80 +250,11 @@ impl ShardDriver {
         }
         let now = self.now();
         let ShardDriver { shard, mut waiting, .. } = self;
-        send_replies(shard.unload(now), &mut waiting);
+        waiting.answer_all(shard.unload(now));
     }
 
     fn now(&self) -> Moment {
         let elapsed_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Moment { elapsed: ElapsedMs(elapsed_ms), wall: wall_clock() }
-    }
-}
-
-fn send_reply(waiting: &mut Waiting, token: RequestToken, reply: Reply) {
-    if let Some(waiting) = waiting.remove(&token) {
-        // Its client may have gone.
-        let _ = waiting.send(reply);
-    }
-}
-
-/// What a shard says at its end: replies, and no more appends.
-fn send_replies(effects: Vec<Effect>, waiting: &mut Waiting) {
-    for effect in effects {
-        if let Effect::Reply { token, reply } = effect {
-            send_reply(waiting, token, reply);
-        }
-    }
-}
-
-/// The shard's appends, in their order: that of the log.
-#[derive(Default)]
-struct Appends(VecDeque<(CommitToken, Result<AppendFuture, Failure>)>);
-
-type AppendResult = Result<(), AppendFailed>;
-
-/// Why records were not appended.
-enum AppendFailed {
-    /// They are not in the log, and will not be.
-    WithoutTrace(Failure),
-    /// They may be in the log.
-    Unknown(LogError),
-}
-
-impl Appends {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn push(&mut self, token: CommitToken, started: Result<AppendFuture, Failure>) {
-        self.0.push_back((token, started));
-    }
-
-    /// Waits for the earliest append; never ends while there is none. Cancel safe.
-    async fn next(&mut self) -> (CommitToken, AppendResult) {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(CommitToken, AppendResult)> {
-        let Some((token, started)) = self.0.front_mut() else { return Poll::Pending };
-        let outcome = match started {
-            Ok(append) => match Pin::new(append).poll(cx) {
-                Poll::Ready(outcome) => outcome.map(drop).map_err(AppendFailed::of),
-                Poll::Pending => return Poll::Pending,
-            },
-            Err(failure) => Err(AppendFailed::WithoutTrace(failure.clone())),
-        };
-        let token = *token;
-        self.0.pop_front();
-        Poll::Ready((token, outcome))
-    }
-}
-
-impl AppendFailed {
-    /// A write that failed was taken back; a sync that failed leaves doubt.
-    fn of(error: LogError) -> AppendFailed {
-        match error {
-            LogError::Poisoned { .. } | LogError::Closed { .. } => AppendFailed::Unknown(error),
-            error => AppendFailed::WithoutTrace(error.into()),
-        }
     }
 }

@@ -1,7 +1,11 @@
 //! How long the oldest record that a group has not read has been waiting for it.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use logway_log::ReadRequest;
-use logway_model::{Offset, TimestampMs};
+use logway_model::{Offset, TimestampMs, TopicPartition};
 use logway_record::{Batch, DecodeLimit};
 use logway_wire::UnreadAge;
 
@@ -11,24 +15,60 @@ use crate::partition::Partition;
 /// The most that a batch may unpack to for one record's timestamp.
 const DECODE_LIMIT: DecodeLimit = DecodeLimit::new(16 << 20);
 
-/// The age at `now` of the first record from a committed offset on. Waits for the disk.
-pub(crate) fn unread_age(partition: &Partition, committed: Offset, now: TimestampMs) -> UnreadAge {
-    let end = partition.high_watermark().get();
-    let first = committed.max(partition.log().log_start_offset());
-    if first >= end {
-        return UnreadAge::Ms(0);
+/// The ages that one request asks for. Each place of a log is looked at once, and after some time
+/// none is any more: batches have to be read from disk, and unpacked for one record's timestamp.
+pub(crate) struct UnreadAges<'a> {
+    /// Held while a batch is unpacked: one at a time in the broker.
+    unpacking: &'a Mutex<()>,
+    now: TimestampMs,
+    deadline: Instant,
+    known: HashMap<(TopicPartition, Offset), UnreadAge>,
+}
+
+impl<'a> UnreadAges<'a> {
+    /// Ages at `now`, for which so much time may be spent.
+    pub(crate) fn new(
+        unpacking: &'a Mutex<()>,
+        now: TimestampMs,
+        time_max: Duration,
+    ) -> UnreadAges<'a> {
+        let deadline = Instant::now() + time_max;
+        UnreadAges { unpacking, now, deadline, known: HashMap::new() }
     }
-    match timestamp_at(partition, first, end) {
-        Ok(Some(timestamp)) => {
-            // Producers' clocks may be ahead of ours.
-            UnreadAge::Ms(u64::try_from(now.0.saturating_sub(timestamp.0)).unwrap_or(0))
+
+    /// The age of the first record from a committed offset on. Waits for the disk.
+    pub(crate) fn of(&mut self, partition: &Partition, committed: Offset) -> UnreadAge {
+        let end = partition.high_watermark().get();
+        let first = committed.max(partition.log().log_start_offset());
+        if first >= end {
+            return UnreadAge::Ms(0);
         }
-        // Compaction has left nothing there.
-        Ok(None) => UnreadAge::Ms(0),
-        Err(failure) => {
-            let partition = partition.topic_partition();
-            tracing::debug!(%partition, offset = %first, "no age is known: {}", failure.message);
-            UnreadAge::Unknown
+        let place = (partition.topic_partition().clone(), first);
+        if let Some(age) = self.known.get(&place) {
+            return *age;
+        }
+        if Instant::now() >= self.deadline {
+            return UnreadAge::Unknown;
+        }
+        let age = self.look_up(partition, first, end);
+        self.known.insert(place, age);
+        age
+    }
+
+    fn look_up(&self, partition: &Partition, first: Offset, end: Offset) -> UnreadAge {
+        match timestamp_at(partition, first, end, self.unpacking) {
+            Ok(Some(timestamp)) => {
+                // Producers' clocks may be ahead of ours.
+                let age_ms = self.now.0.saturating_sub(timestamp.0);
+                UnreadAge::Ms(u64::try_from(age_ms).unwrap_or(0))
+            }
+            // Compaction has left nothing there.
+            Ok(None) => UnreadAge::Ms(0),
+            Err(failure) => {
+                let partition = partition.topic_partition();
+                tracing::debug!(%partition, offset = %first, "no age is known: {}", failure.message);
+                UnreadAge::Unknown
+            }
         }
     }
 }
@@ -38,6 +78,7 @@ fn timestamp_at(
     partition: &Partition,
     first: Offset,
     end: Offset,
+    unpacking: &Mutex<()>,
 ) -> Result<Option<TimestampMs>, Failure> {
     let slice = partition.log().read(ReadRequest {
         offset: first,
@@ -54,6 +95,7 @@ fn timestamp_at(
     if batch.base_offset() >= first {
         return Ok(Some(batch.header().base_timestamp));
     }
+    let _one_at_a_time = unpacking.lock().unwrap_or_else(PoisonError::into_inner);
     for record in batch.records(DECODE_LIMIT)? {
         let record = record?;
         if record.offset >= first {

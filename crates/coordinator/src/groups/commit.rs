@@ -1,6 +1,6 @@
 //! OffsetCommit.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId};
 use logway_wire::messages::offset_commit_request::{
@@ -13,42 +13,42 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
-use crate::outbox::Then;
-use crate::record::{CommittedOffset, GroupRecord};
+use crate::memory::{GroupMemory, HeldMemory};
+use crate::offsets::{OFFSET_BYTES, RARE_BYTES};
+use crate::outbox::{Outbox, Then};
+use crate::record::{CommittedOffset, GroupRecord, offset_bytes_max};
 use crate::request::{Reply, RequestToken};
 use crate::turn::Turn;
 
-use super::Groups;
+use super::{Groups, new_group_bytes};
 
 /// From this version on, clients understand that there is no such group (KIP-848).
 const GROUP_ID_NOT_FOUND_VERSION: i16 = 9;
 
 /// The answer with one error for all partitions.
 pub(crate) fn refusal(request: &OffsetCommitRequest, code: ErrorCode) -> Reply {
-    answer(request, |_, _| code)
+    answer(request.topics.iter().map(|topic| answer_topic(topic, |_| code)))
 }
 
-fn answer(
-    request: &OffsetCommitRequest,
-    mut judge: impl FnMut(&OffsetCommitRequestTopic, &OffsetCommitRequestPartition) -> ErrorCode,
-) -> Reply {
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|partition| OffsetCommitResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: judge(topic, partition).code(),
-            ..OffsetCommitResponsePartition::default()
-        });
-        OffsetCommitResponseTopic {
-            name: topic.name.clone(),
-            topic_id: topic.topic_id,
-            partitions: partitions.collect(),
-            ..OffsetCommitResponseTopic::default()
-        }
+fn answer(topics: impl Iterator<Item = OffsetCommitResponseTopic>) -> Reply {
+    Reply::OffsetCommit(OffsetCommitResponse { topics: topics.collect(), ..Default::default() })
+}
+
+fn answer_topic(
+    topic: &OffsetCommitRequestTopic,
+    mut judge: impl FnMut(&OffsetCommitRequestPartition) -> ErrorCode,
+) -> OffsetCommitResponseTopic {
+    let partitions = topic.partitions.iter().map(|partition| OffsetCommitResponsePartition {
+        partition_index: partition.partition_index,
+        error_code: judge(partition).code(),
+        ..OffsetCommitResponsePartition::default()
     });
-    Reply::OffsetCommit(OffsetCommitResponse {
-        topics: topics.collect(),
-        ..OffsetCommitResponse::default()
-    })
+    OffsetCommitResponseTopic {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partitions: partitions.collect(),
+        ..OffsetCommitResponseTopic::default()
+    }
 }
 
 impl Groups {
@@ -68,37 +68,20 @@ impl Groups {
         if let Some(membership) = self.membership_mut(&group_id) {
             membership.note_commit(turn, &request.member_id);
         }
-        let mut room = self.offset_room(turn, &group_id);
-        let expire_timestamp = (request.retention_time_ms != -1)
-            .then(|| TimestampMs(turn.now.wall.0.saturating_add(request.retention_time_ms)));
-        let metadata_bytes_max = turn.settings.offset_metadata_max_bytes;
-        let mut records = Vec::new();
-        let reply = answer(request, |topic, partition| {
-            let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
-            if metadata.len() > metadata_bytes_max {
-                return ErrorCode::OffsetMetadataTooLarge;
-            }
+        let mut staged = StagedCommit::new(self, turn, &group_id, request);
+        let topics = request.topics.iter().map(|topic| {
             let name = CommittedTopic::from(&topic.name);
-            let number = PartitionId(partition.partition_index);
-            if !room.take(self, &name, number) {
-                return ErrorCode::InvalidCommitOffsetSize;
-            }
-            let offset = CommittedOffset {
-                offset: Offset(partition.committed_offset),
-                leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
-                metadata: metadata.into(),
-                commit_timestamp: turn.now.wall,
-                expire_timestamp,
-                topic_id: TopicId(topic.topic_id),
-            };
-            let group = group_id.clone();
-            let offset = Some(offset);
-            records.push(GroupRecord::Offset { group, topic: name, partition: number, offset });
-            ErrorCode::None
+            let id = TopicId(topic.topic_id);
+            answer_topic(topic, |partition| match staged.add(&name, id, partition) {
+                Ok(()) => ErrorCode::None,
+                Err(code) => code,
+            })
         });
+        let reply = answer(topics);
+        let StagedCommit { records, held, .. } = staged;
         match records.is_empty() {
             true => turn.reply(token, reply),
-            false => turn.append(records, Some(Then::Reply(token, reply))),
+            false => turn.append_held(records, Then::Reply(token, reply), held),
         }
     }
 
@@ -136,43 +119,131 @@ impl Groups {
             _ => Ok(()),
         }
     }
+}
 
+/// The records of a commit in the making: one for each partition, however often the request names it. Of several
+/// offsets for one partition the last counts, as if all of them had been written.
+struct StagedCommit<'a> {
+    groups: &'a Groups,
+    outbox: &'a Outbox,
+    group_id: &'a GroupId,
+    commit_timestamp: TimestampMs,
+    expire_timestamp: Option<TimestampMs>,
+    metadata_bytes_max: usize,
     /// How many more partitions the group can have offsets for.
-    fn offset_room(&self, turn: &Turn, group_id: &GroupId) -> OffsetRoom {
-        let present = self.by_id.get(group_id).map_or(0, |group| group.offsets.len());
-        OffsetRoom {
-            group: group_id.clone(),
-            left: turn.settings.group_offsets_max.saturating_sub(present),
-            coming: turn.outbox.count_of(group_id),
-            taken: BTreeSet::new(),
+    partitions_left: usize,
+    /// How many more bytes the records may take.
+    bytes_left: usize,
+    memory: &'a GroupMemory,
+    /// What the offsets will make the group take.
+    held: HeldMemory,
+    records: Vec<GroupRecord>,
+    /// Where the record of each partition is. Never iterated, so its order is of no effect.
+    places: HashMap<(CommittedTopic, PartitionId), usize>,
+}
+
+impl<'a> StagedCommit<'a> {
+    fn new(
+        groups: &'a Groups,
+        turn: &'a Turn,
+        group_id: &'a GroupId,
+        request: &OffsetCommitRequest,
+    ) -> StagedCommit<'a> {
+        let settings = turn.settings;
+        let present = groups.by_id.get(group_id).map_or(0, |group| group.offsets.len());
+        // All records on their way may be commits for new partitions.
+        let coming = turn.outbox.count_of(group_id);
+        let commit_timestamp = turn.now.wall;
+        let expire_timestamp = (request.retention_time_ms != -1)
+            .then(|| TimestampMs(commit_timestamp.0.saturating_add(request.retention_time_ms)));
+        StagedCommit {
+            groups,
+            outbox: turn.outbox,
+            group_id,
+            commit_timestamp,
+            expire_timestamp,
+            metadata_bytes_max: settings.offset_metadata_max_bytes,
+            partitions_left: settings.group_offsets_max.saturating_sub(present + coming),
+            bytes_left: settings.commit_bytes_max,
+            memory: turn.memory,
+            held: turn.memory.hold(0),
+            records: Vec::new(),
+            places: HashMap::new(),
         }
     }
-}
 
-/// Counts the partitions that a commit adds to its group.
-struct OffsetRoom {
-    group: GroupId,
-    left: usize,
-    /// Records on their way, all of which may be commits for new partitions.
-    coming: usize,
-    taken: BTreeSet<(CommittedTopic, PartitionId)>,
-}
-
-impl OffsetRoom {
-    /// Whether there is room for the partition's offset.
-    fn take(&mut self, groups: &Groups, topic: &CommittedTopic, partition: PartitionId) -> bool {
-        let group = groups.by_id.get(&self.group);
-        if group.is_some_and(|group| group.offsets.contains(&groups.topics, topic, partition)) {
-            return true;
+    /// Adds the offset of a partition, unless the limits forbid it.
+    fn add(
+        &mut self,
+        topic: &CommittedTopic,
+        topic_id: TopicId,
+        asked: &OffsetCommitRequestPartition,
+    ) -> Result<(), ErrorCode> {
+        let metadata = asked.committed_metadata.as_deref().unwrap_or_default();
+        if metadata.len() > self.metadata_bytes_max {
+            return Err(ErrorCode::OffsetMetadataTooLarge);
         }
+        let partition = PartitionId(asked.partition_index);
         let key = (topic.clone(), partition);
-        if self.taken.contains(&key) {
-            return true;
+        let place = self.places.get(&key).copied();
+        let is_new = place.is_none() && !self.is_known(topic, partition);
+        let replaced_bytes = place.map_or(0, |place| self.records[place].bytes_max());
+        let bytes = offset_bytes_max(self.group_id, topic, metadata);
+        if is_new && self.partitions_left == 0 || bytes > self.bytes_left + replaced_bytes {
+            return Err(ErrorCode::InvalidCommitOffsetSize);
         }
-        let has_room = self.taken.len() + self.coming < self.left;
-        if has_room {
-            self.taken.insert(key);
+        let growth_bytes = self.growth_bytes(topic, partition, metadata, is_new);
+        if !self.memory.has_room_for(growth_bytes) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
         }
-        has_room
+        self.held.grow(growth_bytes);
+        self.partitions_left -= usize::from(is_new);
+        self.bytes_left = self.bytes_left + replaced_bytes - bytes;
+        let offset = CommittedOffset {
+            offset: Offset(asked.committed_offset),
+            leader_epoch: LeaderEpoch(asked.committed_leader_epoch),
+            metadata: metadata.into(),
+            commit_timestamp: self.commit_timestamp,
+            expire_timestamp: self.expire_timestamp,
+            topic_id,
+        };
+        let (group, topic) = (self.group_id.clone(), topic.clone());
+        let record = GroupRecord::Offset { group, topic, partition, offset: Some(offset) };
+        match place {
+            Some(place) => self.records[place] = record,
+            None => {
+                self.places.insert(key, self.records.len());
+                self.records.push(record);
+            }
+        }
+        Ok(())
+    }
+
+    /// How much more the group takes with the offset. What is replaced on its way counts as if it stayed.
+    fn growth_bytes(
+        &self,
+        topic: &CommittedTopic,
+        partition: PartitionId,
+        metadata: &str,
+        is_new: bool,
+    ) -> usize {
+        let group = self.groups.by_id.get(self.group_id);
+        let is_first = group.is_none() && self.records.is_empty();
+        let group_bytes = if is_first { new_group_bytes(self.group_id.as_str()) } else { 0 };
+        let offset_bytes = if is_new { OFFSET_BYTES } else { 0 };
+        let present = group
+            .map_or(0, |group| group.offsets.metadata_len(&self.groups.topics, topic, partition));
+        let text_bytes = match metadata.len() > present {
+            true => metadata.len() - present + RARE_BYTES,
+            false => 0,
+        };
+        group_bytes + offset_bytes + text_bytes
+    }
+
+    /// Whether the partition counts already among those of the group.
+    fn is_known(&self, topic: &CommittedTopic, partition: PartitionId) -> bool {
+        let group = self.groups.by_id.get(self.group_id);
+        group.is_some_and(|group| group.offsets.contains(&self.groups.topics, topic, partition))
+            || self.outbox.has_offset_in_flight(self.group_id, topic, partition)
     }
 }

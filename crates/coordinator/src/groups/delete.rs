@@ -1,10 +1,11 @@
 //! OffsetDelete, DeleteGroups, and topics that are deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use logway_model::{ErrorCode, PartitionId, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::delete_groups_response::DeletableGroupResult;
+use logway_wire::messages::offset_delete_request::OffsetDeleteRequestPartition;
 use logway_wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
@@ -12,7 +13,7 @@ use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
 use crate::turn::Turn;
@@ -52,33 +53,40 @@ impl Groups {
                 return;
             }
         };
-        let mut records = Vec::new();
-        let mut topics = Vec::new();
-        for topic in &request.topics {
+        let mut staged = StagedDelete {
+            groups: self,
+            outbox: turn.outbox,
+            group_id: &group_id,
+            group,
+            bytes_left: turn.settings.commit_bytes_max,
+            records: Vec::new(),
+            seen: HashSet::new(),
+        };
+        let topics = request.topics.iter().map(|topic| {
             let name = CommittedTopic::from(&topic.name);
             let is_subscribed = group.membership.is_subscribed_to(&name);
-            let code = match is_subscribed {
-                true => ErrorCode::GroupSubscribedToTopic,
-                false => ErrorCode::None,
-            };
-            let asked = topic.partitions.iter().map(|partition| partition.partition_index);
-            if !is_subscribed {
-                let with_offset = asked.clone().map(PartitionId).filter(|partition| {
-                    self.will_have_offset(turn.outbox, &group_id, group, &name, *partition)
-                });
-                records.extend(with_offset.map(|number| tombstone(&group_id, &name, number)));
-            }
-            let partitions = asked.map(|partition_index| OffsetDeleteResponsePartition {
-                partition_index,
-                error_code: code.code(),
-                ..OffsetDeleteResponsePartition::default()
-            });
-            topics.push(OffsetDeleteResponseTopic {
+            let partitions = topic.partitions.iter().map(
+                |&OffsetDeleteRequestPartition { partition_index, .. }| {
+                    let deleted = match is_subscribed {
+                        true => Err(ErrorCode::GroupSubscribedToTopic),
+                        false => staged.add(&name, PartitionId(partition_index)),
+                    };
+                    let error_code = deleted.err().unwrap_or(ErrorCode::None).code();
+                    OffsetDeleteResponsePartition {
+                        partition_index,
+                        error_code,
+                        ..Default::default()
+                    }
+                },
+            );
+            OffsetDeleteResponseTopic {
                 name: topic.name.clone(),
                 partitions: partitions.collect(),
                 ..OffsetDeleteResponseTopic::default()
-            });
-        }
+            }
+        });
+        let topics = topics.collect();
+        let records = staged.records;
         let response = OffsetDeleteResponse { topics, ..OffsetDeleteResponse::default() };
         turn.append_in_parts(records, Some((token, Reply::OffsetDelete(response))));
     }
@@ -96,25 +104,6 @@ impl Groups {
         }
     }
 
-    /// Whether the partition has an offset, or one is on its way.
-    fn will_have_offset(
-        &self,
-        outbox: &Outbox,
-        group_id: &GroupId,
-        group: &Group,
-        topic: &CommittedTopic,
-        partition: PartitionId,
-    ) -> bool {
-        let is_of = |record: &GroupRecord| match record {
-            GroupRecord::Offset { topic: other, partition: number, offset: Some(_), .. } => {
-                other == topic && *number == partition
-            }
-            _ => false,
-        };
-        group.offsets.contains(&self.topics, topic, partition)
-            || outbox.records_in_flight(group_id).any(is_of)
-    }
-
     /// DeleteGroups: of groups without members, with their offsets.
     pub(crate) fn delete_groups(
         &self,
@@ -125,11 +114,16 @@ impl Groups {
         let mut records = Vec::new();
         let mut results = Vec::new();
         let mut seen = BTreeSet::new();
+        let records_max = turn.settings.append_records_max;
         for group_id in group_ids.iter().filter(|group_id| seen.insert(group_id.as_str())) {
             let code = match self.by_id.get(group_id.as_str()) {
                 None => ErrorCode::GroupIdNotFound,
                 Some(group) if group.membership.state() != GroupState::Empty => {
                     ErrorCode::NonEmptyGroup
+                }
+                // As when it is deleted again and again, each time with all its offsets.
+                Some(_) if turn.outbox.count_of(&GroupId::from(group_id)) > records_max => {
+                    ErrorCode::CoordinatorLoadInProgress
                 }
                 Some(group) => {
                     self.push_tombstones(
@@ -159,12 +153,7 @@ impl Groups {
         records: &mut Vec<GroupRecord>,
     ) {
         let present = group.offsets.iter(&self.topics).map(|(topic, number, _)| (topic, number));
-        let coming = outbox.records_in_flight(group_id).filter_map(|record| match record {
-            GroupRecord::Offset { topic, partition, offset: Some(_), .. } => {
-                Some((topic, *partition))
-            }
-            _ => None,
-        });
+        let coming = outbox.offsets_in_flight(group_id);
         let all: BTreeSet<(&CommittedTopic, PartitionId)> = present.chain(coming).collect();
         records.extend(all.into_iter().map(|(topic, number)| tombstone(group_id, topic, number)));
         records.push(GroupRecord::Metadata { group: group_id.clone(), metadata: None });
@@ -173,31 +162,84 @@ impl Groups {
     /// Forgets the offsets of topics that are no more.
     pub(crate) fn delete_topics(&self, turn: &mut Turn, topics: &[DeletedTopic]) {
         let mut records = Vec::new();
-        for (group_id, group) in &self.by_id {
-            for topic in topics {
-                let is_of = |committed: &TopicId| committed.0.is_zero() || *committed == topic.id;
-                let present = group.offsets.partitions_of(&self.topics, &topic.name);
-                let coming =
-                    turn.outbox.records_in_flight(group_id).filter_map(|record| match record {
-                        GroupRecord::Offset {
-                            topic: name,
-                            partition,
-                            offset: Some(offset),
-                            ..
-                        } if *name == topic.name => Some((*partition, offset.topic_id)),
-                        _ => None,
-                    });
-                let stale: BTreeSet<PartitionId> = present
-                    .into_iter()
-                    .chain(coming)
-                    .filter(|(_, id)| is_of(id))
-                    .map(|(partition, _)| partition)
-                    .collect();
-                let stale = stale.into_iter();
-                records.extend(stale.map(|number| tombstone(group_id, &topic.name, number)));
-            }
+        for group_id in self.by_id.keys() {
+            self.delete_topics_of(turn, group_id, topics, &mut records);
         }
         turn.append_in_parts(records, None);
+    }
+
+    /// The same for one group, when what was on its way has arrived.
+    pub(crate) fn delete_topics_of_group(
+        &self,
+        turn: &mut Turn,
+        group_id: &GroupId,
+        topics: &[DeletedTopic],
+    ) {
+        let mut records = Vec::new();
+        self.delete_topics_of(turn, group_id, topics, &mut records);
+        turn.append_in_parts(records, None);
+    }
+
+    /// Collects what takes back the group's offsets of topics that are no more.
+    ///
+    /// Only where nothing is on its way: a topic of the same name may have been made since, and a tombstone behind a
+    /// commit for that one would erase it. Where something is, what it leaves is looked at when it has arrived.
+    fn delete_topics_of(
+        &self,
+        turn: &mut Turn,
+        group_id: &GroupId,
+        topics: &[DeletedTopic],
+        records: &mut Vec<GroupRecord>,
+    ) {
+        let mut unsettled = Vec::new();
+        for topic in topics {
+            let is_of = |committed: &TopicId| committed.0.is_zero() || *committed == topic.id;
+            let is_settled =
+                |partition| !turn.outbox.has_offset_in_flight(group_id, &topic.name, partition);
+            let present = self.by_id.get(group_id).into_iter();
+            let stale = present
+                .flat_map(|group| group.offsets.partitions_of(&self.topics, &topic.name))
+                .filter(|(partition, id)| is_of(id) && is_settled(*partition));
+            records.extend(stale.map(|(number, _)| tombstone(group_id, &topic.name, number)));
+            if turn.outbox.has_topic_in_flight(group_id, &topic.name) {
+                unsettled.push(topic.clone());
+            }
+        }
+        if !unsettled.is_empty() {
+            let then = Then::DeleteTopics { group: group_id.clone(), topics: unsettled };
+            turn.outbox.after_records_of(group_id, then);
+        }
+    }
+}
+
+/// The tombstones of an OffsetDelete in the making: one for each partition that has an offset, or one on its way,
+/// however often the request names it.
+struct StagedDelete<'a> {
+    groups: &'a Groups,
+    outbox: &'a Outbox,
+    group_id: &'a GroupId,
+    group: &'a Group,
+    /// How many more bytes the records may take.
+    bytes_left: usize,
+    records: Vec<GroupRecord>,
+    /// Never iterated, so its order is of no effect.
+    seen: HashSet<(CommittedTopic, PartitionId)>,
+}
+
+impl StagedDelete<'_> {
+    fn add(&mut self, topic: &CommittedTopic, partition: PartitionId) -> Result<(), ErrorCode> {
+        let has_offset = self.group.offsets.contains(&self.groups.topics, topic, partition)
+            || self.outbox.has_offset_in_flight(self.group_id, topic, partition);
+        let key = (topic.clone(), partition);
+        if !has_offset || self.seen.contains(&key) {
+            return Ok(());
+        }
+        let record = tombstone(self.group_id, topic, partition);
+        let bytes_left = self.bytes_left.checked_sub(record.bytes_max());
+        self.bytes_left = bytes_left.ok_or(ErrorCode::InvalidCommitOffsetSize)?;
+        self.seen.insert(key);
+        self.records.push(record);
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use logway_wire::messages::describe_groups_response::{DescribedGroup, DescribedG
 use logway_wire::messages::list_groups_response::ListedGroup;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
-use crate::ids::{InstanceId, ProtocolName};
+use crate::ids::{GroupId, InstanceId, ProtocolName};
 use crate::member::Member;
 use crate::membership::{GroupState, Membership};
 
@@ -43,7 +43,7 @@ impl Groups {
             },
             None if version >= GROUP_ID_NOT_FOUND_VERSION => DescribedGroup {
                 error_code: ErrorCode::GroupIdNotFound.code(),
-                error_message: Some(format!("Group {group_id} not found.").into()),
+                error_message: Some(format!("Group {} not found.", GroupId::from(group_id)).into()),
                 ..unknown
             },
             None => unknown,

@@ -66,9 +66,12 @@ impl Groups {
         let Some(group) = self.by_id.get(group_id) else { return Vec::new() };
         let mut topics: Vec<OffsetFetchResponseTopics> = Vec::new();
         for (topic, PartitionId(index), offset) in group.offsets.iter(&self.topics) {
-            let is_next = topics.last().is_none_or(|last| last.name != topic.as_str());
+            let topic_id = offset.topic_id.0;
+            // Offsets of several topics that had the name, one after the other, are told apart.
+            let is_next = topics
+                .last()
+                .is_none_or(|last| last.name != topic.as_str() || last.topic_id != topic_id);
             if is_next {
-                let topic_id = offset.topic_id.0;
                 let name = topic.to_wire();
                 topics.push(OffsetFetchResponseTopics { name, topic_id, ..Default::default() });
             }

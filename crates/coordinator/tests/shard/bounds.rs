@@ -1,14 +1,19 @@
 //! What a client can make the coordinator keep has bounds.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
-use logway_coordinator::{GroupSettings, Reply, RequestBody};
+use logway_coordinator::{GroupRecord, GroupSettings, Reply, RequestBody};
 use logway_model::ErrorCode;
+use logway_wire::WireString;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
-use logway_wire::messages::{JoinGroupRequest, SyncGroupRequest};
+use logway_wire::messages::{
+    JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest,
+};
 
 use crate::driver::Driver;
-use crate::offsets::commit;
-use crate::rules::{join, join_request, protocol, settings, stable};
+use crate::offsets::{commit, commit_request, delete_request};
+use crate::rules::{heartbeat, join, join_request, protocol, settings, stable, sync};
 use crate::story::error;
 
 #[test]
@@ -142,4 +147,214 @@ fn a_group_has_so_many_offsets() {
     assert_eq!(codes, [good, good, good, bad]);
     assert_eq!(commit(&mut driver, "g", &[("t", 1, 5), ("u", 0, 5)]), [good, bad]);
     assert_eq!(commit(&mut driver, "other", &[("t", 2, 5)]), [good]);
+}
+
+/// The longest name that the wire can carry.
+fn longest_name() -> String {
+    "g".repeat(32_767)
+}
+
+/// A request that names one partition so often, each time with a higher offset.
+fn repeated_commit(group: &str, times: i64) -> OffsetCommitRequest {
+    let offsets: Vec<_> = (1..=times).map(|offset| ("t", 0, offset)).collect();
+    commit_request(group, &offsets)
+}
+
+#[test]
+fn a_partition_that_a_commit_names_often_is_written_down_once() {
+    let mut driver = Driver::new(settings());
+    let name = longest_name();
+    let token = driver.send("c", 9, RequestBody::OffsetCommit(repeated_commit(&name, 100_000)));
+    let (_, records) = &driver.in_flight[0];
+    assert_eq!((driver.in_flight.len(), records.len()), (1, 1));
+    match &records[0] {
+        GroupRecord::Offset { offset: Some(offset), .. } => {
+            assert_eq!(offset.offset.0, 100_000, "the last one counts");
+        }
+        other => panic!("{other:?}"),
+    }
+    driver.settle_all();
+    match driver.take_reply(token) {
+        Some(Reply::OffsetCommit(response)) => {
+            assert_eq!(response.topics.len(), 100_000, "each mention is answered");
+            assert!(response.topics.iter().all(|topic| topic.partitions[0].error_code == 0));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_partition_that_a_deletion_names_often_is_written_down_once() {
+    let mut driver = Driver::new(settings());
+    commit(&mut driver, "g", &[("t", 0, 1)]);
+    let request = delete_request("g", &[("t", 0); 1_000]);
+    let token = driver.send("c", 0, RequestBody::OffsetDelete(request));
+    let records: usize = driver.in_flight.iter().map(|(_, records)| records.len()).sum();
+    assert_eq!(records, 1);
+    driver.settle_all();
+    match driver.take_reply(token) {
+        Some(Reply::OffsetDelete(response)) => assert_eq!(response.topics.len(), 1_000),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_makes_so_many_bytes_of_records() {
+    let mut driver = Driver::new(GroupSettings { commit_bytes_max: 100_000, ..settings() });
+    let name = longest_name();
+    let offsets: Vec<_> = (0..5).map(|partition| ("t", partition, 1)).collect();
+    let (good, bad) = (ErrorCode::None, ErrorCode::InvalidCommitOffsetSize);
+    assert_eq!(commit(&mut driver, &name, &offsets), [good, good, good, bad, bad]);
+    assert_eq!(commit(&mut driver, &name, &offsets[3..]), [good, good], "in another there is room");
+
+    let partitions: Vec<_> = (0..5).map(|partition| ("t", partition)).collect();
+    let body = RequestBody::OffsetDelete(delete_request(&name, &partitions));
+    match driver.ask("c", 0, body) {
+        Reply::OffsetDelete(response) => {
+            let outcome = |place: usize| error(response.topics[place].partitions[0].error_code);
+            assert_eq!([0, 1, 2, 3, 4].map(outcome), [good, good, good, bad, bad]);
+        }
+        other => panic!("{other:?}"),
+    }
+    let written = driver.log.iter().map(|(key, _)| key.len()).max();
+    assert!(written < Some(name.len() + 128), "records are no larger than was counted");
+}
+
+#[test]
+fn many_records_need_not_share_an_append() {
+    let mut driver = Driver::new(GroupSettings { append_bytes_max: 70_000, ..settings() });
+    let name = longest_name();
+    let offsets: Vec<_> = (0..6).map(|partition| ("t", partition, 1)).collect();
+    commit(&mut driver, &name, &offsets);
+    let body = RequestBody::DeleteGroups { groups: vec![WireString::copy_of(&name)] };
+    driver.send("c", 2, body);
+    let lengths: Vec<_> = driver.in_flight.iter().map(|(_, records)| records.len()).collect();
+    assert_eq!(lengths, [2, 2, 2, 1], "two names fit into each");
+}
+
+/// Formerly each partition was searched for in everything on its way: ten thousand million comparisons here.
+#[test]
+fn a_deletion_takes_no_longer_for_what_is_on_its_way() {
+    const MANY: i32 = 100_000;
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let mut driver = Driver::new(settings());
+    let offsets: Vec<_> = (0..MANY).map(|partition| ("t", partition, 1)).collect();
+    driver.send("c", 9, RequestBody::OffsetCommit(commit_request("g", &[("s", 0, 1)])));
+    driver.settle_all();
+    driver.send("c", 9, RequestBody::OffsetCommit(commit_request("g", &offsets[..99_000])));
+    let absent: Vec<_> = (0..MANY).map(|partition| ("u", partition)).collect();
+    let began = Instant::now();
+    driver.send("c", 0, RequestBody::OffsetDelete(delete_request("g", &absent)));
+    let elapsed = began.elapsed();
+    assert!(elapsed < PATIENCE, "{elapsed:?}");
+}
+
+#[test]
+fn messages_repeat_no_long_names() {
+    let mut driver = Driver::new(settings());
+    let body = RequestBody::DescribeGroups { groups: vec![longest_name().into()] };
+    match driver.ask("c", 6, body) {
+        Reply::DescribeGroups(groups) => {
+            let message = groups[0].error_message.as_deref().expect("it is said why");
+            assert!(message.len() < 400, "{}", message.len());
+            assert_eq!(groups[0].group_id.len(), 32_767, "the name itself is whole");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A group with a member of so much metadata, stable, with one offset.
+fn group_of_one(driver: &mut Driver) -> JoinGroupResponse {
+    let request = JoinGroupRequest {
+        protocols: vec![protocol("range", Bytes::from(vec![0; 20_000]))],
+        ..join_request("")
+    };
+    let member = join(driver, 3, request);
+    assert_eq!(error(member.error_code), ErrorCode::None);
+    assert_eq!(sync(driver, &member.member_id, member.generation_id), ErrorCode::None);
+    member
+}
+
+#[test]
+fn all_groups_share_so_much_memory() {
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let loading = ErrorCode::CoordinatorLoadInProgress;
+    commit(&mut driver, "h", &[("t", 0, 1)]);
+    let member = group_of_one(&mut driver);
+
+    // Offsets of a client without membership take what is left.
+    let mut partition = 0;
+    while commit(&mut driver, "filler", &[("t", partition, 1)]) == [ErrorCode::None] {
+        partition += 1;
+        assert!(partition < 1_000, "the memory ends");
+    }
+    assert!(driver.memory.used_bytes() <= driver.memory.limit_bytes());
+    assert!(driver.memory.refusals() > 0);
+    assert_eq!(
+        commit(&mut driver, "filler", &[("t", partition, 1), ("t", 0, 2)]),
+        [loading, ErrorCode::None,]
+    );
+    let newcomer = JoinGroupRequest { group_id: "new".into(), ..join_request("") };
+    assert_eq!(error(join(&mut driver, 4, newcomer.clone()).error_code), loading);
+    let longer = JoinGroupRequest {
+        protocols: vec![protocol("range", Bytes::from(vec![0; 40_000]))],
+        ..join_request(&member.member_id)
+    };
+    assert_eq!(error(join(&mut driver, 3, longer).error_code), loading);
+
+    // Who is there goes on.
+    assert_eq!(heartbeat(&mut driver, &member.member_id, 1), ErrorCode::None);
+    let same = JoinGroupRequest {
+        protocols: vec![protocol("range", Bytes::from(vec![1; 20_000]))],
+        ..join_request(&member.member_id)
+    };
+    assert_eq!(error(join(&mut driver, 3, same).error_code), ErrorCode::None);
+    assert_eq!(sync(&mut driver, &member.member_id, 2), ErrorCode::None);
+    assert_eq!(commit(&mut driver, "h", &[("t", 0, 2)]), [ErrorCode::None]);
+
+    // What goes makes room.
+    let body = RequestBody::DeleteGroups { groups: vec!["filler".into()] };
+    driver.ask("c", 2, body);
+    assert_eq!(error(join(&mut driver, 3, newcomer).error_code), ErrorCode::None);
+    driver.unload();
+    assert_eq!(driver.memory.used_bytes(), 0, "but for a shard without groups");
+}
+
+#[test]
+fn an_assignment_without_room_lets_the_group_gather_anew() {
+    let mut driver = Driver::with_memory(settings(), 30_000);
+    let member = join(&mut driver, 3, join_request(""));
+    let request = SyncGroupRequest {
+        group_id: "g".into(),
+        generation_id: 1,
+        member_id: member.member_id.clone(),
+        assignments: vec![SyncGroupRequestAssignment {
+            member_id: member.member_id.clone(),
+            assignment: Bytes::from(vec![0; 40_000]),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    match driver.ask("c", 5, RequestBody::SyncGroup(request)) {
+        Reply::SyncGroup(response) => {
+            assert_eq!(error(response.error_code), ErrorCode::RebalanceInProgress);
+        }
+        other => panic!("{other:?}"),
+    }
+    let rejoined = join(&mut driver, 3, join_request(&member.member_id));
+    assert_eq!((error(rejoined.error_code), rejoined.generation_id), (ErrorCode::None, 2));
+}
+
+#[test]
+fn a_deletion_that_is_repeated_while_it_goes_on_is_not_begun_again() {
+    let mut driver = Driver::new(GroupSettings { append_records_max: 10, ..settings() });
+    let offsets: Vec<_> = (0..100).map(|partition| ("t", partition, 1)).collect();
+    commit(&mut driver, "g", &offsets);
+    for _ in 0..100 {
+        driver.send("c", 2, RequestBody::DeleteGroups { groups: vec!["g".into()] });
+    }
+    let records: usize = driver.in_flight.iter().map(|(_, records)| records.len()).sum();
+    assert_eq!(records, 101);
+    driver.settle_all();
+    assert_eq!(driver.shard.group_count(), 0);
 }

@@ -73,7 +73,7 @@ fn fetch_one(
         topics: Some(vec![topic]),
         ..Default::default()
     };
-    let body = RequestBody::OffsetFetch { request, require_stable: false };
+    let body = RequestBody::OffsetFetch(request);
     match driver.ask("c", 9, body) {
         Reply::OffsetFetch(mut response) => {
             assert_eq!(error(response.error_code), ErrorCode::None);
@@ -96,19 +96,21 @@ fn fetch(driver: &mut Driver, name: &str, partition: i32) -> i64 {
     fetch_one(driver, topic(name, partition)).committed_offset
 }
 
-fn delete_offset(driver: &mut Driver, name: &str, partition_index: i32) -> ErrorCode {
-    let request = OffsetDeleteRequest {
-        group_id: "g".into(),
-        topics: vec![OffsetDeleteRequestTopic {
-            name: WireString::copy_of(name),
-            partitions: vec![OffsetDeleteRequestPartition {
-                partition_index,
-                ..Default::default()
-            }],
-            ..Default::default()
-        }],
+pub(crate) fn delete_request(group: &str, partitions: &[(&str, i32)]) -> OffsetDeleteRequest {
+    let topics = partitions.iter().map(|&(name, partition_index)| OffsetDeleteRequestTopic {
+        name: WireString::copy_of(name),
+        partitions: vec![OffsetDeleteRequestPartition { partition_index, ..Default::default() }],
         ..Default::default()
-    };
+    });
+    OffsetDeleteRequest {
+        group_id: WireString::copy_of(group),
+        topics: topics.collect(),
+        ..Default::default()
+    }
+}
+
+fn delete_offset(driver: &mut Driver, name: &str, partition_index: i32) -> ErrorCode {
+    let request = delete_request("g", &[(name, partition_index)]);
     match driver.ask("c", 0, RequestBody::OffsetDelete(request)) {
         Reply::OffsetDelete(response) if response.error_code != 0 => error(response.error_code),
         Reply::OffsetDelete(response) => error(response.topics[0].partitions[0].error_code),
@@ -247,6 +249,75 @@ fn offsets_of_deleted_topics_are_deleted() {
     driver.apply(effects);
     driver.settle_all();
     assert_eq!((fetch(&mut driver, "t", 1), fetch(&mut driver, "u", 0)), (2, -1));
+}
+
+/// Sends a commit for a topic of that id, and lets it be on its way.
+fn send_commit(driver: &mut Driver, topic_id: Uuid, offset: i64) {
+    let mut request = commit_request("g", &[("t", 0, offset)]);
+    request.topics[0].topic_id = topic_id;
+    driver.send("c", 10, RequestBody::OffsetCommit(request));
+}
+
+#[test]
+fn a_commit_for_a_topic_made_anew_survives_the_deletion_of_the_old_one() {
+    let (old, new) = (Uuid([1; 16]), Uuid([2; 16]));
+    // Whether one more is sent before the first has landed, and whether the first can be written.
+    for (goes_on, first) in [(false, Ok(())), (true, Err(ErrorCode::NotEnoughReplicas))] {
+        let mut driver = driver();
+        send_commit(&mut driver, old, 1);
+        driver.settle_all();
+        send_commit(&mut driver, new, 2);
+        let deleted = [DeletedTopic { name: "t".into(), id: TopicId(old) }];
+        let effects = driver.shard.topics_deleted(driver.now(), &deleted);
+        driver.apply(effects);
+        if goes_on {
+            send_commit(&mut driver, new, 3);
+        }
+        driver.settle(first);
+        driver.settle_all();
+        let expected = if goes_on { 3 } else { 2 };
+        assert_eq!(fetch(&mut driver, "t", 0), expected);
+        driver.crash(0);
+        assert_eq!(fetch(&mut driver, "t", 0), expected, "the log has it too");
+    }
+}
+
+#[test]
+fn the_old_topics_offset_goes_when_the_new_ones_could_not_be_written() {
+    let (old, new) = (Uuid([1; 16]), Uuid([2; 16]));
+    let mut driver = driver();
+    send_commit(&mut driver, old, 1);
+    driver.settle_all();
+    send_commit(&mut driver, new, 2);
+    let deleted = [DeletedTopic { name: "t".into(), id: TopicId(old) }];
+    let effects = driver.shard.topics_deleted(driver.now(), &deleted);
+    driver.apply(effects);
+    driver.settle(Err(ErrorCode::NotEnoughReplicas));
+    driver.settle_all();
+    assert_eq!(fetch(&mut driver, "t", 0), -1);
+}
+
+#[test]
+fn a_commit_on_its_way_keeps_nobody_from_reading_what_it_replaces() {
+    let mut driver = driver();
+    commit(&mut driver, "g", &[("t", 0, 1)]);
+    for offset in 2..10 {
+        send_commit(&mut driver, Uuid::ZERO, offset);
+        assert_eq!(driver.in_flight.len(), 2.min(offset as usize - 1), "one follows the other");
+        let request = OffsetFetchRequestGroup {
+            group_id: "g".into(),
+            topics: Some(vec![topic("t", 0)]),
+            ..Default::default()
+        };
+        let token = driver.send("c", 9, RequestBody::OffsetFetch(request));
+        let reply = driver.take_reply(token).expect("nothing is waited for");
+        let Reply::OffsetFetch(group) = reply else { panic!("{reply:?}") };
+        let durable = if offset == 2 { 1 } else { offset - 2 };
+        assert_eq!(group.topics[0].partitions[0].committed_offset, durable);
+        if offset > 2 {
+            driver.settle(Ok(()));
+        }
+    }
 }
 
 #[test]
@@ -446,7 +517,7 @@ fn every_version_of_offset_fetch_is_taken_apart_and_put_together() {
             driver.unload();
         }
         let groups = offset_fetch_groups(request, version).into_iter().map(|request| {
-            let body = RequestBody::OffsetFetch { request, require_stable: false };
+            let body = RequestBody::OffsetFetch(request);
             match driver.ask("c", version, body) {
                 Reply::OffsetFetch(group) => group,
                 other => panic!("{other:?}"),

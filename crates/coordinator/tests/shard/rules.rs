@@ -442,3 +442,36 @@ fn version_0_has_one_timeout_for_both() {
     let metadata = metadata.expect("the group is in the log");
     assert_eq!(metadata.members[0].rebalance_timeout_ms, 10_000);
 }
+
+#[test]
+fn a_static_member_that_came_back_over_a_slow_log_has_to_be_heard_of_again() {
+    let mut driver = driver();
+    let instance =
+        || JoinGroupRequest { group_instance_id: Some("one".into()), ..join_request("") };
+    let member = join(&mut driver, 9, instance());
+    assert_eq!(sync_static(&mut driver, &member), ErrorCode::None);
+
+    let back = join_later(&mut driver, 9, instance());
+    driver.advance_ms(20_000, |_| {});
+    assert_eq!(driver.take_reply(back), None, "the log has yet to know the new id");
+    driver.settle_all();
+    let back = joined(&mut driver, back);
+    assert_eq!((error(back.error_code), back.generation_id), (ErrorCode::None, 1));
+
+    driver.advance_ms(9_999, |_| {});
+    let members = |driver: &Driver| driver.shard.group("g").map_or(0, |group| group.member_count());
+    assert_eq!(members(&driver), 1, "its session begins with the answer");
+    driver.advance_ms(1, |_| {});
+    assert_eq!(members(&driver), 0);
+}
+
+fn sync_static(driver: &mut Driver, member: &JoinGroupResponse) -> ErrorCode {
+    let request = SyncGroupRequest {
+        group_id: "g".into(),
+        generation_id: member.generation_id,
+        member_id: member.member_id.clone(),
+        group_instance_id: Some("one".into()),
+        ..Default::default()
+    };
+    sync_with(driver, request)
+}

@@ -193,8 +193,7 @@ impl World {
             topics: None,
             ..Default::default()
         };
-        let require_stable = self.random.below(2) == 0;
-        let body = RequestBody::OffsetFetch { request, require_stable };
+        let body = RequestBody::OffsetFetch(request);
         let token = self.driver.send("tool", 9, body);
         self.tools.insert(token, group);
     }

@@ -151,7 +151,7 @@ fn a_commit_from_an_old_generation() {
     story.note("a client without membership cannot commit for a group that has members");
     story.consumer("tool");
     story.commit("tool", 1, 0);
-    story.fetch("tool", false);
+    story.fetch("tool");
     assert_snapshot!(story.text());
 }
 
@@ -171,7 +171,7 @@ fn load_after_a_crash() {
         "the last generation that was stable goes on, with the offsets that were acknowledged",
     );
     story.describe("operator");
-    story.fetch("a", false);
+    story.fetch("a");
     story.heartbeat("a");
     story.heartbeat("b");
     story.commit("a", 0, 12);
@@ -204,28 +204,28 @@ fn what_is_on_its_way_to_the_log() {
     story.sync("a", &[("a", "t-0"), ("b", "t-1")]);
     story.sync("b", &[]);
     story.settle(Ok(()));
-    story.note("commits overtake no other; who wants stable offsets waits for them");
+    story.note("commits overtake no other; until one is durable, what it replaces is told");
     story.commit("a", 0, 10);
     story.commit("a", 0, 11);
-    story.fetch("b", false);
-    story.fetch("b", true);
+    story.fetch("b");
     story.settle(Ok(()));
+    story.fetch("b");
     story.settle(Ok(()));
+    story.fetch("b");
     story.note("one fails, and the next does not");
     story.commit("a", 0, 12);
     story.commit("a", 0, 13);
     story.settle(Err(ErrorCode::KafkaStorageError));
     story.settle(Ok(()));
-    story.fetch("b", false);
+    story.fetch("b");
     story.note("the partition moves away: all that wait are told");
     story.commit("a", 0, 14);
     story.join("a");
-    story.fetch("b", true);
     story.unload();
     story.note("the next shard is being loaded");
     story.join("a");
     story.heartbeat("a");
     story.commit("a", 0, 15);
-    story.fetch("b", false);
+    story.fetch("b");
     assert_snapshot!(story.text());
 }

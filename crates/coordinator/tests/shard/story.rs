@@ -197,14 +197,10 @@ impl Story {
     }
 
     /// Asks for all offsets of the group.
-    pub(crate) fn fetch(&mut self, name: &'static str, require_stable: bool) {
+    pub(crate) fn fetch(&mut self, name: &'static str) {
         let request =
             OffsetFetchRequestGroup { group_id: GROUP.into(), topics: None, ..Default::default() };
-        let said = match require_stable {
-            true => "asks for stable offsets",
-            false => "asks for offsets",
-        };
-        self.send(name, 9, said, RequestBody::OffsetFetch { request, require_stable });
+        self.send(name, 9, "asks for offsets", RequestBody::OffsetFetch(request));
     }
 
     pub(crate) fn describe(&mut self, name: &'static str) {

@@ -151,6 +151,16 @@ static OWN_SETTINGS: &[Setting] = &[
         "The most that one fetch response carries, whatever the consumer asked for.",
     ),
     row(
+        "group.coordinator.max.bytes",
+        Kind::long(1_048_576),
+        Some("268435456"),
+        "bytes",
+        "The memory that all consumer groups share: members with their subscriptions and \
+         assignments, and committed offsets, of which it has room for more than two million. \
+         When it is used up, new members and offsets of further partitions are refused with \
+         COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; groups that are there go on.",
+    ),
+    row(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
         Some("3000"),

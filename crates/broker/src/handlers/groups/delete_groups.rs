@@ -16,7 +16,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     super::prepare(
         context,
         body,
-        |request: &DeleteGroupsRequest| request.groups_names.len() * ENTRY_BYTES,
+        |_, request: &DeleteGroupsRequest| request.groups_names.len() * ENTRY_BYTES,
         start,
     )
 }

@@ -1,50 +1,58 @@
 //! DescribeGroups.
 
+use std::collections::HashSet;
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
-use logway_model::ErrorCode;
 use logway_wire::Decoder;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
-use super::{expect_reply, gather, question};
+use super::measured::{self, Held, QUESTION_BYTES, ask_measured};
+use super::{expect_reply, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::authorized_operations::{self, NOT_ASKED};
 
-/// Room for some dozens of members with their subscriptions and assignments.
-const GROUP_BYTES: usize = 16 << 10;
-
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
-    super::prepare(
-        context,
-        body,
-        |request: &DescribeGroupsRequest| request.groups.len() * GROUP_BYTES,
-        start,
-    )
+    let built_bytes = |request: &DescribeGroupsRequest| request.groups.len() * QUESTION_BYTES;
+    measured::prepare(context, body, built_bytes, start)
 }
 
+/// Each group is described once, however often it is named: clients look groups up by name.
 fn start(
     context: &RequestContext,
     request: DescribeGroupsRequest,
-) -> impl Future<Output = DescribeGroupsResponse> + use<> {
+) -> impl Future<Output = (DescribeGroupsResponse, Held)> + use<> {
     let authorized_operations = match request.include_authorized_operations {
         true => authorized_operations::GROUP,
         false => NOT_ASKED,
     };
-    let ask = |groups| question(context, RequestBody::DescribeGroups { groups });
-    let pending = context.groups.ask_of_groups(request.groups, ask);
+    let mut seen = HashSet::new();
+    let groups = request.groups.into_iter().filter(|group| seen.insert(group.clone()));
+    let parts = groups.map(|group| {
+        let body = RequestBody::DescribeGroups { groups: vec![group.clone()] };
+        let measuring = context.groups.measure(&group, question(context, body));
+        (group, measuring)
+    });
+    let parts = parts.collect();
+    let context = context.clone();
     async move {
-        let refused = |group_id, code: ErrorCode| DescribedGroup {
-            group_id,
-            error_code: code.code(),
-            ..Default::default()
-        };
-        let answers = |reply| expect_reply!(reply, DescribeGroups);
-        let mut groups = gather(pending, answers, refused).await;
+        let bytes_max = context.broker.building.limit_bytes();
+        let (answers, held) = ask_measured(&context, parts, bytes_max).await;
+        let mut groups = Vec::with_capacity(answers.len());
+        for (group_id, answer) in answers {
+            match answer {
+                Ok(reply) => groups.extend(expect_reply!(reply, DescribeGroups)),
+                Err(code) => groups.push(DescribedGroup {
+                    group_id,
+                    error_code: code.code(),
+                    ..Default::default()
+                }),
+            }
+        }
         for group in groups.iter_mut().filter(|group| group.error_code == 0) {
             group.authorized_operations = authorized_operations;
         }
-        DescribeGroupsResponse { groups, ..Default::default() }
+        (DescribeGroupsResponse { groups, ..Default::default() }, held)
     }
 }

@@ -1,5 +1,6 @@
 //! FindCoordinator: which broker looks after a group.
 
+use logway_coordinator::GroupId;
 use logway_metadata::record::Endpoint;
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -68,7 +69,8 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Endpo
     match partition {
         Some(_) => Ok(context.advertised(context.connection.local)),
         None => {
-            let message = format!("the partition of {OFFSETS_TOPIC} for '{key}' is offline");
+            let group = GroupId::from(key);
+            let message = format!("the partition of {OFFSETS_TOPIC} for '{group}' is offline");
             Err(Failure::new(ErrorCode::CoordinatorNotAvailable, message))
         }
     }

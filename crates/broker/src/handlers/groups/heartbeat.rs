@@ -10,7 +10,7 @@ use super::{expect_reply, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
-    super::prepare(context, body, |_: &HeartbeatRequest| 0, start)
+    super::prepare(context, body, |_, _: &HeartbeatRequest| 0, start)
 }
 
 fn start(

@@ -14,7 +14,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     super::prepare(
         context,
         body,
-        |request: &LeaveGroupRequest| request.members.len() * ENTRY_BYTES,
+        |_, request: &LeaveGroupRequest| request.members.len() * ENTRY_BYTES,
         start,
     )
 }

@@ -3,42 +3,48 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
+use logway_model::ErrorCode;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use logway_wire::{Decoder, WireString};
 
+use super::measured::{self, Held, ask_measured};
 use super::{expect_reply, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 
-/// Room for the names of some ten thousand groups.
-const LISTED_BYTES: usize = 1 << 20;
-
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
-    super::prepare(context, body, |_: &ListGroupsRequest| LISTED_BYTES, start)
+    measured::prepare(context, body, |_: &ListGroupsRequest| 0, start)
 }
 
 fn start(
     context: &RequestContext,
     request: ListGroupsRequest,
-) -> impl Future<Output = ListGroupsResponse> + use<> {
+) -> impl Future<Output = (ListGroupsResponse, Held)> + use<> {
     let request = ListGroupsRequest {
         states_filter: distinct(request.states_filter),
         types_filter: distinct(request.types_filter),
         ..Default::default()
     };
     let ask = || question(context, RequestBody::ListGroups(request.clone()));
-    let pending = context.groups.ask_all(ask);
+    let parts = context.groups.measure_all(ask).into_iter().map(|measuring| ((), measuring));
+    let parts = parts.collect();
+    let context = context.clone();
     async move {
         let mut response = ListGroupsResponse::default();
-        for pending in pending {
-            // One that has just gone has no groups here any more.
-            let Ok(reply) = pending.reply().await else { continue };
-            let shard = expect_reply!(reply, ListGroups);
+        // A list in part is of no use. All of it is bounded by the memory that groups have.
+        let (answers, held) = ask_measured(&context, parts, usize::MAX).await;
+        for ((), answer) in answers {
+            let shard = match answer {
+                Ok(reply) => expect_reply!(reply, ListGroups),
+                // One that has just gone has no groups here any more.
+                Err(ErrorCode::NotCoordinator) => continue,
+                Err(code) => ListGroupsResponse { error_code: code.code(), ..Default::default() },
+            };
             if shard.error_code != 0 {
                 response.error_code = shard.error_code;
             }
             response.groups.extend(shard.groups);
         }
-        response
+        (response, held)
     }
 }
 

@@ -20,22 +20,24 @@ pub(crate) mod delete_groups;
 pub(crate) mod describe_groups;
 pub(crate) mod list_groups;
 
+mod measured;
+
 use std::future::Future;
 
 use logway_coordinator::{Client, Reply as ShardReply, RequestBody};
 use logway_model::ErrorCode;
 use logway_wire::{Decoder, Request, WireString};
 
-use crate::connection::Reply;
+use crate::connection::{EncodedReply, Reply};
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
-use crate::groups::{Pending, Question};
+use crate::groups::{Answer, Pending, Question};
 
 /// Work that ends when the shard has answered, which depends on the disk alone. Of the answer,
 /// `built_bytes` is an estimate.
 fn prepare<R, F>(
     context: RequestContext,
     body: Decoder,
-    built_bytes: impl FnOnce(&R) -> usize,
+    built_bytes: impl FnOnce(&RequestContext, &R) -> usize,
     start: impl FnOnce(&RequestContext, R) -> F + Send + 'static,
 ) -> Result<Work, RequestError>
 where
@@ -43,7 +45,7 @@ where
     F: Future<Output = R::Response> + Send + 'static,
 {
     let request: R = decode_request(&context, body)?;
-    let built_bytes = built_bytes(&request);
+    let built_bytes = built_bytes(&context, &request);
     Ok(Work::new(context, built_bytes, R::API_KEY, |context| {
         let response = start(&context, request);
         Box::pin(async move {
@@ -55,7 +57,7 @@ where
 }
 
 /// Work that ends when the group's other members have done their part, for which the memory of the
-/// request is not held: the coordinator counts what it keeps of it.
+/// request is not held: the shard holds it until it has seen the request, and counts what it keeps.
 fn prepare_with_group<R>(
     context: RequestContext,
     body: Decoder,
@@ -68,14 +70,19 @@ where
 {
     let request: R = decode_request(&context, body)?;
     Ok(Work::new(context, 0, R::API_KEY, |mut context| {
-        let mut pending = ask(&context, request);
+        let pending = ask(&context, request);
+        context.request_share = None;
         // A slice of the frame would keep all of it while the client waits.
         context.client_id = context.client_id.map(|id| id.detached());
         Box::pin(async move {
-            pending.taken().await;
             Ok(Reply::Parked(Box::pin(async move {
-                let reply = reply_of_group(&context, pending).await;
-                encode_reply(&context, &response(context.version, reply), Vec::new()).map(Some)
+                let (reply, held) = match reply_of_group(&context, pending).await {
+                    Ok((reply, held)) => (Ok(reply), held),
+                    Err(code) => (Err(code), None),
+                };
+                let response = response(context.version, reply);
+                let encoded = encode_reply(&context, &response, Vec::new())?;
+                Ok(Some(EncodedReply { held, ..encoded }))
             })))
         })
     }))
@@ -89,18 +96,17 @@ fn question(context: &RequestContext, body: RequestBody) -> Question {
         // As Java prints an address without a name.
         host: WireString::from(format!("/{host}")),
     };
-    Question { version: context.version, client, body }
+    let held = [&context.request_share, &context.building];
+    let held = held.into_iter().flatten().cloned().collect();
+    Question { version: context.version, client, body, held }
 }
 
 /// Waits for a reply that depends on other members: no longer than this client does, and than the
 /// broker runs.
-async fn reply_of_group(
-    context: &RequestContext,
-    pending: Pending,
-) -> Result<ShardReply, ErrorCode> {
+async fn reply_of_group(context: &RequestContext, pending: Pending) -> Answer {
     tokio::select! {
         biased;
-        reply = pending.reply() => reply,
+        answer = pending.reply_that_waited() => answer,
         () = context.connection.hurry.asked() => Err(ErrorCode::CoordinatorNotAvailable),
     }
 }

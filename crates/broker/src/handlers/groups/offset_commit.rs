@@ -21,15 +21,19 @@ use crate::groups::Pending;
 use crate::handlers::building::ENTRY_BYTES;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
-    super::prepare(
-        context,
-        body,
-        |request: &OffsetCommitRequest| {
-            let partitions = request.topics.iter().map(|topic| topic.partitions.len());
-            partitions.sum::<usize>() * ENTRY_BYTES
-        },
-        start,
-    )
+    super::prepare(context, body, built_bytes, start)
+}
+
+/// An entry for each partition, and the records.
+fn built_bytes(context: &RequestContext, request: &OffsetCommitRequest) -> usize {
+    let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    let texts = partitions.map(|partition| partition.committed_metadata.as_ref());
+    let (mut count, mut text_bytes) = (0, 0);
+    for text in texts {
+        count += 1;
+        text_bytes += text.map_or(0, |text| text.len());
+    }
+    count * ENTRY_BYTES + context.groups.record_bytes(&request.group_id, count, text_bytes)
 }
 
 fn start(

@@ -17,15 +17,14 @@ use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::building::ENTRY_BYTES;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
-    super::prepare(
-        context,
-        body,
-        |request: &OffsetDeleteRequest| {
-            let partitions = request.topics.iter().map(|topic| topic.partitions.len());
-            partitions.sum::<usize>() * ENTRY_BYTES
-        },
-        start,
-    )
+    super::prepare(context, body, built_bytes, start)
+}
+
+/// An entry for each partition, and the records.
+fn built_bytes(context: &RequestContext, request: &OffsetDeleteRequest) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partitions.len());
+    let count = partitions.sum::<usize>();
+    count * ENTRY_BYTES + context.groups.record_bytes(&request.group_id, count, 0)
 }
 
 fn start(

@@ -1,9 +1,10 @@
 //! OffsetFetch: how far groups have read.
 
+use std::collections::HashSet;
 use std::future::Future;
-use std::sync::Arc;
+use std::time::Duration;
 
-use logway_coordinator::{RequestBody, offset_fetch_groups, offset_fetch_response};
+use logway_coordinator::{Reply, RequestBody, offset_fetch_groups, offset_fetch_response};
 use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, Offset, PartitionId};
 use logway_wire::messages::offset_fetch_request::{
@@ -15,33 +16,31 @@ use logway_wire::messages::offset_fetch_response::{
 use logway_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use logway_wire::{Decoder, UnreadAge, WireString};
 
+use super::measured::{self, Held, QUESTION_BYTES, ask_measured};
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
 use crate::broker::off_thread;
 use crate::dispatch::{RequestContext, RequestError, Work};
-use crate::groups::{Pending, unread_age};
+use crate::groups::{Measuring, UnreadAges};
 use crate::handlers::building::ENTRY_BYTES;
 
 const NO_OFFSET: i64 = -1;
 
-/// Room for some thousands of partitions, where a group's are asked for without being named.
-const ALL_OFFSETS_BYTES: usize = 1 << 20;
+/// How long ages are looked for. Those that are not found by then are unknown.
+const AGES_TIME_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
-    super::prepare(context, body, built_bytes, start)
+    measured::prepare(context, body, built_bytes, start)
 }
 
-/// An entry for each partition, asked for by name or not. Where the version has a list of groups,
-/// the list of topics beside it is empty.
+/// What is asked. Where the version has a list of groups, the list of topics beside it is empty.
 fn built_bytes(request: &OffsetFetchRequest) -> usize {
     let named = |partitions: usize| partitions * ENTRY_BYTES;
-    let of_one = match &request.topics {
-        Some(topics) => named(topics.iter().map(|topic| topic.partition_indexes.len()).sum()),
-        None => ALL_OFFSETS_BYTES,
-    };
-    let of_many = request.groups.iter().map(|group| match &group.topics {
-        Some(topics) => named(topics.iter().map(|topic| topic.partition_indexes.len()).sum()),
-        None => ALL_OFFSETS_BYTES,
+    let topics = request.topics.iter().flatten();
+    let of_one = named(topics.map(|topic| topic.partition_indexes.len()).sum());
+    let of_many = request.groups.iter().map(|group| {
+        let topics = group.topics.iter().flatten();
+        QUESTION_BYTES + named(topics.map(|topic| topic.partition_indexes.len()).sum())
     });
     of_one + of_many.sum::<usize>()
 }
@@ -49,23 +48,23 @@ fn built_bytes(request: &OffsetFetchRequest) -> usize {
 fn start(
     context: &RequestContext,
     request: OffsetFetchRequest,
-) -> impl Future<Output = OffsetFetchResponse> + use<> {
+) -> impl Future<Output = (OffsetFetchResponse, Held)> + use<> {
     let version = context.version;
     let image = context.image();
-    let started: Vec<StartedGroup> = offset_fetch_groups(&request, version)
+    let parts: Vec<_> = offset_fetch_groups(&request, version)
         .into_iter()
-        .map(|group| StartedGroup::start(context, &image, group, request.require_stable))
+        .map(|group| AskedGroup::measure(context, &image, group))
         .collect();
     let context = context.clone();
     async move {
-        let mut groups = Vec::with_capacity(started.len());
-        for started in started {
-            groups.push(started.finish(&image, version).await);
-        }
+        let bytes_max = context.broker.building.limit_bytes();
+        let (answers, held) = ask_measured(&context, parts, bytes_max).await;
+        let finish = |(asked, answer): (AskedGroup, _)| asked.finish(&image, version, answer);
+        let mut groups = answers.into_iter().map(finish).collect();
         if UnreadAge::is_asked_in(&request.unknown_tagged_fields) {
             groups = off_thread(move || with_ages(&context, groups)).await;
         }
-        offset_fetch_response(&request, version, groups)
+        (offset_fetch_response(&request, version, groups), held)
     }
 }
 
@@ -74,14 +73,15 @@ fn with_ages(
     context: &RequestContext,
     mut groups: Vec<OffsetFetchResponseGroup>,
 ) -> Vec<OffsetFetchResponseGroup> {
-    let (table, now) = (context.topics(), context.now());
+    let table = context.topics();
+    let mut ages = UnreadAges::new(&context.broker.unpacking, context.now(), AGES_TIME_MAX);
     for topic in groups.iter_mut().flat_map(|group| &mut group.topics) {
         let served = table.by_name_or_id(&topic.name, topic.topic_id);
         for partition in &mut topic.partitions {
             let id = PartitionId(partition.partition_index);
             let age = match served.and_then(|served| served.partition(id)) {
                 Ok(served) if partition.committed_offset >= 0 => {
-                    unread_age(served, Offset(partition.committed_offset), now)
+                    ages.of(served, Offset(partition.committed_offset))
                 }
                 _ => UnreadAge::Unknown,
             };
@@ -92,61 +92,84 @@ fn with_ages(
 }
 
 /// A group that was asked for.
-struct StartedGroup {
-    request: OffsetFetchRequestGroup,
+struct AskedGroup {
+    group_id: WireString,
+    /// The topics that the shard is asked about; `None` for all.
+    topics: Option<Vec<OffsetFetchRequestTopics>>,
     /// The topics that do not exist.
     unknown: Vec<(OffsetFetchRequestTopics, ErrorCode)>,
-    pending: Pending,
 }
 
-impl StartedGroup {
-    fn start(
+impl AskedGroup {
+    fn measure(
         context: &RequestContext,
         image: &MetadataImage,
         mut group: OffsetFetchRequestGroup,
-        require_stable: bool,
-    ) -> StartedGroup {
+    ) -> (AskedGroup, Measuring) {
         let mut unknown = Vec::new();
         if let Some(topics) = group.topics.take() {
             let name = |topic| with_both_names(image, context.version, topic, &mut unknown);
-            group.topics = Some(topics.into_iter().filter_map(name).collect());
+            group.topics = Some(each_once(topics.into_iter().filter_map(name).collect()));
         }
-        let body = RequestBody::OffsetFetch { request: group.clone(), require_stable };
-        let pending = context.groups.ask(&group.group_id, question(context, body));
-        StartedGroup { request: group, unknown, pending }
+        let (group_id, topics) = (group.group_id.clone(), group.topics.clone());
+        let body = RequestBody::OffsetFetch(group);
+        let measuring = context.groups.measure(&group_id, question(context, body));
+        (AskedGroup { group_id, topics, unknown }, measuring)
     }
 
-    async fn finish(self, image: &Arc<MetadataImage>, version: i16) -> OffsetFetchResponseGroup {
-        let mut group = match self.pending.reply().await {
+    fn finish(
+        self,
+        image: &MetadataImage,
+        version: i16,
+        answer: Result<Reply, ErrorCode>,
+    ) -> OffsetFetchResponseGroup {
+        let AskedGroup { group_id, topics, unknown } = self;
+        let mut group = match answer {
             Ok(reply) => expect_reply!(reply, OffsetFetch),
-            Err(code) => OffsetFetchResponseGroup {
-                group_id: self.request.group_id.clone(),
-                error_code: code.code(),
-                ..Default::default()
-            },
+            Err(code) => {
+                OffsetFetchResponseGroup { group_id, error_code: code.code(), ..Default::default() }
+            }
         };
         if group.error_code != ErrorCode::None.code() {
-            group.topics = self
-                .request
-                .topics
-                .unwrap_or_default()
-                .into_iter()
-                .map(|topic| failed_topic(topic, group.error_code))
-                .collect();
-        } else if self.request.topics.is_none() && version >= BY_TOPIC_ID_FROM {
-            // Offsets of a topic that is no more have no name in this version.
-            group.topics.retain_mut(|topic| match image.topic(&topic.name) {
-                Some(known) => {
-                    topic.topic_id = known.id.0;
-                    true
-                }
-                None => false,
-            });
+            let failed = |topic| failed_topic(topic, group.error_code);
+            group.topics = topics.unwrap_or_default().into_iter().map(failed).collect();
+        } else if topics.is_none() {
+            keep_current(image, version, &mut group.topics);
         }
-        let unknown = self.unknown.into_iter();
+        let unknown = unknown.into_iter();
         group.topics.extend(unknown.map(|(topic, code)| failed_topic(topic, code.code())));
         group
     }
+}
+
+/// Each partition once, however often it is named: clients look partitions up by number.
+fn each_once(mut topics: Vec<OffsetFetchRequestTopics>) -> Vec<OffsetFetchRequestTopics> {
+    let mut seen = HashSet::new();
+    for topic in &mut topics {
+        topic.partition_indexes.retain(|index| seen.insert((topic.name.clone(), *index)));
+    }
+    topics
+}
+
+/// Takes out offsets of topics that were deleted, where the request has not named topics itself:
+/// those of an earlier topic of the same name, and, where topics are known by id, those of one that
+/// is no more.
+fn keep_current(image: &MetadataImage, version: i16, topics: &mut Vec<OffsetFetchResponseTopics>) {
+    topics.retain_mut(|topic| match image.topic(&topic.name) {
+        Some(known) if topic.topic_id.is_zero() || topic.topic_id == known.id.0 => {
+            topic.topic_id = known.id.0;
+            true
+        }
+        Some(_) => false,
+        None => version < BY_TOPIC_ID_FROM,
+    });
+    topics.dedup_by(|next, last| {
+        let is_same = next.name == last.name;
+        if is_same {
+            last.partitions.append(&mut next.partitions);
+        }
+        is_same
+    });
 }
 
 /// The topic under its name and its id; one that does not exist has offsets by name, if they have

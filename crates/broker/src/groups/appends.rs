@@ -1,0 +1,110 @@
+//! What a shard writes down.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use logway_coordinator::{CommitToken, GroupRecord};
+use logway_log::{AppendFuture, LogError};
+
+use super::batches::batches_of;
+use crate::broker::wall_clock;
+use crate::failure::Failure;
+use crate::partition::Partition;
+
+/// Encoded records of a shard that may be on their way to the log. In this form each repeats the
+/// names of group and topic; what comes behind is kept in one that shares them.
+const ENCODED_BYTES_MAX: usize = 4 << 20;
+
+/// The shard's appends, in their order: that of the log.
+pub(super) struct Appends {
+    partition: Arc<Partition>,
+    started: VecDeque<Started>,
+    started_bytes: usize,
+    /// Those that have yet to be encoded; none while nothing is started.
+    waiting: VecDeque<(CommitToken, Vec<GroupRecord>)>,
+}
+
+struct Started {
+    token: CommitToken,
+    bytes: usize,
+    append: Result<AppendFuture, Failure>,
+}
+
+pub(super) type AppendResult = Result<(), AppendFailed>;
+
+/// Why records were not appended.
+pub(super) enum AppendFailed {
+    /// They are not in the log, and will not be.
+    WithoutTrace(Failure),
+    /// They may be in the log.
+    Unknown(LogError),
+}
+
+impl Appends {
+    pub(super) fn new(partition: Arc<Partition>) -> Appends {
+        Appends { partition, started: VecDeque::new(), started_bytes: 0, waiting: VecDeque::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.started.is_empty()
+    }
+
+    /// Appends the records behind all others.
+    pub(super) fn push(&mut self, token: CommitToken, records: Vec<GroupRecord>) {
+        self.waiting.push_back((token, records));
+        self.start_waiting();
+    }
+
+    /// Waits for the earliest append; never ends while there is none. Cancel safe.
+    pub(super) async fn next(&mut self) -> (CommitToken, AppendResult) {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(CommitToken, AppendResult)> {
+        let Some(first) = self.started.front_mut() else { return Poll::Pending };
+        let outcome = match &mut first.append {
+            Ok(append) => match Pin::new(append).poll(cx) {
+                Poll::Ready(outcome) => outcome.map(drop).map_err(AppendFailed::of),
+                Poll::Pending => return Poll::Pending,
+            },
+            Err(failure) => Err(AppendFailed::WithoutTrace(failure.clone())),
+        };
+        let token = first.token;
+        self.started_bytes -= first.bytes;
+        self.started.pop_front();
+        self.start_waiting();
+        Poll::Ready((token, outcome))
+    }
+
+    fn start_waiting(&mut self) {
+        while let Some((token, records)) = self.waiting.pop_front() {
+            let bytes = records.iter().map(GroupRecord::bytes_max).sum();
+            if !self.started.is_empty() && self.started_bytes + bytes > ENCODED_BYTES_MAX {
+                self.waiting.push_front((token, records));
+                return;
+            }
+            self.started_bytes += bytes;
+            let append = self.append(&records);
+            self.started.push_back(Started { token, bytes, append });
+        }
+    }
+
+    fn append(&self, records: &[GroupRecord]) -> Result<AppendFuture, Failure> {
+        let batch_bytes_max = self.partition.log().config().max_message_bytes as usize;
+        let batches = batches_of(records, wall_clock(), batch_bytes_max)?;
+        Ok(self.partition.append(batches))
+    }
+}
+
+impl AppendFailed {
+    /// A write that failed was taken back; a sync that failed leaves doubt.
+    fn of(error: LogError) -> AppendFailed {
+        match error {
+            LogError::Poisoned { .. } | LogError::Closed { .. } => AppendFailed::Unknown(error),
+            error => AppendFailed::WithoutTrace(error.into()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Questions to shards, and their answers on the way.
+
+use std::sync::Arc;
+
+use logway_coordinator::{Client, Reply, RequestBody};
+use logway_model::ErrorCode;
+use tokio::sync::oneshot;
+
+use super::shard_driver::{Ask, Command, ShardHandle};
+use crate::connection::BudgetShare;
+
+/// A request to a shard, ready but for the group's place.
+pub(crate) struct Question {
+    /// The version of the request.
+    pub(crate) version: i16,
+    /// Who asks.
+    pub(crate) client: Client,
+    /// What.
+    pub(crate) body: RequestBody,
+    /// The memory of the request and for its answer: held while the shard has something of them, even when the client
+    /// that asked has gone.
+    pub(crate) held: Vec<Arc<BudgetShare>>,
+}
+
+/// An answer, with the memory that it takes if it waited for other members and takes much.
+pub(crate) type Answer = Result<(Reply, Option<Arc<BudgetShare>>), ErrorCode>;
+
+/// An answer of a shard, on its way; `None` where there is no shard.
+pub(crate) struct Pending(Option<oneshot::Receiver<Answer>>);
+
+impl Pending {
+    pub(super) fn of(shard: Option<&ShardHandle>, question: Question) -> Pending {
+        Pending(shard.map(|shard| ask(shard, question, None)))
+    }
+
+    /// The answer; or `NOT_COORDINATOR`, if the group's shard is not here or has just gone.
+    pub(crate) async fn reply(self) -> Result<Reply, ErrorCode> {
+        self.reply_that_waited().await.map(|(reply, _)| reply)
+    }
+
+    /// The same for an answer that waits for other members.
+    pub(crate) async fn reply_that_waited(self) -> Answer {
+        let answer = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        answer.await.unwrap_or(Err(ErrorCode::NotCoordinator))
+    }
+}
+
+fn ask(
+    shard: &ShardHandle,
+    question: Question,
+    answer_bytes_max: Option<usize>,
+) -> oneshot::Receiver<Answer> {
+    let (send_answer, answer) = oneshot::channel();
+    shard.send(Command::Ask(Box::new(Ask { question, answer_bytes_max, send_answer })));
+    answer
+}
+
+/// A question whose answer is being measured.
+pub(crate) struct Measuring(Option<(ShardHandle, oneshot::Receiver<(Question, usize)>)>);
+
+/// A question, and how much memory its answer takes.
+pub(crate) struct Measured {
+    shard: ShardHandle,
+    question: Question,
+    bytes: usize,
+}
+
+/// Groups grow: an answer may take so much more than when it was measured, in 1/4 and in bytes.
+const GROWTH_BYTES: usize = 4 << 10;
+
+impl Measuring {
+    pub(super) fn of(shard: Option<&ShardHandle>, question: Question) -> Measuring {
+        Measuring(shard.map(|shard| {
+            let (send, measured) = oneshot::channel();
+            shard.send(Command::Measure(Box::new(question), send));
+            (shard.clone(), measured)
+        }))
+    }
+
+    /// The question with its answer's size; or `NOT_COORDINATOR`, if the shard is not here or has just gone.
+    pub(crate) async fn measured(self) -> Result<Measured, ErrorCode> {
+        let (shard, measured) = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        let (question, bytes) = measured.await.map_err(|_dropped| ErrorCode::NotCoordinator)?;
+        Ok(Measured { shard, question, bytes })
+    }
+}
+
+impl Measured {
+    /// The memory to get before the question is asked.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        match self.bytes {
+            0 => 0,
+            bytes => bytes + bytes / 4 + GROWTH_BYTES,
+        }
+    }
+
+    /// Asks. If the answer has grown beyond that memory meanwhile, it is `COORDINATOR_LOAD_IN_PROGRESS`, at which
+    /// clients ask again.
+    pub(crate) fn ask(mut self, held: Option<Arc<BudgetShare>>) -> Pending {
+        let answer_bytes_max = self.answer_bytes();
+        self.question.held.extend(held);
+        Pending(Some(ask(&self.shard, self.question, Some(answer_bytes_max))))
+    }
+}

@@ -1,0 +1,292 @@
+//! What answers about groups take is found before they are made, and counted until they have left.
+
+mod common;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::*;
+use logway_client::Connection;
+use logway_model::{ErrorCode, TimestampMs};
+use logway_record::{BatchBuilder, Compression};
+use logway_wire::messages::join_group_request::JoinGroupRequestProtocol;
+use logway_wire::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use logway_wire::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
+use logway_wire::messages::{
+    DescribeGroupsRequest, FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse,
+    ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
+};
+use logway_wire::{Request, UnreadAge, WireString};
+use tokio::time::timeout;
+
+const AT_ONCE: (&str, &str) = ("group.initial.rebalance.delay.ms", "0");
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn call<R: Request>(connection: &Connection, request: &R, version: i16) -> R::Response {
+    let pending = connection.send(request, version).await.expect("is sent");
+    timeout(PATIENCE, pending.response()).await.expect("in time").expect("is answered")
+}
+
+/// Makes `__consumer_offsets`, and waits until its shards are loaded.
+async fn find_coordinator(connection: &Connection) {
+    let coordinator_keys = vec![WireString::from_static("any")];
+    let request = FindCoordinatorRequest { coordinator_keys, ..Default::default() };
+    let found = call(connection, &request, 4).await.coordinators.remove(0);
+    assert_eq!(found.error_code, 0, "{:?}", found.error_message);
+    while call(connection, &ListGroupsRequest::default(), 5).await.error_code != 0 {}
+}
+
+async fn start(settings: &[(&str, &str)]) -> (tempfile::TempDir, TestBroker, Connection) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings: Vec<_> = settings.iter().chain([&AT_ONCE]).copied().collect();
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    find_coordinator(&connection).await;
+    (dir, broker, connection)
+}
+
+fn commit_request(group: &str, partitions: std::ops::Range<i32>) -> OffsetCommitRequest {
+    let partitions = partitions.map(|partition_index| OffsetCommitRequestPartition {
+        partition_index,
+        committed_offset: 1,
+        ..Default::default()
+    });
+    let topic = OffsetCommitRequestTopic {
+        name: WireString::from_static("t"),
+        partitions: partitions.collect(),
+        ..Default::default()
+    };
+    OffsetCommitRequest {
+        group_id: WireString::copy_of(group),
+        topics: vec![topic],
+        ..Default::default()
+    }
+}
+
+async fn commit(connection: &Connection, group: &str, partitions: std::ops::Range<i32>) {
+    let response = call(connection, &commit_request(group, partitions), 9).await;
+    assert!(response.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+}
+
+fn fetch_all(group: &str) -> OffsetFetchRequestGroup {
+    OffsetFetchRequestGroup {
+        group_id: WireString::copy_of(group),
+        topics: None,
+        ..Default::default()
+    }
+}
+
+fn join_request(group: &'static str, member_id: &str, metadata: Bytes) -> JoinGroupRequest {
+    let protocol =
+        JoinGroupRequestProtocol { name: "range".into(), metadata, ..Default::default() };
+    JoinGroupRequest {
+        group_id: group.into(),
+        session_timeout_ms: 60_000,
+        rebalance_timeout_ms: 600_000,
+        member_id: WireString::copy_of(member_id),
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    }
+}
+
+/// Joins as the only member of a group and makes it stable.
+async fn stable(
+    connection: &Connection,
+    group: &'static str,
+    metadata: Bytes,
+) -> JoinGroupResponse {
+    let joined = call(connection, &join_request(group, "", metadata), 3).await;
+    assert_eq!(joined.error_code, 0);
+    let request = SyncGroupRequest {
+        group_id: group.into(),
+        generation_id: joined.generation_id,
+        member_id: joined.member_id.clone(),
+        ..Default::default()
+    };
+    assert_eq!(call(connection, &request, 3).await.error_code, 0);
+    joined
+}
+
+/// Sends a request while all memory for building answers is taken; it is answered when that comes
+/// back.
+async fn waits_for_memory<R: Request>(broker: &TestBroker, request: R, version: i16) {
+    let api = R::API_KEY.name();
+    let building = &broker.broker().building;
+    let connection = broker.connect().await;
+    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    let waiting = connection.send(&request, version).await.expect("is sent");
+    timeout(PATIENCE, until(|| building.is_contended())).await.expect(api);
+    drop(all);
+    let answer = timeout(PATIENCE, waiting.response()).await;
+    answer.unwrap_or_else(|_| panic!("{api} is answered")).expect("and its connection lives");
+    until(|| building.used_bytes() == 0).await;
+}
+
+#[tokio::test]
+async fn answers_wait_until_there_is_memory_for_what_they_really_take() {
+    let (_dir, broker, connection) = start(&[]).await;
+    create_topic(&connection, "t", 1_000).await;
+    commit(&connection, "many", 0..1_000).await;
+    stable(&connection, "large", Bytes::from(vec![0; 200_000])).await;
+    let long_name = "g".repeat(32_767);
+    commit(&connection, &long_name, 0..1).await;
+
+    // Each is a request of some bytes.
+    let groups = vec![fetch_all("many")];
+    waits_for_memory(&broker, OffsetFetchRequest { groups, ..Default::default() }, 9).await;
+    let groups = vec!["large".into()];
+    waits_for_memory(&broker, DescribeGroupsRequest { groups, ..Default::default() }, 5).await;
+    commit(&connection, &"h".repeat(32_767), 0..1).await;
+    waits_for_memory(&broker, ListGroupsRequest::default(), 5).await;
+    // One whose records repeat its name.
+    waits_for_memory(&broker, commit_request(&long_name, 0..10), 9).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_that_is_named_often_is_described_once() {
+    let (_dir, broker, connection) = start(&[]).await;
+    stable(&connection, "large", Bytes::from(vec![0; 900_000])).await;
+    let groups = vec!["large".into(); 10_000];
+    let request = DescribeGroupsRequest { groups, ..Default::default() };
+    let described = call(&connection, &request, 5).await.groups;
+    assert_eq!(described.len(), 1);
+    assert_eq!(described[0].members[0].member_metadata.len(), 900_000);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn groups_whose_offsets_do_not_fit_into_an_answer_are_asked_for_again() {
+    let (_dir, broker, connection) = start(&[("queued.max.request.bytes", "1048576")]).await;
+    create_topic(&connection, "t", 1_000).await;
+    commit(&connection, "many", 0..1_000).await;
+    let groups = vec![fetch_all("many"); 100];
+    let request = OffsetFetchRequest { groups, ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    assert_eq!(groups.len(), 100, "each mention is answered");
+    let loading = ErrorCode::CoordinatorLoadInProgress.code();
+    let (told, refused): (Vec<_>, Vec<_>) =
+        groups.iter().partition(|group| group.error_code != loading);
+    assert!(told.len() == 1 && told[0].topics[0].partitions.len() == 1_000);
+    assert_eq!(refused.len(), 99);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn answers_behind_a_join_that_waits_hold_counted_memory_and_give_it_to_others() {
+    let (_dir, broker, connection) = start(&[]).await;
+    stable(&connection, "slow", Bytes::new()).await;
+    let building = &broker.broker().building;
+
+    // It waits for the other member, which will not come back for minutes.
+    let hoarder = broker.connect().await;
+    let joins = hoarder.send(&join_request("slow", "", Bytes::new()), 3).await.expect("is sent");
+    let large = join_request("large", "", Bytes::from(vec![0; 900_000]));
+    let behind = hoarder.send(&large, 3).await.expect("is sent");
+    until(|| building.used_bytes() >= 1_800_000).await;
+
+    let all = timeout(PATIENCE, building.take(building.limit_bytes())).await;
+    drop(all.expect("who holds memory that others wait for lets go of it"));
+    let answer = timeout(PATIENCE, joins.response()).await.expect("in time").expect("is answered");
+    assert_eq!(answer.error_code, ErrorCode::CoordinatorNotAvailable.code());
+    timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
+    until(|| building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_leaders_answer_that_finds_no_memory_can_be_asked_for_again() {
+    let (_dir, broker, connection) = start(&[]).await;
+    let building = &broker.broker().building;
+    let metadata = Bytes::from(vec![0; 100_000]);
+    let named = call(&connection, &join_request("g", "", metadata.clone()), 4).await;
+    assert_eq!(named.error_code, ErrorCode::MemberIdRequired.code());
+    let join = join_request("g", &named.member_id, metadata);
+
+    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    let refused = call(&connection, &join, 4).await;
+    assert_eq!(refused.error_code, ErrorCode::CoordinatorLoadInProgress.code());
+    drop(all);
+    let joined = call(&connection, &join, 4).await;
+    assert_eq!((joined.error_code, joined.members.len()), (0, 1));
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_client_asked_for_that_has_gone_gives_its_memory_back() {
+    let (_dir, broker, connection) = start(&[]).await;
+    create_topic(&connection, "t", 1_000).await;
+    let gone = broker.connect().await;
+    gone.send(&commit_request("g", 0..1_000), 9).await.expect("is sent");
+    drop(gone);
+    let memory = &broker.broker().memory;
+    let building = &broker.broker().building;
+    until(|| memory.used_bytes() == 0 && building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn groups_of_all_shards_share_so_much_memory_and_it_is_shown() {
+    let (_dir, broker, connection) = start(&[("group.coordinator.max.bytes", "1048576")]).await;
+    stable(&connection, "first", Bytes::from(vec![0; 300_000])).await;
+    let loading = ErrorCode::CoordinatorLoadInProgress.code();
+    // In another shard, as the hashes of names will have it.
+    let joined = call(&connection, &join_request("u", "", Bytes::from(vec![0; 800_000])), 3).await;
+    assert_eq!(joined.error_code, loading);
+    let metrics = broker.metrics();
+    let value = |name: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(name)).expect("is shown");
+        line.split(' ').nth(1).expect("has a value").parse::<usize>().expect("is a number")
+    };
+    assert!(value("logway_group_memory_used_bytes") > 300_000);
+    assert_eq!(value("logway_group_memory_limit_bytes"), 1_048_576);
+    assert_eq!(value("logway_group_memory_refusals_total"), 1);
+    broker.stop().await;
+}
+
+/// A batch that unpacks to some megabytes.
+fn large_batch() -> Bytes {
+    let value = vec![b'x'; 80_000];
+    let mut builder = BatchBuilder::new(Compression::Gzip);
+    for _ in 0..100 {
+        builder.append(TimestampMs(now_ms()), None, Some(&value), &[]).expect("fits");
+    }
+    builder.finish().expect("fits")
+}
+
+#[tokio::test]
+async fn ages_that_are_asked_for_often_are_looked_up_once() {
+    let (_dir, broker, connection) = start(&[]).await;
+    create_topic(&connection, "t", 1).await;
+    assert_eq!(produce(&connection, "t", 0, large_batch()).await.error_code, 0);
+    commit(&connection, "g", 0..1).await;
+    let topic = OffsetFetchRequestTopics {
+        name: "t".into(),
+        partition_indexes: vec![0; 1_000],
+        ..Default::default()
+    };
+    let group = OffsetFetchRequestGroup {
+        group_id: "g".into(),
+        topics: Some(vec![topic.clone(), topic]),
+        ..Default::default()
+    };
+    let request = OffsetFetchRequest {
+        groups: vec![group; 20],
+        unknown_tagged_fields: vec![UnreadAge::question()],
+        ..Default::default()
+    };
+    // In the time that one takes: forty thousand would take an hour.
+    for group in call(&connection, &request, 9).await.groups {
+        let partitions: Vec<_> = group.topics.iter().flat_map(|topic| &topic.partitions).collect();
+        assert_eq!(partitions.len(), 1, "a partition that is named often is told once");
+        let age = UnreadAge::find_in(&partitions[0].unknown_tagged_fields);
+        assert!(matches!(age, Some(UnreadAge::Ms(_))), "{age:?}");
+    }
+    broker.stop().await;
+}
