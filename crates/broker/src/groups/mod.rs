@@ -16,6 +16,7 @@ mod shard_driver;
 mod unread_age;
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -25,7 +26,7 @@ use logway_coordinator::{
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::WireString;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::partition::Partition;
@@ -37,6 +38,9 @@ pub(crate) use unread_age::unread_age;
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
+    /// Each load takes a core, and memory for what it has read and not replayed yet: more of them
+    /// at once would be no faster, and would leave much memory behind.
+    loads: Arc<Semaphore>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
 }
@@ -54,8 +58,10 @@ pub(crate) struct Question {
 impl GroupCoordinator {
     /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
     pub fn new(settings: &BrokerSettings) -> GroupCoordinator {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         GroupCoordinator {
             settings: group_settings(settings),
+            loads: Arc::new(Semaphore::new(cores)),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
@@ -89,7 +95,9 @@ impl GroupCoordinator {
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
-        let (shard, driver) = shard_driver::new(Arc::clone(partition), self.settings.clone());
+        let loads = Arc::clone(&self.loads);
+        let (shard, driver) =
+            shard_driver::new(Arc::clone(partition), self.settings.clone(), loads);
         drivers.spawn(driver.run());
         shard
     }
