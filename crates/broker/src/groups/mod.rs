@@ -19,6 +19,7 @@ mod unread_age;
 mod waiting;
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -26,6 +27,7 @@ use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_
 use logway_metadata::settings::BrokerSettings;
 use logway_model::PartitionId;
 use logway_wire::WireString;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::connection::MemoryBudget;
@@ -43,6 +45,9 @@ pub struct GroupCoordinator {
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
     building: MemoryBudget,
+    /// Each load takes a core, and memory for what it has read and not replayed yet: more of them
+    /// at once would be no faster, and would leave much memory behind.
+    loads: Arc<Semaphore>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
 }
@@ -52,10 +57,12 @@ impl GroupCoordinator {
     ///
     /// Answers that wait for other members take their memory from `building`.
     pub fn new(settings: &BrokerSettings, building: MemoryBudget) -> GroupCoordinator {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         GroupCoordinator {
             settings: group_settings(settings),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             building,
+            loads: Arc::new(Semaphore::new(cores)),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
@@ -94,6 +101,7 @@ impl GroupCoordinator {
             self.settings.clone(),
             self.memory.clone(),
             self.building.clone(),
+            Arc::clone(&self.loads),
         );
         drivers.spawn(driver.run());
         shard

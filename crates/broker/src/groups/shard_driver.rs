@@ -11,7 +11,7 @@ use logway_coordinator::{
     Request, RequestBody, RequestToken,
 };
 use logway_model::ErrorCode;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::appends::{AppendFailed, AppendResult, Appends};
@@ -20,6 +20,7 @@ use super::pending::{Answer, Question};
 use super::waiting::Waiting;
 use crate::broker::wall_clock;
 use crate::connection::MemoryBudget;
+use crate::failure::Failure;
 use crate::partition::Partition;
 
 /// How long a shard whose log could not be read waits before it tries again.
@@ -55,6 +56,8 @@ pub(super) struct Ask {
 pub(super) struct ShardDriver {
     partition: Arc<Partition>,
     shard: GroupShard,
+    /// Has a permit for each shard that may load at once.
+    loads: Arc<Semaphore>,
     commands: mpsc::UnboundedReceiver<Command>,
     began: Instant,
     next_token: u64,
@@ -63,17 +66,19 @@ pub(super) struct ShardDriver {
 }
 
 /// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
-/// has waited for other members comes from `building`.
+/// has waited for other members comes from `building`; it loads with a permit of `loads`.
 pub(super) fn new(
     partition: Arc<Partition>,
     settings: GroupSettings,
     memory: GroupMemory,
     building: MemoryBudget,
+    loads: Arc<Semaphore>,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
     let handle = ShardHandle { partition: Arc::clone(&partition), commands: sender };
     let driver = ShardDriver {
         shard: GroupShard::new(settings, memory),
+        loads,
         commands,
         began: Instant::now(),
         next_token: 0,
@@ -114,23 +119,34 @@ impl ShardDriver {
     async fn load(&mut self) -> ControlFlow<()> {
         let began = Instant::now();
         let mut reader = LogReader::new(Arc::clone(&self.partition));
+        while let Err(failure) = self.replay_rest(&mut reader).await? {
+            let partition = self.partition.topic_partition();
+            tracing::error!(%partition, offset = %reader.position(), "the groups of this \
+                partition cannot be loaded, and their clients wait: {}", failure.message);
+            self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
+        }
+        let partition = self.partition.topic_partition();
+        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
+        ControlFlow::Continue(())
+    }
+
+    /// Replays what was not read yet, when it is this shard's turn.
+    async fn replay_rest(
+        &mut self,
+        reader: &mut LogReader,
+    ) -> ControlFlow<(), Result<(), Failure>> {
+        let loads = Arc::clone(&self.loads);
+        let permit = self.meanwhile(loads.acquire()).await?;
+        let _permit = permit.expect("the semaphore is never closed");
         loop {
             match self.meanwhile(reader.next()).await? {
                 Ok(Some(records)) => {
                     records.iter().for_each(|record| self.shard.replay(record));
                 }
-                Ok(None) => break,
-                Err(failure) => {
-                    let partition = self.partition.topic_partition();
-                    tracing::error!(%partition, offset = %reader.position(), "the groups of this \
-                        partition cannot be loaded, and their clients wait: {}", failure.message);
-                    self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
-                }
+                Ok(None) => return ControlFlow::Continue(Ok(())),
+                Err(failure) => return ControlFlow::Continue(Err(failure)),
             }
         }
-        let partition = self.partition.topic_partition();
-        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
-        ControlFlow::Continue(())
     }
 
     /// Waits for something while commands are obeyed; breaks off when there are no handles.
