@@ -9,7 +9,7 @@ use logway_wire::ApiKey;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -264,6 +264,16 @@ impl Collector for BrokerState {
             ),
             ("logway_fetch_sessions", "Fetch sessions", broker.fetch_sessions.count()),
             (
+                "logway_group_memory_used_bytes",
+                "Memory taken by groups: their members and offsets",
+                broker.groups.memory.used_bytes(),
+            ),
+            (
+                "logway_group_memory_limit_bytes",
+                "The most that groups may take (logway.groups.max.bytes)",
+                broker.groups.memory.limit_bytes(),
+            ),
+            (
                 "logway_quota_clients",
                 "Clients whose use of a quota is remembered",
                 broker.quota_use.client_count(),
@@ -273,6 +283,11 @@ impl Collector for BrokerState {
             let gauge = ConstGauge::new(as_i64(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        let name = "logway_group_memory_refusals";
+        let help =
+            "Members, assignments and offsets that were refused because groups take too much";
+        let refusals = ConstCounter::new(broker.groups.memory.refusals());
+        refusals.encode(encoder.encode_descriptor(name, help, None, refusals.metric_type())?)?;
         broker.telemetry.encode(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
     }

@@ -231,6 +231,25 @@ async fn what_a_client_asked_for_that_has_gone_gives_its_memory_back() {
     broker.stop().await;
 }
 
+#[tokio::test]
+async fn groups_of_all_shards_share_so_much_memory_and_it_is_shown() {
+    let (_dir, broker, connection) = start(&[("logway.groups.max.bytes", "1048576")]).await;
+    stable(&connection, "first", Bytes::from(vec![0; 300_000])).await;
+    let loading = ErrorCode::CoordinatorLoadInProgress.code();
+    // In another shard, as the hashes of names will have it.
+    let joined = call(&connection, &join_request("u", "", Bytes::from(vec![0; 800_000])), 3).await;
+    assert_eq!(joined.error_code, loading);
+    let metrics = broker.metrics();
+    let value = |name: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(name)).expect("is shown");
+        line.split(' ').nth(1).expect("has a value").parse::<usize>().expect("is a number")
+    };
+    assert!(value("logway_group_memory_used_bytes") > 300_000);
+    assert_eq!(value("logway_group_memory_limit_bytes"), 1_048_576);
+    assert_eq!(value("logway_group_memory_refusals_total"), 1);
+    broker.stop().await;
+}
+
 /// A batch that unpacks to some megabytes.
 fn large_batch() -> Bytes {
     let value = vec![b'x'; 80_000];

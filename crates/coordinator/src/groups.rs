@@ -15,6 +15,7 @@ use logway_model::PartitionId;
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::{GroupState, Membership};
+use crate::memory::{GroupMemory, HeldMemory};
 use crate::offsets::{GroupOffsets, OffsetTopics};
 use crate::outbox::Outbox;
 use crate::record::{CommittedOffset, GroupMetadata, GroupRecord};
@@ -32,6 +33,9 @@ pub(crate) struct Groups {
     topics: OffsetTopics,
     /// The length of all names.
     names_bytes: usize,
+    memory: GroupMemory,
+    /// What names and ids of topics take.
+    topics_held: HeldMemory,
 }
 
 /// One group.
@@ -42,7 +46,11 @@ struct Group {
     metadata: Option<Arc<GroupMetadata>>,
     offsets: GroupOffsets,
     membership: Membership,
+    held: HeldMemory,
 }
+
+/// What a group takes, beside its name, its members and its offsets: with its places in maps.
+const GROUP_BYTES: usize = 1024;
 
 /// A group, for those who watch: metrics and tools.
 #[derive(Debug, Clone, Copy)]
@@ -101,9 +109,30 @@ impl<'a> GroupView<'a> {
     }
 }
 
+/// What a new group takes before it has members or offsets.
+pub(crate) fn new_group_bytes(id: &str) -> usize {
+    GROUP_BYTES + id.len()
+}
+
+impl Group {
+    /// Counts what the group takes.
+    fn count(&mut self, id: &GroupId) {
+        let metadata_bytes = self.metadata.as_ref().map_or(0, |metadata| metadata.bytes_max());
+        let members_bytes = self.membership.counted_bytes();
+        let bytes = self.offsets.held_bytes() + members_bytes + metadata_bytes;
+        self.held.set(new_group_bytes(id.as_str()) + bytes);
+    }
+}
+
 impl Groups {
-    pub(crate) fn new() -> Groups {
-        Groups { by_id: BTreeMap::new(), topics: OffsetTopics::new(), names_bytes: 0 }
+    pub(crate) fn new(memory: &GroupMemory) -> Groups {
+        Groups {
+            by_id: BTreeMap::new(),
+            topics: OffsetTopics::new(),
+            names_bytes: 0,
+            memory: memory.clone(),
+            topics_held: memory.hold(0),
+        }
     }
 
     /// Takes over what a record in the log says.
@@ -140,19 +169,23 @@ impl Groups {
                 metadata: None,
                 offsets: GroupOffsets::default(),
                 membership: Membership::new(group.clone()),
+                held: self.memory.hold(0),
             }
         });
         (entry, &mut self.topics)
     }
 
-    /// Forgets the group if nothing is known of it any more, and nothing is on its way.
-    pub(crate) fn forget_if_gone(&mut self, outbox: &Outbox, id: &GroupId) {
-        let Some(group) = self.by_id.get(id) else { return };
+    /// Forgets the group if nothing is known of it any more, and nothing is on its way; else counts what it takes.
+    pub(crate) fn take_stock(&mut self, outbox: &Outbox, id: &GroupId) {
+        self.topics_held.set(self.topics.held_bytes());
+        let Some(group) = self.by_id.get_mut(id) else { return };
         let is_gone =
             group.metadata.is_none() && group.offsets.is_empty() && group.membership.is_idle();
         if is_gone && !outbox.has_records_of(id) {
             self.by_id.remove(id);
             self.names_bytes -= id.as_str().len();
+        } else {
+            group.count(id);
         }
     }
 
@@ -165,7 +198,9 @@ impl Groups {
                 group.membership = Membership::restore(id.clone(), metadata);
                 group.membership.start(turn);
             }
+            group.count(id);
         }
+        self.topics_held.set(self.topics.held_bytes());
     }
 
     /// Answers all that wait: the shard ends.

@@ -27,6 +27,11 @@ impl<T: Clone + Eq + Hash> Interner<T> {
         Interner { slots: Vec::new(), free: Vec::new(), places: HashMap::new() }
     }
 
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// The place of the value, which is held once more.
     pub(crate) fn hold(&mut self, value: &T) -> Interned {
         if let Some(&place) = self.places.get(value) {

@@ -35,8 +35,11 @@ pub(crate) struct Member {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Protocols(Vec<(ProtocolName, Bytes)>);
 
-/// What every member and every protocol takes beside its bytes, roughly.
+/// What every member takes beside its texts, in its own place.
 const OVERHEAD_BYTES: usize = 64;
+
+/// What every protocol of a member takes beside its bytes, with its place among those of the group.
+const PROTOCOL_OVERHEAD_BYTES: usize = 128;
 
 impl Member {
     /// A member that joins.
@@ -150,7 +153,7 @@ impl Protocols {
 
     fn held_bytes(&self) -> usize {
         let each = |(name, metadata): &(ProtocolName, Bytes)| {
-            OVERHEAD_BYTES + name.as_str().len() + metadata.len()
+            PROTOCOL_OVERHEAD_BYTES + name.as_str().len() + metadata.len()
         };
         self.0.iter().map(each).sum()
     }

@@ -67,7 +67,18 @@ pub(crate) struct Membership {
     initial_rebalance: Option<InitialRebalance>,
     /// What the members of a consumer group subscribe to; unknown for other groups, and where it cannot be read.
     subscribed_topics: Option<BTreeSet<CommittedTopic>>,
+    /// What those take.
+    subscribed_bytes: usize,
 }
+
+/// What a member takes beside [`Membership::held_bytes`]: its places in maps, and its timer.
+const MEMBER_BYTES: usize = 512;
+
+/// What one takes that was only given an id, with that and its timer.
+const PENDING_BYTES: usize = 768;
+
+/// What a topic takes beside its name that members subscribe to.
+const SUBSCRIBED_BYTES: usize = 64;
 
 /// How long the first rebalance can be put off yet (KIP-134).
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +124,7 @@ impl Membership {
             generation_in_flight: None,
             initial_rebalance: None,
             subscribed_topics: None,
+            subscribed_bytes: 0,
         }
     }
 
@@ -143,6 +155,7 @@ impl Membership {
             generation_in_flight: None,
             initial_rebalance: None,
             subscribed_topics: None,
+            subscribed_bytes: 0,
         };
         membership.read_subscriptions();
         membership
@@ -175,6 +188,12 @@ impl Membership {
     /// The bytes that are kept for all members and their assignments.
     pub(crate) fn held_bytes(&self) -> usize {
         self.roster.held_bytes()
+    }
+
+    /// The memory that all of it takes, places in maps included.
+    pub(crate) fn counted_bytes(&self) -> usize {
+        let members = self.held_bytes() + self.roster.len() * MEMBER_BYTES;
+        members + self.pending_join.len() * PENDING_BYTES + self.subscribed_bytes
     }
 
     /// Whether there is nothing here that anyone could miss.
@@ -247,6 +266,7 @@ impl Membership {
     /// Reads what the members subscribe to, for the protocol of this generation.
     fn read_subscriptions(&mut self) {
         self.subscribed_topics = None;
+        self.subscribed_bytes = 0;
         if !self.is_consumer_group() {
             return;
         }
@@ -258,6 +278,8 @@ impl Membership {
         let read: Result<Vec<_>, _> = read.collect();
         // Assignors may have metadata of their own; then what they subscribe to stays unknown.
         self.subscribed_topics = read.ok().map(|topics| topics.into_iter().flatten().collect());
+        let topics = self.subscribed_topics.iter().flatten();
+        self.subscribed_bytes = topics.map(|topic| SUBSCRIBED_BYTES + topic.as_str().len()).sum();
     }
 
     /// The record of the group, with these assignments.

@@ -24,7 +24,18 @@ pub(crate) struct GroupOffsets {
     by_partition: BTreeMap<(Interned, PartitionId), StoredOffset>,
     /// The length of all texts.
     metadata_bytes: usize,
+    /// How many offsets have what is rare.
+    rare: usize,
 }
+
+/// What an offset takes, with its place in a tree that is not full.
+pub(crate) const OFFSET_BYTES: usize = 88;
+
+/// What it takes beside, if it has a text or expires.
+pub(crate) const RARE_BYTES: usize = 64;
+
+/// What the name or the id of a topic takes, with its places.
+const TOPIC_BYTES: usize = 384;
 
 #[derive(Debug)]
 struct StoredOffset {
@@ -45,6 +56,11 @@ struct Rare {
 impl OffsetTopics {
     pub(crate) fn new() -> OffsetTopics {
         OffsetTopics { names: Interner::new(), ids: Interner::new() }
+    }
+
+    /// The memory that names and ids take.
+    pub(crate) fn held_bytes(&self) -> usize {
+        (self.names.len() + self.ids.len()) * TOPIC_BYTES
     }
 }
 
@@ -70,6 +86,7 @@ impl GroupOffsets {
         let name = topics.names.hold(topic);
         let stored = StoredOffset::new(offset, topics.ids.hold(&offset.topic_id));
         self.metadata_bytes += stored.metadata_len();
+        self.rare += usize::from(stored.rare.is_some());
         if let Some(old) = self.by_partition.insert((name, partition), stored) {
             self.release(topics, name, &old);
         }
@@ -90,8 +107,14 @@ impl GroupOffsets {
 
     fn release(&mut self, topics: &mut OffsetTopics, name: Interned, old: &StoredOffset) {
         self.metadata_bytes -= old.metadata_len();
+        self.rare -= usize::from(old.rare.is_some());
         topics.names.release(name);
         topics.ids.release(old.topic_id);
+    }
+
+    /// The memory that the offsets take.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.len() * OFFSET_BYTES + self.rare * RARE_BYTES + self.metadata_bytes
     }
 
     /// The length of all texts that were committed.

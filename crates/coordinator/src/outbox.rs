@@ -8,6 +8,7 @@ use crate::effect::{CommitToken, Effect};
 use crate::groups::DeletedTopic;
 use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId};
 use crate::member::Member;
+use crate::memory::HeldMemory;
 use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
 
@@ -42,6 +43,8 @@ pub(crate) struct InFlight {
     /// What happens then, or when they could not be appended.
     pub(crate) then: Vec<Then>,
     outcome: Option<Result<(), ErrorCode>>,
+    /// What the records will make the groups take.
+    _held: Option<HeldMemory>,
 }
 
 /// What happens when records are durable, or could not be appended.
@@ -82,7 +85,12 @@ impl Outbox {
     }
 
     /// Sends records to the log, of which there has to be one at least.
-    pub(crate) fn append(&mut self, records: Vec<GroupRecord>, then: Option<Then>) {
+    pub(crate) fn append(
+        &mut self,
+        records: Vec<GroupRecord>,
+        then: Option<Then>,
+        held: Option<HeldMemory>,
+    ) {
         debug_assert!(!records.is_empty(), "an append has records");
         let token = CommitToken(self.appends);
         self.appends += 1;
@@ -91,7 +99,7 @@ impl Outbox {
         }
         self.effects.push(Effect::Append { token, records: records.clone() });
         let then = then.into_iter().collect();
-        self.in_flight.push_back(InFlight { token, records, then, outcome: None });
+        self.in_flight.push_back(InFlight { token, records, then, outcome: None, _held: held });
     }
 
     /// How many appends there have been: a mark for [`Outbox::reply_after`].

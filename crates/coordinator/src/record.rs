@@ -122,7 +122,7 @@ pub(crate) fn offset_bytes_max(group: &GroupId, topic: &CommittedTopic, metadata
 
 impl GroupMetadata {
     /// How many bytes it takes in a record at most.
-    fn bytes_max(&self) -> usize {
+    pub(crate) fn bytes_max(&self) -> usize {
         let name =
             |name: &Option<ProtocolName>| name.as_ref().map_or(0, |name| name.as_str().len());
         let leader = self.leader.as_ref().map_or(0, |leader| leader.as_str().len());

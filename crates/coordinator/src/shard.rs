@@ -7,6 +7,7 @@ use crate::effect::{CommitToken, Effect};
 use crate::groups::{DeletedTopic, GroupView, Groups};
 use crate::ids::GroupId;
 use crate::membership::Join;
+use crate::memory::GroupMemory;
 use crate::moment::{ElapsedMs, Moment};
 use crate::outbox::{InFlight, Outbox, Then};
 use crate::record::{GroupRecord, failed_append};
@@ -26,6 +27,7 @@ use crate::turn::Turn;
 pub struct GroupShard {
     phase: Phase,
     settings: GroupSettings,
+    memory: GroupMemory,
     groups: Groups,
     timers: Timers,
     outbox: Outbox,
@@ -41,12 +43,13 @@ enum Phase {
 }
 
 impl GroupShard {
-    /// A shard that has yet to be loaded.
-    pub fn new(settings: GroupSettings) -> GroupShard {
+    /// A shard that has yet to be loaded. Its groups share `memory` with those of other shards.
+    pub fn new(settings: GroupSettings, memory: GroupMemory) -> GroupShard {
         GroupShard {
             phase: Phase::Loading,
             settings,
-            groups: Groups::new(),
+            groups: Groups::new(&memory),
+            memory,
             timers: Timers::default(),
             outbox: Outbox::default(),
             deleted_meanwhile: Vec::new(),
@@ -90,7 +93,7 @@ impl GroupShard {
             handle(groups, &mut turn, request);
         }
         if let Some(group_id) = group_id {
-            self.groups.forget_if_gone(&self.outbox, &group_id);
+            self.groups.take_stock(&self.outbox, &group_id);
         }
         self.outbox.take_effects()
     }
@@ -198,8 +201,8 @@ impl GroupShard {
     }
 
     fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
-        let GroupShard { settings, groups, timers, outbox, .. } = self;
-        (groups, Turn { now, settings, timers, outbox })
+        let GroupShard { settings, memory, groups, timers, outbox, .. } = self;
+        (groups, Turn { now, settings, memory, timers, outbox })
     }
 
     /// An append is done, as are all before it.
@@ -215,7 +218,7 @@ impl GroupShard {
         let mut last = None;
         for group in append.records.iter().map(GroupRecord::group) {
             if last.replace(group) != Some(group) {
-                self.groups.forget_if_gone(&self.outbox, group);
+                self.groups.take_stock(&self.outbox, group);
             }
         }
     }
@@ -279,7 +282,7 @@ impl GroupShard {
                 group
             }
         };
-        self.groups.forget_if_gone(&self.outbox, &group);
+        self.groups.take_stock(&self.outbox, &group);
     }
 }
 
@@ -311,10 +314,11 @@ fn handle(groups: &mut Groups, turn: &mut Turn, request: Request) {
 }
 
 impl RequestBody {
-    /// The group that may come into being, or cease to be, by the request.
+    /// The group that may come into being, cease to be, or take more or less, by the request.
     fn group_id(&self) -> Option<&str> {
         match self {
             RequestBody::JoinGroup { request, .. } => Some(&request.group_id),
+            RequestBody::SyncGroup(request) => Some(&request.group_id),
             RequestBody::LeaveGroup(request) => Some(&request.group_id),
             _ => None,
         }

@@ -1,5 +1,6 @@
 //! One event's way through the shard.
 
+use crate::memory::{GroupMemory, HeldMemory};
 use crate::moment::Moment;
 use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
@@ -11,6 +12,7 @@ use crate::timers::{Timer, Timers};
 pub(crate) struct Turn<'a> {
     pub(crate) now: Moment,
     pub(crate) settings: &'a GroupSettings,
+    pub(crate) memory: &'a GroupMemory,
     pub(crate) timers: &'a mut Timers,
     pub(crate) outbox: &'a mut Outbox,
 }
@@ -28,7 +30,12 @@ impl Turn<'_> {
 
     /// Sends records to the log.
     pub(crate) fn append(&mut self, records: Vec<GroupRecord>, then: Option<Then>) {
-        self.outbox.append(records, then);
+        self.outbox.append(records, then, None);
+    }
+
+    /// Sends records to the log, and counts what they will make the groups take until that is counted itself.
+    pub(crate) fn append_held(&mut self, records: Vec<GroupRecord>, then: Then, held: HeldMemory) {
+        self.outbox.append(records, Some(then), Some(held));
     }
 
     /// Sends many records to the log that need not be there together, then replies.

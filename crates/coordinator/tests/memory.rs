@@ -1,6 +1,8 @@
 //! What offsets cost in memory. Alone in its process, which is what is measured.
 
-use logway_coordinator::{CommittedOffset, GroupRecord, GroupSettings, GroupShard};
+use logway_coordinator::{
+    CommittedOffset, ElapsedMs, GroupMemory, GroupRecord, GroupSettings, GroupShard, Moment,
+};
 use logway_model::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, Uuid};
 
 /// Bytes that this process has in use, as Linux counts them.
@@ -14,8 +16,9 @@ fn resident_bytes() -> usize {
 fn a_million_offsets_are_cheap() {
     const GROUPS: usize = 10_000;
     const OFFSETS_PER_GROUP: i32 = 100;
+    let memory = GroupMemory::new(1 << 30);
     let before = resident_bytes();
-    let mut shard = GroupShard::new(GroupSettings::default());
+    let mut shard = GroupShard::new(GroupSettings::default(), memory.clone());
     let topics = ["orders", "payments", "shipments", "returns"];
     for number in 0..GROUPS {
         for place in 0..OFFSETS_PER_GROUP {
@@ -40,4 +43,12 @@ fn a_million_offsets_are_cheap() {
     let bytes_per_offset = (resident_bytes() - before) / offsets;
     println!("{bytes_per_offset} bytes for each of a million offsets, groups included");
     assert!(bytes_per_offset < 150, "{bytes_per_offset} bytes per offset");
+
+    let taken_bytes = resident_bytes() - before;
+    shard.loaded(Moment { elapsed: ElapsedMs(0), wall: TimestampMs(1_700_000_000_000) });
+    let counted_bytes = memory.used_bytes();
+    println!("{counted_bytes} bytes are counted, {taken_bytes} are taken");
+    assert!(counted_bytes > taken_bytes * 3 / 4 && counted_bytes < taken_bytes * 3 / 2);
+    drop(shard);
+    assert_eq!(memory.used_bytes(), 0);
 }

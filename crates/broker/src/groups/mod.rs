@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use logway_coordinator::{DeletedTopic, GroupSettings, partition_of_group};
+use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::PartitionId;
 use logway_wire::WireString;
@@ -39,6 +39,8 @@ pub(crate) use unread_age::UnreadAges;
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
+    /// What all groups take.
+    pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
     building: MemoryBudget,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
@@ -52,6 +54,7 @@ impl GroupCoordinator {
     pub fn new(settings: &BrokerSettings, building: MemoryBudget) -> GroupCoordinator {
         GroupCoordinator {
             settings: group_settings(settings),
+            memory: GroupMemory::new(settings.groups.memory_max_bytes),
             building,
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
@@ -86,8 +89,12 @@ impl GroupCoordinator {
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
-        let (shard, driver) =
-            shard_driver::new(Arc::clone(partition), self.settings.clone(), self.building.clone());
+        let (shard, driver) = shard_driver::new(
+            Arc::clone(partition),
+            self.settings.clone(),
+            self.memory.clone(),
+            self.building.clone(),
+        );
         drivers.spawn(driver.run());
         shard
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_coordinator::{
-    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupSettings, GroupShard, Moment, Request,
-    RequestBody, RequestToken,
+    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupMemory, GroupSettings, GroupShard, Moment,
+    Request, RequestBody, RequestToken,
 };
 use logway_model::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
@@ -62,17 +62,18 @@ pub(super) struct ShardDriver {
     appends: Appends,
 }
 
-/// A shard of a partition, and what drives it. What an answer takes that has waited for other members comes from
-/// `building`.
+/// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
+/// has waited for other members comes from `building`.
 pub(super) fn new(
     partition: Arc<Partition>,
     settings: GroupSettings,
+    memory: GroupMemory,
     building: MemoryBudget,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
     let handle = ShardHandle { partition: Arc::clone(&partition), commands: sender };
     let driver = ShardDriver {
-        shard: GroupShard::new(settings),
+        shard: GroupShard::new(settings, memory),
         commands,
         began: Instant::now(),
         next_token: 0,

@@ -13,12 +13,14 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
+use crate::memory::{GroupMemory, HeldMemory};
+use crate::offsets::{OFFSET_BYTES, RARE_BYTES};
 use crate::outbox::{Outbox, Then};
 use crate::record::{CommittedOffset, GroupRecord, offset_bytes_max};
 use crate::request::{Reply, RequestToken};
 use crate::turn::Turn;
 
-use super::Groups;
+use super::{Groups, new_group_bytes};
 
 /// From this version on, clients understand that there is no such group (KIP-848).
 const GROUP_ID_NOT_FOUND_VERSION: i16 = 9;
@@ -76,10 +78,10 @@ impl Groups {
             })
         });
         let reply = answer(topics);
-        let records = staged.records;
+        let StagedCommit { records, held, .. } = staged;
         match records.is_empty() {
             true => turn.reply(token, reply),
-            false => turn.append(records, Some(Then::Reply(token, reply))),
+            false => turn.append_held(records, Then::Reply(token, reply), held),
         }
     }
 
@@ -132,6 +134,9 @@ struct StagedCommit<'a> {
     partitions_left: usize,
     /// How many more bytes the records may take.
     bytes_left: usize,
+    memory: &'a GroupMemory,
+    /// What the offsets will make the group take.
+    held: HeldMemory,
     records: Vec<GroupRecord>,
     /// Where the record of each partition is. Never iterated, so its order is of no effect.
     places: HashMap<(CommittedTopic, PartitionId), usize>,
@@ -160,6 +165,8 @@ impl<'a> StagedCommit<'a> {
             metadata_bytes_max: settings.offset_metadata_max_bytes,
             partitions_left: settings.group_offsets_max.saturating_sub(present + coming),
             bytes_left: settings.commit_bytes_max,
+            memory: turn.memory,
+            held: turn.memory.hold(0),
             records: Vec::new(),
             places: HashMap::new(),
         }
@@ -185,6 +192,11 @@ impl<'a> StagedCommit<'a> {
         if is_new && self.partitions_left == 0 || bytes > self.bytes_left + replaced_bytes {
             return Err(ErrorCode::InvalidCommitOffsetSize);
         }
+        let growth_bytes = self.growth_bytes(topic, partition, metadata, is_new);
+        if !self.memory.has_room_for(growth_bytes) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
+        self.held.grow(growth_bytes);
         self.partitions_left -= usize::from(is_new);
         self.bytes_left = self.bytes_left + replaced_bytes - bytes;
         let offset = CommittedOffset {
@@ -205,6 +217,27 @@ impl<'a> StagedCommit<'a> {
             }
         }
         Ok(())
+    }
+
+    /// How much more the group takes with the offset. What is replaced on its way counts as if it stayed.
+    fn growth_bytes(
+        &self,
+        topic: &CommittedTopic,
+        partition: PartitionId,
+        metadata: &str,
+        is_new: bool,
+    ) -> usize {
+        let group = self.groups.by_id.get(self.group_id);
+        let is_first = group.is_none() && self.records.is_empty();
+        let group_bytes = if is_first { new_group_bytes(self.group_id.as_str()) } else { 0 };
+        let offset_bytes = if is_new { OFFSET_BYTES } else { 0 };
+        let present = group
+            .map_or(0, |group| group.offsets.metadata_len(&self.groups.topics, topic, partition));
+        let text_bytes = match metadata.len() > present {
+            true => metadata.len() - present + RARE_BYTES,
+            false => 0,
+        };
+        group_bytes + offset_bytes + text_bytes
     }
 
     /// Whether the partition counts already among those of the group.

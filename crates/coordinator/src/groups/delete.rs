@@ -114,11 +114,16 @@ impl Groups {
         let mut records = Vec::new();
         let mut results = Vec::new();
         let mut seen = BTreeSet::new();
+        let records_max = turn.settings.append_records_max;
         for group_id in group_ids.iter().filter(|group_id| seen.insert(group_id.as_str())) {
             let code = match self.by_id.get(group_id.as_str()) {
                 None => ErrorCode::GroupIdNotFound,
                 Some(group) if group.membership.state() != GroupState::Empty => {
                     ErrorCode::NonEmptyGroup
+                }
+                // As when it is deleted again and again, each time with all its offsets.
+                Some(_) if turn.outbox.count_of(&GroupId::from(group_id)) > records_max => {
+                    ErrorCode::CoordinatorLoadInProgress
                 }
                 Some(group) => {
                     self.push_tombstones(

@@ -5,6 +5,7 @@ use logway_wire::WireString;
 use logway_wire::messages::join_group_response::JoinGroupResponseMember;
 use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
+use crate::groups::new_group_bytes;
 use crate::ids::{self, InstanceId, MemberId};
 use crate::member::{Member, Protocols, rebalance_timeout_ms};
 use crate::outbox::{StaticMemberStored, Then};
@@ -12,7 +13,7 @@ use crate::request::{Client, Reply, RequestToken};
 use crate::timers::Timer;
 use crate::turn::Turn;
 
-use super::{GroupState, Membership};
+use super::{GroupState, MEMBER_BYTES, Membership};
 
 /// From this version on, a member has to come back with the id that it was given (KIP-394).
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
@@ -136,7 +137,14 @@ impl Membership {
         if self.roster.held_bytes() - present + joining > turn.settings.group_bytes_max {
             return Err(ErrorCode::GroupMaxSizeReached);
         }
-        Ok(())
+        let is_first = self.roster.is_empty() && self.pending_join.is_empty();
+        let group_bytes = if is_first { new_group_bytes(self.group.as_str()) } else { 0 };
+        let member_bytes = if present == 0 { MEMBER_BYTES } else { 0 };
+        let growth_bytes = joining.saturating_sub(present) + member_bytes + group_bytes;
+        match turn.memory.has_room_for(growth_bytes) {
+            true => Ok(()),
+            false => Err(ErrorCode::CoordinatorLoadInProgress),
+        }
     }
 
     /// A member without an id: gets one, and joins with it at once or after coming back.

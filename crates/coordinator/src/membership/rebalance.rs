@@ -130,6 +130,7 @@ impl Membership {
         self.protocol = None;
         self.move_to(GroupState::Empty, turn.now.wall);
         self.subscribed_topics = self.is_consumer_group().then(BTreeSet::new);
+        self.subscribed_bytes = 0;
         info!(group = %self.group, generation = self.generation, "is empty");
         // If this fails, the log still has the former members: after the next load they time out, and it is told
         // again.

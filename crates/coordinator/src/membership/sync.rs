@@ -99,11 +99,20 @@ impl Membership {
             self.assignment_stored(turn, generation, Err(ErrorCode::UnknownServerError), None);
             return;
         }
+        let present_bytes: usize =
+            self.roster.members().map(|member| member.assignment.len()).sum();
+        if !turn.memory.has_room_for(assigned_bytes.saturating_sub(present_bytes)) {
+            let generation = self.generation;
+            // At any other error members would give up.
+            self.assignment_stored(turn, generation, Err(ErrorCode::RebalanceInProgress), None);
+            return;
+        }
+        let held = turn.memory.hold(assigned_bytes);
         let record = self.record(assignment_of);
         self.generation_in_flight = Some(self.generation);
         let then =
             Then::AssignmentStored { group: self.group.clone(), generation: self.generation };
-        turn.append(vec![record], Some(then));
+        turn.append_held(vec![record], then, held);
     }
 
     /// The assignment is in the log, or could not be written.

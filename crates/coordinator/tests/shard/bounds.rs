@@ -7,11 +7,13 @@ use logway_coordinator::{GroupRecord, GroupSettings, Reply, RequestBody};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
-use logway_wire::messages::{JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest};
+use logway_wire::messages::{
+    JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest,
+};
 
 use crate::driver::Driver;
 use crate::offsets::{commit, commit_request, delete_request};
-use crate::rules::{join, join_request, protocol, settings, stable};
+use crate::rules::{heartbeat, join, join_request, protocol, settings, stable, sync};
 use crate::story::error;
 
 #[test]
@@ -234,7 +236,7 @@ fn many_records_need_not_share_an_append() {
 #[test]
 fn a_deletion_takes_no_longer_for_what_is_on_its_way() {
     const MANY: i32 = 100_000;
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const PATIENCE: Duration = Duration::from_secs(60);
     let mut driver = Driver::new(settings());
     let offsets: Vec<_> = (0..MANY).map(|partition| ("t", partition, 1)).collect();
     driver.send("c", 9, RequestBody::OffsetCommit(commit_request("g", &[("s", 0, 1)])));
@@ -259,4 +261,100 @@ fn messages_repeat_no_long_names() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// A group with a member of so much metadata, stable, with one offset.
+fn group_of_one(driver: &mut Driver) -> JoinGroupResponse {
+    let request = JoinGroupRequest {
+        protocols: vec![protocol("range", Bytes::from(vec![0; 20_000]))],
+        ..join_request("")
+    };
+    let member = join(driver, 3, request);
+    assert_eq!(error(member.error_code), ErrorCode::None);
+    assert_eq!(sync(driver, &member.member_id, member.generation_id), ErrorCode::None);
+    member
+}
+
+#[test]
+fn all_groups_share_so_much_memory() {
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let loading = ErrorCode::CoordinatorLoadInProgress;
+    commit(&mut driver, "h", &[("t", 0, 1)]);
+    let member = group_of_one(&mut driver);
+
+    // Offsets of a client without membership take what is left.
+    let mut partition = 0;
+    while commit(&mut driver, "filler", &[("t", partition, 1)]) == [ErrorCode::None] {
+        partition += 1;
+        assert!(partition < 1_000, "the memory ends");
+    }
+    assert!(driver.memory.used_bytes() <= driver.memory.limit_bytes());
+    assert!(driver.memory.refusals() > 0);
+    assert_eq!(
+        commit(&mut driver, "filler", &[("t", partition, 1), ("t", 0, 2)]),
+        [loading, ErrorCode::None,]
+    );
+    let newcomer = JoinGroupRequest { group_id: "new".into(), ..join_request("") };
+    assert_eq!(error(join(&mut driver, 4, newcomer.clone()).error_code), loading);
+    let longer = JoinGroupRequest {
+        protocols: vec![protocol("range", Bytes::from(vec![0; 40_000]))],
+        ..join_request(&member.member_id)
+    };
+    assert_eq!(error(join(&mut driver, 3, longer).error_code), loading);
+
+    // Who is there goes on.
+    assert_eq!(heartbeat(&mut driver, &member.member_id, 1), ErrorCode::None);
+    let same = JoinGroupRequest {
+        protocols: vec![protocol("range", Bytes::from(vec![1; 20_000]))],
+        ..join_request(&member.member_id)
+    };
+    assert_eq!(error(join(&mut driver, 3, same).error_code), ErrorCode::None);
+    assert_eq!(sync(&mut driver, &member.member_id, 2), ErrorCode::None);
+    assert_eq!(commit(&mut driver, "h", &[("t", 0, 2)]), [ErrorCode::None]);
+
+    // What goes makes room.
+    let body = RequestBody::DeleteGroups { groups: vec!["filler".into()] };
+    driver.ask("c", 2, body);
+    assert_eq!(error(join(&mut driver, 3, newcomer).error_code), ErrorCode::None);
+    driver.unload();
+    assert_eq!(driver.memory.used_bytes(), 0, "but for a shard without groups");
+}
+
+#[test]
+fn an_assignment_without_room_lets_the_group_gather_anew() {
+    let mut driver = Driver::with_memory(settings(), 30_000);
+    let member = join(&mut driver, 3, join_request(""));
+    let request = SyncGroupRequest {
+        group_id: "g".into(),
+        generation_id: 1,
+        member_id: member.member_id.clone(),
+        assignments: vec![SyncGroupRequestAssignment {
+            member_id: member.member_id.clone(),
+            assignment: Bytes::from(vec![0; 40_000]),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    match driver.ask("c", 5, RequestBody::SyncGroup(request)) {
+        Reply::SyncGroup(response) => {
+            assert_eq!(error(response.error_code), ErrorCode::RebalanceInProgress);
+        }
+        other => panic!("{other:?}"),
+    }
+    let rejoined = join(&mut driver, 3, join_request(&member.member_id));
+    assert_eq!((error(rejoined.error_code), rejoined.generation_id), (ErrorCode::None, 2));
+}
+
+#[test]
+fn a_deletion_that_is_repeated_while_it_goes_on_is_not_begun_again() {
+    let mut driver = Driver::new(GroupSettings { append_records_max: 10, ..settings() });
+    let offsets: Vec<_> = (0..100).map(|partition| ("t", partition, 1)).collect();
+    commit(&mut driver, "g", &offsets);
+    for _ in 0..100 {
+        driver.send("c", 2, RequestBody::DeleteGroups { groups: vec!["g".into()] });
+    }
+    let records: usize = driver.in_flight.iter().map(|(_, records)| records.len()).sum();
+    assert_eq!(records, 101);
+    driver.settle_all();
+    assert_eq!(driver.shard.group_count(), 0);
 }

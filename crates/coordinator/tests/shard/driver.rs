@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use logway_coordinator::{
-    Client, CommitToken, CommittedOffset, Effect, ElapsedMs, GroupMetadata, GroupRecord,
-    GroupSettings, GroupShard, Moment, Reply, Request, RequestBody, RequestToken,
+    Client, CommitToken, CommittedOffset, Effect, ElapsedMs, GroupMemory, GroupMetadata,
+    GroupRecord, GroupSettings, GroupShard, Moment, Reply, Request, RequestBody, RequestToken,
 };
 use logway_model::{ErrorCode, TimestampMs, Uuid};
 use logway_wire::{Encoder, Message, WireString};
@@ -16,6 +16,7 @@ pub(crate) const START_MS: i64 = 1_700_000_000_000;
 /// A shard with its log.
 pub(crate) struct Driver {
     pub(crate) shard: GroupShard,
+    pub(crate) memory: GroupMemory,
     settings: GroupSettings,
     pub(crate) elapsed_ms: u64,
     /// The records that are durable, as bytes.
@@ -37,9 +38,16 @@ pub(crate) type Durable =
 impl Driver {
     /// A shard with an empty log, loaded.
     pub(crate) fn new(settings: GroupSettings) -> Driver {
+        Driver::with_memory(settings, 256 << 20)
+    }
+
+    /// The same where groups have so much memory.
+    pub(crate) fn with_memory(settings: GroupSettings, memory_bytes: usize) -> Driver {
+        let memory = GroupMemory::new(memory_bytes);
         let mut driver = Driver {
-            shard: GroupShard::new(settings.clone()),
+            shard: GroupShard::new(settings.clone(), memory.clone()),
             settings,
+            memory,
             elapsed_ms: 0,
             log: Vec::new(),
             in_flight: VecDeque::new(),
@@ -153,7 +161,10 @@ impl Driver {
 
     /// The shard ends in order, with nothing on its way, and another is loaded.
     pub(crate) fn unload(&mut self) {
-        let shard = std::mem::replace(&mut self.shard, GroupShard::new(self.settings.clone()));
+        let shard = std::mem::replace(
+            &mut self.shard,
+            GroupShard::new(self.settings.clone(), self.memory.clone()),
+        );
         let effects = shard.unload(self.now());
         self.apply(effects);
         assert!(self.open.is_empty(), "unanswered after the unload: {:?}", self.open);
@@ -182,7 +193,7 @@ impl Driver {
 
     /// A shard that has read the log, but is not in use.
     pub(crate) fn replayed(&self) -> GroupShard {
-        let mut shard = GroupShard::new(self.settings.clone());
+        let mut shard = GroupShard::new(self.settings.clone(), self.memory.clone());
         for (key, value) in &self.log {
             let record = GroupRecord::decode(key, value.as_ref()).expect("the log is ours");
             shard.replay(&record.expect("the log has our records only"));
