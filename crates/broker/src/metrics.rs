@@ -274,7 +274,7 @@ impl Collector for BrokerState {
             ),
             (
                 "logway_group_memory_limit_bytes",
-                "The most that groups may take (group.coordinator.max.bytes)",
+                "The most that groups may take (logway.groups.max.bytes)",
                 broker.groups.memory.limit_bytes(),
             ),
             (

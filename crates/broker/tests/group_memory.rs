@@ -233,7 +233,7 @@ async fn what_a_client_asked_for_that_has_gone_gives_its_memory_back() {
 
 #[tokio::test]
 async fn groups_of_all_shards_share_so_much_memory_and_it_is_shown() {
-    let (_dir, broker, connection) = start(&[("group.coordinator.max.bytes", "1048576")]).await;
+    let (_dir, broker, connection) = start(&[("logway.groups.max.bytes", "1048576")]).await;
     stable(&connection, "first", Bytes::from(vec![0; 300_000])).await;
     let loading = ErrorCode::CoordinatorLoadInProgress.code();
     // In another shard, as the hashes of names will have it.

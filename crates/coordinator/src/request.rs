@@ -107,6 +107,12 @@ impl RequestBody {
         let error_code = code.code();
         match self {
             RequestBody::JoinGroup { request, .. } => join_refusal(&request.member_id, code),
+            // The rebalance that the member was in is forgotten, so that it has to join again.
+            // It would take an error that says to wait for one that it cannot recover from, since
+            // nobody ever answered so.
+            RequestBody::SyncGroup(_) if code == ErrorCode::CoordinatorLoadInProgress => {
+                sync_refusal(ErrorCode::RebalanceInProgress)
+            }
             RequestBody::SyncGroup(_) => sync_refusal(code),
             // A member whose heartbeat fails might leave, where it only has to wait.
             RequestBody::Heartbeat(_) if code == ErrorCode::CoordinatorLoadInProgress => {

@@ -8,7 +8,7 @@ use logway_model::{ErrorCode, TimestampMs};
 
 use crate::driver::{Driver, durable};
 use crate::offsets::commit;
-use crate::rules::{driver, heartbeat, join, join_request, stable};
+use crate::rules::{driver, heartbeat, join, join_request, stable, sync};
 use crate::story::error;
 
 fn member(id: &str) -> MemberMetadata {
@@ -51,6 +51,18 @@ fn members_go_on_after_a_load_and_have_a_session_to_say_so() {
     driver.advance_ms(1, |_| {});
     assert_eq!(heartbeat(&mut driver, "a", 3), ErrorCode::RebalanceInProgress, "b is missing");
     assert_eq!(heartbeat(&mut driver, "b", 3), ErrorCode::UnknownMemberId);
+}
+
+#[test]
+fn a_shard_that_is_not_loaded_has_members_wait_or_begin_anew() {
+    let mut driver = driver();
+    stable(&mut driver);
+    driver.shard = driver.replayed();
+    let loading = ErrorCode::CoordinatorLoadInProgress;
+    assert_eq!(commit(&mut driver, "g", &[("t", 0, 1)]), [loading]);
+    assert_eq!(error(join(&mut driver, 5, join_request("")).error_code), loading);
+    assert_eq!(heartbeat(&mut driver, "a", 1), ErrorCode::None, "it stays");
+    assert_eq!(sync(&mut driver, "a", 1), ErrorCode::RebalanceInProgress, "it joins again");
 }
 
 #[test]

@@ -228,6 +228,16 @@ static OWN_SETTINGS: &[Setting] = &[
          in `logway_group_lag_groups_left_out`. 0 measures none.",
     ),
     row(
+        "logway.groups.max.bytes",
+        Kind::long(1_048_576),
+        Some("268435456"),
+        "bytes",
+        "The memory that all consumer groups share: members with their subscriptions and \
+         assignments, and committed offsets, of which it has room for more than two million. \
+         When it is used up, new members and offsets of further partitions are refused with \
+         COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; groups that are there go on.",
+    ),
+    row(
         "logway.http.listen",
         Kind::Address,
         Some("127.0.0.1:9644"),

@@ -83,7 +83,7 @@ pub struct GroupCoordinatorSettings {
     pub session_timeout_max_ms: i32,
     /// `group.initial.rebalance.delay.ms`
     pub initial_rebalance_delay: Duration,
-    /// `group.coordinator.max.bytes`
+    /// `logway.groups.max.bytes`
     pub memory_max_bytes: usize,
     /// `group.max.size`
     pub group_size_max: usize,
@@ -218,7 +218,7 @@ impl Fields<'_> {
             session_timeout_min_ms: self.int("group.min.session.timeout.ms"),
             session_timeout_max_ms: self.int("group.max.session.timeout.ms"),
             initial_rebalance_delay: self.interval("group.initial.rebalance.delay.ms"),
-            memory_max_bytes: self.size("group.coordinator.max.bytes"),
+            memory_max_bytes: self.size("logway.groups.max.bytes"),
             group_size_max: self.size("group.max.size"),
             offset_metadata_max_bytes: self.size("offset.metadata.max.bytes"),
             offsets_retention: MINUTE * minutes,
