@@ -12,6 +12,7 @@ pub mod fetch_session;
 pub mod groups;
 mod handlers;
 pub mod high_watermark;
+pub mod log_dirs;
 pub mod metrics;
 pub mod partition;
 pub mod producer_ids;

@@ -172,10 +172,13 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     row(
         "log.dirs",
-        Kind::Path,
+        Kind::Paths,
         Some("./logway-data"),
         "",
-        "The directory of all data. One for now.",
+        "The directories of the logs. Each should be a disk of its own: if one fails, only its \
+         partitions are offline. A new partition goes to the directory that holds the fewest. The \
+         first holds the metadata, too, without which the broker does not run, so it must stay the \
+         first.",
     ),
     row(
         "log.flush.offset.checkpoint.interval.ms",
