@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
-use logway_log::{LogDir, LogError, ReadRequest, ReadSlice};
+use logway_log::{LogError, ReadRequest, ReadSlice};
 use logway_metadata::MetadataImage;
-use logway_metadata::controller::Command;
+use logway_metadata::controller::{Command, RegisterBroker};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ClusterId, ErrorCode, TimestampMs};
@@ -16,7 +16,7 @@ use logway_record::{
     AppendRules, Batch, BatchSummary, Compression, InvalidBatch, validate_for_append,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::log_dirs::{LogDirs, LostDirectories};
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
@@ -41,7 +42,7 @@ pub struct Broker {
     /// The metadata of the cluster.
     pub quorum: MetadataQuorum,
     /// The logs.
-    pub log_dir: LogDir,
+    pub log_dirs: LogDirs,
     /// What requests may hold.
     pub memory: MemoryBudget,
     /// What answering may take beyond that, for answers that are much larger than their requests.
@@ -74,6 +75,8 @@ pub struct Broker {
     pub(crate) admin_slots: Arc<Semaphore>,
     /// Held while the topics are brought in line with the metadata.
     pub(crate) reconciling: tokio::sync::Mutex<()>,
+    /// Says when a log directory was lost without which the broker cannot go on.
+    pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
 }
 
 impl Broker {
@@ -120,6 +123,17 @@ impl Broker {
         }
     }
 
+    /// Tells the metadata how the broker is reached and which log directories it can use.
+    pub(crate) async fn register(self: &Arc<Self>) -> Result<(), Failure> {
+        let registration = RegisterBroker {
+            id: self.settings.node_id,
+            endpoint: self.settings.advertised.clone(),
+            rack: None,
+            log_dirs: self.log_dirs.online_ids(),
+        };
+        self.submit(registration, None, None).await
+    }
+
     /// Whether somebody waits for memory that connections hold.
     pub(crate) fn is_memory_contended(&self) -> bool {
         self.memory.is_contended() || self.building.is_contended()
@@ -164,7 +178,7 @@ impl Broker {
         if partition.log().is_hot(request.offset) {
             return partition.log().read(request);
         }
-        let log = Arc::clone(partition.log());
+        let log = partition.log();
         off_thread(move || log.read(request)).await
     }
 

@@ -44,9 +44,10 @@ impl Failure {
     pub fn of_partition(code: ErrorCode, topic: &Topic, id: PartitionId) -> Failure {
         let name = topic.name();
         let message = match code {
-            ErrorCode::KafkaStorageError => {
-                format!("the log of partition {id} of topic '{name}' is offline on this broker")
-            }
+            ErrorCode::KafkaStorageError => match topic.offline.get(&id) {
+                Some(error) => format!("partition {id} of topic '{name}' is offline: {error}"),
+                None => format!("partition {id} of topic '{name}' is offline"),
+            },
             _ => {
                 let count = topic.partitions.len();
                 format!("topic '{name}' has {count} partitions; there is no partition {id}")
@@ -71,6 +72,9 @@ impl From<LogError> for Failure {
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
             | LogError::Vanished { .. }
+            | LogError::DirectoryEmptied { .. }
+            | LogError::DuplicateDirectory { .. }
+            | LogError::DirectoryOffline { .. }
             | LogError::Poisoned { .. }
             | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }

@@ -13,6 +13,7 @@ pub mod group_lag;
 pub mod groups;
 mod handlers;
 pub mod high_watermark;
+pub mod log_dirs;
 pub mod metrics;
 pub mod partition;
 pub mod producer_ids;

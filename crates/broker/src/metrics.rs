@@ -257,6 +257,11 @@ impl Collector for BrokerState {
                 partitions - online,
             ),
             (
+                "logway_log_dirs_offline",
+                "Log directories that failed",
+                broker.log_dirs.offline_count(),
+            ),
+            (
                 "logway_request_memory_used_bytes",
                 "Memory held by requests",
                 broker.memory.used_bytes(),

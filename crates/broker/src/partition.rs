@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use logway_log::{AppendBatches, AppendFuture, Log, LogConfig, TailListener};
-use logway_model::{ErrorCode, LeaderEpoch, Offset, TopicPartition};
+use logway_model::{DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
 use logway_replication::{LeaderState, LocalTail};
 
 use crate::high_watermark::HighWatermark;
+use crate::log_dirs::PlacedLog;
 
 /// A partition that this broker leads.
 ///
@@ -17,7 +18,7 @@ use crate::high_watermark::HighWatermark;
 /// taken under no other lock and held across no I/O.
 #[derive(Debug)]
 pub struct Partition {
-    log: Arc<Log>,
+    place: PlacedLog,
     leader_epoch: AtomicI32,
     leader: Mutex<LeaderState>,
     high_watermark: HighWatermark,
@@ -25,7 +26,8 @@ pub struct Partition {
 
 impl Partition {
     /// Begins to lead, with the log as it is and no followers.
-    pub fn lead(log: Arc<Log>, leader_epoch: LeaderEpoch) -> Arc<Partition> {
+    pub fn lead(place: PlacedLog, leader_epoch: LeaderEpoch) -> Arc<Partition> {
+        let log = Arc::clone(&place.log);
         let durable = log.config().is_durable();
         // A record that was readable before a restart stays readable: everything that survived
         // it is on disk.
@@ -34,22 +36,27 @@ impl Partition {
             high_watermark: HighWatermark::new(state.high_watermark()),
             leader: Mutex::new(state),
             leader_epoch: AtomicI32::new(leader_epoch.0),
-            log,
+            place,
         });
-        partition.log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
+        log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
         // The log may have grown between the look and the listening.
-        partition.on_tail(tail_of(&partition.log));
+        partition.on_tail(tail_of(&log));
         partition
     }
 
     /// Its topic and number.
     pub fn topic_partition(&self) -> &TopicPartition {
-        self.log.topic_partition()
+        self.place.log.topic_partition()
     }
 
     /// The log, for reading.
-    pub fn log(&self) -> &Arc<Log> {
-        &self.log
+    pub fn log(&self) -> Arc<Log> {
+        Arc::clone(&self.place.log)
+    }
+
+    /// The log directory that the log is in.
+    pub fn directory(&self) -> DirectoryId {
+        self.place.directory
     }
 
     /// The epoch in which this broker leads.
@@ -82,13 +89,13 @@ impl Partition {
     /// Hands validated batches to the log's writer thread, all or none. The batches of one
     /// caller are appended in the order of its calls.
     pub fn append(&self, batches: Vec<Batch>) -> AppendFuture {
-        self.log.append(AppendBatches { batches, leader_epoch: self.leader_epoch() })
+        self.place.log.append(AppendBatches { batches, leader_epoch: self.leader_epoch() })
     }
 
     /// Puts other topic settings in force.
     pub fn set_config(&self, config: Arc<LogConfig>) {
         let durable = config.is_durable();
-        self.log.set_config(config);
+        self.place.log.set_config(config);
         self.set_durable(durable);
     }
 
@@ -163,7 +170,8 @@ mod tests {
         let name = TopicName::new("t").expect("a legal name");
         let place = TopicPartition::new(name, PartitionId(0));
         let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
-        (dir, Partition::lead(log, LeaderEpoch(0)))
+        let place = PlacedLog { log, directory: dir.directory_id() };
+        (dir, Partition::lead(place, LeaderEpoch(0)))
     }
 
     fn batch() -> Batch {

@@ -5,16 +5,20 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use logway_coordinator::{CommittedTopic, DeletedTopic};
-use logway_log::{CleanupPolicy, Log, LogConfig, LogError, NewLog};
-use logway_metadata::controller::TopicReference;
+use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
+use logway_metadata::controller::{
+    AssignReplicasToDirs, COMMAND_RECORDS_MAX, ReplicaDirectory, TopicReference,
+};
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
 use logway_model::{PartitionId, TopicId, TopicPartition};
 use logway_record::TimestampType as RecordTimestampType;
+use tokio::runtime::Handle;
 
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::groups::OFFSETS_TOPIC;
+use crate::log_dirs::{PlacedLog, WantedLog};
 use crate::metrics::TrafficMetrics;
 use crate::partition::Partition;
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
@@ -43,6 +47,7 @@ impl Broker {
             let table = Arc::new(next_table(&broker, &image, &before, &part));
             broker.topics.store(Arc::clone(&table));
             wake_vanished(&part.vanished);
+            wake_offline(&before, &table);
             broker.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
             let deleted = part.vanished.iter().map(|topic| DeletedTopic {
                 name: CommittedTopic::from(topic.name().as_str()),
@@ -60,7 +65,10 @@ impl Broker {
     /// lost they are all that is left, so they are set aside under another name and not deleted.
     pub(crate) fn set_strays_aside(&self) {
         let image = self.image();
-        for log in self.log_dir.logs() {
+        let dirs = self.log_dirs.online();
+        let logs =
+            dirs.flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)));
+        for (dir, log) in logs {
             let partition = log.topic_partition();
             // One that does not say whose it is keeps its name: its partition is then offline,
             // which somebody will notice, instead of empty.
@@ -70,7 +78,7 @@ impl Broker {
             {
                 continue;
             }
-            match self.log_dir.set_aside(partition) {
+            match dir.set_aside(partition) {
                 Ok(path) => tracing::warn!(%partition, topic_id = %log.topic_id(), ?path,
                     "no topic has this log: it is set aside; remove it if it is not needed"),
                 Err(error) => tracing::error!(%partition, %error,
@@ -88,12 +96,12 @@ impl Broker {
         loop {
             tokio::time::sleep(pause).await;
             let Some(broker) = broker.upgrade() else { return };
-            let before = broker.topics().offline_partitions();
+            let topics = broker.topics().topics_to_retry();
+            let before = topics.len();
             if before > 0 {
-                let topics = broker.topics().offline_topics();
                 broker.reconcile(Some(topics)).await;
             }
-            pause = match broker.topics().offline_partitions() {
+            pause = match broker.topics().topics_to_retry().len() {
                 after if after > 0 && after >= before => RETRY_MAX.min(pause * 2),
                 _ => RETRY_MIN,
             };
@@ -176,85 +184,134 @@ fn next_table(
         let old = before.by_id(topic.id).ok();
         let is_as_it_should = old.is_some_and(|old| {
             // One with a partition offline is tried again.
-            same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online()
+            same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online(&broker.log_dirs)
         });
         if !is_as_it_should {
-            drafts.push(Draft::new(broker, image, topic, old));
+            drafts.push(Draft::new(broker, image, topic, old.cloned()));
         }
     }
     let mut opened = open_logs(broker, &drafts).into_iter();
     let drafts = drafts.into_iter();
-    let changed: Vec<_> = drafts.map(|draft| Arc::new(draft.finish(broker, &mut opened))).collect();
+    let changed: Vec<_> = drafts.map(|draft| Arc::new(draft.finish(&mut opened))).collect();
     before.changed(&part.vanished, changed, part.defaults.clone())
 }
 
 /// A topic that is new or has changed.
 struct Draft<'a> {
+    broker: &'a Broker,
     image: &'a Arc<TopicImage>,
-    old: Option<&'a Arc<Topic>>,
+    old: Option<Arc<Topic>>,
     settings: Arc<TopicSettings>,
     log_config: Arc<LogConfig>,
 }
 
 impl<'a> Draft<'a> {
     fn new(
-        broker: &Broker,
+        broker: &'a Broker,
         image: &MetadataImage,
         topic: &'a Arc<TopicImage>,
-        old: Option<&'a Arc<Topic>>,
+        old: Option<Arc<Topic>>,
     ) -> Draft<'a> {
         let settings = settings_of(topic, image, &broker.settings);
         let log_config = Arc::new(log_config(&settings));
-        Draft { image: topic, old, settings, log_config }
+        Draft { broker, image: topic, old, settings, log_config }
     }
 
     /// The partition as it is served already.
-    fn served(&self, id: PartitionId) -> Option<&'a Arc<Partition>> {
-        self.old?.partition(id).ok()
+    fn served(&self, id: PartitionId) -> Option<&Arc<Partition>> {
+        let partition = self.old.as_ref()?.partition(id).ok()?;
+        self.broker.log_dirs.has(partition).then_some(partition)
     }
 
     /// The logs of the partitions that are not served yet.
-    fn missing_logs(&self) -> impl Iterator<Item = NewLog> {
+    fn missing_logs(&self) -> impl Iterator<Item = WantedLog> {
         let missing = self.image.numbered_partitions().filter(|(id, _)| self.served(*id).is_none());
-        missing.map(|(id, _)| NewLog {
-            partition: TopicPartition::new(self.image.name.clone(), id),
-            topic_id: self.image.id,
-            config: Arc::clone(&self.log_config),
+        missing.map(|(id, partition)| WantedLog {
+            new: NewLog {
+                partition: TopicPartition::new(self.image.name.clone(), id),
+                topic_id: self.image.id,
+                config: Arc::clone(&self.log_config),
+            },
+            assigned: partition.directory_of(self.broker.settings.node_id),
         })
     }
 
     /// `opened` goes on with the logs of this topic, in the order of `missing_logs`.
-    fn finish(self, broker: &Broker, opened: &mut impl Iterator<Item = Option<Arc<Log>>>) -> Topic {
+    fn finish(self, opened: &mut impl Iterator<Item = Result<PlacedLog, LogError>>) -> Topic {
+        let mut offline = BTreeMap::new();
         let partitions = self.image.numbered_partitions().map(|(id, partition_image)| {
             if let Some(partition) = self.served(id) {
                 partition.set_config(Arc::clone(&self.log_config));
                 return Some(Arc::clone(partition));
             }
-            let log = opened.next().expect("there is a result for each missing log")?;
-            // One that was there before has the settings of another time.
-            log.set_config(Arc::clone(&self.log_config));
-            Some(Partition::lead(log, partition_image.leader_epoch))
+            match opened.next().expect("there is a result for each missing log") {
+                Ok(place) => {
+                    // One that was there before has the settings of another time.
+                    place.log.set_config(Arc::clone(&self.log_config));
+                    Some(Partition::lead(place, partition_image.leader_epoch))
+                }
+                Err(error) => {
+                    offline.insert(id, error);
+                    None
+                }
+            }
         });
         let partitions = partitions.collect();
-        let traffic = traffic_of(&broker.metrics.traffic, self.image, self.old);
+        let traffic = traffic_of(&self.broker.metrics.traffic, self.image, self.old.as_ref());
         let Draft { image, settings, log_config, .. } = self;
-        Topic { image: Arc::clone(image), settings, log_config, partitions, traffic }
+        Topic { image: Arc::clone(image), settings, log_config, partitions, offline, traffic }
     }
 }
 
-/// Opens or makes the logs that are missing, all together; `None` where that failed.
-fn open_logs(broker: &Broker, drafts: &[Draft<'_>]) -> Vec<Option<Arc<Log>>> {
-    let wanted: Vec<NewLog> = drafts.iter().flat_map(Draft::missing_logs).collect();
-    let opened = broker.log_dir.create_logs(&wanted);
-    let online = wanted.iter().zip(opened).map(|(new, opened)| {
-        // What failed before may have been put right, by time or by the operator.
-        let opened = opened.or_else(|_| broker.log_dir.try_again(new));
-        let log_error = |error: &LogError| {
-            tracing::error!(partition = %new.partition, %error, "the partition is offline");
+/// Opens or makes the logs that are missing, all together.
+fn open_logs(broker: &Broker, drafts: &[Draft<'_>]) -> Vec<Result<PlacedLog, LogError>> {
+    let wanted: Vec<WantedLog> = drafts.iter().flat_map(Draft::missing_logs).collect();
+    let opened = broker.log_dirs.open_logs(&wanted);
+    let mut results: Vec<_> = wanted.iter().zip(opened).collect();
+    assign(broker, &mut results);
+    let log_error = |(wanted, opened): (&WantedLog, Result<PlacedLog, LogError>)| {
+        opened.inspect_err(|error| match error {
+            // All that its directory held are; it was said of the directory.
+            LogError::DirectoryOffline { partition, .. } => {
+                tracing::debug!(%partition, %error, "the partition is offline");
+            }
+            error => {
+                let partition = &wanted.new.partition;
+                tracing::error!(%partition, %error, "the partition is offline");
+            }
+        })
+    };
+    results.into_iter().map(log_error).collect()
+}
+
+/// Tells the metadata of logs that are elsewhere than it says, before anything is written to them.
+/// Those of which that is not possible stay offline for now.
+fn assign(broker: &Broker, results: &mut [(&WantedLog, Result<PlacedLog, LogError>)]) {
+    let replica = |(wanted, opened): &(&WantedLog, Result<PlacedLog, LogError>)| {
+        let directory = opened.as_ref().ok()?.directory;
+        let NewLog { partition, topic_id, .. } = &wanted.new;
+        let is_new = directory != wanted.assigned;
+        let (topic_id, partition) = (*topic_id, partition.partition);
+        is_new.then_some(ReplicaDirectory { topic_id, partition, directory })
+    };
+    let found: Vec<ReplicaDirectory> = results.iter().filter_map(replica).collect();
+    for replicas in found.chunks(COMMAND_RECORDS_MAX) {
+        let assignment =
+            AssignReplicasToDirs { broker: broker.settings.node_id, replicas: replicas.to_vec() };
+        let Err(error) = Handle::current().block_on(broker.quorum.submit(assignment)) else {
+            continue;
         };
-        opened.inspect_err(log_error).ok()
-    });
-    online.collect()
+        tracing::error!(%error, "the metadata cannot be told where partitions are");
+        for (wanted, opened) in results.iter_mut() {
+            let is_unknown = |place: &PlacedLog| place.directory != wanted.assigned;
+            if opened.as_ref().is_ok_and(is_unknown) {
+                let what =
+                    format!("the metadata does not know where {} is, so it", wanted.new.partition);
+                *opened = Err(LogError::Closed { what });
+            }
+        }
+        return;
+    }
 }
 
 fn traffic_of(
@@ -291,7 +348,7 @@ fn delete_vanished(broker: &Broker, vanished: &[Arc<Topic>]) {
         broker.metrics.traffic.forget_topic(name.as_str());
     }
     if !partitions.is_empty()
-        && let Err(error) = broker.log_dir.delete_logs(&partitions)
+        && let Err(error) = broker.log_dirs.delete_logs(&partitions)
     {
         tracing::error!(%error, "a deleted topic's log could not be removed; \
             the next start sets it aside");
@@ -302,6 +359,15 @@ fn delete_vanished(broker: &Broker, vanished: &[Arc<Topic>]) {
 fn wake_vanished(vanished: &[Arc<Topic>]) {
     for partition in vanished.iter().flat_map(|topic| topic.partitions.iter().flatten()) {
         partition.high_watermark().wake();
+    }
+}
+
+/// Those who wait for records of a partition that is offline now are told.
+fn wake_offline(before: &TopicTable, after: &TopicTable) {
+    for topic in after.iter().filter(|topic| !topic.offline.is_empty()) {
+        let Ok(before) = before.by_id(topic.image.id) else { continue };
+        let offline = topic.offline.keys().filter_map(|id| before.partition(*id).ok());
+        offline.for_each(|partition| partition.high_watermark().wake());
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use logway_log::checkpoint::MetaProperties;
-use logway_log::fs::RealFs;
-use logway_log::{LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, random_uuid};
-use logway_metadata::controller::RegisterBroker;
+use logway_log::fs::{Fs, RealFs};
+use logway_log::{LogError, LogMetrics};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
-use logway_model::ClusterId;
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -25,15 +23,16 @@ use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
-/// The metadata's place in the data directory. Partition directories end in `-` and a number, so
-/// none can have this name.
-const METADATA_DIR: &str = "metadata";
+/// The metadata's place in the first log directory. Partition directories end in `-` and a number,
+/// so none can have this name.
+pub(crate) const METADATA_DIR: &str = "metadata";
 
 /// What large replies may hold, as a part of what requests may hold; and what may be taken to make
 /// such replies, too.
@@ -56,9 +55,24 @@ pub enum BrokerError {
         /// Why.
         source: io::Error,
     },
-    /// The data directory cannot be used.
+    /// A log directory cannot be used without which there is no broker.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The first log directory is not the one with the metadata.
+    #[error(
+        "{} is the first of log.dirs and must hold the metadata, but it is new, and {} is not: \
+         is the disk of the first mounted, and has the order of log.dirs changed?",
+        first.display(), other.display()
+    )]
+    MetadataElsewhere {
+        /// The first directory.
+        first: PathBuf,
+        /// One that belongs to a cluster, with its metadata if any has that.
+        other: PathBuf,
+    },
+    /// A log directory has failed without which the broker cannot go on.
+    #[error(transparent)]
+    LostDirectories(#[from] LostDirectories),
     /// The metadata cannot be used.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
@@ -76,28 +90,34 @@ pub struct RunningBroker {
 }
 
 impl RunningBroker {
-    /// Opens the data directory, recovers what a crash left, and listens.
+    /// Opens the log directories, recovers what a crash left, and listens.
     ///
     /// When this returns, clients are served.
     pub async fn start(
         settings: BrokerSettings,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
+        RunningBroker::start_on(Arc::new(RealFs), settings, registry).await
+    }
+
+    /// As [`RunningBroker::start`], with another way to the files of the logs.
+    pub async fn start_on(
+        fs: Arc<dyn Fs>,
+        settings: BrokerSettings,
+        registry: &mut Registry,
+    ) -> Result<RunningBroker, BrokerError> {
         let settings = Arc::new(settings);
         // First, so that a port in use is known before anything is touched.
         let listeners = listen(&settings.listeners).await?;
-        let broker = Arc::new(open(&settings, registry).await?);
+        let (reports, failures) = FailureReports::new(Arc::clone(&fs));
+        let broker = Arc::new(open(fs, &settings, reports, registry).await?);
         broker.set_strays_aside();
-        let registration = RegisterBroker {
-            id: settings.node_id,
-            endpoint: settings.advertised.clone(),
-            rack: None,
-        };
-        broker.submit(registration, None, None).await.map_err(BrokerError::Register)?;
+        broker.register().await.map_err(BrokerError::Register)?;
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
         tokio::spawn(Broker::retry_offline_logs(Arc::downgrade(&broker)));
+        tokio::spawn(failures.run(Arc::downgrade(&broker)));
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
         let mut addresses = Vec::new();
@@ -118,6 +138,14 @@ impl RunningBroker {
         &self.broker
     }
 
+    /// Waits until the broker cannot go on, which may never be; returns why.
+    pub async fn failed(&self) -> BrokerError {
+        let mut lost = self.broker.lost_directories.subscribe();
+        let lost = lost.wait_for(Option::is_some).await;
+        let lost = lost.expect("the broker, which has the sender, exists").clone();
+        lost.expect("it was waited for").into()
+    }
+
     /// Stops taking requests, answers those that were read, puts everything on disk and marks the
     /// shutdown as clean.
     pub async fn stop(mut self) -> Result<(), BrokerError> {
@@ -128,17 +156,20 @@ impl RunningBroker {
         self.broker.groups.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
-        off_thread(move || broker.log_dir.close()).await?;
+        off_thread(move || broker.log_dirs.close()).await?;
         Ok(metadata_stopped?)
     }
 }
 
 async fn open(
+    fs: Arc<dyn Fs>,
     settings: &Arc<BrokerSettings>,
+    reports: FailureReports,
     registry: &mut Registry,
 ) -> Result<Broker, BrokerError> {
-    let (log_dir, cluster_id) = open_log_dir(settings, registry).await?;
-    let metadata_dir = settings.data_dir.join(METADATA_DIR);
+    let OpenedDirs { log_dirs, cluster_id } =
+        open_log_dirs(fs, Arc::clone(settings), reports, registry).await?;
+    let metadata_dir = log_dirs.all()[0].path().join(METADATA_DIR);
     let quorum =
         MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
     let attention = Arc::new(Attention::default());
@@ -148,7 +179,7 @@ async fn open(
     Ok(Broker {
         cluster_id,
         quorum,
-        log_dir,
+        log_dirs,
         memory: budget(requests_bytes),
         reply_memory: budget(requests_bytes / REPLY_MEMORY_PART),
         attention,
@@ -165,34 +196,20 @@ async fn open(
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),
+        lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
     })
 }
 
-async fn open_log_dir(
-    settings: &BrokerSettings,
+async fn open_log_dirs(
+    fs: Arc<dyn Fs>,
+    settings: Arc<BrokerSettings>,
+    reports: FailureReports,
     registry: &mut Registry,
-) -> Result<(LogDir, ClusterId), BrokerError> {
-    let log_metrics = LogMetrics::new();
-    log_metrics.register(registry);
-    let path = settings.data_dir.clone();
-    let node_id = settings.node_id;
-    let options = LogDirOptions {
-        checkpoint_interval: settings.checkpoint_interval,
-        retention_check_interval: settings.retention_check_interval,
-        producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
-            .unwrap_or(i64::MAX),
-        // Until the topics' own settings are known nothing may be deleted.
-        default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
-        ..LogDirOptions::new(path.clone(), node_id, ClusterId::default())
-    };
-    off_thread(move || {
-        let known = MetaProperties::read(&RealFs, &path.join(MetaProperties::FILE))?;
-        let cluster_id = known.map_or_else(|| ClusterId(random_uuid()), |known| known.cluster_id);
-        let log_dir = LogDir::open(LogDirOptions { cluster_id, ..options }, log_metrics)?;
-        Ok((log_dir, cluster_id))
-    })
-    .await
+) -> Result<OpenedDirs, BrokerError> {
+    let metrics = LogMetrics::new();
+    metrics.register(registry);
+    off_thread(move || LogDirs::open(&Opening { settings: &settings, fs, metrics, reports })).await
 }
 
 async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>, BrokerError> {
@@ -216,8 +233,7 @@ async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>
 
 #[cfg(test)]
 mod tests {
-    use logway_log::AppendBatches;
-    use logway_log::NewLog;
+    use logway_log::{AppendBatches, LogConfig, NewLog};
     use logway_model::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName};
     use logway_model::{TopicPartition, Uuid};
     use logway_record::{BatchBuilder, Batches, Compression};
@@ -237,7 +253,14 @@ mod tests {
         let batch = Batches::new(builder.finish().expect("fits")).next().expect("there is one");
         let batches = vec![batch.expect("is whole")];
 
-        let (log_dir, _) = open_log_dir(&settings, &mut Registry::default()).await.expect("opens");
+        let open = async || {
+            let fs: Arc<dyn Fs> = Arc::new(RealFs);
+            let (reports, _failures) = FailureReports::new(Arc::clone(&fs));
+            let settings = Arc::new(settings.clone());
+            let opened = open_log_dirs(fs, settings, reports, &mut Registry::default()).await;
+            opened.expect("opens").log_dirs.online().next().expect("is online")
+        };
+        let log_dir = open().await;
         let new = NewLog {
             partition: partition.clone(),
             topic_id: TopicId(Uuid([1; 16])),
@@ -249,7 +272,7 @@ mod tests {
         log_dir.close().expect("closes");
         drop(log_dir);
 
-        let (log_dir, _) = open_log_dir(&settings, &mut Registry::default()).await.expect("opens");
+        let log_dir = open().await;
         log_dir.enforce_retention().await.expect("has looked");
         let log = log_dir.log(&partition).expect("is there");
         assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(1)));

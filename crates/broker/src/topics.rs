@@ -1,15 +1,16 @@
 //! The topics as this broker serves them: the image's topics with their open logs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use logway_log::LogConfig;
+use logway_log::{LogConfig, LogError};
 use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
 use logway_record::{AppendRules, DecodeLimit};
 
+use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
 use crate::partition::Partition;
 
@@ -28,6 +29,8 @@ pub struct Topic {
     pub log_config: Arc<LogConfig>,
     /// By number; `None` where the log could not be opened.
     pub partitions: Vec<Option<Arc<Partition>>>,
+    /// Why those are offline that are.
+    pub offline: BTreeMap<PartitionId, LogError>,
     /// Counts what goes in and out.
     pub traffic: TopicTraffic,
 }
@@ -42,9 +45,16 @@ impl Topic {
         partition.as_ref().ok_or(ErrorCode::KafkaStorageError)
     }
 
-    /// Whether the log of every partition is open.
-    pub fn is_all_online(&self) -> bool {
-        self.partitions.iter().all(Option::is_some)
+    /// Whether the log of every partition is open, in a directory that has not failed since.
+    pub(crate) fn is_all_online(&self, log_dirs: &LogDirs) -> bool {
+        self.offline.is_empty()
+            && self.partitions.iter().flatten().all(|partition| log_dirs.has(partition))
+    }
+
+    /// Whether there is a partition offline that may come back while the broker runs: not because
+    /// its log directory has failed.
+    fn has_hope(&self) -> bool {
+        self.offline.values().any(|error| !matches!(error, LogError::DirectoryOffline { .. }))
     }
 
     /// What a batch must obey to be appended, at this moment.
@@ -121,15 +131,9 @@ impl TopicTable {
         self.by_name.values()
     }
 
-    /// How many partitions have no open log.
-    pub(crate) fn offline_partitions(&self) -> usize {
-        let offline = |topic: &Arc<Topic>| topic.partitions.iter().filter(|p| p.is_none()).count();
-        self.iter().map(offline).sum()
-    }
-
-    /// The topics of those.
-    pub(crate) fn offline_topics(&self) -> Vec<TopicReference> {
-        let offline = self.iter().filter(|topic| !topic.is_all_online());
+    /// The topics with partitions whose logs could not be opened and are worth another try.
+    pub(crate) fn topics_to_retry(&self) -> Vec<TopicReference> {
+        let offline = self.iter().filter(|topic| topic.has_hope());
         offline.map(|topic| TopicReference::Id(topic.image.id)).collect()
     }
 }

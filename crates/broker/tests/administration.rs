@@ -197,7 +197,7 @@ async fn the_quorum_is_this_broker() {
     assert_eq!((response.error_code, before.error_code, before.leader_id), (0, 0, 1));
     let [voter] = &before.current_voters[..] else { panic!("{before:?}") };
     assert_eq!((voter.replica_id, voter.log_end_offset), (1, before.high_watermark));
-    assert_eq!(voter.replica_directory_id, broker.broker().log_dir.directory_id().0);
+    assert_eq!(voter.replica_directory_id, broker.broker().log_dirs.metadata_directory_id().0);
     assert!((now_ms() - voter.last_caught_up_timestamp).abs() < 60_000);
     assert_eq!(before.observers, []);
     let [node] = &response.nodes[..] else { panic!("{response:?}") };

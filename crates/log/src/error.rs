@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use logway_model::{
-    BrokerId, ClusterId, Offset, ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
+    BrokerId, ClusterId, DirectoryId, Offset, ProducerEpoch, ProducerId, Sequence, TopicId,
+    TopicPartition,
 };
 use rustix::io::Errno;
 
@@ -129,6 +130,39 @@ pub enum LogError {
         found_cluster: ClusterId,
     },
 
+    /// A log directory that was in use does not say so any more.
+    #[error(
+        "{} has no meta.properties, but was log directory {id}: is its disk mounted? To go on with \
+         what is there now, put an empty file `{}` in it",
+        dir.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    DirectoryEmptied {
+        /// The log directory.
+        dir: PathBuf,
+        /// The id that it had.
+        id: DirectoryId,
+    },
+
+    /// Two log directories have the same id: one is a copy of the other.
+    #[error("{} has the same directory id as {}, {id}", dir.display(), other.display())]
+    DuplicateDirectory {
+        /// The log directory.
+        dir: PathBuf,
+        /// The one that is used.
+        other: PathBuf,
+        /// The id of both.
+        id: DirectoryId,
+    },
+
+    /// The log is in a directory that cannot be used.
+    #[error("the log of {partition} is in {directory}, which is offline")]
+    DirectoryOffline {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is known of the directory, for people.
+        directory: String,
+    },
+
     /// The directory of a partition belongs to another topic of the same name (KIP-516).
     #[error("{partition} exists already, for the topic id {found} and not {wanted}")]
     InconsistentTopicId {
@@ -200,6 +234,18 @@ impl LogError {
             }
             _ => false,
         }
+    }
+
+    /// Whether the disk, and not only a file on it, has failed: the device, or a file system that
+    /// was made read-only or has gone.
+    pub fn is_device_failure(&self) -> bool {
+        let LogError::Io { source, .. } = self else { return false };
+        matches!(
+            Errno::from_io_error(source),
+            Some(
+                Errno::IO | Errno::ROFS | Errno::NODEV | Errno::NXIO | Errno::STALE | Errno::UCLEAN
+            )
+        )
     }
 
     /// Whether the cause is a want of descriptors, in the process or in the system: nothing was

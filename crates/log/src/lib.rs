@@ -36,12 +36,13 @@ pub use completion::Completion;
 pub use config::{CleanupPolicy, LogConfig};
 pub use error::LogError;
 pub use log::Log;
-pub use log_dir::{LogDir, LogDirOptions, NewLog};
+pub use log_dir::{FailureListener, LogDir, LogDirOptions, NewLog};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
 pub use random::random_uuid;
 pub use read::{FileRange, ReadRequest, ReadSlice, TimestampedOffset};
 pub use recovery::{Finding, RecoveryReport};
+pub use segment::ACCEPT_LOSS_FILE;
 pub use tail_listener::TailListener;
 
 mod append;

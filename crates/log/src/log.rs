@@ -224,6 +224,11 @@ impl Log {
         &self.name
     }
 
+    /// Tells whom it concerns that the directory of the log cannot be relied on any more.
+    pub(crate) fn note_failure(&self, error: &LogError) {
+        self.queue.note_failure(error);
+    }
+
     /// Notes that the log is being deleted.
     pub(crate) fn mark_closed(&self) {
         self.is_closed.store(true, Ordering::Release);

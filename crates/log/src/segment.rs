@@ -27,7 +27,7 @@ pub(crate) const SNAPSHOT_EXTENSION: &str = "snapshot";
 pub(crate) const FAILED_SYNC_FILE: &str = "failed-sync";
 /// The file that an operator puts into the empty directory of a partition to go on without the
 /// records that were in it.
-pub(crate) const ACCEPT_LOSS_FILE: &str = "accept-loss";
+pub const ACCEPT_LOSS_FILE: &str = "accept-loss";
 /// What the name of a file that awaits its removal ends with.
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
 

@@ -7,6 +7,7 @@
 
 mod alter_client_quotas;
 mod alter_configs;
+mod assign_replicas_to_dirs;
 mod config_change;
 mod create_partitions;
 mod create_topics;
@@ -26,6 +27,7 @@ pub use alter_configs::{
     AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
     ResourceOperations,
 };
+pub use assign_replicas_to_dirs::{AssignReplicasToDirs, ReplicaDirectory};
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use logway_model::{BrokerId, ProducerId, TopicId, TopicName};
+use logway_model::{BrokerId, DirectoryId, ProducerId, TopicId, TopicName};
 use rpds::RedBlackTreeMapSync;
 
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
@@ -41,6 +41,8 @@ pub struct MetadataImage {
     client_quotas: ClientQuotas,
     next_producer_id: ProducerId,
     partition_count: usize,
+    /// How many replicas each log directory holds; no entry is zero.
+    replicas_by_directory: RedBlackTreeMapSync<DirectoryId, usize>,
 }
 
 impl Default for MetadataImage {
@@ -54,6 +56,7 @@ impl Default for MetadataImage {
             client_quotas: ClientQuotas::default(),
             next_producer_id: ProducerId(0),
             partition_count: 0,
+            replicas_by_directory: RedBlackTreeMapSync::new_sync(),
         }
     }
 }
@@ -132,6 +135,11 @@ impl MetadataImage {
         self.partition_count
     }
 
+    /// How many replicas are assigned to a log directory.
+    pub fn replicas_in(&self, directory: DirectoryId) -> usize {
+        self.replicas_by_directory.get(&directory).copied().unwrap_or(0)
+    }
+
     /// A broker of the cluster.
     pub fn broker(&self, id: BrokerId) -> Option<&BrokerRecord> {
         self.brokers.get(&id).map(Arc::as_ref)
@@ -208,6 +216,9 @@ impl MetadataImage {
         self.names_by_id.remove_mut(&id);
         self.topics.remove_mut(&topic.name);
         self.partition_count -= topic.partitions.len();
+        for partition in &topic.partitions {
+            self.uncount_directories(&partition.directories);
+        }
         Ok(())
     }
 
@@ -217,9 +228,25 @@ impl MetadataImage {
         let topic = self.topics.get_mut(name).ok_or(MetadataError::UnknownTopicId { id })?;
         let topic = Arc::make_mut(topic);
         let partitions_before = topic.partitions.len();
+        let directories_before =
+            topic.partition(record.partition).map(|partition| partition.directories.clone());
         topic.set_partition(record)?;
         self.partition_count += topic.partitions.len() - partitions_before;
+        self.uncount_directories(&directories_before.unwrap_or_default());
+        for directory in assigned(&record.directories) {
+            let count = self.replicas_in(directory) + 1;
+            self.replicas_by_directory.insert_mut(directory, count);
+        }
         Ok(())
+    }
+
+    fn uncount_directories(&mut self, directories: &[DirectoryId]) {
+        for directory in assigned(directories) {
+            match self.replicas_in(directory) {
+                0 | 1 => drop(self.replicas_by_directory.remove_mut(&directory)),
+                count => self.replicas_by_directory.insert_mut(directory, count - 1),
+            }
+        }
     }
 
     fn set_config(&mut self, record: &ConfigRecord) -> Result<(), MetadataError> {
@@ -276,6 +303,11 @@ impl MetadataImage {
             level => self.features.insert_mut(record.name.clone(), level),
         }
     }
+}
+
+/// The directories that replicas are assigned to.
+fn assigned(directories: &[DirectoryId]) -> impl Iterator<Item = DirectoryId> {
+    directories.iter().copied().filter(|directory| *directory != DirectoryId::UNASSIGNED)
 }
 
 fn set_override(overrides: &mut Overrides, name: &str, value: &Option<String>) {

@@ -9,11 +9,14 @@
 //! JSON, because somebody will have to read it with nothing but a pager at hand. The version is a
 //! part of the key so that a record of a newer layout is an unknown kind, and an unknown kind or
 //! field fails the whole decode: a broker never runs on metadata that it understood in part.
-//! A layout that changes gets the next version beside the old one.
+//! A layout that changes gets the next version beside the old one: what is written has the newest,
+//! and a field that the older one has not gets a default that says so.
 
 use std::fmt;
 
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName};
+use logway_model::{
+    BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::excerpt;
@@ -33,13 +36,13 @@ pub enum MetadataRecord {
     #[serde(rename = "remove_topic/0")]
     RemoveTopic(RemoveTopicRecord),
     /// The state of one partition, whole.
-    #[serde(rename = "partition/0")]
+    #[serde(rename = "partition/1", alias = "partition/0")]
     Partition(PartitionRecord),
     /// A setting of a topic or broker is overridden, or no longer.
     #[serde(rename = "config/0")]
     Config(ConfigRecord),
     /// A broker belongs to the cluster.
-    #[serde(rename = "broker/0")]
+    #[serde(rename = "broker/1", alias = "broker/0")]
     Broker(BrokerRecord),
     /// Producer ids below a bound are given out.
     #[serde(rename = "producer_ids/0")]
@@ -80,6 +83,10 @@ pub struct PartitionRecord {
     pub partition: PartitionId,
     /// The brokers that hold it, the preferred leader first.
     pub replicas: Vec<BrokerId>,
+    /// The log directory of each replica, in the same order (KIP-858). Empty, as in version 0,
+    /// where no replica has been assigned to one.
+    #[serde(default)]
+    pub directories: Vec<DirectoryId>,
     /// Those of them that are in sync.
     pub isr: Vec<BrokerId>,
     /// The broker that leads it, if any can.
@@ -142,6 +149,10 @@ pub struct BrokerRecord {
     pub endpoint: Option<Endpoint>,
     /// The failure domain it stands in, if it said.
     pub rack: Option<String>,
+    /// The log directories that it can use, in the order of its settings (KIP-858); none in
+    /// version 0.
+    #[serde(default)]
+    pub log_dirs: Vec<DirectoryId>,
 }
 
 /// An address that a broker advertises.

@@ -1,10 +1,10 @@
 //! The controller's refusals, one by one, and the records of what it accepts.
 
 use logway_metadata::controller::{
-    AllocateProducerIds, AlterConfigs, COMMAND_RECORDS_MAX, Command, ConfigOperation,
-    CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics, IncrementalAlterConfigs, NewTopic,
-    OperationKind, PartitionsIncrease, RegisterBroker, ResourceConfigs, ResourceOperations,
-    TopicReference,
+    AllocateProducerIds, AlterConfigs, AssignReplicasToDirs, COMMAND_RECORDS_MAX, Command,
+    ConfigOperation, CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics,
+    IncrementalAlterConfigs, NewTopic, OperationKind, PartitionsIncrease, RegisterBroker,
+    ReplicaDirectory, ResourceConfigs, ResourceOperations, TopicReference,
 };
 use logway_metadata::settings::{BrokerSettings, ConfigSource, describe_topic};
 use logway_metadata::{ConfigResource, ControllerError, MetadataImage};
@@ -14,7 +14,7 @@ use logway_model::ErrorCode::{
     TopicAlreadyExists, TopicAuthorizationFailed, TopicDeletionDisabled, UnknownTopicId,
     UnknownTopicOrPartition,
 };
-use logway_model::{BrokerId, ProducerId, TopicId, TopicName, Uuid};
+use logway_model::{BrokerId, DirectoryId, PartitionId, ProducerId, TopicId, TopicName, Uuid};
 
 /// A controller that commits at once.
 struct Cluster {
@@ -27,7 +27,12 @@ impl Cluster {
         let (image, broker) = (MetadataImage::default(), BrokerSettings::default());
         let mut cluster = Cluster { image, broker };
         for id in ids {
-            cluster.submit(RegisterBroker { id: BrokerId(id), endpoint: None, rack: None });
+            cluster.submit(RegisterBroker {
+                id: BrokerId(id),
+                endpoint: None,
+                rack: None,
+                log_dirs: Vec::new(),
+            });
         }
         cluster
     }
@@ -352,9 +357,42 @@ fn producer_ids_are_given_out_once() {
 #[test]
 fn a_broker_that_is_known_makes_no_record() {
     let mut cluster = Cluster::of_brokers([1]);
-    let known = RegisterBroker { id: BrokerId(1), endpoint: None, rack: None };
+    let known =
+        RegisterBroker { id: BrokerId(1), endpoint: None, rack: None, log_dirs: Vec::new() };
     assert_eq!(cluster.submit(known.clone()).0, 0);
     assert_eq!(cluster.submit(RegisterBroker { rack: Some("a".to_owned()), ..known }).0, 1);
     let broker = cluster.image.broker(BrokerId(1)).expect("is registered");
     assert_eq!(broker.rack.as_deref(), Some("a"));
+}
+
+#[test]
+fn a_partition_goes_to_the_log_directory_that_holds_the_fewest() {
+    let dir = |number| DirectoryId(Uuid([number; 16]));
+    let mut cluster = Cluster::of_brokers([]);
+    let broker =
+        RegisterBroker { id: BrokerId(1), endpoint: None, rack: None, log_dirs: vec![dir(7)] };
+    cluster.submit(broker.clone());
+    cluster.create(sized("a", 2, 1)).expect("is created");
+    // A disk is added: it is filled up to what the other holds, within one command, too.
+    cluster.submit(RegisterBroker { log_dirs: vec![dir(7), dir(8)], ..broker.clone() });
+    cluster.create(sized("b", 4, 1)).expect("is created");
+    assert_eq!([dir(7), dir(8)].map(|dir| cluster.image.replicas_in(dir)), [3, 3]);
+    // It is lost: nothing more goes there.
+    cluster.submit(RegisterBroker { log_dirs: vec![dir(7)], ..broker });
+    cluster.create(sized("c", 2, 1)).expect("is created");
+    assert_eq!([dir(7), dir(8)].map(|dir| cluster.image.replicas_in(dir)), [5, 3]);
+
+    let b = cluster.image.topic("b").expect("exists");
+    let (topic_id, partition, directory) = (b.id, PartitionId(0), dir(8));
+    assert_eq!(b.partitions[0].directory_of(BrokerId(1)), dir(8));
+    let move_to = |directory, broker| AssignReplicasToDirs {
+        broker: BrokerId(broker),
+        replicas: vec![ReplicaDirectory { topic_id, partition, directory }],
+    };
+    assert_eq!(cluster.submit(move_to(directory, 1)).0, 0, "it is there");
+    assert_eq!(cluster.submit(move_to(dir(7), 2)).0, 0, "not its replica");
+    assert_eq!(cluster.submit(move_to(dir(7), 1)).0, 1);
+    assert_eq!([dir(7), dir(8)].map(|dir| cluster.image.replicas_in(dir)), [6, 2]);
+    let moved = &cluster.image.topic("b").expect("exists").partitions[0];
+    assert_eq!((moved.directory_of(BrokerId(1)), moved.partition_epoch), (dir(7), 1));
 }

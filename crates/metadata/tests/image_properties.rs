@@ -1,16 +1,18 @@
 //! Random commands: whatever the controller decides fits the image, and an image is the same
 //! whether it comes from the history, from one long batch or from its own snapshot.
 
+use std::collections::BTreeMap;
+
 use logway_metadata::controller::{
-    AllocateProducerIds, AlterClientQuotas, AlterConfigs, Command, ConfigOperation,
-    CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs, NewTopic, OperationKind,
-    PartitionsIncrease, ProducerIdBlock, QuotaAlteration, RegisterBroker, ResourceConfigs,
-    ResourceOperations, TopicReference,
+    AllocateProducerIds, AlterClientQuotas, AlterConfigs, AssignReplicasToDirs, Command,
+    ConfigOperation, CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs,
+    NewTopic, OperationKind, PartitionsIncrease, ProducerIdBlock, QuotaAlteration, RegisterBroker,
+    ReplicaDirectory, ResourceConfigs, ResourceOperations, TopicReference,
 };
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::settings::{BrokerSettings, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, MetadataRecord};
-use logway_model::{BrokerId, TopicId, TopicName, Uuid};
+use logway_model::{BrokerId, DirectoryId, PartitionId, TopicId, TopicName, Uuid};
 use proptest::prelude::*;
 
 /// Few names, some of which collide, so that commands meet each other's traces.
@@ -40,7 +42,8 @@ enum Op {
     Alter { resource: ConfigResource, setting: usize },
     Operate { resource: ConfigResource, setting: usize, kind: OperationKind },
     ProducerIds,
-    Broker { id: i32 },
+    Broker { id: i32, log_dirs: u8 },
+    Assign { name: usize, partition: i32, broker: i32, directory: u8 },
     Quota { entity: QuotaEntity, key: usize, limit: Option<f64> },
 }
 
@@ -89,7 +92,12 @@ fn any_op() -> impl Strategy<Value = Op> {
         3 => (any_resource(), setting, any_kind())
             .prop_map(|(resource, setting, kind)| Op::Operate { resource, setting, kind }),
         1 => Just(Op::ProducerIds),
-        2 => (1..4).prop_map(|id| Op::Broker { id }),
+        2 => (1..4, 0..3_u8).prop_map(|(id, log_dirs)| Op::Broker { id, log_dirs }),
+        2 => (0..NAMES.len(), 0..5, 1..4, 0..6_u8).prop_map(
+            |(name, partition, broker, directory)| Op::Assign {
+                name, partition, broker, directory,
+            }
+        ),
         2 => (any_quota_entity(), 0..QuotaKey::ALL.len(), proptest::option::of(0.0..1e9)).prop_map(
             |(entity, key, limit)| Op::Quota { entity, key, limit }
         ),
@@ -167,9 +175,18 @@ impl Cluster {
                 let entities = vec![QuotaAlteration { entity, limits }];
                 self.submit(AlterClientQuotas { entities, validate_only: false });
             }
-            Op::Broker { id } => {
+            Op::Broker { id, log_dirs } => {
+                let first = u8::try_from(2 * id).expect("is small");
+                let log_dirs = (first..first + log_dirs).map(directory).collect();
                 let id = BrokerId(id);
-                self.submit(RegisterBroker { id, endpoint: None, rack: None });
+                self.submit(RegisterBroker { id, endpoint: None, rack: None, log_dirs });
+            }
+            Op::Assign { name, partition, broker, directory: number } => {
+                let Some(topic) = self.image.topic(NAMES[name]) else { return };
+                let (topic_id, partition) = (topic.id, PartitionId(partition));
+                let directory = directory(number);
+                let replicas = vec![ReplicaDirectory { topic_id, partition, directory }];
+                self.submit(AssignReplicasToDirs { broker: BrokerId(broker), replicas });
             }
         }
     }
@@ -183,12 +200,16 @@ impl Cluster {
         assert_eq!(restored, self.image, "snapshot");
 
         let mut partitions = 0;
+        let mut replicas_in = BTreeMap::new();
         for topic in self.image.topics() {
             assert_eq!(self.image.topic(topic.name.as_str()), Some(topic));
             assert_eq!(self.image.topic_by_id(topic.id), Some(topic));
             assert_eq!(self.image.colliding_topic(&topic.name), None);
             partitions += topic.partitions.len();
             for partition in &topic.partitions {
+                for directory in &partition.directories {
+                    *replicas_in.entry(*directory).or_default() += 1;
+                }
                 assert_eq!(partition.leader, partition.replicas.first().copied());
                 assert!(partition.replicas.iter().all(|&id| self.image.broker(id).is_some()));
             }
@@ -196,8 +217,17 @@ impl Cluster {
                 .expect("stored settings are valid");
         }
         assert_eq!(self.image.partition_count(), partitions);
+        for directory in (1..10).map(directory) {
+            let counted = replicas_in.get(&directory).copied().unwrap_or(0);
+            assert_eq!(self.image.replicas_in(directory), counted, "{directory}");
+        }
         assert!(self.producer_ids.is_sorted_by(|a, b| a.first.0 + a.count <= b.first.0));
     }
+}
+
+/// 0 is no directory.
+fn directory(number: u8) -> DirectoryId {
+    DirectoryId(Uuid([number; 16]))
 }
 
 fn config(setting: usize) -> (String, Option<String>) {
@@ -221,7 +251,7 @@ proptest! {
 #[test]
 fn an_older_image_does_not_change() {
     let mut cluster = Cluster::new();
-    cluster.run(Op::Broker { id: 1 });
+    cluster.run(Op::Broker { id: 1, log_dirs: 1 });
     let create = |name| Op::Create { name, partitions: 2, replication_factor: 1, setting: None };
     cluster.run(create(0));
     let before = cluster.image.clone();

@@ -6,7 +6,9 @@ use logway_metadata::record::{
     ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
 };
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, Uuid};
+use logway_model::{
+    BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, Uuid,
+};
 
 fn id() -> TopicId {
     TopicId(Uuid([7; 16]))
@@ -26,6 +28,7 @@ fn partition(number: i32) -> MetadataRecord {
         topic_id: id(),
         partition: PartitionId(number),
         replicas: vec![BrokerId(1), BrokerId(2)],
+        directories: vec![DirectoryId(Uuid([8; 16])), DirectoryId::UNASSIGNED],
         isr: vec![BrokerId(1)],
         leader: Some(BrokerId(1)),
         leader_epoch: LeaderEpoch(3),
@@ -48,8 +51,10 @@ fn every_kind_has_its_form() {
         (
             partition(0),
             concat!(
-                r#"{"partition/0":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":0,"#,
-                r#""replicas":[1,2],"isr":[1],"leader":1,"leader_epoch":3,"partition_epoch":4}}"#
+                r#"{"partition/1":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":0,"#,
+                r#""replicas":[1,2],"#,
+                r#""directories":["CAgICAgICAgICAgICAgICA","AAAAAAAAAAAAAAAAAAAAAA"],"#,
+                r#""isr":[1],"leader":1,"leader_epoch":3,"partition_epoch":4}}"#
             ),
         ),
         (
@@ -77,10 +82,11 @@ fn every_kind_has_its_form() {
                 id: BrokerId(1),
                 endpoint: Some(endpoint),
                 rack: None,
+                log_dirs: vec![DirectoryId(Uuid([8; 16]))],
             }),
             concat!(
-                r#"{"broker/0":{"id":1,"endpoint":{"host":"broker.example","port":9092},"#,
-                r#""rack":null}}"#
+                r#"{"broker/1":{"id":1,"endpoint":{"host":"broker.example","port":9092},"#,
+                r#""rack":null,"log_dirs":["CAgICAgICAgICAgICAgICA"]}}"#
             ),
         ),
         (
@@ -135,6 +141,23 @@ fn every_kind_has_its_form() {
         assert_eq!(serde_json::to_string(&record).expect("can be written"), form);
         assert_eq!(serde_json::from_str::<MetadataRecord>(form).expect("can be read"), record);
     }
+}
+
+/// As they were before brokers had several log directories.
+#[test]
+fn older_forms_are_read() {
+    let old = concat!(
+        r#"{"partition/0":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":0,"#,
+        r#""replicas":[1,2],"isr":[1],"leader":1,"leader_epoch":3,"partition_epoch":4}}"#
+    );
+    let MetadataRecord::Partition(expected) = partition(0) else { unreachable!("it is one") };
+    let expected = PartitionRecord { directories: Vec::new(), ..expected };
+    let read: MetadataRecord = serde_json::from_str(old).expect("can be read");
+    assert_eq!(read, MetadataRecord::Partition(expected));
+    let old = r#"{"broker/0":{"id":1,"endpoint":null,"rack":null}}"#;
+    let broker = BrokerRecord { id: BrokerId(1), endpoint: None, rack: None, log_dirs: Vec::new() };
+    let read: MetadataRecord = serde_json::from_str(old).expect("can be read");
+    assert_eq!(read, MetadataRecord::Broker(broker));
 }
 
 #[test]

@@ -29,8 +29,8 @@ const OTHER_DEFAULTS: &[&str] = &[
     "queued.max.request.bytes",
 ];
 
-/// Types that differ on purpose: one address, one directory.
-const OTHER_TYPES: &[&str] = &["advertised.listeners", "log.dirs"];
+/// Types that differ on purpose: one address.
+const OTHER_TYPES: &[&str] = &["advertised.listeners"];
 
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())

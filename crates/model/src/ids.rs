@@ -97,6 +97,11 @@ uuid_newtype! {
     ClusterId
 }
 
+impl DirectoryId {
+    /// Of a replica whose log directory nobody has said yet.
+    pub const UNASSIGNED: DirectoryId = DirectoryId(Uuid::ZERO);
+}
+
 /// The number of a broker in its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BrokerId(pub i32);

@@ -36,7 +36,8 @@ fn options(dir: &Path) -> QuorumOptions {
 
 async fn open(dir: &Path) -> MetadataQuorum {
     let quorum = MetadataQuorum::open(options(dir)).await.expect("opens");
-    let broker = RegisterBroker { id: BrokerId(1), endpoint: None, rack: None };
+    let broker =
+        RegisterBroker { id: BrokerId(1), endpoint: None, rack: None, log_dirs: Vec::new() };
     quorum.submit(broker).await.expect("is registered");
     quorum
 }
@@ -125,7 +126,8 @@ fn snapshots_take_the_place_of_the_log() {
     let often = || QuorumOptions { snapshot_interval_entries: 50, ..options(&dir) };
     let before = until_killed(async {
         let quorum = MetadataQuorum::open(often()).await.expect("opens");
-        let broker = RegisterBroker { id: BrokerId(1), endpoint: None, rack: None };
+        let broker =
+            RegisterBroker { id: BrokerId(1), endpoint: None, rack: None, log_dirs: Vec::new() };
         quorum.submit(broker).await.expect("is registered");
         for number in 0..120 {
             create(&quorum, number).await;

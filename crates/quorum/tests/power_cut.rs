@@ -30,7 +30,14 @@ fn options(fs: &SimFs) -> QuorumOptions {
 }
 
 async fn register(quorum: &MetadataQuorum) -> Result<(), QuorumError> {
-    quorum.submit(RegisterBroker { id: BrokerId(1), endpoint: None, rack: None }).await
+    quorum
+        .submit(RegisterBroker {
+            id: BrokerId(1),
+            endpoint: None,
+            rack: None,
+            log_dirs: Vec::new(),
+        })
+        .await
 }
 
 async fn create(quorum: &MetadataQuorum, number: u8) -> Result<(), QuorumError> {

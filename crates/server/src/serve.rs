@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct ServeArgs {
     /// Settings, as TOML
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory of all data [default: ./logway-data]
+    /// Directory of the logs, or several with commas between them [default: ./logway-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
@@ -79,6 +79,9 @@ fn read_config(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
     parse_config_file(&text).with_context(|| path.display().to_string())
 }
 
+/// How long a broker that has failed may take to stop.
+const FAILED_STOP_MAX: Duration = Duration::from_secs(10);
+
 /// Each connection and each active segment is a descriptor: take as many as we may.
 fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
@@ -93,7 +96,7 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let mut interrupt = signal(SignalKind::interrupt())?;
     let http = bind_http(&settings.http_listen).await?;
     let http_address = http.local_addr()?;
-    let (node_id, data_dir) = (settings.node_id, settings.data_dir.clone());
+    let (node_id, log_dirs) = (settings.node_id, settings.log_dirs.clone());
 
     let (broker, registry) = start_broker(settings).await?;
     let stopping = Arc::new(AtomicBool::new(false));
@@ -106,18 +109,30 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     }));
     let ready_ms = started_at.elapsed().as_millis();
     let kafka = listed(broker.addresses());
-    let data = data_dir.display();
+    let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
     print_line(&format!(
         "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}"
     ))?;
 
-    let signal = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    let outcome = tokio::select! {
+        _ = terminate.recv() => Ok("SIGTERM"),
+        _ = interrupt.recv() => Ok("SIGINT"),
+        error = broker.failed() => Err(error),
     };
-    tracing::info!(signal, "stopping");
     stopping.store(true, Ordering::Relaxed);
-    broker.stop().await?;
+    match outcome {
+        Ok(signal) => {
+            tracing::info!(signal, "stopping");
+            broker.stop().await?;
+        }
+        Err(error) => {
+            // What can still be closed in good order is; a disk that does not answer is not waited
+            // for.
+            tracing::error!(%error, "the broker cannot go on");
+            let _ = tokio::time::timeout(FAILED_STOP_MAX, broker.stop()).await;
+            return Err(error.into());
+        }
+    }
     // The HTTP server may be waiting for a client that reads no answer; the data is safe already.
     let _ = stop_http.send(());
     http_server.abort();
@@ -142,7 +157,7 @@ fn is_ready(
     let stopping = Arc::clone(stopping);
     Arc::new(move || {
         let can_work = |broker: Arc<Broker>| {
-            broker.log_dir.is_running() && broker.quorum.check_running().is_ok()
+            broker.log_dirs.is_running() && broker.quorum.check_running().is_ok()
         };
         !stopping.load(Ordering::Relaxed) && broker.upgrade().is_some_and(can_work)
     })

@@ -120,6 +120,7 @@ mod tests {
     fn outcome(wanted: Option<&[i32]>, may_change_count: bool) -> Option<ErrorCode> {
         let partition = PartitionImage {
             replicas: vec![BrokerId(1)],
+            directories: Vec::new(),
             isr: vec![BrokerId(1)],
             leader: Some(BrokerId(1)),
             leader_epoch: LeaderEpoch(0),

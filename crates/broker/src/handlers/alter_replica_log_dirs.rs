@@ -1,6 +1,6 @@
 //! AlterReplicaLogDirs: moves partitions between the log directories of one broker (KIP-113).
 //!
-//! There is one directory: a partition can be moved there, where it is, and nowhere else.
+//! A partition can be moved to where it is, and nowhere else.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,6 +15,7 @@ use logway_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsRespo
 use super::building::ENTRY_BYTES;
 use crate::Broker;
 use crate::dispatch::RequestContext;
+use crate::log_dirs::ConfiguredDir;
 
 /// One answer for each partition named.
 pub(crate) fn built_bytes(
@@ -32,9 +33,13 @@ pub(crate) async fn handle(
     // A partition that is asked for twice is answered once, as in Kafka.
     let mut outcomes: BTreeMap<WireString, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
     for dir in request.dirs {
-        let is_ours = is_same_directory(Path::new(&*dir.path), &context.settings.data_dir);
+        let target = context
+            .log_dirs
+            .all()
+            .iter()
+            .find(|ours| is_same_directory(Path::new(&*dir.path), ours.path()));
         for topic in dir.topics {
-            let move_there = |index| (index, outcome(&context, is_ours, &topic.name, index));
+            let move_there = |index| (index, outcome(&context, target, &topic.name, index));
             let moved = topic.partitions.into_iter().map(move_there);
             outcomes.entry(topic.name.clone()).or_default().extend(moved);
         }
@@ -45,17 +50,18 @@ pub(crate) async fn handle(
 
 /// Whether a client that was told of our directory means it.
 fn is_same_directory(asked: &Path, ours: &Path) -> bool {
-    let ours = std::path::absolute(ours);
-    asked.is_absolute() && ours.is_ok_and(|ours| asked.components().eq(ours.components()))
+    asked.is_absolute() && asked.components().eq(ours.components())
 }
 
-fn outcome(broker: &Broker, is_ours: bool, topic: &str, index: i32) -> ErrorCode {
-    if !is_ours {
-        return ErrorCode::LogDirNotFound;
-    }
+fn outcome(broker: &Broker, target: Option<&ConfiguredDir>, topic: &str, index: i32) -> ErrorCode {
+    let Some(target) = target else { return ErrorCode::LogDirNotFound };
+    let Some(target) = target.online() else { return ErrorCode::KafkaStorageError };
     let table = broker.topics();
-    let partition = table.by_name(topic).and_then(|topic| topic.partition(PartitionId(index)));
-    partition.err().unwrap_or(ErrorCode::None)
+    match table.by_name(topic).and_then(|topic| topic.partition(PartitionId(index))) {
+        Ok(partition) if partition.directory() == target.directory_id() => ErrorCode::None,
+        Ok(_) => ErrorCode::InvalidRequest,
+        Err(code) => code,
+    }
 }
 
 fn topic_result(

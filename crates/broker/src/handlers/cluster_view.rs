@@ -153,6 +153,7 @@ mod tests {
             topic_id: TopicId(Uuid([7; 16])),
             partition: PartitionId(partition),
             replicas: vec![OWN, OTHER],
+            directories: Vec::new(),
             isr: vec![OWN, OTHER],
             leader: Some(leader),
             leader_epoch: LeaderEpoch(0),
@@ -162,8 +163,9 @@ mod tests {
 
     /// Two brokers, and a topic with a partition led by each; this broker serves neither.
     fn view(other: Option<Endpoint>) -> ClusterView {
-        let broker =
-            |id, endpoint| MetadataRecord::Broker(BrokerRecord { id, endpoint, rack: None });
+        let broker = |id, endpoint| {
+            MetadataRecord::Broker(BrokerRecord { id, endpoint, rack: None, log_dirs: Vec::new() })
+        };
         let name = TopicName::new("a").expect("a legal name");
         let topic = TopicRecord { name, id: TopicId(Uuid([7; 16])) };
         let records = [

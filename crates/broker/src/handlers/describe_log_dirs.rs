@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use logway_log::Log;
+use logway_log::{Log, LogDir};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
@@ -16,6 +16,7 @@ use super::building::ENTRY_BYTES;
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
+use crate::log_dirs::ConfiguredDir;
 
 /// The lag of a log whose partition is not served.
 const UNKNOWN_LAG: i64 = -1;
@@ -39,24 +40,38 @@ pub(crate) async fn handle(
 }
 
 fn answer(broker: &Broker, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
-    let path = &broker.settings.data_dir;
-    let shown_path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    let log_dir = WireString::from(shown_path.to_string_lossy().into_owned());
-    let result = match disk_space(path) {
+    let asked = request.topics.as_deref().map(partitions);
+    let dirs = broker.log_dirs.all().iter();
+    let results = dirs.map(|dir| describe(broker, dir, asked.as_ref()));
+    DescribeLogDirsResponse { results: results.collect(), ..Default::default() }
+}
+
+fn describe(
+    broker: &Broker,
+    dir: &ConfiguredDir,
+    asked: Option<&HashSet<(&str, i32)>>,
+) -> DescribeLogDirsResult {
+    let path = dir.path();
+    let log_dir = WireString::from(path.to_string_lossy().into_owned());
+    let offline = DescribeLogDirsResult {
+        log_dir: log_dir.clone(),
+        error_code: ErrorCode::KafkaStorageError.code(),
+        ..Default::default()
+    };
+    let Some(online) = dir.online() else { return offline };
+    match disk_space(path) {
         Ok(space) => DescribeLogDirsResult {
             log_dir,
-            topics: topics(broker, request.topics.as_deref()),
+            topics: topics(broker, &online, asked),
             total_bytes: space.total_bytes,
             usable_bytes: space.usable_bytes,
             ..Default::default()
         },
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "cannot tell how full the disk is");
-            let error_code = ErrorCode::KafkaStorageError.code();
-            DescribeLogDirsResult { log_dir, error_code, ..Default::default() }
+            offline
         }
-    };
-    DescribeLogDirsResponse { results: vec![result], ..Default::default() }
+    }
 }
 
 struct DiskSpace {
@@ -71,17 +86,20 @@ fn disk_space(path: &Path) -> rustix::io::Result<DiskSpace> {
     Ok(DiskSpace { total_bytes: bytes(stat.f_blocks), usable_bytes: bytes(stat.f_bavail) })
 }
 
-/// The logs that are asked for, or all, by topic.
-fn topics(broker: &Broker, asked: Option<&[DescribableLogDirTopic]>) -> Vec<DescribeLogDirsTopic> {
-    let asked = asked.map(partitions);
+/// The logs of a directory that are asked for, or all, by topic.
+fn topics(
+    broker: &Broker,
+    dir: &LogDir,
+    asked: Option<&HashSet<(&str, i32)>>,
+) -> Vec<DescribeLogDirsTopic> {
     let is_asked = |log: &Log| {
         let partition = log.topic_partition();
         let key = (partition.topic.as_str(), partition.partition.0);
-        asked.as_ref().is_none_or(|asked| asked.contains(&key))
+        asked.is_none_or(|asked| asked.contains(&key))
     };
     let mut topics: Vec<DescribeLogDirsTopic> = Vec::new();
     // Logs come in the order of their names, so those of a topic come together.
-    for log in broker.log_dir.logs().iter().filter(|log| is_asked(log)) {
+    for log in dir.logs().iter().filter(|log| is_asked(log)) {
         let name = log.topic_partition().topic.as_str();
         let partition = partition(broker, log);
         match topics.last_mut() {

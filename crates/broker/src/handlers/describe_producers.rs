@@ -24,7 +24,7 @@ const NO_TRANSACTION: Offset = Offset(-1);
 pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeProducersRequest) -> usize {
     let partitions = request.topics.iter().map(|topic| topic.partition_indexes.len());
     let partitions: usize = partitions.sum();
-    let producers = if partitions == 0 { 0 } else { context.log_dir.producer_count() };
+    let producers = if partitions == 0 { 0 } else { context.log_dirs.producer_count() };
     (request.topics.len() + partitions + producers) * ENTRY_BYTES
 }
 

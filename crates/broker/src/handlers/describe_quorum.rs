@@ -91,7 +91,7 @@ fn partition(context: &RequestContext, status: &QuorumStatus) -> PartitionData {
         // The leader is always as far as itself.
         true if context.version < NODES_FROM => replica(voter, context.now()),
         true => {
-            let directory_id = context.log_dir.directory_id();
+            let directory_id = context.log_dirs.metadata_directory_id();
             let state = replica(voter, context.now());
             ReplicaState { replica_directory_id: directory_id.0, ..state }
         }

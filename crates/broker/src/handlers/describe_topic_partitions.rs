@@ -218,6 +218,7 @@ mod tests {
                     topic_id,
                     partition: PartitionId(partition),
                     replicas: vec![BrokerId(1)],
+                    directories: Vec::new(),
                     isr: vec![BrokerId(1)],
                     leader: Some(BrokerId(1)),
                     leader_epoch: LeaderEpoch(0),

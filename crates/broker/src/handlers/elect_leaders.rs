@@ -133,6 +133,7 @@ mod tests {
     fn an_election_is_needed_only_where_the_leader_is_gone() {
         let image = PartitionImage {
             replicas: vec![BrokerId(1)],
+            directories: Vec::new(),
             isr: vec![BrokerId(1)],
             leader: Some(BrokerId(1)),
             leader_epoch: LeaderEpoch(0),

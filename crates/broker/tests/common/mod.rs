@@ -5,10 +5,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use logway_broker::{Broker, RunningBroker};
+use logway_broker::{Broker, BrokerError, RunningBroker};
 use logway_client::{BrokerAddress, Connection, ConnectionOptions, RawConnection};
+use logway_log::fs::{Fs, RealFs};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, Offset, TimestampMs};
 use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Record};
@@ -25,6 +27,8 @@ use logway_wire::messages::{
 };
 use prometheus_client::registry::Registry;
 
+pub mod failing_disk;
+
 pub struct TestBroker {
     running: RunningBroker,
     registry: Registry,
@@ -39,13 +43,25 @@ impl TestBroker {
     pub async fn start_with(dir: &Path, settings: &[(&str, &str)]) -> TestBroker {
         let dir = dir.to_str().expect("a temporary directory's name is text");
         let fixed = [("log.dirs", dir), ("listeners", "127.0.0.1:0")];
-        let all = fixed.iter().chain(settings);
-        let all = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let settings: Vec<_> = fixed.iter().chain(settings).copied().collect();
+        TestBroker::try_start(Arc::new(RealFs), &settings).await.expect("starts")
+    }
+
+    pub async fn try_start(
+        fs: Arc<dyn Fs>,
+        settings: &[(&str, &str)],
+    ) -> Result<TestBroker, BrokerError> {
+        let all = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = BrokerSettings::new(all).expect("the settings are valid");
         let mut registry = Registry::default();
-        let running = RunningBroker::start(settings, &mut registry).await.expect("starts");
+        let running = RunningBroker::start_on(fs, settings, &mut registry).await?;
         let address = running.addresses()[0];
-        TestBroker { running, registry, address }
+        Ok(TestBroker { running, registry, address })
+    }
+
+    /// Waits until the broker cannot go on.
+    pub async fn failed(&self) -> BrokerError {
+        tokio::time::timeout(UNTIL_MAX, self.running.failed()).await.expect("in time")
     }
 
     pub fn broker(&self) -> &Broker {

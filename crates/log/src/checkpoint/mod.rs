@@ -1,10 +1,11 @@
-//! The small text files beside the data, but for one in Kafka's own formats.
+//! The small text files beside the data, but for two in Kafka's own formats.
 //!
 //! | file | where | content |
 //! |---|---|---|
 //! | `meta.properties` | log directory | [`MetaProperties`] |
 //! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` | log directory | [`offset_checkpoint`] |
 //! | `segment-lists` | log directory | [`segment_lists`] |
+//! | `known-log-dirs` | first log directory | [`known_dirs`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
 //! | `partition.metadata` | partition | [`PartitionMetadata`] |
 //! | `leader-epoch-checkpoint` | partition | [`leader_epoch`], [`LeaderEpochCache`] |
@@ -27,6 +28,7 @@ pub use partition_metadata::PartitionMetadata;
 
 pub mod clean_shutdown;
 mod entry_list;
+pub mod known_dirs;
 pub mod leader_epoch;
 mod leader_epoch_cache;
 mod meta_properties;

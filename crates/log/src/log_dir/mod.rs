@@ -17,7 +17,7 @@ use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 pub use create::NewLog;
 use failed::FailedLog;
-pub use options::LogDirOptions;
+pub use options::{FailureListener, LogDirOptions};
 
 mod create;
 mod delete;
@@ -117,6 +117,18 @@ impl LogDir {
         logs.get(partition).cloned()
     }
 
+    /// Why the log of a partition is offline that the directory has or should have; `None` if it
+    /// is open, or the directory knows nothing of it.
+    pub fn failed_log(&self, partition: &TopicPartition) -> Option<LogError> {
+        self.changes().failed.get(partition).map(|failed| failed.error.clone())
+    }
+
+    /// How many logs there are, with those that could not be opened.
+    pub fn log_count(&self) -> usize {
+        let failed = self.changes().failed.len();
+        failed + self.logs.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// How many idempotent producers all logs remember together, each counted once for each log.
     pub fn producer_count(&self) -> usize {
         self.producer_limits.known()
@@ -153,6 +165,14 @@ impl LogDir {
         let result = completion.wait();
         self.stop();
         result
+    }
+
+    /// Stops the writer at once, as a crash would, and lets others open the directory: for one
+    /// whose disk has failed. Appends that wait, and those that come later, get
+    /// [`LogError::Closed`].
+    pub fn abort(&self) {
+        self.queue.push(Command::Abort);
+        self.stop();
     }
 
     /// Waits until the writer has ended, and releases the lock.
@@ -193,8 +213,7 @@ impl LogDir {
 
 impl Drop for LogDir {
     fn drop(&mut self) {
-        self.queue.push(Command::Abort);
-        self.stop();
+        self.abort();
     }
 }
 

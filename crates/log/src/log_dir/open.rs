@@ -44,7 +44,8 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let producer_limits =
         ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
     let outcomes = recover_all(&options, &producer_limits, &report, &remembered, &found.partitions);
-    let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max));
+    let listener = options.failure_listener.clone();
+    let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max, listener));
     let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
     for path in found.condemned {
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
@@ -123,7 +124,7 @@ fn claim(fs: &dyn Fs, options: &LogDirOptions, has_logs: bool) -> Result<Directo
             // From here on, a checkpoint that is missing is one that was lost.
             OffsetCheckpoints::default().write(fs, &options.path)?;
         }
-        let directory_id = DirectoryId(random_uuid());
+        let directory_id = options.new_directory_id.unwrap_or_else(|| DirectoryId(random_uuid()));
         let (node_id, cluster_id) = (options.node_id, options.cluster_id);
         MetaProperties { node_id, cluster_id, directory_id }.write(fs, &path)?;
         return Ok(directory_id);

@@ -4,10 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{BrokerId, ClusterId};
+use logway_model::{BrokerId, ClusterId, DirectoryId};
 
 use crate::fs::{Fs, RealFs};
-use crate::{Clock, LogConfig, SystemClock};
+use crate::{Clock, LogConfig, LogError, SystemClock};
+
+/// Called each time something happens after which nobody can rely on a log directory: a write or a
+/// sync failed and nobody knows what is on the disk, or the writer has panicked.
+///
+/// It is called on the threads of the log directory and must not wait.
+pub type FailureListener = Arc<dyn Fn(&LogError) + Send + Sync>;
 
 /// How to open a [`LogDir`](crate::LogDir).
 #[derive(Clone)]
@@ -18,6 +24,10 @@ pub struct LogDirOptions {
     pub node_id: BrokerId,
     /// The cluster; a directory of another one is refused.
     pub cluster_id: ClusterId,
+    /// The id for a directory that has none yet; `None` for a random one.
+    pub new_directory_id: Option<DirectoryId>,
+    /// Told when the directory fails.
+    pub failure_listener: Option<FailureListener>,
     /// The file system.
     pub fs: Arc<dyn Fs>,
     /// The time.
@@ -61,6 +71,8 @@ impl LogDirOptions {
             path: path.into(),
             node_id,
             cluster_id,
+            new_directory_id: None,
+            failure_listener: None,
             fs: Arc::new(RealFs),
             clock: Arc::new(SystemClock),
             default_config: Arc::new(LogConfig::default()),

@@ -163,6 +163,7 @@ impl LogTail {
         tracing::error!(%partition, %cause, "a log is poisoned until it is opened again");
         self.poison.get_or_insert_with(|| cause.to_string().into());
         self.sync_delay = None;
+        self.log.note_failure(cause);
         let error = self.poisoned().expect("the poison was just given");
         for waiter in self.waiting.drain(..) {
             waiter.done.complete(Err(error.clone()));

@@ -188,6 +188,9 @@ struct CloseOnDrop(Arc<CommandQueue>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.note_panic();
+        }
         self.0.close();
     }
 }

@@ -1,11 +1,12 @@
 //! The way to the writer thread.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Command;
-use crate::LogError;
+use crate::{FailureListener, LogError};
 
 /// Commands on their way to the writer thread, from any number of threads.
 ///
@@ -14,12 +15,12 @@ use crate::LogError;
 /// commands queue up without a system call. They are the next group.
 ///
 /// What waits is bounded by the memory that its appends take.
-#[derive(Debug)]
 pub(crate) struct CommandQueue {
     dir: PathBuf,
     bytes_max: usize,
     state: Mutex<State>,
     wake: Condvar,
+    failure_listener: Option<FailureListener>,
 }
 
 /// A longer vector is given back after the burst that needed it.
@@ -33,10 +34,34 @@ struct State {
     is_closed: bool,
 }
 
+impl fmt::Debug for CommandQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandQueue").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
 impl CommandQueue {
     /// An empty queue to the writer of `dir`, for appends that take at most `bytes_max`.
-    pub(crate) fn new(dir: PathBuf, bytes_max: usize) -> CommandQueue {
-        CommandQueue { dir, bytes_max, state: Mutex::default(), wake: Condvar::new() }
+    pub(crate) fn new(
+        dir: PathBuf,
+        bytes_max: usize,
+        failure_listener: Option<FailureListener>,
+    ) -> CommandQueue {
+        let (state, wake) = (Mutex::default(), Condvar::new());
+        CommandQueue { dir, bytes_max, state, wake, failure_listener }
+    }
+
+    /// Tells whom it concerns that the directory cannot be relied on any more.
+    pub(crate) fn note_failure(&self, error: &LogError) {
+        if let Some(listener) = &self.failure_listener {
+            listener(error);
+        }
+    }
+
+    /// As [`CommandQueue::note_failure`], of a writer that panics.
+    pub(crate) fn note_panic(&self) {
+        let what = format!("the writer of {} has panicked, and", self.dir.display());
+        self.note_failure(&LogError::Closed { what });
     }
 
     /// Puts a command at the end.

@@ -4,7 +4,7 @@ use logway_model::{BrokerId, ErrorCode, PartitionId};
 
 use super::create_topics::check_replica_count;
 use super::delete_topics::unknown_topic;
-use super::placement::{check_replicas, new_partition, place_replicas};
+use super::placement::{NewPartitions, check_replicas, place_replicas};
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
     too_many_records, topic_asked_twice,
@@ -48,6 +48,7 @@ impl Command for CreatePartitions {
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         let names_asked_twice = duplicates(self.topics.iter().map(|topic| &topic.name));
         let mut records = Vec::new();
+        let mut partitions = NewPartitions::new(image);
         let mut reply = Vec::with_capacity(self.topics.len());
         for topic in self.topics {
             if names_asked_twice.contains(&topic.name) {
@@ -56,7 +57,7 @@ impl Command for CreatePartitions {
             }
             let count = topic.count;
             let records_left = COMMAND_RECORDS_MAX - records.len();
-            reply.push(plan(topic, image, records_left).map(|made| {
+            reply.push(plan(topic, image, &mut partitions, records_left).map(|made| {
                 records.extend(made);
                 count
             }));
@@ -71,6 +72,7 @@ impl Command for CreatePartitions {
 fn plan(
     increase: PartitionsIncrease,
     image: &MetadataImage,
+    partitions: &mut NewPartitions<'_>,
     records_max: usize,
 ) -> Result<Vec<MetadataRecord>, ControllerError> {
     let topic = image.topic(&increase.name).ok_or_else(|| unknown_topic(&increase.name))?;
@@ -89,7 +91,7 @@ fn plan(
     };
     let numbered = (topic.partition_count()..).map(PartitionId).zip(replicas);
     let record = |(partition, replicas)| {
-        MetadataRecord::Partition(new_partition(topic.id, partition, replicas))
+        MetadataRecord::Partition(partitions.record(topic.id, partition, replicas))
     };
     Ok(numbered.map(record).collect())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
 
 use super::config_change::check_topic_overrides;
-use super::placement::{check_replicas, new_partition, place_replicas};
+use super::placement::{NewPartitions, check_replicas, place_replicas};
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
     too_many_records, topic_asked_twice,
@@ -126,18 +126,20 @@ fn plan_named(
         replication_factor: i16::try_from(replicas[0].len()).unwrap_or(i16::MAX),
         overrides: overrides.clone(),
     };
-    Ok((topic_records(name, topic.id, replicas, overrides), created))
+    Ok((topic_records(image, name, topic.id, replicas, overrides), created))
 }
 
 fn topic_records(
+    image: &MetadataImage,
     name: TopicName,
     id: TopicId,
     replicas: Vec<Vec<BrokerId>>,
     overrides: Overrides,
 ) -> Vec<MetadataRecord> {
     let mut records = vec![MetadataRecord::Topic(TopicRecord { name: name.clone(), id })];
+    let mut partitions = NewPartitions::new(image);
     records.extend((0..).zip(replicas).map(|(partition, replicas)| {
-        MetadataRecord::Partition(new_partition(id, PartitionId(partition), replicas))
+        MetadataRecord::Partition(partitions.record(id, PartitionId(partition), replicas))
     }));
     records.extend(overrides.into_iter().map(|(setting, value)| {
         MetadataRecord::Config(ConfigRecord {

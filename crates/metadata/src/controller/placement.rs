@@ -1,8 +1,8 @@
-//! Which brokers hold a new partition.
+//! Which brokers hold a new partition, and in which of their log directories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use logway_model::{BrokerId, ErrorCode, LeaderEpoch, PartitionId, TopicId};
+use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, PartitionId, TopicId};
 
 use super::ControllerError;
 use crate::image::MetadataImage;
@@ -62,19 +62,49 @@ pub(super) fn check_replicas(
     Ok(())
 }
 
-/// The first state of a partition: all replicas in sync, the first one leads.
-pub(super) fn new_partition(
-    topic_id: TopicId,
-    partition: PartitionId,
-    replicas: Vec<BrokerId>,
-) -> PartitionRecord {
-    PartitionRecord {
-        topic_id,
-        partition,
-        isr: replicas.clone(),
-        leader: replicas.first().copied(),
-        replicas,
-        leader_epoch: LeaderEpoch(0),
-        partition_epoch: 0,
+/// Makes the records of new partitions, each replica in the log directory of its broker that holds
+/// the fewest, the first in the broker's order of several.
+///
+/// In Apache Kafka each broker chooses and then tells the controller (KIP-858). That the controller
+/// chooses spares a second commit for each topic, and no log is ever made in a directory that the
+/// metadata does not know of.
+pub(super) struct NewPartitions<'a> {
+    image: &'a MetadataImage,
+    /// The replicas placed so far, which the image does not have yet.
+    placed: BTreeMap<DirectoryId, usize>,
+}
+
+impl<'a> NewPartitions<'a> {
+    /// None yet, of a command that is judged against this image.
+    pub(super) fn new(image: &'a MetadataImage) -> NewPartitions<'a> {
+        NewPartitions { image, placed: BTreeMap::new() }
+    }
+
+    /// The first state of a partition: all replicas in sync, the first one leads.
+    pub(super) fn record(
+        &mut self,
+        topic_id: TopicId,
+        partition: PartitionId,
+        replicas: Vec<BrokerId>,
+    ) -> PartitionRecord {
+        PartitionRecord {
+            topic_id,
+            partition,
+            directories: replicas.iter().map(|broker| self.place(*broker)).collect(),
+            isr: replicas.clone(),
+            leader: replicas.first().copied(),
+            replicas,
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: 0,
+        }
+    }
+
+    fn place(&mut self, broker: BrokerId) -> DirectoryId {
+        let log_dirs = self.image.broker(broker).map_or(&[][..], |broker| &broker.log_dirs);
+        let placed = |dir: &DirectoryId| self.placed.get(dir).copied().unwrap_or(0);
+        let fewest = log_dirs.iter().min_by_key(|dir| self.image.replicas_in(**dir) + placed(dir));
+        let Some(&directory) = fewest else { return DirectoryId::UNASSIGNED };
+        *self.placed.entry(directory).or_default() += 1;
+        directory
     }
 }

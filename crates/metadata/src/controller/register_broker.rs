@@ -1,14 +1,14 @@
 //! A broker joins the cluster.
 
-use logway_model::BrokerId;
+use logway_model::{BrokerId, DirectoryId};
 
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
 use crate::record::{BrokerRecord, Endpoint, MetadataRecord};
 use crate::settings::BrokerSettings;
 
-/// Makes a broker known, or changes what is known of it. A broker does this each time it starts;
-/// when nothing is new, nothing is committed.
+/// Makes a broker known, or changes what is known of it. A broker does this each time it starts and
+/// when it loses a log directory; when nothing is new, nothing is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisterBroker {
     /// Its number.
@@ -17,6 +17,8 @@ pub struct RegisterBroker {
     pub endpoint: Option<Endpoint>,
     /// The failure domain it stands in, if it knows.
     pub rack: Option<String>,
+    /// The log directories that it can use, in the order of its settings.
+    pub log_dirs: Vec<DirectoryId>,
 }
 
 impl Command for RegisterBroker {
@@ -27,7 +29,8 @@ impl Command for RegisterBroker {
         image: &MetadataImage,
         _broker: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
-        let record = BrokerRecord { id: self.id, endpoint: self.endpoint, rack: self.rack };
+        let RegisterBroker { id, endpoint, rack, log_dirs } = self;
+        let record = BrokerRecord { id, endpoint, rack, log_dirs };
         let records = match image.broker(record.id) {
             Some(known) if *known == record => Vec::new(),
             _ => vec![MetadataRecord::Broker(record)],

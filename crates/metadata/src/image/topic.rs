@@ -1,6 +1,6 @@
 //! One topic within the image.
 
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName};
+use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId, TopicName};
 
 use super::Overrides;
 use crate::error::MetadataError;
@@ -24,6 +24,8 @@ pub struct TopicImage {
 pub struct PartitionImage {
     /// The brokers that hold it, the preferred leader first.
     pub replicas: Vec<BrokerId>,
+    /// The log directory of each of them, in the same order; empty where none is assigned to one.
+    pub directories: Vec<DirectoryId>,
     /// Those of them that are in sync.
     pub isr: Vec<BrokerId>,
     /// The broker that leads it, if any can.
@@ -32,6 +34,16 @@ pub struct PartitionImage {
     pub leader_epoch: LeaderEpoch,
     /// Grows with each change of the partition.
     pub partition_epoch: i32,
+}
+
+impl PartitionImage {
+    /// The log directory of a broker's replica; [`DirectoryId::UNASSIGNED`] where nobody has said,
+    /// or there is no such replica.
+    pub fn directory_of(&self, broker: BrokerId) -> DirectoryId {
+        let index = self.replicas.iter().position(|replica| *replica == broker);
+        let directory = index.and_then(|index| self.directories.get(index));
+        directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
+    }
 }
 
 impl TopicImage {
@@ -67,6 +79,7 @@ impl TopicImage {
         }
         let image = PartitionImage {
             replicas: record.replicas.clone(),
+            directories: record.directories.clone(),
             isr: record.isr.clone(),
             leader: record.leader,
             leader_epoch: record.leader_epoch,
@@ -87,6 +100,7 @@ impl TopicImage {
                 topic_id,
                 partition,
                 replicas: image.replicas.clone(),
+                directories: image.directories.clone(),
                 isr: image.isr.clone(),
                 leader: image.leader,
                 leader_epoch: image.leader_epoch,

@@ -151,16 +151,6 @@ static OWN_SETTINGS: &[Setting] = &[
         "The most that one fetch response carries, whatever the consumer asked for.",
     ),
     row(
-        "group.coordinator.max.bytes",
-        Kind::long(1_048_576),
-        Some("268435456"),
-        "bytes",
-        "The memory that all consumer groups share: members with their subscriptions and \
-         assignments, and committed offsets, of which it has room for more than two million. \
-         When it is used up, new members and offsets of further partitions are refused with \
-         COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; groups that are there go on.",
-    ),
-    row(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
         Some("3000"),
@@ -198,10 +188,13 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     row(
         "log.dirs",
-        Kind::Path,
+        Kind::Paths,
         Some("./logway-data"),
         "",
-        "The directory of all data. One for now.",
+        "The directories of the logs. Each should be a disk of its own: if one fails, only its \
+         partitions are offline. A new partition goes to the directory that holds the fewest. The \
+         first holds the metadata, too, without which the broker does not run, so it must stay the \
+         first.",
     ),
     row(
         "log.flush.offset.checkpoint.interval.ms",

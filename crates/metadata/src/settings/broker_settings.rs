@@ -20,8 +20,8 @@ pub struct BrokerSettings {
     given: BTreeMap<&'static str, String>,
     /// `node.id`
     pub node_id: BrokerId,
-    /// `log.dirs`
-    pub data_dir: PathBuf,
+    /// `log.dirs`, at least one. The first holds the metadata, too.
+    pub log_dirs: Vec<PathBuf>,
     /// `listeners`, at least one.
     pub listeners: Vec<Endpoint>,
     /// `advertised.listeners`, or `None` to tell each client the address it came by.
@@ -129,7 +129,7 @@ impl BrokerSettings {
         let fields = Fields { given: &given };
         BrokerSettings {
             node_id: BrokerId(fields.int("node.id")),
-            data_dir: PathBuf::from(fields.text("log.dirs")),
+            log_dirs: fields.paths("log.dirs"),
             listeners: fields.addresses("listeners"),
             advertised: fields.addresses("advertised.listeners").pop(),
             http_listen: fields.address("logway.http.listen"),
@@ -235,8 +235,9 @@ impl Fields<'_> {
         }
     }
 
-    fn text(&self, name: &str) -> String {
-        self.value(name).expect("the setting has a default").to_string()
+    fn paths(&self, name: &str) -> Vec<PathBuf> {
+        let value = self.value(name).expect("the setting has a default");
+        value.items().iter().map(PathBuf::from).collect()
     }
 
     fn address(&self, name: &str) -> Endpoint {

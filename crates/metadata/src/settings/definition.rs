@@ -116,8 +116,8 @@ pub enum Kind {
     ClientMatches,
     /// `*` or a list of `partition:broker`.
     ThrottledReplicas,
-    /// A path of the file system.
-    Path,
+    /// One or more paths of the file system, separated by commas, each once.
+    Paths,
     /// `host:port`, also as `PLAINTEXT://host:port`.
     Address,
     /// One or more addresses, separated by commas.
@@ -147,11 +147,12 @@ impl Kind {
             Kind::Int { .. } => "int",
             Kind::Long { .. } => "long",
             Kind::Double { .. } => "double",
-            Kind::Word(_) | Kind::Path | Kind::Address => "string",
+            Kind::Word(_) | Kind::Address => "string",
             Kind::Words(_)
             | Kind::Texts
             | Kind::ClientMatches
             | Kind::ThrottledReplicas
+            | Kind::Paths
             | Kind::Addresses => "list",
         }
     }
@@ -184,7 +185,7 @@ impl Kind {
             Kind::Texts => "a list of texts".to_owned(),
             Kind::ClientMatches => "a list of name=pattern".to_owned(),
             Kind::ThrottledReplicas => "* or a list of partition:broker".to_owned(),
-            Kind::Path => "a path".to_owned(),
+            Kind::Paths => "one or more paths, each once".to_owned(),
             Kind::Address => "host:port".to_owned(),
             Kind::Addresses => "one or more of host:port".to_owned(),
         }

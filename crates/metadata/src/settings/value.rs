@@ -1,6 +1,8 @@
 //! The value of a setting.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
 use super::client_metrics::parse_match;
 use super::definition::Kind;
@@ -19,7 +21,7 @@ pub enum Value {
     Long(i64),
     /// Of a floating-point setting.
     Double(f64),
-    /// Of a setting that is a word, a path or an address.
+    /// Of a setting that is a word or an address.
     Text(String),
     /// Of a setting that is a list.
     List(Vec<String>),
@@ -47,7 +49,6 @@ impl Value {
                 text.parse().ok().filter(|number| (min..=max).contains(number)).map(Value::Double)
             }
             Kind::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
-            Kind::Path => (!text.is_empty()).then(|| Value::Text(text.to_owned())),
             Kind::Address => parse_address(text).map(|address| Value::Text(address.to_string())),
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
@@ -61,6 +62,8 @@ impl Value {
             Kind::ThrottledReplicas => {
                 checked_list(text, |item| is_replica(item).then(|| item.to_owned()))
             }
+            Kind::Paths => checked_list(text, |item| is_path(item).then(|| item.to_owned()))
+                .filter(|list| are_distinct_paths(list.items())),
             Kind::Addresses => {
                 let to_text = |item: &str| Some(parse_address(item)?.to_string());
                 checked_list(text, to_text).filter(|list| *list != Value::List(Vec::new()))
@@ -109,6 +112,17 @@ fn checked_list(text: &str, check: impl Fn(&str) -> Option<String>) -> Option<Va
         return Some(Value::List(Vec::new()));
     }
     text.split(',').map(|item| check(item.trim())).collect::<Option<_>>().map(Value::List)
+}
+
+/// Whether a text can be a path, and a line of a file that lists paths.
+fn is_path(text: &str) -> bool {
+    !text.is_empty() && !text.contains(char::is_control)
+}
+
+/// Whether there are paths, and none comes twice.
+fn are_distinct_paths(paths: &[String]) -> bool {
+    let mut seen = BTreeSet::new();
+    !paths.is_empty() && paths.iter().all(|path| seen.insert(Path::new(path)))
 }
 
 /// Whether a text is `partition:broker`.

@@ -1,0 +1,154 @@
+//! What becomes of a broker that loses a log directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use logway_log::checkpoint::MetaProperties;
+use logway_log::fs::Fs;
+use logway_log::{FailureListener, LogDir, LogError};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{DirState, LogDirs};
+use crate::Broker;
+use crate::broker::off_thread;
+
+/// How often it is looked whether the directories are still there: a disk can be unmounted under
+/// files that are open, and what is written to them then is gone with the next start.
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Why the broker cannot go on.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("log directory {} has failed, and {}: {error}", dir.display(), match has_metadata {
+    true => "it holds the metadata",
+    false => "it was the last one",
+})]
+pub struct LostDirectories {
+    /// The directory without which the broker cannot go on.
+    pub dir: PathBuf,
+    /// Whether it is the one of the metadata; else it was the last that could be used.
+    pub has_metadata: bool,
+    /// What happened to it.
+    pub error: LogError,
+}
+
+/// A directory that somebody found to have failed.
+struct Failed {
+    path: PathBuf,
+    error: LogError,
+}
+
+/// Where those who find that a directory has failed say so.
+#[derive(Clone)]
+pub(crate) struct FailureReports(mpsc::UnboundedSender<Failed>);
+
+/// Takes note of failures.
+pub(crate) struct FailureWatch {
+    failed: mpsc::UnboundedReceiver<Failed>,
+    fs: Arc<dyn Fs>,
+}
+
+impl FailureReports {
+    /// Both ends. Each log reports once, so that there are never many.
+    pub(crate) fn new(fs: Arc<dyn Fs>) -> (FailureReports, FailureWatch) {
+        let (sender, failed) = mpsc::unbounded_channel();
+        (FailureReports(sender), FailureWatch { failed, fs })
+    }
+
+    /// For the log directory at `path`.
+    pub(crate) fn listener(&self, path: &Path) -> FailureListener {
+        let (reports, path) = (self.clone(), path.to_owned());
+        Arc::new(move |error| reports.report(&path, error))
+    }
+
+    /// The directory at `path` has failed.
+    pub(crate) fn report(&self, path: &Path, error: &LogError) {
+        // Nobody listens when the broker stops.
+        let _ = self.0.send(Failed { path: path.to_owned(), error: error.clone() });
+    }
+}
+
+impl FailureWatch {
+    /// Takes failed directories offline for as long as the broker exists.
+    pub(crate) async fn run(mut self, broker: Weak<Broker>) {
+        let mut probes = interval(PROBE_INTERVAL);
+        probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let reported = tokio::select! {
+                failed = self.failed.recv() => failed.into_iter().collect(),
+                _ = probes.tick() => {
+                    let Some(broker) = broker.upgrade() else { return };
+                    let fs = Arc::clone(&self.fs);
+                    off_thread(move || broker.log_dirs.probe(&*fs)).await
+                }
+            };
+            let Some(broker) = broker.upgrade() else { return };
+            for Failed { path, error } in reported {
+                broker.lose_directory(&path, error).await;
+            }
+        }
+    }
+}
+
+impl LogDirs {
+    /// The directories that are not there any more.
+    fn probe(&self, fs: &dyn Fs) -> Vec<Failed> {
+        let online = self.dirs.iter().filter_map(|dir| Some((dir, dir.online()?)));
+        let failed = online.filter_map(|(dir, log_dir)| {
+            let error = probe(fs, &log_dir)?;
+            Some(Failed { path: dir.path.clone(), error })
+        });
+        failed.collect()
+    }
+
+    /// Takes a directory offline; returns it, if it was online.
+    fn take_offline(&self, path: &Path, error: &LogError) -> Option<Arc<LogDir>> {
+        let dir = self.dirs.iter().find(|dir| dir.path == path)?;
+        let mut state = dir.state.write().unwrap_or_else(PoisonError::into_inner);
+        let DirState::Online(log_dir) = &*state else { return None };
+        let id = Some(log_dir.directory_id());
+        match std::mem::replace(&mut *state, DirState::Offline { id, error: error.clone() }) {
+            DirState::Online(log_dir) => Some(log_dir),
+            DirState::Offline { .. } => None,
+        }
+    }
+}
+
+/// Looks whether a directory is still what was opened. A look that fails for another reason says
+/// nothing: there may be no descriptor left.
+fn probe(fs: &dyn Fs, dir: &LogDir) -> Option<LogError> {
+    let path = dir.path().join(MetaProperties::FILE);
+    match MetaProperties::read(fs, &path) {
+        Ok(Some(found)) if found.directory_id == dir.directory_id() => None,
+        Ok(_) => {
+            let (dir, id) = (dir.path().to_owned(), dir.directory_id());
+            Some(LogError::DirectoryEmptied { dir, id })
+        }
+        Err(error) => error.is_device_failure().then_some(error),
+    }
+}
+
+impl Broker {
+    /// Goes on without a directory, or ends if that is not possible.
+    async fn lose_directory(self: &Arc<Broker>, path: &Path, error: LogError) {
+        let Some(lost) = self.log_dirs.take_offline(path, &error) else { return };
+        tracing::error!(path = %path.display(), %error,
+            "a log directory has failed; the partitions in it are offline");
+        let has_metadata = path == self.log_dirs.dirs[0].path;
+        if has_metadata || self.log_dirs.online().next().is_none() {
+            let lost = LostDirectories { dir: path.to_owned(), has_metadata, error };
+            self.lost_directories.send_replace(Some(lost));
+        }
+        // Its partitions go before its writer does, so that clients are told why.
+        self.reconcile(None).await;
+        // The disk may never answer again: nobody waits for that.
+        tokio::task::spawn_blocking(move || lost.abort());
+        if let Err(failure) = self.register().await {
+            tracing::error!(
+                reason = failure.message,
+                "the loss of a log directory cannot be told to the metadata"
+            );
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Opening the log directories.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::thread;
+
+use logway_log::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE, KnownDirs};
+use logway_log::checkpoint::{MetaProperties, remove_file};
+use logway_log::fs::Fs;
+use logway_log::{
+    ACCEPT_LOSS_FILE, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, random_uuid,
+};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{ClusterId, DirectoryId};
+
+use super::{ConfiguredDir, DirState, FailureReports, LogDirs};
+use crate::running::{BrokerError, METADATA_DIR};
+
+/// The directories, and what they say of their owner.
+pub(crate) struct OpenedDirs {
+    pub(crate) log_dirs: LogDirs,
+    pub(crate) cluster_id: ClusterId,
+}
+
+type Opened = Result<LogDir, LogError>;
+
+/// What opening the directories takes.
+pub(crate) struct Opening<'a> {
+    pub(crate) settings: &'a BrokerSettings,
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) metrics: LogMetrics,
+    pub(crate) reports: FailureReports,
+}
+
+impl LogDirs {
+    /// Opens the directories of `log.dirs`, those that are missing are made.
+    ///
+    /// One that cannot be used is offline, with its error in the log.
+    ///
+    /// # Errors
+    ///
+    /// If the first cannot be used, or is not the one that holds the metadata; or if another
+    /// process uses one of them: then it may be about to use all of them.
+    pub(crate) fn open(opening: &Opening<'_>) -> Result<OpenedDirs, BrokerError> {
+        let fs = &*opening.fs;
+        let paths: Vec<PathBuf> = opening.settings.log_dirs.iter().map(absolute).collect();
+        let owners: Vec<_> = paths
+            .iter()
+            .map(|path| MetaProperties::read(fs, &path.join(MetaProperties::FILE)))
+            .collect();
+        let cluster_id = find_cluster(fs, &paths, &owners)?;
+        let known_path = paths[0].join(KNOWN_DIRS_FILE);
+        let known = known_dirs::read(fs, &known_path)?;
+
+        let refused = refusals(fs, &paths, &owners, &known);
+        let opened: Vec<Opened> = thread::scope(|scope| {
+            let open = |(path, refused): (&PathBuf, Option<LogError>)| {
+                let (path, id) = (path.clone(), known.get(path).copied());
+                scope.spawn(move || match refused {
+                    Some(error) => Err(error),
+                    None => open_one(opening, path, cluster_id, id),
+                })
+            };
+            let opening: Vec<_> = paths.iter().zip(refused).map(open).collect();
+            let join = |opening: thread::ScopedJoinHandle<'_, Opened>| {
+                opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            opening.into_iter().map(join).collect()
+        });
+        let is_fatal = |(index, opened): (usize, &Opened)| match opened {
+            Err(error @ LogError::Locked { .. }) => Some(error.clone()),
+            Err(error) if index == 0 => Some(error.clone()),
+            _ => None,
+        };
+        if let Some(error) = opened.iter().enumerate().find_map(is_fatal) {
+            return Err(error.into());
+        }
+        let dirs = paths.into_iter().zip(opened).map(|(path, opened)| {
+            let known_id = known.get(&path).copied();
+            ConfiguredDir::new(path, opened, known_id)
+        });
+        let log_dirs = LogDirs { dirs: dirs.collect(), reports: opening.reports.clone() };
+        let now_known = log_dirs.known();
+        if now_known != known {
+            known_dirs::write(fs, &known_path, &now_known)?;
+        }
+        Ok(OpenedDirs { log_dirs, cluster_id })
+    }
+
+    /// The ids of the directories as far as they are known.
+    fn known(&self) -> KnownDirs {
+        self.dirs.iter().filter_map(|dir| Some((dir.path.clone(), dir.id()?))).collect()
+    }
+}
+
+impl ConfiguredDir {
+    fn new(path: PathBuf, opened: Opened, known_id: Option<DirectoryId>) -> ConfiguredDir {
+        let state = match opened {
+            Ok(dir) => {
+                let report = dir.recovery_report();
+                tracing::info!(path = %path.display(), id = %dir.directory_id(),
+                    logs = report.opened_logs, elapsed = ?report.elapsed, "a log directory is open");
+                DirState::Online(Arc::new(dir))
+            }
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error,
+                    "a log directory cannot be used; the partitions in it are offline");
+                DirState::Offline { id: known_id, error }
+            }
+        };
+        ConfiguredDir { path, state: RwLock::new(state) }
+    }
+}
+
+/// The same wherever the broker is started. A path that cannot be made absolute is left as it is,
+/// and opening it says why.
+fn absolute(path: &PathBuf) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.clone())
+}
+
+type Owner = Result<Option<MetaProperties>, LogError>;
+
+/// The cluster that the first directory belongs to; a new one, if no directory belongs to any.
+///
+/// A new cluster in the first directory while another has an older one's logs would take them all
+/// for strays: the order of `log.dirs` was changed, or the first disk is not mounted.
+fn find_cluster(
+    fs: &dyn Fs,
+    paths: &[PathBuf],
+    owners: &[Owner],
+) -> Result<ClusterId, BrokerError> {
+    let has_metadata = |path: &Path| fs.exists(&path.join(METADATA_DIR)).unwrap_or(false);
+    let with_metadata = paths.iter().skip(1).find(|path| has_metadata(path));
+    match &owners[0] {
+        Err(error) => Err(error.clone().into()),
+        Ok(Some(owner)) => match with_metadata {
+            Some(other) if !has_metadata(&paths[0]) => Err(BrokerError::MetadataElsewhere {
+                first: paths[0].clone(),
+                other: other.clone(),
+            }),
+            _ => Ok(owner.cluster_id),
+        },
+        Ok(None) => {
+            let is_owned = |(_, owner): &(&PathBuf, &Owner)| matches!(owner, Ok(Some(_)));
+            match paths.iter().zip(owners).find(is_owned) {
+                Some((other, _)) => Err(BrokerError::MetadataElsewhere {
+                    first: paths[0].clone(),
+                    other: with_metadata.unwrap_or(other).clone(),
+                }),
+                None => Ok(ClusterId(random_uuid())),
+            }
+        }
+    }
+}
+
+/// Why directories must not be opened, by what is known before.
+fn refusals(
+    fs: &dyn Fs,
+    paths: &[PathBuf],
+    owners: &[Owner],
+    known: &KnownDirs,
+) -> Vec<Option<LogError>> {
+    let mut ids: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();
+    let refusal = |(path, owner): (_, &Owner)| {
+        let path: &PathBuf = path;
+        match owner {
+            Err(error) => Some(error.clone()),
+            Ok(Some(owner)) => {
+                let id = owner.directory_id;
+                let other = *ids.entry(id).or_insert(path);
+                (other != path).then(|| LogError::DuplicateDirectory {
+                    dir: path.clone(),
+                    other: other.clone(),
+                    id,
+                })
+            }
+            Ok(None) => {
+                let id = *known.get(path)?;
+                let is_accepted = fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
+                (!is_accepted).then(|| LogError::DirectoryEmptied { dir: path.clone(), id })
+            }
+        }
+    };
+    paths.iter().zip(owners).map(refusal).collect()
+}
+
+/// Opens a directory. One that was emptied, which somebody has accepted, keeps its id, so that the
+/// partitions that were in it begin anew there.
+fn open_one(
+    opening: &Opening<'_>,
+    path: PathBuf,
+    cluster_id: ClusterId,
+    known_id: Option<DirectoryId>,
+) -> Opened {
+    let Opening { settings, fs, metrics, reports } = opening;
+    let defaults = LogDirOptions::new(path.clone(), settings.node_id, cluster_id);
+    let options = LogDirOptions {
+        new_directory_id: known_id,
+        failure_listener: Some(reports.listener(&path)),
+        fs: Arc::clone(fs),
+        checkpoint_interval: settings.checkpoint_interval,
+        retention_check_interval: settings.retention_check_interval,
+        producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
+            .unwrap_or(i64::MAX),
+        producers_max: defaults.producers_max / settings.log_dirs.len(),
+        // Until the topics' own settings are known nothing may be deleted.
+        default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
+        ..defaults
+    };
+    let dir = LogDir::open(options, metrics.clone())?;
+    remove_file(&**fs, &path.join(ACCEPT_LOSS_FILE))?;
+    Ok(dir)
+}

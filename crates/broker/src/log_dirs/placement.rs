@@ -1,0 +1,161 @@
+//! In which directory the log of a partition is.
+//!
+//! The metadata says, and a log is only ever made where it says. But somebody may have moved a log
+//! by hand while the broker was down, and metadata of an older version says nothing: then what is
+//! found on the disks counts, and is told to the metadata before the partition is served. Where
+//! nobody can know, because a directory is offline, the partition is offline, too: a log made anew
+//! elsewhere would begin at 0 while the records wait on the disk that is missing.
+
+use std::sync::Arc;
+use std::thread;
+
+use logway_log::{Log, LogDir, LogError, NewLog};
+use logway_model::DirectoryId;
+
+use super::{DirState, LogDirs, knows};
+
+/// A log that is to be open.
+#[derive(Debug, Clone)]
+pub(crate) struct WantedLog {
+    /// Which.
+    pub(crate) new: NewLog,
+    /// Where it is, as the metadata says.
+    pub(crate) assigned: DirectoryId,
+}
+
+/// An open log, and where it is.
+#[derive(Debug, Clone)]
+pub struct PlacedLog {
+    /// The log.
+    pub log: Arc<Log>,
+    /// The id of its directory.
+    pub directory: DirectoryId,
+}
+
+impl LogDirs {
+    /// Opens or makes logs. The results are in the order asked; a log need not be where it was
+    /// said to be.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::DirectoryOffline`], and those of [`LogDir::create_logs`] and
+    /// [`LogDir::try_again`].
+    pub(crate) fn open_logs(&self, wanted: &[WantedLog]) -> Vec<Result<PlacedLog, LogError>> {
+        let mut placed = self.place_all(wanted);
+        // Each disk by its own thread.
+        thread::scope(|scope| {
+            let mut opening = Vec::new();
+            for dir in self.online() {
+                let is_here = |place: &Result<Arc<LogDir>, LogError>| {
+                    place.as_ref().is_ok_and(|place| Arc::ptr_eq(place, &dir))
+                };
+                let here: Vec<usize> =
+                    (0..wanted.len()).filter(|&index| is_here(&placed[index])).collect();
+                if !here.is_empty() {
+                    opening.push(scope.spawn(move || {
+                        let logs: Vec<NewLog> =
+                            here.iter().map(|&index| wanted[index].new.clone()).collect();
+                        (here, self.open_in(&dir, &logs))
+                    }));
+                }
+            }
+            let mut results: Vec<_> = placed
+                .drain(..)
+                .zip(wanted)
+                .map(|(place, wanted)| match place {
+                    Err(error) => Err(error),
+                    // The directory has failed since.
+                    Ok(_) => Err(self.offline(wanted)),
+                })
+                .collect();
+            for opening in opening {
+                let (here, opened) =
+                    opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                for (index, opened) in here.into_iter().zip(opened) {
+                    results[index] = opened;
+                }
+            }
+            results
+        })
+    }
+
+    /// The directory of each log.
+    fn place_all(&self, wanted: &[WantedLog]) -> Vec<Result<Arc<LogDir>, LogError>> {
+        let online: Vec<Arc<LogDir>> = self.online().collect();
+        let mut counts: Vec<usize> = online.iter().map(|dir| dir.log_count()).collect();
+        let place = |wanted: &WantedLog| {
+            if let Some(found) = find(&online, wanted) {
+                return Ok(Arc::clone(found));
+            }
+            let is_assigned = wanted.assigned != DirectoryId::UNASSIGNED;
+            if is_assigned || online.len() < self.dirs.len() {
+                return Err(self.offline(wanted));
+            }
+            let (fewest, _) = counts
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, count)| **count)
+                .expect("without any directory the broker has stopped");
+            counts[fewest] += 1;
+            Ok(Arc::clone(&online[fewest]))
+        };
+        wanted.iter().map(place).collect()
+    }
+
+    fn open_in(&self, dir: &LogDir, wanted: &[NewLog]) -> Vec<Result<PlacedLog, LogError>> {
+        let opened = dir.create_logs(wanted);
+        let directory = dir.directory_id();
+        let placed = wanted.iter().zip(opened).map(|(new, opened)| {
+            // What failed before may have been put right, by time or by the operator.
+            let log = opened.or_else(|_| dir.try_again(new)).inspect_err(|error| {
+                if error.is_device_failure() {
+                    self.reports.report(dir.path(), error);
+                }
+            })?;
+            Ok(PlacedLog { log, directory })
+        });
+        placed.collect()
+    }
+
+    /// Why a log cannot be opened: it is, or may be, in a directory that cannot be used.
+    fn offline(&self, wanted: &WantedLog) -> LogError {
+        let offline: Vec<_> = self
+            .dirs
+            .iter()
+            .filter(|dir| matches!(dir.state(), DirState::Offline { .. }))
+            .collect();
+        let id = wanted.assigned;
+        let by_id = offline.iter().find(|dir| dir.id() == Some(id));
+        let directory = match (by_id, &offline[..]) {
+            (Some(dir), _) => dir.path.display().to_string(),
+            (None, [only]) => only.path.display().to_string(),
+            (None, []) => format!("directory {id}, which is none of log.dirs"),
+            (None, several) => format!("one of {} directories", several.len()),
+        };
+        LogError::DirectoryOffline { partition: wanted.new.partition.clone(), directory }
+    }
+}
+
+/// The directory that a log is in, or is to be made in; `None` if it is none of these.
+fn find<'a>(online: &'a [Arc<LogDir>], wanted: &WantedLog) -> Option<&'a Arc<LogDir>> {
+    let partition = &wanted.new.partition;
+    let assigned = online.iter().find(|dir| dir.directory_id() == wanted.assigned);
+    let is_open_in = |dir: &&Arc<LogDir>| {
+        dir.log(partition).is_some_and(|log| log.topic_id() == wanted.new.topic_id)
+    };
+    match assigned {
+        Some(assigned) if is_open_in(&assigned) => Some(assigned),
+        // Somebody has moved it by hand, if nothing of it is left in its place.
+        Some(assigned) => match assigned.failed_log(partition) {
+            None | Some(LogError::Vanished { .. }) => {
+                online.iter().find(is_open_in).or(Some(assigned))
+            }
+            Some(_) => Some(assigned),
+        },
+        None if wanted.assigned == DirectoryId::UNASSIGNED => {
+            let is_known_in = |dir: &&Arc<LogDir>| knows(dir, partition);
+            online.iter().find(is_open_in).or_else(|| online.iter().find(is_known_in))
+        }
+        None => None,
+    }
+}

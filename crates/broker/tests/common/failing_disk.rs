@@ -1,0 +1,172 @@
+//! The real file system, on which one disk can fail or stand still.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use logway_log::fs::{DirEntry, File, FileLock, Fs, OpenMode, RealFs};
+
+/// The real file system. What lies under `disk` fails, or waits, from the moment on that the test
+/// says.
+#[derive(Clone)]
+pub struct FailingDisk {
+    disk: PathBuf,
+    has_failed: Arc<AtomicBool>,
+    hold: Arc<(Mutex<Option<Writes>>, Condvar)>,
+}
+
+/// Which writes have to wait.
+struct Writes {
+    path_part: String,
+    /// How many pass first.
+    passes: usize,
+    is_one_waiting: bool,
+}
+
+impl FailingDisk {
+    pub fn new(disk: &Path) -> FailingDisk {
+        FailingDisk { disk: disk.to_owned(), has_failed: Arc::default(), hold: Arc::default() }
+    }
+
+    /// From now on nothing can be written there, and what is open cannot be synced.
+    pub fn fail(&self) {
+        self.has_failed.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on writes to files whose paths contain `path_part` wait, after so many more.
+    pub fn hold_writes_after(&self, path_part: &str, passes: usize) {
+        let writes = Writes { path_part: path_part.to_owned(), passes, is_one_waiting: false };
+        *self.hold.0.lock().expect("nobody panics") = Some(writes);
+    }
+
+    /// Whether a write waits.
+    pub fn holds(&self) -> bool {
+        let hold = self.hold.0.lock().expect("nobody panics");
+        hold.as_ref().is_some_and(|writes| writes.is_one_waiting)
+    }
+
+    /// Lets all go on that wait.
+    pub fn release(&self) {
+        *self.hold.0.lock().expect("nobody panics") = None;
+        self.hold.1.notify_all();
+    }
+
+    fn wait(&self, path: &Path) {
+        let mut hold = self.hold.0.lock().expect("nobody panics");
+        while let Some(writes) = &mut *hold {
+            let is_meant =
+                path.starts_with(&self.disk) && path.to_string_lossy().contains(&writes.path_part);
+            if !is_meant {
+                return;
+            }
+            if let Some(passes) = writes.passes.checked_sub(1) {
+                writes.passes = passes;
+                return;
+            }
+            writes.is_one_waiting = true;
+            hold = self.hold.1.wait(hold).expect("nobody panics");
+        }
+    }
+
+    fn check(&self, path: &Path) -> io::Result<()> {
+        const EIO: i32 = 5;
+        match path.starts_with(&self.disk) && self.has_failed.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(EIO)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Fs for FailingDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if mode != OpenMode::Read {
+            self.check(path)?;
+        }
+        let file = RealFs.open(path, mode)?;
+        Ok(Arc::new(FileOnDisk { file, path: path.to_owned(), disk: self.clone() }))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.check(path)?;
+        RealFs.create_dir_all(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.check(path)?;
+        RealFs.remove_file(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.check(path)?;
+        RealFs.remove_dir_all(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(from)?;
+        RealFs.rename(from, to)
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        RealFs.read_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.check(path)?;
+        RealFs.sync_dir(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        RealFs.exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<FileLock> {
+        RealFs.lock(path)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        RealFs.free_bytes(path)
+    }
+}
+
+struct FileOnDisk {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    disk: FailingDisk,
+}
+
+impl File for FileOnDisk {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(buf, position)
+    }
+
+    /// Succeeds, as a write to the page cache does.
+    fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.disk.wait(&self.path);
+        self.file.write_all_at(slices, position)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.check(&self.path)?;
+        self.file.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.disk.check(&self.path)?;
+        self.file.sync_all()
+    }
+
+    fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        self.disk.check(&self.path)?;
+        self.file.set_len(len_bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.file.fd()
+    }
+}

@@ -1,0 +1,75 @@
+//! AssignReplicasToDirs: a broker says where its replicas are (KIP-858).
+
+use logway_model::{BrokerId, DirectoryId, PartitionId, TopicId};
+
+use super::{Command, ControllerError, Decision};
+use crate::image::MetadataImage;
+use crate::record::{MetadataRecord, PartitionRecord};
+use crate::settings::BrokerSettings;
+
+/// Notes the log directories of a broker's replicas: of those that were found elsewhere than they
+/// were assigned, and of those that are moved.
+///
+/// What is so already makes no record. A partition that does not exist, or that the broker does not
+/// hold, is passed over: it may have been deleted meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssignReplicasToDirs {
+    /// Whose replicas.
+    pub broker: BrokerId,
+    /// Where they are.
+    pub replicas: Vec<ReplicaDirectory>,
+}
+
+/// The log directory of one replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaDirectory {
+    /// The partition's topic.
+    pub topic_id: TopicId,
+    /// Its number.
+    pub partition: PartitionId,
+    /// Where the replica is.
+    pub directory: DirectoryId,
+}
+
+impl Command for AssignReplicasToDirs {
+    type Reply = ();
+
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        _broker: &BrokerSettings,
+    ) -> Result<Decision<()>, ControllerError> {
+        let records = self.replicas.iter().filter_map(|replica| {
+            let record = assigned(image, self.broker, replica)?;
+            Some(MetadataRecord::Partition(record))
+        });
+        Ok(Decision { records: records.collect(), reply: () })
+    }
+}
+
+/// The partition with its replica in the directory; `None` if that is nothing new.
+fn assigned(
+    image: &MetadataImage,
+    broker: BrokerId,
+    replica: &ReplicaDirectory,
+) -> Option<PartitionRecord> {
+    let ReplicaDirectory { topic_id, partition, directory } = *replica;
+    let known = image.topic_by_id(topic_id)?.partition(partition)?;
+    let index = known.replicas.iter().position(|holder| *holder == broker)?;
+    if known.directory_of(broker) == directory {
+        return None;
+    }
+    let mut directories = known.directories.clone();
+    directories.resize(known.replicas.len(), DirectoryId::UNASSIGNED);
+    directories[index] = directory;
+    Some(PartitionRecord {
+        topic_id,
+        partition,
+        replicas: known.replicas.clone(),
+        directories,
+        isr: known.isr.clone(),
+        leader: known.leader,
+        leader_epoch: known.leader_epoch,
+        partition_epoch: known.partition_epoch + 1,
+    })
+}
