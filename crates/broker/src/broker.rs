@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use crate::connection::{Attention, BudgetShare, MemoryBudget};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
@@ -53,6 +54,8 @@ pub struct Broker {
     pub fetch_sessions: FetchSessions,
     /// Looks after the groups.
     pub groups: GroupCoordinator,
+    /// How far groups are behind.
+    pub group_lag: GroupLag,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.

@@ -9,6 +9,7 @@ pub mod connection;
 pub mod dispatch;
 pub mod failure;
 pub mod fetch_session;
+pub mod group_lag;
 pub mod groups;
 mod handlers;
 pub mod high_watermark;

@@ -283,6 +283,7 @@ impl Collector for BrokerState {
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         broker.telemetry.encode(&mut encoder)?;
+        broker.group_lag.encode(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
     }
 }

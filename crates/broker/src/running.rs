@@ -23,6 +23,7 @@ use crate::broker::{Broker, off_thread};
 use crate::connection::{Attention, MemoryBudget, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
+use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
@@ -153,6 +154,7 @@ async fn open(
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
         groups: GroupCoordinator::new(settings),
+        group_lag: GroupLag::new(settings.group_lag_partitions_max),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
         connection_rates: ConnectionRates::new(settings),

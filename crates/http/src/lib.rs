@@ -10,6 +10,7 @@ mod process;
 
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -30,7 +31,12 @@ pub struct HttpState {
     pub registry: Arc<Registry>,
     /// Whether the broker accepts requests and can do what they ask; must not block.
     pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Brings metrics up to date that are measured when they are asked for; must end soon.
+    pub refresh: Refresh,
 }
+
+/// What is done before metrics are shown.
+pub type Refresh = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Serves until `shutdown` ends; requests in work are finished.
 pub async fn serve(
@@ -58,6 +64,7 @@ async fn ready(State(state): State<HttpState>) -> Response {
 }
 
 async fn metrics(State(state): State<HttpState>) -> Response {
+    (state.refresh)().await;
     let mut text = String::new();
     match encode(&mut text, &state.registry) {
         Ok(()) => {
@@ -103,7 +110,15 @@ mod tests {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
-        let state = HttpState { registry: Arc::new(registry), is_ready };
+        let refreshed: Counter = Counter::default();
+        registry.register("test_refreshes", "Refreshes", refreshed.clone());
+        let refresh: Refresh = Arc::new(move || {
+            let refreshed = refreshed.clone();
+            Box::pin(async move {
+                refreshed.inc();
+            })
+        });
+        let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
         let server = tokio::spawn(serve(listener, state, async { _ = stopped.await }));
 
         assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
@@ -112,6 +127,7 @@ mod tests {
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 200"));
         let metrics = get(address, "/metrics").await;
         assert!(metrics.contains("test_events_total 3"), "{metrics}");
+        assert!(metrics.contains("test_refreshes_total 1"), "{metrics}");
         assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
 
         stop.send(()).expect("the server listens");

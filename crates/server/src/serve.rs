@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use logway_broker::{Broker, RunningBroker};
-use logway_http::{HttpState, ProcessCollector};
+use logway_http::{HttpState, ProcessCollector, Refresh};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, parse_config_file};
 use prometheus_client::registry::Registry;
@@ -98,7 +98,8 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let (broker, registry) = start_broker(settings).await?;
     let stopping = Arc::new(AtomicBool::new(false));
     let is_ready = is_ready(&broker, &stopping);
-    let state = HttpState { registry: Arc::new(registry), is_ready };
+    let refresh = refresh(&broker);
+    let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
     let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
     let http_server = tokio::spawn(logway_http::serve(http, state, async {
         let _ = http_stopped.await;
@@ -144,6 +145,19 @@ fn is_ready(
             broker.log_dir.is_running() && broker.quorum.check_running().is_ok()
         };
         !stopping.load(Ordering::Relaxed) && broker.upgrade().is_some_and(can_work)
+    })
+}
+
+/// How far groups are behind is measured when somebody wants to know.
+fn refresh(broker: &RunningBroker) -> Refresh {
+    let broker = Arc::downgrade(broker.broker());
+    Arc::new(move || {
+        let broker = broker.upgrade();
+        Box::pin(async move {
+            if let Some(broker) = broker {
+                broker.refresh_group_lag().await;
+            }
+        })
     })
 }
 

@@ -52,6 +52,11 @@ impl TestBroker {
         self.running.broker()
     }
 
+    /// Measures what is measured when somebody asks for the metrics.
+    pub async fn refresh_metrics(&self) {
+        self.running.broker().refresh_group_lag().await;
+    }
+
     /// The metrics, as Prometheus reads them.
     pub fn metrics(&self) -> String {
         let mut text = String::new();

@@ -209,6 +209,15 @@ static OWN_SETTINGS: &[Setting] = &[
         "How often segments that are too old or too many are looked for.",
     ),
     row(
+        "logway.group.lag.partitions.max",
+        Kind::int(0),
+        Some("5000"),
+        "partitions",
+        "For how many partitions of groups the lag is among the metrics, each with two numbers. \
+         Groups are shown whole, in the order of their names; those that find no room are counted \
+         in `logway_group_lag_groups_left_out`. 0 measures none.",
+    ),
+    row(
         "logway.http.listen",
         Kind::Address,
         Some("127.0.0.1:9644"),

@@ -68,6 +68,8 @@ pub struct BrokerSettings {
     pub controller_quota_window_size: Duration,
     /// `max.connection.creation.rate`
     pub connections_per_second_max: u32,
+    /// `logway.group.lag.partitions.max`
+    pub group_lag_partitions_max: usize,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
 }
@@ -150,6 +152,7 @@ impl BrokerSettings {
             controller_quota_windows: fields.positive("controller.quota.window.num"),
             controller_quota_window_size: fields.seconds("controller.quota.window.size.seconds"),
             connections_per_second_max: fields.positive("max.connection.creation.rate"),
+            group_lag_partitions_max: fields.size("logway.group.lag.partitions.max"),
             groups: fields.groups(),
             given,
         }

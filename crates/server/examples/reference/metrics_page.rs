@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use logway_broker::RunningBroker;
 use logway_client::{
     BrokerAddress, Client, ClientError, ClientOptions, Consumer, ConsumerOptions, NewRecord,
     NewTopic, Producer, ProducerOptions, StartAt,
@@ -10,6 +11,7 @@ use logway_client::{
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 
 const TOP: &str = "<!-- Written by `cargo xtask reference`, from what a broker exports; edit the \
                    help texts where the metrics are registered instead. -->
@@ -57,10 +59,23 @@ async fn exported() -> anyhow::Result<String> {
     let address = broker.addresses().first().context("a broker listens somewhere")?;
     let address = BrokerAddress::new(address.ip().to_string(), address.port());
     use_a_little(&Client::new(vec![address], ClientOptions::default())).await?;
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
+    let text = with_lag(&broker, &registry).await?;
     broker.stop().await?;
     Ok(text)
+}
+
+/// The metrics, once the lag of groups is among them: it is not waited for very long.
+async fn with_lag(broker: &RunningBroker, registry: &Registry) -> anyhow::Result<String> {
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        broker.broker().refresh_group_lag().await;
+        let mut text = String::new();
+        encode(&mut text, registry)?;
+        if text.contains("logway_group_lag_seconds{") {
+            return Ok(text);
+        }
+    }
+    bail!("the lag of the group was not measured")
 }
 
 /// Gives every label something to stand for: a topic with a record, and a group that read it.

@@ -1,0 +1,95 @@
+//! How far groups are behind, among the metrics.
+
+mod common;
+
+use common::*;
+use logway_client::Connection;
+use logway_wire::WireString;
+use logway_wire::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use logway_wire::messages::{FindCoordinatorRequest, OffsetCommitRequest};
+
+/// Commits offsets of a group without members, from partition 0 on.
+async fn commit(connection: &Connection, group: &str, offsets: &[i64]) {
+    let find = FindCoordinatorRequest {
+        coordinator_keys: vec![WireString::copy_of(group)],
+        ..Default::default()
+    };
+    let partition = |(partition_index, &committed_offset)| OffsetCommitRequestPartition {
+        partition_index,
+        committed_offset,
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: WireString::copy_of("t"),
+        partitions: (0..).zip(offsets).map(partition).collect(),
+        ..Default::default()
+    };
+    let commit = OffsetCommitRequest {
+        group_id: WireString::copy_of(group),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let committing = async {
+        loop {
+            connection.call(&find).await.expect("is answered");
+            let pending = connection.send(&commit, 9).await.expect("is sent");
+            let response = pending.response().await.expect("is answered");
+            // Until the shard of the group is there.
+            if response.topics[0].partitions.iter().all(|partition| partition.error_code == 0) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), committing).await.expect("in time");
+}
+
+/// The lines of the metrics that begin with a name.
+fn lines<'a>(metrics: &'a str, name: &str) -> Vec<&'a str> {
+    metrics.lines().filter(|line| line.starts_with(name)).collect()
+}
+
+#[tokio::test]
+async fn lag_is_shown_of_as_many_groups_as_there_is_room_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings =
+        [("logway.group.lag.partitions.max", "4"), ("offsets.topic.num.partitions", "3")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 3).await;
+    let before = now_ms();
+    for partition in 0..3 {
+        produce(&connection, "t", partition, batch(&["a", "b", "c"])).await;
+    }
+    commit(&connection, "a", &[1, 3]).await;
+    commit(&connection, "b", &[0, 0, 0]).await;
+    commit(&connection, "c", &[0]).await;
+    let too_long = "d".repeat(256);
+    commit(&connection, &too_long, &[0]).await;
+
+    broker.refresh_metrics().await;
+    let metrics = broker.metrics();
+    assert_eq!(
+        lines(&metrics, "logway_group_lag_records{"),
+        [
+            r#"logway_group_lag_records{group="a",topic="t",partition="0"} 2"#,
+            r#"logway_group_lag_records{group="a",topic="t",partition="1"} 0"#,
+            r#"logway_group_lag_records{group="c",topic="t",partition="0"} 3"#,
+        ]
+    );
+    assert_eq!(
+        lines(&metrics, "logway_group_lag_groups_left_out"),
+        ["logway_group_lag_groups_left_out 2"]
+    );
+    let seconds: Vec<f64> = lines(&metrics, "logway_group_lag_seconds{")
+        .into_iter()
+        .map(|line| line.rsplit_once(' ').expect("has a value").1.parse().expect("a number"))
+        .collect();
+    let seconds_max = (now_ms() - before) as f64 / 1_000.0;
+    let [late, caught_up, behind] = seconds[..] else { panic!("{seconds:?}") };
+    assert!(caught_up == 0.0 && (0.0..=seconds_max).contains(&late), "{seconds:?} {seconds_max}");
+    assert!((0.0..=seconds_max).contains(&behind), "{seconds:?} {seconds_max}");
+    broker.stop().await;
+}
