@@ -4,18 +4,25 @@
     tests/compatibility.py             writes it, from tests/.work/results
     tests/compatibility.py --check     fails if the committed one says something else
 
+Who has not reported keeps the row that is committed. So the check holds without any report too: each client and program
+of suites.toml has its row, in the version that its suite pins, with each case of clients/cases.toml, and the page is
+what would be made of these. Within a run of tests/run.py only what was reported in that run counts.
+
 The table holds clients, versions and how each case went, but no times: it changes only if one of these does.
 """
 
 import argparse
 import difflib
 import json
+import os
 import sys
 import tomllib
 from itertools import groupby
+from pathlib import Path
 
 from harness.broker import TESTS, WORK
 from harness.client_report import CaseOutcome, ClientReport, read_cases
+from harness.committed_page import CommittedPage, read_page
 
 PAGE = TESTS.parent / "docs" / "COMPATIBILITY.md"
 MARKS = {"pass": "✓", "skip": "–", "fail": "**✗**"}
@@ -41,53 +48,66 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not up to date")
     options = parser.parse_args()
-    reports = read_reports()
-    if not reports:
-        print("no client has reported yet: run tests/run.py first", file=sys.stderr)
-        return 1
-    page = render(read_cases(), reports, read_integrations())
+    suites = tomllib.loads((TESTS / "suites.toml").read_text())["suite"]
+    cases = read_cases()
+    committed = read_page(PAGE, cases)
+    faults: list[str] = []
+    reports = [report_of(suite, committed, faults) for suite in suites if "client" in suite]
+    integrations = [integration_of(suite, committed, faults) for suite in suites if "program" in suite]
+    page = render(cases, [report for report in reports if report], [row for row in integrations if row])
     if not options.check:
         PAGE.write_text(page)
-        return 0
-    committed = PAGE.read_text() if PAGE.exists() else ""
-    if committed == page:
-        return 0
-    changes = difflib.unified_diff(committed.splitlines(), page.splitlines(), "committed", "reported", lineterm="", n=0)
-    print("\n".join(changes))
-    print(f"{PAGE.name} is out of date: tests/compatibility.py writes it anew", file=sys.stderr)
-    return 1
+    elif committed.text != page:
+        lines = committed.text.splitlines(), page.splitlines()
+        print("\n".join(difflib.unified_diff(*lines, "committed", "reported", lineterm="", n=0)))
+        faults.append(f"{PAGE.name} is out of date: tests/compatibility.py writes it anew")
+    print("\n".join(faults), file=sys.stderr, end="\n" if faults else "")
+    return 1 if faults else 0
 
 
-def read_results() -> list[tuple[dict, dict]]:
-    """Each suite that has run against Logway with its latest result, in the order of suites.toml."""
-    results = []
-    for suite in tomllib.loads((TESTS / "suites.toml").read_text())["suite"]:
-        path = WORK / "results" / f"{suite['name']}@logway.json"
-        if path.exists():
-            results.append((suite, json.loads(path.read_text())))
-    return results
+def report_of(suite: dict, committed: CommittedPage, faults: list[str]) -> ClientReport | None:
+    """The row of a client: what it reported, or else what is committed."""
+    name, result = suite["client"], read_result(suite)
+    row = committed.clients.get(name)
+    reported = result and result.get("client")
+    if reported:
+        cases = {id: CaseOutcome(**outcome) for id, outcome in reported["cases"].items()}
+        # Where the distribution chooses the version, another machine may have another one.
+        keeps_version = row and "pinned" not in suite
+        row = ClientReport(reported["name"], row.version if keeps_version else reported["version"], cases)
+        if row.name != name:
+            faults.append(f"the suite {suite['name']} reports as {row.name}; suites.toml calls its client {name}")
+    if not row:
+        faults.append(f"{name} has no row: tests/run.py {suite['name']}, then tests/compatibility.py")
+    elif "pinned" in suite and not is_pinned(row.version, TESTS.parent / suite["pinned"]):
+        faults.append(f"{name} {row.version} is not the version in {suite['pinned']}: tests/run.py {suite['name']}")
+    return row
 
 
-def read_reports() -> list[ClientReport]:
-    """The latest report of each client."""
-    reports = []
-    for _, result in read_results():
-        client = result.get("client")
-        if client:
-            cases = {id: CaseOutcome(**outcome) for id, outcome in client["cases"].items()}
-            reports.append(ClientReport(client["name"], client["version"], cases))
-    return reports
+def is_pinned(version: str, pins: Path) -> bool:
+    """Whether a file that pins versions has this one; what is bundled with it comes after a plus sign."""
+    own = version.split("+")[0]
+    return any(own in line for line in pins.read_text().splitlines())
 
 
-def read_integrations() -> list[list[str]]:
-    """A row for each suite that says which program it runs: the program, what was tried, and how that went."""
-    rows = []
-    for suite, result in read_results():
-        if "program" in suite:
-            mark = MARKS["fail" if result["failed"] else "pass"]
-            total = result["passed"] + result["failed"]
-            rows.append([suite["program"], suite["covers"], f"{mark} {result['passed']}/{total}"])
-    return rows
+def integration_of(suite: dict, committed: CommittedPage, faults: list[str]) -> list[str] | None:
+    """The row of a program: its name, what was tried, and how that went."""
+    result, outcome = read_result(suite), committed.integrations.get(suite["program"])
+    if result:
+        mark = MARKS["fail" if result["failed"] else "pass"]
+        outcome = f"{mark} {result['passed']}/{result['passed'] + result['failed']}"
+    if not outcome:
+        faults.append(f"{suite['program']} has no row: tests/run.py {suite['name']}, then tests/compatibility.py")
+        return None
+    return [suite["program"], suite["covers"], outcome]
+
+
+def read_result(suite: dict) -> dict | None:
+    """The latest result of a suite against Logway, if it is of the run that this is a part of."""
+    path = WORK / "results" / f"{suite['name']}@logway.json"
+    if not path.exists() or path.stat().st_mtime < float(os.environ.get("RUN_BEGAN", 0)):
+        return None
+    return json.loads(path.read_text())
 
 
 def render(cases: list[dict], reports: list[ClientReport], integrations: list[list[str]]) -> str:

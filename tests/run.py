@@ -51,6 +51,8 @@ def main() -> int:
     suites = tomllib.loads((TESTS / "suites.toml").read_text())["suite"]
     options = parse_options([suite["name"] for suite in suites])
     RESULTS.mkdir(parents=True, exist_ok=True)
+    # By this a suite tells which results are of this run.
+    os.environ["RUN_BEGAN"] = str(time.time())
     results = []
     for suite in suites:
         if is_chosen(suite, options):

@@ -114,7 +114,9 @@ mod tests {
         registry.register("test_refreshes", "Refreshes", refreshed.clone());
         let refresh: Refresh = Arc::new(move || {
             let refreshed = refreshed.clone();
-            Box::pin(async move { drop(refreshed.inc()) })
+            Box::pin(async move {
+                refreshed.inc();
+            })
         });
         let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
         let server = tokio::spawn(serve(listener, state, async { _ = stopped.await }));
