@@ -21,6 +21,7 @@ class ApacheKafka(Broker):
     kind = "kafka"
     sigterm_exit_code = 128 + 15
     restart_s_max = 30.0
+    restart_rss_growth_bytes_max = 256 << 20
     rss_growth_bytes_max = 1200 << 20
     connection_limit = "max.connections.per.ip"
 

@@ -28,6 +28,8 @@ class Broker(LoggedProcess):
     kind: str
     sigterm_exit_code: int
     restart_s_max: float
+    # How much more resident memory a restart may leave behind than there was before.
+    restart_rss_growth_bytes_max: int
     # How much resident memory clients may cost, however they behave.
     rss_growth_bytes_max: int
     # The setting by which connections beyond a number are closed as they come.

@@ -16,6 +16,7 @@ class Logway(Broker):
     kind = "logway"
     sigterm_exit_code = 0
     restart_s_max = 2.0
+    restart_rss_growth_bytes_max = 32 << 20
     rss_growth_bytes_max = 256 << 20
     connection_limit = "max.connections"
 

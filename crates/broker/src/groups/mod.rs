@@ -16,6 +16,7 @@ mod shard_driver;
 mod unread_age;
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -25,7 +26,7 @@ use logway_coordinator::{
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::WireString;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::partition::Partition;
@@ -34,9 +35,16 @@ pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_
 use shard_driver::{Ask, Command, ShardHandle};
 pub(crate) use unread_age::unread_age;
 
+/// How many shards load at once, if there are not more cores than that. A load waits for the disk
+/// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
+/// in the heap of the thread that read for it.
+const LOADS_MAX_LEAST: usize = 8;
+
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
+    /// Has a permit for each shard that may load at once.
+    loads: Arc<Semaphore>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
 }
@@ -54,8 +62,11 @@ pub(crate) struct Question {
 impl GroupCoordinator {
     /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
     pub fn new(settings: &BrokerSettings) -> GroupCoordinator {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let loads_max = LOADS_MAX_LEAST.max(cores);
         GroupCoordinator {
             settings: group_settings(settings),
+            loads: Arc::new(Semaphore::new(loads_max)),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
@@ -89,7 +100,9 @@ impl GroupCoordinator {
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
-        let (shard, driver) = shard_driver::new(Arc::clone(partition), self.settings.clone());
+        let loads = Arc::clone(&self.loads);
+        let (shard, driver) =
+            shard_driver::new(Arc::clone(partition), self.settings.clone(), loads);
         drivers.spawn(driver.run());
         shard
     }

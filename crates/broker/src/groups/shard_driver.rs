@@ -13,7 +13,7 @@ use logway_coordinator::{
     Reply, Request, RequestToken,
 };
 use logway_log::{AppendFuture, LogError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Question;
@@ -54,6 +54,8 @@ pub(super) struct Ask {
 pub(super) struct ShardDriver {
     partition: Arc<Partition>,
     shard: GroupShard,
+    /// Has a permit for each shard that may load at once.
+    loads: Arc<Semaphore>,
     commands: mpsc::UnboundedReceiver<Command>,
     began: Instant,
     next_token: u64,
@@ -64,16 +66,18 @@ pub(super) struct ShardDriver {
 /// Who waits for replies.
 type Waiting = HashMap<RequestToken, oneshot::Sender<Reply>>;
 
-/// A shard of a partition, and what drives it.
+/// A shard of a partition, and what drives it; it loads with a permit of `loads`.
 pub(super) fn new(
     partition: Arc<Partition>,
     settings: GroupSettings,
+    loads: Arc<Semaphore>,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
     let handle = ShardHandle { partition: Arc::clone(&partition), commands: sender };
     let driver = ShardDriver {
         partition,
         shard: GroupShard::new(settings),
+        loads,
         commands,
         began: Instant::now(),
         next_token: 0,
@@ -113,23 +117,34 @@ impl ShardDriver {
     async fn load(&mut self) -> ControlFlow<()> {
         let began = Instant::now();
         let mut reader = LogReader::new(Arc::clone(&self.partition));
+        while let Err(failure) = self.replay_rest(&mut reader).await? {
+            let partition = self.partition.topic_partition();
+            tracing::error!(%partition, offset = %reader.position(), "the groups of this \
+                partition cannot be loaded, and their clients wait: {}", failure.message);
+            self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
+        }
+        let partition = self.partition.topic_partition();
+        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
+        ControlFlow::Continue(())
+    }
+
+    /// Replays what was not read yet, when it is this shard's turn.
+    async fn replay_rest(
+        &mut self,
+        reader: &mut LogReader,
+    ) -> ControlFlow<(), Result<(), Failure>> {
+        let loads = Arc::clone(&self.loads);
+        let permit = self.meanwhile(loads.acquire()).await?;
+        let _permit = permit.expect("the semaphore is never closed");
         loop {
             match self.meanwhile(reader.next()).await? {
                 Ok(Some(records)) => {
                     records.iter().for_each(|record| self.shard.replay(record));
                 }
-                Ok(None) => break,
-                Err(failure) => {
-                    let partition = self.partition.topic_partition();
-                    tracing::error!(%partition, offset = %reader.position(), "the groups of this \
-                        partition cannot be loaded, and their clients wait: {}", failure.message);
-                    self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
-                }
+                Ok(None) => return ControlFlow::Continue(Ok(())),
+                Err(failure) => return ControlFlow::Continue(Err(failure)),
             }
         }
-        let partition = self.partition.topic_partition();
-        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
-        ControlFlow::Continue(())
     }
 
     /// Waits for something while commands are obeyed; breaks off when there are no handles.
