@@ -7,7 +7,9 @@ https://kafka.apache.org/protocol (request header v1, response header v0, record
 import socket
 import struct
 
-PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 3, 18, 19
+PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 0, 1, 3, 18, 19, 49
+
+CLIENT_ID = "logway-tests"
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -19,7 +21,8 @@ def parse_address(text: str) -> tuple[str, int]:
 class Connection:
     """One client connection that sends whatever it is told to, well formed or not."""
 
-    def __init__(self, bootstrap: str, timeout_s: float = 10):
+    def __init__(self, bootstrap: str, timeout_s: float = 10, client_id: str = CLIENT_ID):
+        self._client_id = client_id
         self.socket = socket.create_connection(parse_address(bootstrap), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
@@ -42,7 +45,7 @@ class Connection:
 
     def send(self, api_key: int, version: int, body: bytes):
         self._correlation_id += 1
-        self.send_frame(request_header(api_key, version, self._correlation_id) + body)
+        self.send_frame(request_header(api_key, version, self._correlation_id, self._client_id) + body)
 
     def request(self, api_key: int, version: int, body: bytes) -> bytes:
         """Sends a request, waits for its response and returns the response's body."""
@@ -73,8 +76,8 @@ class Connection:
         return bytes(parts)
 
 
-def request_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    return struct.pack(">hhi", api_key, version, correlation_id) + string("logway-tests")
+def request_header(api_key: int, version: int, correlation_id: int, client_id: str = CLIENT_ID) -> bytes:
+    return struct.pack(">hhi", api_key, version, correlation_id) + string(client_id)
 
 
 def string(text: str | None) -> bytes:
@@ -130,6 +133,12 @@ def produce_error_v3(response: bytes) -> int:
     (name_length,) = struct.unpack_from(">h", response, 4)
     (error,) = struct.unpack_from(">h", response, 4 + 2 + name_length + 4 + 4)
     return error
+
+
+def client_quota_v0(client_id: str, quota: str, per_second: float) -> bytes:
+    """An AlterClientQuotas request that sets one quota of one client id."""
+    entity = array([string("client-id") + string(client_id)])
+    return array([entity + array([string(quota) + struct.pack(">d?", per_second, False)])]) + b"\0"
 
 
 def fetch_v4(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
