@@ -85,6 +85,8 @@ def prepare(bootstrap: str, args: argparse.Namespace):
 
 def measure(broker, situation: str, client_id: str | None, args: argparse.Namespace) -> str:
     """One row of the table."""
+    # What an earlier measurement has left to write would slow the disk in this one.
+    os.sync()
     context = multiprocessing.get_context("spawn")
     begin = time.monotonic() + LEAD_S
     end = begin + args.seconds
