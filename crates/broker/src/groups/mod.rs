@@ -38,6 +38,11 @@ pub(crate) use pending::{Answer, Measuring, Pending, Question};
 use shard_driver::{Command, ShardHandle};
 pub(crate) use unread_age::UnreadAges;
 
+/// How many shards load at once, if there are not more cores than that. A load waits for the disk
+/// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
+/// in the heap of the thread that read for it.
+const LOADS_MAX_LEAST: usize = 8;
+
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
@@ -45,8 +50,7 @@ pub struct GroupCoordinator {
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
     building: MemoryBudget,
-    /// Each load takes a core, and memory for what it has read and not replayed yet: more of them
-    /// at once would be no faster, and would leave much memory behind.
+    /// Has a permit for each shard that may load at once.
     loads: Arc<Semaphore>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
@@ -58,11 +62,12 @@ impl GroupCoordinator {
     /// Answers that wait for other members take their memory from `building`.
     pub fn new(settings: &BrokerSettings, building: MemoryBudget) -> GroupCoordinator {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let loads_max = LOADS_MAX_LEAST.max(cores);
         GroupCoordinator {
             settings: group_settings(settings),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             building,
-            loads: Arc::new(Semaphore::new(cores)),
+            loads: Arc::new(Semaphore::new(loads_max)),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
