@@ -57,6 +57,15 @@ class Alone(unittest.TestCase):
         # Now something is committed.
         self.assertEqual(consume(group, topic, "-o", "start"), b"")
 
+    def test_misses_nothing_after_it_found_nothing(self):
+        topic, group = create_topic("found-nothing", "-p", "2"), new_group("found-nothing")
+        produce(topic, b"before\n", "-p", "0")
+        self.assertEqual(consume(group, topic, "-o", "end"), b"")
+        self.assertEqual(committed(group), {(topic, 0): 1, (topic, 1): 0})
+        produce(topic, b"later\n", "-p", "1")
+        self.assertEqual(described(group)["lag"], 1)
+        self.assertEqual(consume(group, topic, "-o", "end"), b"later\n")
+
     def test_goes_on_at_the_start_if_what_it_wants_is_gone(self):
         topic, group = create_topic("trimmed-under"), new_group("trimmed-under")
         produce(topic, numbered_lines(10))

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use fetched::{FetchEvent, FetchedRecords};
-use logway_model::TopicPartition;
+use logway_model::{Offset, TopicPartition};
 use logway_record::DecodeLimit;
 pub use start::StartAt;
 use tokio::sync::mpsc;
@@ -67,6 +67,7 @@ impl Default for ConsumerOptions {
 pub struct Consumer {
     responses: mpsc::Receiver<Result<Vec<FetchEvent>, ClientError>>,
     fetcher: JoinHandle<()>,
+    starts: BTreeMap<TopicPartition, Offset>,
 }
 
 impl Consumer {
@@ -82,10 +83,16 @@ impl Consumer {
         options: ConsumerOptions,
     ) -> Result<Consumer, ClientError> {
         let client = client.fork();
-        let (positions, skipped) = start::resolve(&client, assignment, &options).await?;
+        let starts = start::resolve(&client, assignment, &options).await?;
         let (events, responses) = mpsc::channel(RESPONSES_AHEAD);
-        let fetcher = Fetcher::new(client, options, positions, events);
-        Ok(Consumer { responses, fetcher: tokio::spawn(fetcher.run(skipped)) })
+        let fetcher = Fetcher::new(client, options, starts.positions, events);
+        let fetcher = tokio::spawn(fetcher.run(starts.skipped));
+        Ok(Consumer { responses, fetcher, starts: starts.offsets })
+    }
+
+    /// Where reading began in each partition.
+    pub fn starts(&self) -> &BTreeMap<TopicPartition, Offset> {
+        &self.starts
     }
 
     /// What one response brought, or `None` when all partitions have been read to their ends.

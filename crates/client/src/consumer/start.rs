@@ -33,34 +33,48 @@ struct Range {
     at_timestamp: Option<Offset>,
 }
 
-/// Finds the place to begin in each partition, and the records that are gone although they were
-/// asked for.
+/// Where reading begins.
+#[derive(Debug, Default)]
+pub(super) struct Starts {
+    /// In each partition.
+    pub(super) offsets: BTreeMap<TopicPartition, Offset>,
+    /// The partitions in which there is something to read, now or later.
+    pub(super) positions: BTreeMap<TopicPartition, Position>,
+    /// The records that are gone although they were asked for.
+    pub(super) skipped: Vec<FetchEvent>,
+}
+
+/// Finds the place to begin in each partition.
 pub(super) async fn resolve(
     client: &Client,
     assignment: &BTreeMap<TopicPartition, StartAt>,
     options: &ConsumerOptions,
-) -> Result<(BTreeMap<TopicPartition, Position>, Vec<FetchEvent>), ClientError> {
+) -> Result<Starts, ClientError> {
     let mut ranges = BTreeMap::new();
     if !assignment.is_empty() {
         client.await_topics(&topics_of(assignment.keys()), MissingTopic::Refuse).await?;
         ranges = look_up(client, assignment).await?;
     }
-    let mut positions = BTreeMap::new();
-    let mut skipped = Vec::new();
+    let mut starts = Starts::default();
     for (partition, &start_at) in assignment {
         let range = ranges[partition];
         let next = place(partition, start_at, range)?;
         if let StartAt::Offset(from) = start_at
             && from < next
         {
-            skipped.push(FetchEvent::Skipped { partition: partition.clone(), from, to: next });
+            starts.skipped.push(FetchEvent::Skipped {
+                partition: partition.clone(),
+                from,
+                to: next,
+            });
         }
         let stop = options.stops_at_end.then_some(range.end);
         if stop.is_none_or(|stop| next < stop) {
-            positions.insert(partition.clone(), Position::new(next, stop));
+            starts.positions.insert(partition.clone(), Position::new(next, stop));
         }
+        starts.offsets.insert(partition.clone(), next);
     }
-    Ok((positions, skipped))
+    Ok(starts)
 }
 
 async fn look_up(

@@ -213,15 +213,18 @@ impl GroupConsumer {
             self.options.heartbeat_interval,
             self.options.poll_interval_max,
         );
-        let consumer = match partitions.is_empty() {
-            true => None,
-            false => Some(self.open_consumer(&partitions).await?),
+        let (consumer, uncommitted) = match partitions.is_empty() {
+            true => (None, BTreeMap::new()),
+            false => {
+                let (consumer, uncommitted) = self.open_consumer(&partitions).await?;
+                (Some(consumer), uncommitted)
+            }
         };
         let now = Instant::now();
         self.generation = Some(Generation {
             heartbeat,
             consumer,
-            uncommitted: BTreeMap::new(),
+            uncommitted,
             commit_at: self.options.commit_interval.map(|interval| now + interval),
             led,
             topics_check_at: now + self.options.topics_check_interval,
@@ -229,11 +232,14 @@ impl GroupConsumer {
         Ok(partitions)
     }
 
-    /// Begins to read where the group has committed that it is.
+    /// Begins to read where the group has committed that it is. Together with the consumer comes
+    /// where it begins elsewhere than that. It is to be committed even when nothing comes from
+    /// there: or the next member would begin after what came between the two, or nobody could tell
+    /// that the group is behind.
     async fn open_consumer(
         &self,
         partitions: &BTreeSet<TopicPartition>,
-    ) -> Result<Consumer, ClientError> {
+    ) -> Result<(Consumer, BTreeMap<TopicPartition, Offset>), ClientError> {
         let topics = partitions.iter().map(|partition| partition.topic.clone()).collect();
         self.client.await_topics(&topics, MissingTopic::Await).await?;
         let group = self.membership.group();
@@ -247,7 +253,14 @@ impl GroupConsumer {
             let start_at = committed.filter(exists).map_or(self.options.start_at, StartAt::Offset);
             assignment.insert(partition.clone(), start_at);
         }
-        Consumer::open(&self.client, &assignment, self.options.consumer.clone()).await
+        let options = self.options.consumer.clone();
+        let consumer = Consumer::open(&self.client, &assignment, options).await?;
+        let is_elsewhere = |(partition, start): &(&TopicPartition, &Offset)| {
+            committed.get(*partition).is_none_or(|committed| committed.offset != **start)
+        };
+        let starts = consumer.starts().iter().filter(is_elsewhere);
+        let starts = starts.map(|(partition, start)| (partition.clone(), *start)).collect();
+        Ok((consumer, starts))
     }
 
     /// Gives everything up, so that it can be assigned anew.
