@@ -30,6 +30,8 @@ from harness.client_report import ClientReport, read_client_report
 
 ROOT = TESTS.parent
 RESULTS = WORK / "results"
+# By default the first member of a group waits 3 s for others, and most cases begin a group.
+SETTINGS = {"group.initial.rebalance.delay.ms": "300"}
 COUNTS = re.compile(r"^(?:test result: \w+\. )?(\d+) passed[,;] (\d+) failed", re.MULTILINE)
 
 
@@ -123,7 +125,7 @@ def run_with_broker(suite: dict, against: str, log) -> int:
     environment = {**os.environ, "AGAINST": against}
     if suite.get("broker") != "given":
         return run_command(suite, environment, log)
-    with KINDS[against](suite["name"]) as broker:
+    with KINDS[against](suite["name"], SETTINGS) as broker:
         exit_code = run_command(
             suite, environment | {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)}, log
         )
