@@ -130,10 +130,13 @@ impl LogDirs {
         thread::scope(|scope| {
             let closing: Vec<_> =
                 self.online().map(|dir| scope.spawn(move || dir.close())).collect();
-            closing.into_iter().fold(Ok(()), |result, closed| {
+            let mut result = Ok(());
+            // Each is waited for, whatever became of the others.
+            for closed in closing {
                 let closed = closed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                result.and(closed)
-            })
+                result = result.and(closed);
+            }
+            result
         })
     }
 }
