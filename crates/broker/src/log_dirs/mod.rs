@@ -130,10 +130,11 @@ impl LogDirs {
         thread::scope(|scope| {
             let closing: Vec<_> =
                 self.online().map(|dir| scope.spawn(move || dir.close())).collect();
-            closing.into_iter().fold(Ok(()), |result, closed| {
-                let closed = closed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                result.and(closed)
-            })
+            let join = |closing: thread::ScopedJoinHandle<'_, Result<(), LogError>>| {
+                closing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            let closed: Vec<Result<(), LogError>> = closing.into_iter().map(join).collect();
+            closed.into_iter().collect()
         })
     }
 }

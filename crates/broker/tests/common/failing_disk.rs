@@ -56,8 +56,8 @@ impl FailingDisk {
     fn wait(&self, path: &Path) {
         let mut hold = self.hold.0.lock().expect("nobody panics");
         while let Some(writes) = &mut *hold {
-            let is_meant = path.starts_with(&self.disk)
-                && path.to_string_lossy().contains(&writes.path_part);
+            let is_meant =
+                path.starts_with(&self.disk) && path.to_string_lossy().contains(&writes.path_part);
             if !is_meant {
                 return;
             }
