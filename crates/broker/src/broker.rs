@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
-use logway_log::{LogError, ReadRequest, ReadSlice};
+use logway_log::{Log, LogError, ReadRequest, ReadSlice};
 use logway_metadata::MetadataImage;
 use logway_metadata::controller::{Command, RegisterBroker};
 use logway_metadata::record::Endpoint;
@@ -30,6 +30,7 @@ use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
@@ -43,6 +44,8 @@ pub struct Broker {
     pub quorum: MetadataQuorum,
     /// The logs.
     pub log_dirs: LogDirs,
+    /// The replicas that move from one log directory to another.
+    pub replica_moves: ReplicaMoves,
     /// What requests may hold.
     pub memory: MemoryBudget,
     /// What answering may take beyond that, for answers that are much larger than their requests.
@@ -175,11 +178,14 @@ impl Broker {
         partition: &Partition,
         request: ReadRequest,
     ) -> Result<ReadSlice, LogError> {
-        if partition.log().is_hot(request.offset) {
-            return partition.log().read(request);
-        }
         let log = partition.log();
-        off_thread(move || log.read(request)).await
+        match read(&log, request).await {
+            // The replica has just moved to another log directory, and its log was removed here.
+            Err(LogError::Closed { .. }) if !Arc::ptr_eq(&log, &partition.log()) => {
+                read(&partition.log(), request).await
+            }
+            result => result,
+        }
     }
 
     /// The address to give to a client that reached us at `local`: that one, unless another is
@@ -190,6 +196,14 @@ impl Broker {
             None => Endpoint { host: local.ip().to_canonical().to_string(), port: local.port() },
         }
     }
+}
+
+async fn read(log: &Arc<Log>, request: ReadRequest) -> Result<ReadSlice, LogError> {
+    if log.is_hot(request.offset) {
+        return log.read(request);
+    }
+    let log = Arc::clone(log);
+    off_thread(move || log.read(request)).await
 }
 
 /// The time of day.

@@ -73,6 +73,8 @@ impl From<LogError> for Failure {
             | LogError::Malformed { .. }
             | LogError::Vanished { .. }
             | LogError::DirectoryEmptied { .. }
+            | LogError::CopyInTheWay { .. }
+            | LogError::OffsetNotNext { .. }
             | LogError::DuplicateDirectory { .. }
             | LogError::DirectoryOffline { .. }
             | LogError::Poisoned { .. }

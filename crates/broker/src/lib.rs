@@ -19,6 +19,7 @@ pub mod partition;
 pub mod producer_ids;
 pub mod quotas;
 mod reconcile;
+pub mod replica_moves;
 pub mod running;
 pub mod telemetry;
 pub mod topics;

@@ -262,6 +262,11 @@ impl Collector for BrokerState {
                 broker.log_dirs.offline_count(),
             ),
             (
+                "logway_replica_moves",
+                "Replicas that are being moved from one log directory to another",
+                broker.replica_moves.count(),
+            ),
+            (
                 "logway_request_memory_used_bytes",
                 "Memory held by requests",
                 broker.memory.used_bytes(),

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use logway_log::{AppendBatches, AppendFuture, Log, LogConfig, TailListener};
+use arc_swap::ArcSwap;
+use logway_log::{
+    AppendBatches, AppendFuture, Completion, HeldAppend, Log, LogConfig, TailListener,
+};
 use logway_model::{DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
 use logway_replication::{LeaderState, LocalTail};
@@ -16,12 +19,26 @@ use crate::log_dirs::PlacedLog;
 /// Appends go to the log's writer thread, which reports each new tail back through
 /// [`TailListener`]; the leader state turns it into the high watermark. The leader state's lock is
 /// taken under no other lock and held across no I/O.
+///
+/// The log can be replaced by another one with the same records, in another log directory. What
+/// changes it goes through the gate, so that for that moment it can be held back.
 #[derive(Debug)]
 pub struct Partition {
-    place: PlacedLog,
+    topic_partition: TopicPartition,
+    /// Changes only under `gate`.
+    place: ArcSwap<PlacedLog>,
+    gate: Mutex<Gate>,
     leader_epoch: AtomicI32,
     leader: Mutex<LeaderState>,
     high_watermark: HighWatermark,
+}
+
+/// Whether appends go to the log.
+#[derive(Debug)]
+enum Gate {
+    Open,
+    /// They wait, in their order. Their memory is that of their requests.
+    Held(Vec<HeldAppend>),
 }
 
 impl Partition {
@@ -33,10 +50,12 @@ impl Partition {
         // it is on disk.
         let state = LeaderState::new(durable, tail_of(&log), Vec::new(), log.log_start_offset());
         let partition = Arc::new(Partition {
+            topic_partition: log.topic_partition().clone(),
             high_watermark: HighWatermark::new(state.high_watermark()),
             leader: Mutex::new(state),
             leader_epoch: AtomicI32::new(leader_epoch.0),
-            place,
+            gate: Mutex::new(Gate::Open),
+            place: ArcSwap::from_pointee(place),
         });
         log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
         // The log may have grown between the look and the listening.
@@ -46,17 +65,17 @@ impl Partition {
 
     /// Its topic and number.
     pub fn topic_partition(&self) -> &TopicPartition {
-        self.place.log.topic_partition()
+        &self.topic_partition
     }
 
     /// The log, for reading.
     pub fn log(&self) -> Arc<Log> {
-        Arc::clone(&self.place.log)
+        Arc::clone(&self.place.load().log)
     }
 
     /// The log directory that the log is in.
     pub fn directory(&self) -> DirectoryId {
-        self.place.directory
+        self.place.load().directory
     }
 
     /// The epoch in which this broker leads.
@@ -89,13 +108,43 @@ impl Partition {
     /// Hands validated batches to the log's writer thread, all or none. The batches of one
     /// caller are appended in the order of its calls.
     pub fn append(&self, batches: Vec<Batch>) -> AppendFuture {
-        self.place.log.append(AppendBatches { batches, leader_epoch: self.leader_epoch() })
+        let batches = AppendBatches { batches, leader_epoch: self.leader_epoch() };
+        let mut gate = self.gate();
+        match &mut *gate {
+            Gate::Open => self.place.load().log.append(batches),
+            Gate::Held(waiting) => {
+                let what = self.topic_partition.to_string().into();
+                let (held, answer) = HeldAppend::new(batches, &what);
+                waiting.push(held);
+                answer
+            }
+        }
+    }
+
+    /// Forgets all records before an offset; as [`Log::delete_records_before`]. Fails with
+    /// `NOT_LEADER_OR_FOLLOWER`, after which clients try again, while appends are held back.
+    pub fn delete_records_before(&self, offset: Offset) -> Result<Completion<Offset>, ErrorCode> {
+        match *self.gate() {
+            Gate::Open => Ok(self.place.load().log.delete_records_before(offset)),
+            Gate::Held(_) => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+
+    /// Holds back whatever changes the log from now on, until the result is dropped. One at a time.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        let mut gate = self.gate();
+        assert!(matches!(*gate, Gate::Open), "a partition is held by one");
+        *gate = Gate::Held(Vec::new());
+        Hold { partition: self }
     }
 
     /// Puts other topic settings in force.
     pub fn set_config(&self, config: Arc<LogConfig>) {
         let durable = config.is_durable();
-        self.place.log.set_config(config);
+        // Under the gate, lest a log that is being replaced gets it.
+        let gate = self.gate();
+        self.place.load().log.set_config(config);
+        drop(gate);
         self.set_durable(durable);
     }
 
@@ -115,8 +164,43 @@ impl Partition {
         }
     }
 
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn leader(&self) -> MutexGuard<'_, LeaderState> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A partition that holds back what would change its log; dropped, it goes on.
+#[derive(Debug)]
+pub(crate) struct Hold<'a> {
+    partition: &'a Partition,
+}
+
+impl Hold<'_> {
+    /// Goes on with another log, which has all that the one before has.
+    pub(crate) fn go_on_with(self, place: PlacedLog) {
+        let partition = self.partition;
+        let log = Arc::clone(&place.log);
+        debug_assert_eq!(log.log_end_offset(), partition.log().log_end_offset());
+        let listener = partition.log().take_tail_listener();
+        partition.place.store(Arc::new(place));
+        if let Some(listener) = listener {
+            log.set_tail_listener(listener);
+        }
+        // Dropped now: what was held back goes to the new log, before anything that comes later.
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut gate = self.partition.gate();
+        let place = self.partition.place.load();
+        if let Gate::Held(waiting) = std::mem::replace(&mut *gate, Gate::Open) {
+            waiting.into_iter().for_each(|held| place.log.append_held(held));
+        }
     }
 }
 
@@ -143,7 +227,7 @@ mod tests {
     use std::thread;
 
     use logway_log::fs::SimFs;
-    use logway_log::{LogDir, LogDirOptions, LogMetrics};
+    use logway_log::{LogDir, LogDirOptions, LogMetrics, NewLog, ReadRequest};
     use logway_model::{BrokerId, ClusterId, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
     use logway_record::{BatchBuilder, Batches, Compression};
 
@@ -193,6 +277,70 @@ mod tests {
         fs.release_syncs();
         partition.append(vec![batch()]).wait().expect("is written");
         assert_eq!(partition.high_watermark().get(), Offset(2));
+    }
+
+    /// The same records in another directory.
+    fn copy(fs: &SimFs, of: &Partition) -> (LogDir, PlacedLog) {
+        let options = LogDirOptions {
+            fs: Arc::new(fs.clone()),
+            ..LogDirOptions::new("other", BrokerId(1), ClusterId(Uuid([1; 16])))
+        };
+        let dir = LogDir::open(options, LogMetrics::new()).expect("opens");
+        let source = of.log();
+        let new = NewLog {
+            partition: source.topic_partition().clone(),
+            topic_id: source.topic_id(),
+            config: source.config(),
+        };
+        let log =
+            dir.create_copy(&new, source.log_start_offset(), of.directory()).expect("is made");
+        let request = ReadRequest {
+            offset: Offset(0),
+            max_bytes: u64::MAX,
+            upper_bound: source.log_end_offset(),
+            at_least_one_batch: true,
+        };
+        let bytes = source.read(request).expect("is read").read().expect("is read");
+        let batches = Batches::new(bytes).map(|batch| batch.expect("is whole")).collect();
+        log.append_copied(batches).wait().expect("is written");
+        let directory = dir.directory_id();
+        (dir, PlacedLog { log, directory })
+    }
+
+    #[test]
+    fn what_is_held_back_goes_to_the_log_that_takes_over_in_its_order() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        partition.append(vec![batch()]).wait().expect("is written");
+        let (_other, place) = copy(&fs, &partition);
+
+        // A hold that comes to nothing.
+        let hold = partition.hold();
+        let held = partition.append(vec![batch()]);
+        let refused = partition.delete_records_before(Offset(1)).expect_err("is held");
+        assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
+        drop(hold);
+        assert_eq!(held.wait().expect("is written").base_offset, Offset(1));
+        place.log.append_copied(vec![at_offset(1)]).wait().expect("is written");
+
+        let (before, hold) = (partition.log(), partition.hold());
+        let held = [0, 1, 2].map(|_| partition.append(vec![batch()]));
+        hold.go_on_with(place.clone());
+        let late = partition.append(vec![batch()]);
+        let offsets = held.map(|held| held.wait().expect("is written").base_offset);
+        assert_eq!(offsets, [Offset(2), Offset(3), Offset(4)]);
+        assert_eq!(late.wait().expect("is written").base_offset, Offset(5));
+        assert_eq!((before.log_end_offset(), place.log.log_end_offset()), (Offset(2), Offset(6)));
+        assert_eq!(partition.high_watermark().get(), Offset(6));
+        assert_eq!(partition.directory(), place.directory);
+    }
+
+    fn at_offset(offset: i64) -> Batch {
+        let mut builder =
+            BatchBuilder::new(Compression::None).with_assignment(Offset(offset), LeaderEpoch(0));
+        builder.append(TimestampMs(1), None, Some(b"value"), &[]).expect("fits");
+        let bytes = builder.finish().expect("fits");
+        Batches::new(bytes).next().expect("there is one").expect("is whole")
     }
 
     /// Two threads raise it as often as they can. Whether they meet in a bad moment is up to chance,

@@ -27,6 +27,7 @@ use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Open
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
 
@@ -113,6 +114,7 @@ impl RunningBroker {
         let broker = Arc::new(open(fs, &settings, reports, registry).await?);
         broker.set_strays_aside();
         broker.register().await.map_err(BrokerError::Register)?;
+        broker.resume_moves().await;
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
@@ -154,6 +156,7 @@ impl RunningBroker {
         self.broker.attention.stop();
         while self.acceptors.join_next().await.is_some() {}
         self.broker.groups.stop().await;
+        self.broker.replica_moves.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
         off_thread(move || broker.log_dirs.close()).await?;
@@ -180,6 +183,7 @@ async fn open(
         cluster_id,
         quorum,
         log_dirs,
+        replica_moves: ReplicaMoves::default(),
         memory: budget(requests_bytes),
         reply_memory: budget(requests_bytes / REPLY_MEMORY_PART),
         attention,

@@ -1,9 +1,12 @@
 //! What an append asks for and what it gets.
 
+use std::sync::Arc;
+
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 use logway_record::Batch;
 
 use crate::Completion;
+use crate::completion::Completer;
 
 /// Batches to append to one log, all or none.
 ///
@@ -22,6 +25,23 @@ impl AppendBatches {
     /// All bytes that the append will add to the log.
     pub fn size_bytes(&self) -> usize {
         self.batches.iter().map(Batch::size_bytes).sum()
+    }
+}
+
+/// An append that is held back until it is known which log it goes to:
+/// [`Log::append_held`](crate::Log::append_held). Dropped, it is answered with
+/// [`LogError::Closed`](crate::LogError::Closed).
+#[derive(Debug)]
+pub struct HeldAppend {
+    pub(crate) batches: AppendBatches,
+    pub(crate) done: Completer<AppendOutcome>,
+}
+
+impl HeldAppend {
+    /// An append, and its answer; `what` names the partition.
+    pub fn new(batches: AppendBatches, what: &Arc<str>) -> (HeldAppend, AppendFuture) {
+        let (done, answer) = Completion::new(what);
+        (HeldAppend { batches, done }, answer)
     }
 }
 

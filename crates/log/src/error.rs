@@ -154,6 +154,15 @@ pub enum LogError {
         id: DirectoryId,
     },
 
+    /// A replica cannot move to a log directory that has a log of its partition.
+    #[error("{} has a log of {partition} already", dir.display())]
+    CopyInTheWay {
+        /// The log directory.
+        dir: PathBuf,
+        /// The partition.
+        partition: TopicPartition,
+    },
+
     /// The log is in a directory that cannot be used.
     #[error("the log of {partition} is in {directory}, which is offline")]
     DirectoryOffline {
@@ -185,6 +194,17 @@ pub enum LogError {
         dir: PathBuf,
         /// The offset before which it had records.
         end: Offset,
+    },
+
+    /// A batch that is to keep its offsets does not begin at the log end.
+    #[error("{partition} ends at {end}: the batch that begins at {got} cannot be copied there")]
+    OffsetNotNext {
+        /// The partition.
+        partition: TopicPartition,
+        /// The log end.
+        end: Offset,
+        /// The first offset of the batch.
+        got: Offset,
     },
 
     /// A batch does not continue its producer's sequence: batches before it are missing.

@@ -30,7 +30,7 @@
 //!   for an empty log.
 //! - Nothing that lies on the disk of one log applies to another of the same name.
 
-pub use append::{AppendBatches, AppendFuture, AppendOutcome};
+pub use append::{AppendBatches, AppendFuture, AppendOutcome, HeldAppend};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use completion::Completion;
 pub use config::{CleanupPolicy, LogConfig};

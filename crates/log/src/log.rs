@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
+use logway_record::Batch;
 
-use crate::checkpoint::EpochEnd;
+use crate::checkpoint::{EpochEnd, ReplicaMove};
 use crate::producer_state::ProducerState;
 use crate::view::LogView;
-use crate::writer::{Append, Command, CommandQueue, LogKey};
+use crate::writer::{Append, Command, CommandQueue, LogKey, Offsets};
 use crate::{
-    AppendBatches, AppendFuture, Completion, LogConfig, LogError, ReadRequest, ReadSlice,
-    TailListener, TimestampedOffset,
+    AppendBatches, AppendFuture, Completion, HeldAppend, LogConfig, LogError, ReadRequest,
+    ReadSlice, TailListener, TimestampedOffset,
 };
 
 /// The log of one partition, shared by all who read it and append to it.
@@ -30,6 +31,7 @@ pub struct Log {
     view: ArcSwap<LogView>,
     listener: RwLock<Option<Arc<dyn TailListener>>>,
     is_closed: AtomicBool,
+    replica_move: ArcSwapOption<ReplicaMove>,
 }
 
 /// Who a log is, and where its commands go.
@@ -38,12 +40,13 @@ pub(crate) struct LogIdentity {
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: TopicId,
     pub(crate) queue: Arc<CommandQueue>,
+    pub(crate) replica_move: Option<ReplicaMove>,
 }
 
 impl Log {
     /// The handle of a log that the writer is about to be given.
     pub(crate) fn new(identity: LogIdentity, config: Arc<LogConfig>, view: LogView) -> Log {
-        let LogIdentity { key, partition, topic_id, queue } = identity;
+        let LogIdentity { key, partition, topic_id, queue, replica_move } = identity;
         Log {
             key,
             name: partition.to_string().into(),
@@ -54,6 +57,7 @@ impl Log {
             view: ArcSwap::from_pointee(view),
             listener: RwLock::new(None),
             is_closed: AtomicBool::new(false),
+            replica_move: ArcSwapOption::from_pointee(replica_move),
         }
     }
 
@@ -90,12 +94,49 @@ impl Log {
         *self.listener.write().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 
+    /// Takes the listener away, for another log.
+    pub fn take_tail_listener(&self) -> Option<Arc<dyn TailListener>> {
+        self.listener.write().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Hands batches, at least one, to the writer thread. See [`AppendFuture`] for the answer.
     pub fn append(&self, batches: AppendBatches) -> AppendFuture {
-        assert!(!batches.batches.is_empty(), "an append is of at least one batch");
-        let (done, completion) = Completion::new(&self.name);
-        self.queue.push(Command::Append(Append { key: self.key, batches, done }));
+        let (held, completion) = HeldAppend::new(batches, &self.name);
+        self.append_held(held);
         completion
+    }
+
+    /// As [`Log::append`], of one that was made before it was known that this is its log.
+    pub fn append_held(&self, held: HeldAppend) {
+        self.push_append(held, Offsets::Assigned);
+    }
+
+    /// Hands batches of another log of the same partition, at least one, to the writer thread. They
+    /// keep their offsets, epochs and timestamps, and are not checked for duplicates.
+    ///
+    /// [`LogError::OffsetNotNext`] if the first does not begin at the log end, or there is a gap
+    /// between two.
+    pub fn append_copied(&self, batches: Vec<Batch>) -> AppendFuture {
+        let batches = AppendBatches { batches, leader_epoch: LeaderEpoch::NONE };
+        let (held, completion) = HeldAppend::new(batches, &self.name);
+        self.push_append(held, Offsets::Kept);
+        completion
+    }
+
+    fn push_append(&self, held: HeldAppend, offsets: Offsets) {
+        let HeldAppend { batches, done } = held;
+        assert!(!batches.batches.is_empty(), "an append is of at least one batch");
+        self.queue.push(Command::Append(Append { key: self.key, batches, offsets, done }));
+    }
+
+    /// What the log has to do with a move of its partition to this log directory, if anything.
+    pub fn replica_move(&self) -> Option<ReplicaMove> {
+        self.replica_move.load().as_deref().copied()
+    }
+
+    /// What its directory says now.
+    pub(crate) fn note_replica_move(&self, replica_move: Option<ReplicaMove>) {
+        self.replica_move.store(replica_move.map(Arc::new));
     }
 
     /// Finds the batches that a request asks for.

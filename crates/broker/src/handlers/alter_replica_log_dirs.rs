@@ -1,6 +1,6 @@
 //! AlterReplicaLogDirs: moves partitions between the log directories of one broker (KIP-113).
 //!
-//! A partition can be moved to where it is, and nowhere else.
+//! The answer says that moves have begun; DescribeLogDirs says how far they have come.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,6 @@ use logway_wire::messages::alter_replica_log_dirs_response::{
 use logway_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
 
 use super::building::ENTRY_BYTES;
-use crate::Broker;
 use crate::dispatch::RequestContext;
 use crate::log_dirs::ConfiguredDir;
 
@@ -39,9 +38,11 @@ pub(crate) async fn handle(
             .iter()
             .find(|ours| is_same_directory(Path::new(&*dir.path), ours.path()));
         for topic in dir.topics {
-            let move_there = |index| (index, outcome(&context, target, &topic.name, index));
-            let moved = topic.partitions.into_iter().map(move_there);
-            outcomes.entry(topic.name.clone()).or_default().extend(moved);
+            for index in topic.partitions {
+                let outcome = begin(&context, target, &topic.name, index).await;
+                let code = outcome.err().unwrap_or(ErrorCode::None);
+                outcomes.entry(topic.name.clone()).or_default().insert(index, code);
+            }
         }
     }
     let results = outcomes.into_iter().map(|(name, partitions)| topic_result(name, partitions));
@@ -53,15 +54,15 @@ fn is_same_directory(asked: &Path, ours: &Path) -> bool {
     asked.is_absolute() && asked.components().eq(ours.components())
 }
 
-fn outcome(broker: &Broker, target: Option<&ConfiguredDir>, topic: &str, index: i32) -> ErrorCode {
-    let Some(target) = target else { return ErrorCode::LogDirNotFound };
-    let Some(target) = target.online() else { return ErrorCode::KafkaStorageError };
-    let table = broker.topics();
-    match table.by_name(topic).and_then(|topic| topic.partition(PartitionId(index))) {
-        Ok(partition) if partition.directory() == target.directory_id() => ErrorCode::None,
-        Ok(_) => ErrorCode::InvalidRequest,
-        Err(code) => code,
-    }
+async fn begin(
+    context: &RequestContext,
+    target: Option<&ConfiguredDir>,
+    topic: &str,
+    index: i32,
+) -> Result<(), ErrorCode> {
+    let target = target.ok_or(ErrorCode::LogDirNotFound)?;
+    let target = target.online().ok_or(ErrorCode::KafkaStorageError)?;
+    context.broker.move_replica(topic, PartitionId(index), &target).await
 }
 
 fn topic_result(

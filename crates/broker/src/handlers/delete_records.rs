@@ -93,7 +93,7 @@ fn start(
         return Err(ErrorCode::PolicyViolation);
     }
     let before = deletion_end(asked.offset, partition.high_watermark().get())?;
-    Ok(partition.log().delete_records_before(before))
+    partition.delete_records_before(before)
 }
 
 /// The offset before which to delete: never past what consumers can read.

@@ -1,8 +1,9 @@
-//! DescribeLogDirs: how large logs are and how full their disk is (KIP-113, KIP-827).
+//! DescribeLogDirs: how large logs are and how full their disks are (KIP-113, KIP-827).
 
 use std::collections::HashSet;
 use std::path::Path;
 
+use logway_log::checkpoint::{MoveState, ReplicaMove};
 use logway_log::{Log, LogDir};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -101,7 +102,7 @@ fn topics(
     // Logs come in the order of their names, so those of a topic come together.
     for log in dir.logs().iter().filter(|log| is_asked(log)) {
         let name = log.topic_partition().topic.as_str();
-        let partition = partition(broker, log);
+        let Some(partition) = partition(broker, dir, log) else { continue };
         match topics.last_mut() {
             Some(last) if last.name == name => last.partitions.push(partition),
             _ => topics.push(DescribeLogDirsTopic {
@@ -122,17 +123,28 @@ fn partitions(asked: &[DescribableLogDirTopic]) -> HashSet<(&str, i32)> {
     partitions.collect()
 }
 
-fn partition(broker: &Broker, log: &Log) -> DescribeLogDirsPartition {
+fn partition(broker: &Broker, dir: &LogDir, log: &Log) -> Option<DescribeLogDirsPartition> {
     let topic_partition = log.topic_partition();
+    let is_copy = |moved: ReplicaMove| moved.state == MoveState::Copying;
+    let is_future_key = log.replica_move().is_some_and(is_copy);
     let table = broker.topics();
-    let served = table
-        .by_id(log.topic_id())
-        .is_ok_and(|topic| topic.partition(topic_partition.partition).is_ok());
-    DescribeLogDirsPartition {
+    let topic = table.by_id(log.topic_id()).ok();
+    let served = topic.and_then(|topic| topic.partition(topic_partition.partition).ok());
+    let offset_lag = match served {
+        None => UNKNOWN_LAG,
+        Some(served) if is_future_key => {
+            (served.log().log_end_offset() - log.log_end_offset()).max(0)
+        }
+        // A replica has just moved away from here.
+        Some(served) if served.directory() != dir.directory_id() => return None,
+        // A leader is never behind itself.
+        Some(_) => 0,
+    };
+    Some(DescribeLogDirsPartition {
         partition_index: topic_partition.partition.0,
         partition_size: i64::try_from(log.size_bytes()).unwrap_or(i64::MAX),
-        // A leader is never behind itself.
-        offset_lag: if served { 0 } else { UNKNOWN_LAG },
+        offset_lag,
+        is_future_key,
         ..Default::default()
-    }
+    })
 }

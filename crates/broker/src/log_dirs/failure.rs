@@ -8,7 +8,7 @@ use logway_log::checkpoint::MetaProperties;
 use logway_log::fs::Fs;
 use logway_log::{FailureListener, LogDir, LogError};
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
 use super::{DirState, LogDirs};
 use crate::Broker;
@@ -46,6 +46,8 @@ pub(crate) struct FailureReports(mpsc::UnboundedSender<Failed>);
 /// Takes note of failures.
 pub(crate) struct FailureWatch {
     failed: mpsc::UnboundedReceiver<Failed>,
+    /// Where the probes say so.
+    reports: FailureReports,
     fs: Arc<dyn Fs>,
 }
 
@@ -53,7 +55,8 @@ impl FailureReports {
     /// Both ends. Each log reports once, so that there are never many.
     pub(crate) fn new(fs: Arc<dyn Fs>) -> (FailureReports, FailureWatch) {
         let (sender, failed) = mpsc::unbounded_channel();
-        (FailureReports(sender), FailureWatch { failed, fs })
+        let reports = FailureReports(sender);
+        (reports.clone(), FailureWatch { failed, reports, fs })
     }
 
     /// For the log directory at `path`.
@@ -71,37 +74,46 @@ impl FailureReports {
 
 impl FailureWatch {
     /// Takes failed directories offline for as long as the broker exists.
-    pub(crate) async fn run(mut self, broker: Weak<Broker>) {
-        let mut probes = interval(PROBE_INTERVAL);
-        probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let reported = tokio::select! {
-                failed = self.failed.recv() => failed.into_iter().collect(),
-                _ = probes.tick() => {
-                    let Some(broker) = broker.upgrade() else { return };
-                    let fs = Arc::clone(&self.fs);
-                    off_thread(move || broker.log_dirs.probe(&*fs)).await
-                }
-            };
+    pub(crate) async fn run(self, broker: Weak<Broker>) {
+        let FailureWatch { mut failed, reports, fs } = self;
+        let Some(strong) = broker.upgrade() else { return };
+        for index in 0..strong.log_dirs.dirs.len() {
+            let probes =
+                probe_again_and_again(Weak::clone(&broker), index, fs.clone(), reports.clone());
+            tokio::spawn(probes);
+        }
+        drop(strong);
+        // The broker's directories have senders, too.
+        drop(reports);
+        while let Some(Failed { path, error }) = failed.recv().await {
             let Some(broker) = broker.upgrade() else { return };
-            for Failed { path, error } in reported {
-                broker.lose_directory(&path, error).await;
-            }
+            broker.lose_directory(&path, error).await;
+        }
+    }
+}
+
+/// Looks at one directory for as long as it is online. A disk that does not answer delays no look at
+/// another.
+async fn probe_again_and_again(
+    broker: Weak<Broker>,
+    index: usize,
+    fs: Arc<dyn Fs>,
+    reports: FailureReports,
+) {
+    loop {
+        sleep(PROBE_INTERVAL).await;
+        let Some(broker) = broker.upgrade() else { return };
+        let Some(dir) = broker.log_dirs.dirs[index].online() else { return };
+        drop(broker);
+        let fs = Arc::clone(&fs);
+        let (path, error) = off_thread(move || (dir.path().to_owned(), probe(&*fs, &dir))).await;
+        if let Some(error) = error {
+            reports.report(&path, &error);
         }
     }
 }
 
 impl LogDirs {
-    /// The directories that are not there any more.
-    fn probe(&self, fs: &dyn Fs) -> Vec<Failed> {
-        let online = self.dirs.iter().filter_map(|dir| Some((dir, dir.online()?)));
-        let failed = online.filter_map(|(dir, log_dir)| {
-            let error = probe(fs, &log_dir)?;
-            Some(Failed { path: dir.path.clone(), error })
-        });
-        failed.collect()
-    }
-
     /// Takes a directory offline; returns it, if it was online.
     fn take_offline(&self, path: &Path, error: &LogError) -> Option<Arc<LogDir>> {
         let dir = self.dirs.iter().find(|dir| dir.path == path)?;

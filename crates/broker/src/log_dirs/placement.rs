@@ -5,10 +5,14 @@
 //! found on the disks counts, and is told to the metadata before the partition is served. Where
 //! nobody can know, because a directory is offline, the partition is offline, too: a log made anew
 //! elsewhere would begin at 0 while the records wait on the disk that is missing.
+//!
+//! A log that is being filled by a move ([`replica_moves`](crate::replica_moves)) is not the
+//! partition's, whatever the metadata says: it is told first.
 
 use std::sync::Arc;
 use std::thread;
 
+use logway_log::checkpoint::MoveState;
 use logway_log::{Log, LogDir, LogError, NewLog};
 use logway_model::DirectoryId;
 
@@ -65,7 +69,7 @@ impl LogDirs {
                 .map(|(place, wanted)| match place {
                     Err(error) => Err(error),
                     // The directory has failed since.
-                    Ok(_) => Err(self.offline(wanted)),
+                    Ok(_) => Err(self.offline(wanted, wanted.assigned)),
                 })
                 .collect();
             for opening in opening {
@@ -84,12 +88,12 @@ impl LogDirs {
         let online: Vec<Arc<LogDir>> = self.online().collect();
         let mut counts: Vec<usize> = online.iter().map(|dir| dir.log_count()).collect();
         let place = |wanted: &WantedLog| {
-            if let Some(found) = find(&online, wanted) {
+            if let Some(found) = self.find(&online, wanted)? {
                 return Ok(Arc::clone(found));
             }
             let is_assigned = wanted.assigned != DirectoryId::UNASSIGNED;
             if is_assigned || online.len() < self.dirs.len() {
-                return Err(self.offline(wanted));
+                return Err(self.offline(wanted, wanted.assigned));
             }
             let (fewest, _) = counts
                 .iter()
@@ -118,13 +122,12 @@ impl LogDirs {
     }
 
     /// Why a log cannot be opened: it is, or may be, in a directory that cannot be used.
-    fn offline(&self, wanted: &WantedLog) -> LogError {
+    fn offline(&self, wanted: &WantedLog, id: DirectoryId) -> LogError {
         let offline: Vec<_> = self
             .dirs
             .iter()
             .filter(|dir| matches!(dir.state(), DirState::Offline { .. }))
             .collect();
-        let id = wanted.assigned;
         let by_id = offline.iter().find(|dir| dir.id() == Some(id));
         let directory = match (by_id, &offline[..]) {
             (Some(dir), _) => dir.path.display().to_string(),
@@ -134,28 +137,70 @@ impl LogDirs {
         };
         LogError::DirectoryOffline { partition: wanted.new.partition.clone(), directory }
     }
-}
 
-/// The directory that a log is in, or is to be made in; `None` if it is none of these.
-fn find<'a>(online: &'a [Arc<LogDir>], wanted: &WantedLog) -> Option<&'a Arc<LogDir>> {
-    let partition = &wanted.new.partition;
-    let assigned = online.iter().find(|dir| dir.directory_id() == wanted.assigned);
-    let is_open_in = |dir: &&Arc<LogDir>| {
-        dir.log(partition).is_some_and(|log| log.topic_id() == wanted.new.topic_id)
-    };
-    match assigned {
-        Some(assigned) if is_open_in(&assigned) => Some(assigned),
+    /// The directory that a log is in, or is to be made in; `None` if it is none of these.
+    fn find<'a>(
+        &self,
+        online: &'a [Arc<LogDir>],
+        wanted: &WantedLog,
+    ) -> Result<Option<&'a Arc<LogDir>>, LogError> {
+        let partition = &wanted.new.partition;
+        let is_whole_in = |dir: &&Arc<LogDir>| {
+            log_in(dir, wanted).is_some_and(|log| source_of_copy(&log).is_none())
+        };
+        let has_failed_in = |dir: &&Arc<LogDir>| dir.failed_log(partition).is_some();
+        let assigned = online.iter().find(|dir| dir.directory_id() == wanted.assigned);
+        let Some(assigned) = assigned else {
+            return Ok(match wanted.assigned {
+                DirectoryId::UNASSIGNED => {
+                    online.iter().find(is_whole_in).or_else(|| online.iter().find(has_failed_in))
+                }
+                _ => None,
+            });
+        };
+        if let Some(log) = log_in(assigned, wanted) {
+            return match source_of_copy(&log) {
+                Some(from) => self.find_source(online, wanted, &log, from).map(Some),
+                None => Ok(Some(assigned)),
+            };
+        }
         // Somebody has moved it by hand, if nothing of it is left in its place.
-        Some(assigned) => match assigned.failed_log(partition) {
+        Ok(match assigned.failed_log(partition) {
             None | Some(LogError::Vanished { .. }) => {
-                online.iter().find(is_open_in).or(Some(assigned))
+                online.iter().find(is_whole_in).or(Some(assigned))
             }
             Some(_) => Some(assigned),
-        },
-        None if wanted.assigned == DirectoryId::UNASSIGNED => {
-            let is_known_in = |dir: &&Arc<LogDir>| knows(dir, partition);
-            online.iter().find(is_open_in).or_else(|| online.iter().find(is_known_in))
-        }
-        None => None,
+        })
     }
+
+    /// The directory that a copy is made from: the log is still there.
+    fn find_source<'a>(
+        &self,
+        online: &'a [Arc<LogDir>],
+        wanted: &WantedLog,
+        copy: &Log,
+        from: DirectoryId,
+    ) -> Result<&'a Arc<LogDir>, LogError> {
+        let partition = &wanted.new.partition;
+        let Some(source) = online.iter().find(|dir| dir.directory_id() == from) else {
+            return Err(self.offline(wanted, from));
+        };
+        if knows(source, partition) {
+            return Ok(source);
+        }
+        let dir = source.path().join(partition.to_string());
+        Err(LogError::Vanished { dir, end: copy.log_end_offset() })
+    }
+}
+
+/// The log of the wanted topic in a directory.
+fn log_in(dir: &LogDir, wanted: &WantedLog) -> Option<Arc<Log>> {
+    let log = dir.log(&wanted.new.partition)?;
+    (log.topic_id() == wanted.new.topic_id).then_some(log)
+}
+
+/// From which directory a log is being copied, if it is.
+fn source_of_copy(log: &Log) -> Option<DirectoryId> {
+    let moved = log.replica_move()?;
+    (moved.state == MoveState::Copying).then_some(moved.from)
 }

@@ -1,4 +1,4 @@
-//! The small text files beside the data, but for two in Kafka's own formats.
+//! The small text files beside the data, most of them in Kafka's own formats.
 //!
 //! | file | where | content |
 //! |---|---|---|
@@ -8,6 +8,7 @@
 //! | `known-log-dirs` | first log directory | [`known_dirs`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
 //! | `partition.metadata` | partition | [`PartitionMetadata`] |
+//! | `replica-move` | partition | [`ReplicaMove`] |
 //! | `leader-epoch-checkpoint` | partition | [`leader_epoch`], [`LeaderEpochCache`] |
 //!
 //! Each is replaced as a whole: a temporary file is written and synced, renamed over the old
@@ -25,6 +26,7 @@ use crate::fs::{Fs, OpenMode, read_to_end};
 pub use leader_epoch_cache::{EpochEnd, EpochEntry, LeaderEpochCache};
 pub use meta_properties::MetaProperties;
 pub use partition_metadata::PartitionMetadata;
+pub use replica_move::{MoveState, ReplicaMove};
 
 pub mod clean_shutdown;
 mod entry_list;
@@ -34,6 +36,7 @@ mod leader_epoch_cache;
 mod meta_properties;
 pub mod offset_checkpoint;
 mod partition_metadata;
+mod replica_move;
 pub mod segment_lists;
 
 /// What the name of a file that is being written ends with; leftovers may be removed at start.

@@ -9,7 +9,7 @@ use logway_model::{Offset, TopicId, TopicPartition};
 
 use super::failed::FailedLog;
 use super::{Changes, LogDir};
-use crate::checkpoint::{LeaderEpochCache, PartitionMetadata};
+use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, ReplicaMove};
 use crate::log::{Log, LogIdentity};
 use crate::producer_state::ProducerStateTable;
 use crate::segment::Segment;
@@ -74,7 +74,7 @@ impl LogDir {
             None => {
                 let segment = segments.next().expect("there is a result for each missing log");
                 match segment {
-                    Ok(segment) => Ok(self.adopt(new, segment, changes)),
+                    Ok(segment) => Ok(self.adopt(new, segment, None, changes)),
                     Err(error) => Err(self.note_not_created(new, error, changes)),
                 }
             }
@@ -83,7 +83,11 @@ impl LogDir {
     }
 
     /// The log that exists, or why there is none and none may be made; `None` if one may.
-    fn existing(&self, new: &NewLog, changes: &Changes) -> Option<Result<Arc<Log>, LogError>> {
+    pub(super) fn existing(
+        &self,
+        new: &NewLog,
+        changes: &Changes,
+    ) -> Option<Result<Arc<Log>, LogError>> {
         let partition = &new.partition;
         if let Some(failed) = changes.failed.get(partition) {
             return Some(Err(failed.error.clone()));
@@ -104,7 +108,7 @@ impl LogDir {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(new) = missing.get(index) else { return };
-                let result = self.create_files(new);
+                let result = self.create_files(new, Offset::ZERO);
                 *created[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             }
         };
@@ -129,11 +133,11 @@ impl LogDir {
 
     /// Makes the directory of a log with an empty segment. Its name is on stable storage only
     /// after a sync of the log directory.
-    fn create_files(&self, new: &NewLog) -> Result<Segment, LogError> {
+    pub(super) fn create_files(&self, new: &NewLog, start: Offset) -> Result<Segment, LogError> {
         let fs = &self.options.fs;
         let dir = self.log_path(&new.partition);
         fs.create_dir_all(&dir).map_err(LogError::io("create", &dir))?;
-        let segment = Segment::create(fs, &dir, Offset::ZERO)?;
+        let segment = Segment::create(fs, &dir, start)?;
         // This syncs the directory, and so the segment's name.
         let metadata = PartitionMetadata { topic_id: new.topic_id };
         metadata.write(&**fs, &dir.join(PartitionMetadata::FILE))?;
@@ -153,20 +157,28 @@ impl LogDir {
     }
 
     /// Gives a new log to readers and to the writer.
-    fn adopt(&self, new: &NewLog, segment: Segment, changes: &mut Changes) -> Arc<Log> {
+    pub(super) fn adopt(
+        &self,
+        new: &NewLog,
+        segment: Segment,
+        replica_move: Option<ReplicaMove>,
+        changes: &mut Changes,
+    ) -> Arc<Log> {
         let NewLog { partition, topic_id, config } = new.clone();
         let dir: Arc<Path> = self.log_path(&partition).into();
-        let point = LogPoint { offset: Offset::ZERO, segment: Offset::ZERO, position: 0 };
+        let start = segment.base_offset();
+        let point = LogPoint { offset: start, segment: start, position: 0 };
         let view = LogView {
             segments: Arc::new([Arc::new(segment)]),
-            log_start: Offset::ZERO,
+            log_start: start,
             end: point,
             flushed: point,
             epochs: Arc::new(LeaderEpochCache::default()),
         };
         let key = changes.next_key();
         let queue = Arc::clone(&self.queue);
-        let identity = LogIdentity { key, partition: partition.clone(), topic_id, queue };
+        let identity =
+            LogIdentity { key, partition: partition.clone(), topic_id, queue, replica_move };
         let log = Arc::new(Log::new(identity, config, view.clone()));
         let limits = self.producer_limits.clone();
         let tail = LogTail::new(OpenedTail {

@@ -111,6 +111,7 @@ impl LogDir {
             partition: partition.clone(),
             topic_id: recovered.topic_id,
             queue: Arc::clone(&self.queue),
+            replica_move: recovered.replica_move,
         };
         let (log, tail) = start_log(&self.options, identity, recovered, false);
         self.queue.push(Command::Adopt(Box::new(tail)));

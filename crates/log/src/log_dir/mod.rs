@@ -19,6 +19,7 @@ pub use create::NewLog;
 use failed::FailedLog;
 pub use options::{FailureListener, LogDirOptions};
 
+mod copy;
 mod create;
 mod delete;
 mod failed;

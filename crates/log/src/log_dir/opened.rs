@@ -63,6 +63,7 @@ impl<'a> Opened<'a> {
                     partition: partition.clone(),
                     topic_id: recovered.topic_id,
                     queue: Arc::clone(&self.queue),
+                    replica_move: recovered.replica_move,
                 };
                 let was_clean = self.report.was_clean;
                 let (log, tail) = start_log(self.options, identity, recovered, was_clean);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use logway_model::Offset;
 
 use crate::LogError;
-use crate::checkpoint::{PartitionMetadata, TEMPORARY_SUFFIX, leader_epoch};
+use crate::checkpoint::{PartitionMetadata, ReplicaMove, TEMPORARY_SUFFIX, leader_epoch};
 use crate::fs::Fs;
 use crate::segment::{
     DELETED_SUFFIX, FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION,
@@ -28,6 +28,8 @@ pub(super) struct Listing {
     pub(super) has_epochs: bool,
     /// Whether there is a `partition.metadata`.
     pub(super) has_metadata: bool,
+    /// Whether there is a `replica-move`.
+    pub(super) has_move: bool,
     /// Whether a sync of the segments has failed.
     pub(super) has_failed_sync: bool,
 }
@@ -71,6 +73,7 @@ impl Listing {
                 Some(_) => {}
                 None if name == leader_epoch::LEADER_EPOCH_FILE => listing.has_epochs = true,
                 None if name == PartitionMetadata::FILE => listing.has_metadata = true,
+                None if name == ReplicaMove::FILE => listing.has_move = true,
                 None if name == FAILED_SYNC_FILE => listing.has_failed_sync = true,
                 None => {}
             }

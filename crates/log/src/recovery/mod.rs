@@ -26,7 +26,7 @@ use logway_record::BatchHeader;
 use crate::LogError;
 use crate::checkpoint::segment_lists::SegmentList;
 use crate::checkpoint::{
-    LeaderEpochCache, PartitionMetadata, leader_epoch, remove_file, replace_file,
+    LeaderEpochCache, PartitionMetadata, ReplicaMove, leader_epoch, remove_file, replace_file,
 };
 use crate::fs::Fs;
 use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, snapshot};
@@ -71,6 +71,7 @@ pub(crate) struct Expected<'a> {
 /// A log that is ready for the writer; all of it is on stable storage.
 pub(crate) struct RecoveredLog {
     pub(crate) topic_id: TopicId,
+    pub(crate) replica_move: Option<ReplicaMove>,
     pub(crate) view: LogView,
     pub(crate) producers: ProducerStateTable,
     /// How much was scanned; if anything, checkpoints and snapshots on disk are behind.
@@ -106,6 +107,10 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         return Ok(None);
     }
     let topic_id = read_topic_id(options, &listing)?;
+    let replica_move = match listing.has_move {
+        true => ReplicaMove::read(&**fs, &dir.join(ReplicaMove::FILE))?,
+        false => None,
+    };
     let Expected { recovery_point, listed, .. } = options.expected;
     let listed = listed.filter(|listed| listed.topic_id == topic_id);
     let durable_ends =
@@ -133,7 +138,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
     recovery.remove_stray_snapshots(&listing, end)?;
     recovery.remove_stray_indexes(&listing, end);
     recovery.close_files()?;
-    Ok(Some(recovery.into_log(topic_id, end)))
+    Ok(Some(RecoveredLog { replica_move, ..recovery.into_log(topic_id, end) }))
 }
 
 /// A log that is being opened.
@@ -333,6 +338,7 @@ impl Recovery<'_> {
         };
         RecoveredLog {
             topic_id,
+            replica_move: None,
             view,
             producers: self.producers,
             scanned_bytes: self.scanned_bytes,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType};
 
-use super::command::Append;
+use super::command::{Append, Offsets};
 use super::log_tail::{KEPT_PER_LOG, LogTail, Waiter};
 use super::round::Round;
 use super::write_vector::WriteVector;
@@ -59,8 +59,8 @@ impl LogTail {
             round.metrics.failed_appends.inc_by(incoming.len() as u64);
             incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
         }
-        for Append { batches, done, .. } in incoming.drain(..) {
-            let result = self.stage(&batches, round);
+        for Append { batches, offsets, done, .. } in incoming.drain(..) {
+            let result = self.stage(&batches, offsets, round);
             round.staging.answers.push(Answer { result, done });
         }
         self.write_staged(round);
@@ -92,8 +92,13 @@ impl LogTail {
     }
 
     /// Gives an append its offsets, and adds what the log does not have yet to the write.
-    fn stage(&mut self, append: &AppendBatches, round: &mut Round) -> Result<Placed, LogError> {
-        if self.must_roll_before(append, round) {
+    fn stage(
+        &mut self,
+        append: &AppendBatches,
+        offsets: Offsets,
+        round: &mut Round,
+    ) -> Result<Placed, LogError> {
+        if self.must_roll_before(append, offsets, round) {
             self.write_staged(round);
             if self.poison.is_none() && self.view.end.position > 0 {
                 self.roll(round)?;
@@ -103,7 +108,10 @@ impl LogTail {
             return Err(error);
         }
         let undo_mark = round.staging.undo.len();
-        let placed = self.place_all(append, round);
+        let placed = match offsets {
+            Offsets::Assigned => self.place_all(append, round),
+            Offsets::Kept => self.place_copies(append, round),
+        };
         if placed.is_err() {
             self.restore_producers(undo_mark, round);
             return placed;
@@ -133,6 +141,36 @@ impl LogTail {
         Ok(all.expect("an append is of at least one batch"))
     }
 
+    /// Places the batches of a copy where they were.
+    fn place_copies(
+        &mut self,
+        append: &AppendBatches,
+        round: &mut Round,
+    ) -> Result<Placed, LogError> {
+        let mut end = round.staging.next_offset(self.view.end.offset);
+        let mut all: Option<Placed> = None;
+        round.staging.headers.clear();
+        for batch in &append.batches {
+            let header = PatchedHeader::of(batch);
+            let got = header.header().base_offset;
+            // Recovery takes a gap for the place where a crash has cut the log off.
+            if got != end {
+                let partition = self.log.topic_partition().clone();
+                return Err(LogError::OffsetNotNext { partition, end, got });
+            }
+            let outcome = self.outcome(header.header());
+            if let Some(batch) = ProducerBatch::of(header.header()) {
+                // As old as the batch is, and not as its copy.
+                let previous = self.producers.update(&batch, got, batch.max_timestamp);
+                round.staging.undo.push(previous);
+            }
+            end = outcome.last_offset.next();
+            round.staging.headers.push(Some(header));
+            all = Some(joined(all, outcome));
+        }
+        Ok(all.expect("an append is of at least one batch"))
+    }
+
     /// Checks a batch's sequence and notes it with its producer; says where the batch is, or was
     /// the first time.
     fn place(
@@ -141,17 +179,7 @@ impl LogTail {
         now: TimestampMs,
         undo: &mut Vec<PreviousState>,
     ) -> Result<AppendOutcome, LogError> {
-        let log_append_time = match header.attributes.timestamp_type() {
-            TimestampType::LogAppendTime => header.max_timestamp,
-            TimestampType::CreateTime => TimestampMs::NONE,
-        };
-        let outcome = AppendOutcome {
-            base_offset: header.base_offset,
-            last_offset: header.last_offset(),
-            log_append_time,
-            log_start_offset: self.view.log_start,
-            is_duplicate: false,
-        };
+        let outcome = self.outcome(header);
         let Some(batch) = ProducerBatch::of(header) else { return Ok(outcome) };
         match self.producers.check(&batch)? {
             SequenceCheck::Append => {
@@ -161,13 +189,27 @@ impl LogTail {
             SequenceCheck::Duplicate(known) => Ok(AppendOutcome {
                 base_offset: known.base_offset(),
                 last_offset: known.last_offset,
-                log_append_time: match log_append_time {
+                log_append_time: match outcome.log_append_time {
                     TimestampMs::NONE => TimestampMs::NONE,
                     _ => known.timestamp,
                 },
                 is_duplicate: true,
                 ..outcome
             }),
+        }
+    }
+
+    /// Where a batch with this header goes, unless the log has it.
+    fn outcome(&self, header: &BatchHeader) -> AppendOutcome {
+        AppendOutcome {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            log_append_time: match header.attributes.timestamp_type() {
+                TimestampType::LogAppendTime => header.max_timestamp,
+                TimestampType::CreateTime => TimestampMs::NONE,
+            },
+            log_start_offset: self.view.log_start,
+            is_duplicate: false,
         }
     }
 

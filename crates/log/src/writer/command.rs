@@ -70,7 +70,17 @@ pub(crate) enum SealOutcome {
 pub(crate) struct Append {
     pub(crate) key: LogKey,
     pub(crate) batches: AppendBatches,
+    pub(crate) offsets: Offsets,
     pub(crate) done: Completer<AppendOutcome>,
+}
+
+/// Whether batches get the offsets that come next, or have theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offsets {
+    /// The log gives them their offsets, epoch and append time.
+    Assigned,
+    /// They come from another log of the partition, and stay as they are.
+    Kept,
 }
 
 /// What an append takes beside the bytes of its batches.

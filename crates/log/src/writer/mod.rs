@@ -41,7 +41,7 @@ use seal::{SealLine, SnapshotRoom};
 use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
-pub(crate) use command::{Append, Command, LogKey};
+pub(crate) use command::{Append, Command, LogKey, Offsets};
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use logway_model::TimestampMs;
 use logway_record::TimestampType;
 
+use super::command::Offsets;
 use super::log_tail::LogTail;
 use super::round::Round;
 use crate::index::{OffsetIndex, TimeIndex};
@@ -18,7 +19,12 @@ impl LogTail {
     ///
     /// As in Apache Kafka, time is that of the records: a record `segment.ms` younger than the
     /// first one of the segment begins a new one.
-    pub(super) fn must_roll_before(&self, append: &AppendBatches, round: &Round) -> bool {
+    pub(super) fn must_roll_before(
+        &self,
+        append: &AppendBatches,
+        offsets: Offsets,
+        round: &Round,
+    ) -> bool {
         let segment_bytes = self.view.end.position + round.staging.size_bytes();
         if segment_bytes == 0 {
             return false;
@@ -26,9 +32,9 @@ impl LogTail {
         let config = &*round.config;
         let next_offset = round.staging.next_offset(self.view.end.offset);
         let last_offset = next_offset + (record_count(append) - 1);
-        let newest = match config.timestamp_type {
-            TimestampType::LogAppendTime => round.now,
-            TimestampType::CreateTime => newest_timestamp(append),
+        let newest = match (config.timestamp_type, offsets) {
+            (TimestampType::LogAppendTime, Offsets::Assigned) => round.now,
+            _ => newest_timestamp(append),
         };
         self.must_roll
             || segment_bytes + append.size_bytes() as u64 > u64::from(config.segment_bytes)

@@ -34,6 +34,9 @@ pub struct ReplicaDirectory {
 impl Command for AssignReplicasToDirs {
     type Reply = ();
 
+    /// A replica that moves makes room where it was.
+    const MAKES_SPACE: bool = true;
+
     fn evaluate(
         self,
         image: &MetadataImage,

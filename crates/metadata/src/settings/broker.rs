@@ -20,7 +20,7 @@
 use std::sync::LazyLock;
 
 use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
-use super::topic::TOPIC_SETTINGS;
+use super::topic::{NO_REPLICATION, TOPIC_SETTINGS};
 use crate::error::MetadataError;
 
 /// The broker setting of a name, or the error that says so and which name comes close.
@@ -93,6 +93,15 @@ const fn row(
     Setting { name, kind, default, unit, synonyms: &[], update, effect, doc }
 }
 
+/// Bytes per second; not limited by default. It can be changed while the broker runs.
+const fn rate(name: &'static str, doc: &'static str) -> Setting {
+    const UNLIMITED: &str = "9223372036854775807";
+    Setting::dynamic(name, Kind::long(0), UNLIMITED, "bytes per second", doc)
+}
+
+/// How fast replicas move between log directories; Kafka's tool for reassignments sets it.
+pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
+
 /// The settings of the broker itself.
 static OWN_SETTINGS: &[Setting] = &[
     row(
@@ -150,6 +159,11 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The most that one fetch response carries, whatever the consumer asked for.",
     ),
+    rate(
+        "follower.replication.throttled.rate",
+        "How fast throttled replicas catch up, on the followers' side.",
+    )
+    .not_yet(NO_REPLICATION),
     row(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
@@ -178,6 +192,11 @@ static OWN_SETTINGS: &[Setting] = &[
         "ms",
         "The shortest session timeout that a member may ask for.",
     ),
+    rate(
+        "leader.replication.throttled.rate",
+        "How fast throttled replicas catch up, on the leaders' side.",
+    )
+    .not_yet(NO_REPLICATION),
     row(
         "listeners",
         Kind::Addresses,
@@ -349,6 +368,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "seconds",
         "The length of one window of `quota.window.num`.",
     ),
+    rate(MOVES_RATE_SETTING, "How fast the replicas that move to one log directory are copied."),
     row(
         "socket.request.max.bytes",
         Kind::int(1_024),

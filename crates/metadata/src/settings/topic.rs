@@ -43,7 +43,7 @@ impl Setting {
 
 const NO_CLEANER: &str = "the log cleaner, which compacts topics, does not exist yet";
 const NO_TIERS: &str = "there is no tiered storage, so only the default is allowed";
-const NO_REPLICATION: &str = "replication between brokers does not exist yet";
+pub(super) const NO_REPLICATION: &str = "replication between brokers does not exist yet";
 const NO_RECOMPRESSION: &str = "batches are stored with the producer's compression";
 
 /// Every topic setting, by name.

@@ -1,0 +1,201 @@
+//! Moves of replicas from one log directory of this broker to another (KIP-113), while they are
+//! written and read.
+//!
+//! The target gets a second log of the partition, the *copy*, to which batches go as they are in
+//! the first one, with their offsets and epochs. When it has caught up:
+//!
+//! 1. the metadata is told that the replica is in the target (KIP-858);
+//! 2. the partition holds back what comes in: nobody is refused, and what is on its way is written;
+//! 3. the rest is copied, and put on stable storage with the log start;
+//! 4. the copy's `replica-move` file says from now on that this is the log: the one moment at which
+//!    the replica moves;
+//! 5. the partition goes on with the copy, first with what was held back;
+//! 6. the log that is left is removed, and then the file.
+//!
+//! A crash before 4 leaves a copy that is not complete, from which the next start goes on; one after
+//! it a log that is left over, which the next start removes. At no time are there two logs of which
+//! nobody knows which is the partition's.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`copying`] | one move, step by step |
+//! | [`leftovers`] | what a start finds of moves |
+
+mod copying;
+mod leftovers;
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use logway_log::{Log, LogDir};
+use logway_metadata::controller::{AssignReplicasToDirs, ReplicaDirectory};
+use logway_model::{DirectoryId, ErrorCode, PartitionId, TopicId, TopicPartition};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::Broker;
+use crate::broker::off_thread;
+use crate::failure::Failure;
+use crate::partition::Partition;
+use copying::Copying;
+
+/// The moves that are under way.
+#[derive(Default)]
+pub struct ReplicaMoves {
+    inner: Mutex<Inner>,
+    is_stopping: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Inner {
+    moves: BTreeMap<TopicPartition, Arc<ReplicaMove>>,
+    tasks: JoinSet<()>,
+    /// One copy at a time is made in each directory: several would only share the disk.
+    turns: HashMap<DirectoryId, Arc<Semaphore>>,
+}
+
+/// The move of one replica.
+pub(crate) struct ReplicaMove {
+    partition: TopicPartition,
+    topic_id: TopicId,
+    target: Arc<LogDir>,
+    is_cancelled: watch::Sender<bool>,
+    has_ended: watch::Sender<bool>,
+}
+
+impl ReplicaMoves {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.inner().moves.len()
+    }
+
+    fn get(&self, partition: &TopicPartition) -> Option<Arc<ReplicaMove>> {
+        self.inner().moves.get(partition).cloned()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // What it guards is right after each single step.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what is under way, where it is: the next start goes on with it.
+    pub(crate) async fn stop(&self) {
+        self.is_stopping.send_replace(true);
+        let mut tasks = std::mem::take(&mut self.inner().tasks);
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl ReplicaMove {
+    fn id(&self) -> PartitionId {
+        self.partition.partition
+    }
+
+    /// Ends the move and waits until nothing is left of it, or it is done all the same.
+    async fn cancel(&self) {
+        self.is_cancelled.send_replace(true);
+        let mut ended = self.has_ended.subscribe();
+        // The sender is ours, so that this only ends when it has ended.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+}
+
+impl Broker {
+    /// Begins to move a replica to another log directory. When this returns, its copy exists there.
+    /// A move to where it is ends one that is under way.
+    pub(crate) async fn move_replica(
+        self: &Arc<Self>,
+        topic: &str,
+        id: PartitionId,
+        target: &Arc<LogDir>,
+    ) -> Result<(), ErrorCode> {
+        let (topic_id, partition) = {
+            let table = self.topics();
+            let topic = table.by_name(topic)?;
+            (topic.image.id, Arc::clone(topic.partition(id)?))
+        };
+        let name = partition.topic_partition().clone();
+        while !*self.replica_moves.is_stopping.borrow() {
+            if let Some(other) = self.replica_moves.get(&name) {
+                if Arc::ptr_eq(&other.target, target) && other.topic_id == topic_id {
+                    return Ok(());
+                }
+                other.cancel().await;
+                continue;
+            }
+            if partition.directory() == target.directory_id() {
+                return Ok(());
+            }
+            match self.make_copy_and_begin(&partition, topic_id, target).await {
+                Ok(true) => return Ok(()),
+                // Somebody else was faster.
+                Ok(false) => {}
+                Err(failure) => {
+                    tracing::error!(partition = %name, reason = failure.message,
+                        "a replica cannot be moved");
+                    return Err(failure.code);
+                }
+            }
+        }
+        Err(ErrorCode::NotLeaderOrFollower)
+    }
+
+    async fn make_copy_and_begin(
+        self: &Arc<Self>,
+        partition: &Arc<Partition>,
+        topic_id: TopicId,
+        target: &Arc<LogDir>,
+    ) -> Result<bool, Failure> {
+        // Meanwhile the topic is not deleted, and no other of its name is made.
+        let _reconciling = self.reconciling.lock().await;
+        let id = partition.topic_partition().partition;
+        let is_served = self.topics().by_id(topic_id).is_ok_and(|topic| {
+            topic.partition(id).is_ok_and(|served| Arc::ptr_eq(served, partition))
+        });
+        if !is_served || !self.log_dirs.has(partition) {
+            let message = "the partition is not served any more";
+            return Err(Failure::new(ErrorCode::UnknownTopicOrPartition, message));
+        }
+        let (moved, to) = (Arc::clone(partition), Arc::clone(target));
+        let copy = off_thread(move || copying::make_copy(&moved, topic_id, &to)).await?;
+        Ok(self.begin_move(&copy, Arc::clone(target)))
+    }
+
+    /// Begins to fill a copy, unless one is being filled. To be called in a runtime.
+    fn begin_move(self: &Arc<Self>, copy: &Log, target: Arc<LogDir>) -> bool {
+        let mut inner = self.replica_moves.inner();
+        let partition = copy.topic_partition().clone();
+        if inner.moves.contains_key(&partition) || *self.replica_moves.is_stopping.borrow() {
+            return false;
+        }
+        let turn = inner.turns.entry(target.directory_id());
+        let turn = Arc::clone(turn.or_insert_with(|| Arc::new(Semaphore::new(1))));
+        let new = Arc::new(ReplicaMove {
+            partition: partition.clone(),
+            topic_id: copy.topic_id(),
+            target,
+            is_cancelled: watch::Sender::default(),
+            has_ended: watch::Sender::default(),
+        });
+        tracing::info!(%partition, to = %new.target.path().display(), "a replica is being moved");
+        // Those that have ended are forgotten here, or their results would pile up.
+        while inner.tasks.try_join_next().is_some() {}
+        let copying = Copying::new(Arc::downgrade(self), Arc::clone(&new));
+        inner.tasks.spawn(copying.run(turn));
+        inner.moves.insert(partition, new);
+        true
+    }
+
+    /// Tells the metadata where a replica is.
+    fn assign_replica(
+        &self,
+        moved: &ReplicaMove,
+        directory: DirectoryId,
+    ) -> impl Future<Output = Result<(), Failure>> + use<'_> {
+        let (topic_id, partition) = (moved.topic_id, moved.id());
+        let replicas = vec![ReplicaDirectory { topic_id, partition, directory }];
+        let broker = self.settings.node_id;
+        async move { Ok(self.quorum.submit(AssignReplicasToDirs { broker, replicas }).await?) }
+    }
+}

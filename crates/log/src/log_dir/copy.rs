@@ -1,0 +1,70 @@
+//! Logs that are copies, while a replica moves here from another log directory.
+
+use std::sync::Arc;
+
+use logway_model::{DirectoryId, Offset};
+
+use super::{LogDir, NewLog};
+use crate::LogError;
+use crate::checkpoint::{MoveState, ReplicaMove, remove_file};
+use crate::log::Log;
+
+impl LogDir {
+    /// Makes a log that begins at `start`, to be filled by
+    /// [`append_copied`](Log::append_copied) from the one in the log directory `from`. It is not the
+    /// partition's until [`LogDir::set_replica_move`] says so.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::CopyInTheWay`] if there is a log of the partition, [`LogError::Io`]; the error of
+    /// the log that could not be opened or deleted.
+    pub fn create_copy(
+        &self,
+        new: &NewLog,
+        start: Offset,
+        from: DirectoryId,
+    ) -> Result<Arc<Log>, LogError> {
+        let mut changes = self.changes();
+        if let Some(existing) = self.existing(new, &changes) {
+            existing?;
+            let (dir, partition) = (self.options.path.clone(), new.partition.clone());
+            return Err(LogError::CopyInTheWay { dir, partition });
+        }
+        let (fs, root) = (&*self.options.fs, &self.options.path);
+        let dir = self.log_path(&new.partition);
+        fs.create_dir_all(&dir).map_err(LogError::io("create", &dir))?;
+        // First: nothing may take what is made now for the log of the partition.
+        let copying = ReplicaMove { state: MoveState::Copying, from };
+        copying.write(fs, &dir.join(ReplicaMove::FILE))?;
+        let segment = self.create_files(new, start)?;
+        fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        Ok(self.adopt(new, segment, Some(copying), &mut changes))
+    }
+
+    /// Writes down what a log has to do with a move to this directory; `None` for nothing. It is on
+    /// stable storage on return. After an error nobody knows which of the two the disk says.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Closed`] if the log was deleted, [`LogError::Io`].
+    pub fn set_replica_move(
+        &self,
+        log: &Arc<Log>,
+        replica_move: Option<ReplicaMove>,
+    ) -> Result<(), LogError> {
+        // No other log of the name is made meanwhile.
+        let _changes = self.changes();
+        let partition = log.topic_partition();
+        if !self.log(partition).is_some_and(|known| Arc::ptr_eq(&known, log)) {
+            return Err(LogError::Closed { what: partition.to_string() });
+        }
+        let fs = &*self.options.fs;
+        let path = self.log_path(partition).join(ReplicaMove::FILE);
+        match replica_move {
+            Some(replica_move) => replica_move.write(fs, &path)?,
+            None => remove_file(fs, &path)?,
+        }
+        log.note_replica_move(replica_move);
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Logs that are filled with the batches of another log, and what their directories say of it.
+
+use std::sync::Arc;
+
+use logway_log::checkpoint::{MoveState, ReplicaMove};
+use logway_log::fs::SimFs;
+use logway_log::{
+    Log, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, NewLog, ReadRequest, TimestampType,
+};
+use logway_model::{
+    BrokerId, ClusterId, DirectoryId, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId,
+    TopicName, TopicPartition, Uuid,
+};
+use logway_record::{Batch, BatchBuilder, Batches, Compression};
+
+const FROM: DirectoryId = DirectoryId(Uuid([9; 16]));
+
+fn open(fs: &SimFs) -> LogDir {
+    let options = LogDirOptions {
+        fs: Arc::new(fs.clone()),
+        ..LogDirOptions::new("data", BrokerId(1), ClusterId(Uuid([1; 16])))
+    };
+    LogDir::open(options, LogMetrics::new()).expect("opens")
+}
+
+fn partition() -> TopicPartition {
+    TopicPartition::new(TopicName::new("t").expect("a legal name"), PartitionId(0))
+}
+
+fn new_log(config: LogConfig) -> NewLog {
+    NewLog { partition: partition(), topic_id: TopicId(Uuid([2; 16])), config: Arc::new(config) }
+}
+
+fn batch(offset: i64, epoch: i32, timestamp: i64) -> Batch {
+    let mut builder =
+        BatchBuilder::new(Compression::None).with_assignment(Offset(offset), LeaderEpoch(epoch));
+    for _ in 0..3 {
+        builder.append(TimestampMs(timestamp), None, Some(b"value"), &[]).expect("fits");
+    }
+    let bytes = builder.finish().expect("fits");
+    Batches::new(bytes).next().expect("there is one").expect("is whole")
+}
+
+fn read(log: &Log) -> Vec<Batch> {
+    let (mut offset, mut batches) = (log.log_start_offset(), Vec::new());
+    while offset < log.log_end_offset() {
+        let upper_bound = log.log_end_offset();
+        let request =
+            ReadRequest { offset, max_bytes: 1 << 20, upper_bound, at_least_one_batch: true };
+        let slice = log.read(request).expect("is read");
+        offset = slice.next_offset;
+        let bytes = slice.read().expect("is read");
+        batches.extend(Batches::new(bytes).map(|batch| batch.expect("is whole")));
+    }
+    batches
+}
+
+#[test]
+fn batches_stay_as_they_were() {
+    let fs = SimFs::new(1);
+    let dir = open(&fs);
+    // Segments of two batches, and a timestamp type that gives appended batches the present time.
+    let config = LogConfig {
+        segment_bytes: 2 * u32::try_from(batch(0, 0, 0).size_bytes()).expect("is small"),
+        timestamp_type: TimestampType::LogAppendTime,
+        ..LogConfig::default()
+    };
+    let log = dir.create_copy(&new_log(config), Offset(100), FROM).expect("is made");
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(100), Offset(100)));
+    let originals = [(100, 0), (103, 0), (106, 2), (109, 2), (112, 5), (115, 5)];
+    let originals = originals.map(|(offset, epoch)| batch(offset, epoch, 7));
+    for two in originals.chunks(2) {
+        log.append_copied(two.to_vec()).wait().expect("is written");
+    }
+    assert_eq!(log.log_end_offset(), Offset(118));
+    assert_eq!(read(&log), originals);
+    assert_eq!(log.epoch_at(Offset(110)), LeaderEpoch(2));
+    assert_eq!(log.latest_epoch(), LeaderEpoch(5));
+    assert_eq!(log.segment_count(), 3);
+
+    for offset in [115, 121] {
+        let refused = log.append_copied(vec![batch(offset, 5, 7)]).wait();
+        assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
+    }
+    log.flush().wait().expect("is flushed");
+
+    let dir = open(&fs.crash());
+    let log = dir.log(&partition()).expect("is there");
+    assert_eq!(read(&log), originals);
+    assert_eq!(log.log_start_offset(), Offset(100));
+}
+
+#[test]
+fn a_directory_says_that_it_holds_a_copy_until_it_is_told_otherwise() {
+    let mut fs = SimFs::new(1);
+    let copying = ReplicaMove { state: MoveState::Copying, from: FROM };
+    let moved = ReplicaMove { state: MoveState::Moved, from: FROM };
+    let dir = open(&fs);
+    let new = new_log(LogConfig::default());
+    let log = dir.create_copy(&new, Offset(3), FROM).expect("is made");
+    assert_eq!(log.replica_move(), Some(copying));
+    let again = dir.create_copy(&new, Offset(3), FROM);
+    assert!(matches!(again, Err(LogError::CopyInTheWay { .. })), "{again:?}");
+    for (expected, next) in [(Some(copying), Some(moved)), (Some(moved), None), (None, None)] {
+        fs = fs.crash();
+        let dir = open(&fs);
+        let log = dir.log(&partition()).expect("is there");
+        assert_eq!(log.replica_move(), expected);
+        dir.set_replica_move(&log, next).expect("is written");
+        assert_eq!(log.replica_move(), next);
+    }
+}
+
+#[test]
+fn nothing_is_noted_of_a_log_that_is_gone() {
+    let fs = SimFs::new(1);
+    let dir = open(&fs);
+    let new = new_log(LogConfig::default());
+    let log = dir.create_copy(&new, Offset(0), FROM).expect("is made");
+    dir.delete_log(&partition()).expect("is deleted");
+    let other = dir.create_logs(&[new]).remove(0).expect("is made");
+    let noted = dir.set_replica_move(&log, None);
+    assert!(matches!(noted, Err(LogError::Closed { .. })), "{noted:?}");
+    assert_eq!(other.replica_move(), None);
+}
