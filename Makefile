@@ -1,6 +1,6 @@
 # What a newcomer needs: `make demo` shows it, `make test` proves it. The rest is cargo.
 
-.PHONY: build test test-all demo clean
+.PHONY: build test test-all bench demo clean
 
 build:
 	cargo build --release --locked --package logway
@@ -12,6 +12,10 @@ test:
 # The heavy ones among them as well
 test-all:
 	python3 tests/run.py --all
+
+# Everything that docs/BENCHMARKS.md describes, in runs of seconds, beside Apache Kafka, which is fetched
+bench: build
+	target/release/logway bench all --quick --against kafka --output $(or $(OUTPUT),target/bench)
 
 # FILE=/path/to/a/text/file streams that one
 demo: build

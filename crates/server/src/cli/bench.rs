@@ -1,48 +1,73 @@
-//! `logway bench`: measure a broker.
+//! `logway bench`: measure brokers.
 
 use clap::Subcommand;
-use logway_bench::appends::{self, AppendsArgs, AppendsRow};
+use logway_bench::{Experiment, NullArgs, Row};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::GlobalArgs;
 use super::error::CliError;
-use super::output::{Format, print};
+use super::output::{Format, json_line, print};
 
-/// The experiments.
+/// The experiments, and the broker to compare with that does nothing.
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {
-    Appends(AppendsArgs),
+    #[command(flatten)]
+    Experiment(Box<Experiment>),
+    Null(NullArgs),
 }
 
-/// Carries an experiment out, printing each result when it is there.
+/// Carries an experiment out, printing each result when it is there. On Ctrl-C and SIGTERM the
+/// brokers that were started for it are ended first.
 pub(super) async fn run(command: BenchCommand, global: &GlobalArgs) -> Result<(), CliError> {
-    let BenchCommand::Appends(args) = command;
-    let brokers = global.brokers.addresses()?;
-    let mut printed = Ok(());
-    if global.format == Format::Text {
-        print("connections  appends/s  p50 ms  p99 ms   max ms\n")?;
-    }
-    appends::run(&brokers, &args, |row| {
-        if printed.is_ok() {
-            printed = print(&line(row, global.format));
+    let experiment = match command {
+        BenchCommand::Experiment(experiment) => experiment,
+        BenchCommand::Null(args) => {
+            return Ok(logway_bench::serve_null(&args, |address| {
+                // A reader that is gone is no reason not to serve.
+                let _ = print(&format!("ready kafka={address}\n"));
+            })?);
         }
-    })
-    .await?;
-    printed
+    };
+    let brokers = global.brokers.addresses()?;
+    if global.format == Format::Text {
+        print(logway_bench::HEADING)?;
+    }
+    let mut printed = Ok(());
+    let mut on_row = |row: &Row| {
+        if printed.is_ok() {
+            printed = print_row(row, global.format);
+        }
+    };
+    let measuring = logway_bench::run(&experiment, &brokers, &mut on_row);
+    let report = tokio::select! {
+        report = measuring => report?,
+        name = interrupted() => return Err(CliError::Other(anyhow::anyhow!("{name}"))),
+    };
+    printed?;
+    if global.format == Format::Text {
+        print(&report.summary())?;
+    }
+    eprintln!("the report is {}", report.output.join("report.html").display());
+    Ok(())
 }
 
-fn line(row: &AppendsRow, format: Format) -> String {
+fn print_row(row: &Row, format: Format) -> Result<(), CliError> {
     match format {
-        Format::Json => {
-            let json = serde_json::to_string(row).expect("a row is numbers");
-            format!("{json}\n")
-        }
-        Format::Text => {
-            let ms = |us: u64| us as f64 / 1000.0;
-            let AppendsRow { connections, appends_per_second, p50_us, p99_us, max_us, .. } = row;
-            let (p50_ms, p99_ms, max_ms) = (ms(*p50_us), ms(*p99_us), ms(*max_us));
-            format!(
-                "{connections:11}  {appends_per_second:9.0}  {p50_ms:6.2}  {p99_ms:6.2}  {max_ms:7.2}\n"
-            )
-        }
+        Format::Json => print(&json_line(row)?),
+        Format::Text => print(&logway_bench::line(row)),
+    }
+}
+
+/// Completes when the process is asked to end.
+async fn interrupted() -> &'static str {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        // The system's own handling stays in place.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => "ended by SIGTERM",
+        _ = interrupt.recv() => "ended by Ctrl-C",
     }
 }

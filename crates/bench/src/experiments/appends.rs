@@ -1,0 +1,75 @@
+//! Many appenders of small records over few or many connections: what eBay's Beam team measured
+//! when durable appends collapsed as 128 writers spread from 1 connection to 128 ("Using Apache
+//! Kafka in Beam", 2018).
+
+use anyhow::ensure;
+use clap::Args;
+
+use super::{DurabilityArg, WithDurability};
+use crate::generator::BatchShape;
+use crate::load::ProduceLoad;
+use crate::session::{Session, SessionArgs};
+
+const EXPERIMENT: &str = "appends";
+
+/// How many appenders share how many connections.
+#[derive(Debug, Clone, Args)]
+pub struct AppendsArgs {
+    /// How many connections the appenders share, one run for each number
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,128")]
+    pub(crate) connections: Vec<usize>,
+    /// Appenders
+    #[arg(long, default_value_t = 128)]
+    pub(crate) appenders: usize,
+    /// Bytes of each record's value
+    #[arg(long, default_value_t = 2048)]
+    pub(crate) record_bytes: usize,
+    /// Partitions of the topic; connections take them in turn
+    #[arg(long, default_value_t = 1)]
+    pub(crate) partitions: i32,
+    /// Whether brokers sync before they acknowledge
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "synced")]
+    pub(crate) durability: Vec<DurabilityArg>,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+impl AppendsArgs {
+    /// The defaults.
+    pub(super) fn usual(args: &WithDurability) -> AppendsArgs {
+        AppendsArgs {
+            connections: vec![1, 4, 16, 64, 128],
+            appenders: 128,
+            record_bytes: 2048,
+            partitions: 1,
+            durability: args.durability.clone(),
+            session: args.session.clone(),
+        }
+    }
+}
+
+pub(super) async fn run(session: &mut Session<'_>, args: &AppendsArgs) -> anyhow::Result<()> {
+    let appenders = args.appenders;
+    for &connections in &args.connections {
+        ensure!(
+            connections > 0 && appenders.is_multiple_of(connections),
+            "{appenders} appenders cannot share {connections} connections evenly",
+        );
+    }
+    for &connections in &args.connections {
+        for &durability in &args.durability {
+            let load = ProduceLoad {
+                batch: BatchShape::Records(1),
+                record_bytes: args.record_bytes,
+                durability: durability.into(),
+                partitions: args.partitions,
+                connections,
+                in_flight: appenders / connections,
+                ..ProduceLoad::default()
+            };
+            let work = format!("{appenders} appenders, {connections} connections");
+            session.measure(EXPERIMENT, &work, &load).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! How much a broker takes from a sender of sensor data at a fixed rate: Hesse, Matthies and
+//! Uflacker, "How Fast Can We Insert? An Empirical Performance Evaluation of Apache Kafka", 2020.
+//!
+//! The rate is in records; it is kept in requests of full batches, each due when its last record
+//! would have been there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::generator::{Acks, BatchShape, EncodedBatch};
+use crate::load::ProduceLoad;
+use crate::session::{Session, SessionArgs};
+
+const EXPERIMENT: &str = "ingest";
+
+/// Columns of a record, as in the data set of the DEBS grand challenge of 2012.
+const COLUMNS: usize = 66;
+
+/// Different records; then they come again.
+const RECORDS: usize = 20_000;
+
+/// Which rates, batches and acknowledgements.
+#[derive(Debug, Clone, Args)]
+pub struct IngestArgs {
+    /// Records a second, one run for each
+    #[arg(long, value_delimiter = ',', default_value = "100000,250000,1000000")]
+    pub(crate) rate: Vec<f64>,
+    /// What the sender waits for
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "0,1,all")]
+    pub(crate) acks: Vec<AcksArg>,
+    /// Bytes of a batch
+    #[arg(long, value_delimiter = ',', default_value = "16384,65536")]
+    pub(crate) batch_bytes: Vec<usize>,
+    /// Connections that send
+    #[arg(long, default_value_t = 1)]
+    pub(crate) senders: usize,
+    /// Where the sensor values come from, if not from --file
+    #[arg(long, default_value_t = 2012)]
+    pub(crate) seed: u64,
+    /// A file whose lines are the records; it is read into memory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+/// [`Acks`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AcksArg {
+    /// Nothing
+    #[value(name = "0")]
+    None,
+    /// The leader
+    #[value(name = "1")]
+    Leader,
+    /// The leader and all replicas in sync
+    All,
+}
+
+impl IngestArgs {
+    /// The defaults.
+    pub(super) fn usual(session: &SessionArgs) -> IngestArgs {
+        IngestArgs {
+            rate: vec![100_000.0, 250_000.0, 1_000_000.0],
+            acks: vec![AcksArg::None, AcksArg::Leader, AcksArg::All],
+            batch_bytes: vec![16 << 10, 64 << 10],
+            senders: 1,
+            seed: 2012,
+            file: None,
+            session: session.clone(),
+        }
+    }
+}
+
+pub(super) async fn run(session: &mut Session<'_>, args: &IngestArgs) -> anyhow::Result<()> {
+    let values = Arc::new(match &args.file {
+        Some(path) => {
+            let text = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
+            text.split(|&byte| byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect()
+        }
+        None => sensor_records(args.seed, RECORDS),
+    });
+    ensure!(!values.is_empty(), "the file has no lines");
+    for &batch_bytes in &args.batch_bytes {
+        let batch = BatchShape::Bytes(batch_bytes);
+        let records_in_batch = EncodedBatch::of(batch, &values)?.records as f64;
+        for &acks in &args.acks {
+            for &rate in &args.rate {
+                let load = ProduceLoad {
+                    batch,
+                    values: Some(Arc::clone(&values)),
+                    acks: match acks {
+                        AcksArg::None => Acks::None,
+                        AcksArg::Leader => Acks::Leader,
+                        AcksArg::All => Acks::All,
+                    },
+                    connections: args.senders.max(1),
+                    rate: Some(rate / records_in_batch),
+                    ..ProduceLoad::default()
+                };
+                let kib = batch_bytes >> 10;
+                let work = format!("{rate}/s, {kib} KiB, acks {}", load.acks.name());
+                session.measure(EXPERIMENT, &work, &load).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lines of a time stamp, a number, and readings that wander, separated by tabs.
+fn sensor_records(seed: u64, count: usize) -> Vec<Vec<u8>> {
+    let mut state = seed;
+    let mut random = move || {
+        // splitmix64
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let mut readings = [0_i64; COLUMNS - 2];
+    let record = |number| {
+        let mut line =
+            format!("2012-02-22T16:46:{:02}.{:03}\t{number}", number / 1000 % 60, number % 1000);
+        for (column, reading) in readings.iter_mut().enumerate() {
+            // Some sensors measure, most switch.
+            let change = if column < 8 { (random() % 21) as i64 - 10 } else { 0 };
+            *reading = if column < 8 { (*reading + change).abs() } else { (random() % 2) as i64 };
+            line.push('\t');
+            line.push_str(&reading.to_string());
+        }
+        line.into_bytes()
+    };
+    (0..count).map(record).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_have_their_columns_and_follow_from_the_seed() {
+        let records = sensor_records(7, 100);
+        for record in &records {
+            assert_eq!(record.split(|&byte| byte == b'\t').count(), COLUMNS);
+        }
+        assert_eq!(records, sensor_records(7, 100));
+        assert_ne!(records, sensor_records(8, 100));
+    }
+}

@@ -1,0 +1,119 @@
+//! How long an acknowledgement takes at rates that a broker can bear, and where it no longer can.
+
+use clap::Args;
+
+use super::{DurabilityArg, WithDurability};
+use crate::generator::{Acks, BatchShape};
+use crate::load::{EndToEndLoad, ProduceLoad};
+use crate::measure::{Durability, Row, Spread};
+use crate::session::{Session, SessionArgs};
+
+const EXPERIMENT: &str = "latency";
+
+/// Beyond this the ladder ends even if a broker still keeps up.
+const RATE_MAX: f64 = 1_000_000.0;
+
+/// A broker keeps up if it acknowledges so much of what is offered while it is offered …
+const ANSWERED_MIN: f64 = 0.95;
+
+/// … and no worse than so.
+const P99_MS_MAX: f64 = 100.0;
+
+/// Which rates.
+#[derive(Debug, Clone, Args)]
+pub struct LatencyArgs {
+    /// The first rate, in records a second
+    #[arg(long, default_value_t = 1000.0)]
+    pub(crate) rate: f64,
+    /// By how much it rises from step to step [default: 2, quick 4]
+    #[arg(long)]
+    pub(crate) factor: Option<f64>,
+    /// Measure at the first rate only
+    #[arg(long)]
+    pub(crate) no_ladder: bool,
+    /// Bytes of each record's value
+    #[arg(long, default_value_t = 200)]
+    pub(crate) record_bytes: usize,
+    /// Whether brokers sync before they acknowledge
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
+    pub(crate) durability: Vec<DurabilityArg>,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+impl LatencyArgs {
+    /// The defaults.
+    pub(super) fn usual(args: &WithDurability) -> LatencyArgs {
+        LatencyArgs {
+            rate: 1000.0,
+            factor: None,
+            no_ladder: false,
+            record_bytes: 200,
+            durability: args.durability.clone(),
+            session: args.session.clone(),
+        }
+    }
+}
+
+pub(super) async fn run(session: &mut Session<'_>, args: &LatencyArgs) -> anyhow::Result<()> {
+    for &durability in &args.durability {
+        let durability = durability.into();
+        let knees = climb(session, args, durability).await?;
+        let lowest = knees.iter().copied().fold(f64::INFINITY, f64::min);
+        let rate = (lowest / 2.0).max(args.rate).floor();
+        let load =
+            EndToEndLoad { record_bytes: args.record_bytes, acks: Acks::All, durability, rate };
+        let work = format!("end to end at {rate}/s");
+        let does_store = |side: &str| side != "null";
+        session.measure_on(EXPERIMENT, &work, &load, does_store).await?;
+    }
+    Ok(())
+}
+
+/// Raises the rate until no side keeps up; returns the last rate that each side bore.
+async fn climb(
+    session: &mut Session<'_>,
+    args: &LatencyArgs,
+    durability: Durability,
+) -> anyhow::Result<Vec<f64>> {
+    let factor = args.factor.unwrap_or(if session.lengths.is_quick { 4.0 } else { 2.0 });
+    let sides = session.side_names();
+    let mut knees = vec![args.rate; sides.len()];
+    let mut climbing = sides.clone();
+    let mut rate = args.rate;
+    while !climbing.is_empty() && rate <= RATE_MAX {
+        let load = ProduceLoad {
+            batch: BatchShape::Records(1),
+            record_bytes: args.record_bytes,
+            durability,
+            in_flight: usize::MAX,
+            rate: Some(rate),
+            ..ProduceLoad::default()
+        };
+        let work = format!("acknowledged at {rate}/s");
+        let asked = climbing.clone();
+        let is_asked = |side: &str| asked.iter().any(|asked| asked == side);
+        let rows = session.measure_on(EXPERIMENT, &work, &load, is_asked).await?;
+        climbing.retain(|side| keeps_up(rows, side, rate));
+        for (side, knee) in sides.iter().zip(&mut knees) {
+            if climbing.contains(side) {
+                *knee = rate;
+            }
+        }
+        if args.no_ladder || factor <= 1.0 {
+            break;
+        }
+        rate *= factor;
+    }
+    Ok(knees)
+}
+
+/// Judged by the medians, so that one bad moment of the machine ends nothing.
+fn keeps_up(rows: &[Row], side: &str, rate: f64) -> bool {
+    let median = |figure: &dyn Fn(&Row) -> f64| {
+        Spread::of(rows.iter().filter(|row| row.side == side).map(figure))
+            .map(|spread| spread.median)
+    };
+    median(&Row::records_per_second).is_some_and(|answered| answered >= ANSWERED_MIN * rate)
+        && median(&|row| row.latency_ms(0.99)).is_some_and(|p99_ms| p99_ms <= P99_MS_MAX)
+}

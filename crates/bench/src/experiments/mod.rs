@@ -1,0 +1,170 @@
+//! The experiments: which loads, in which order.
+
+mod appends;
+mod fetch;
+mod ingest;
+mod latency;
+mod linkedin;
+mod paper;
+mod produce;
+mod soak;
+mod start;
+
+use clap::{Args, Subcommand, ValueEnum};
+use logway_client::BrokerAddress;
+
+pub use appends::AppendsArgs;
+pub use ingest::{AcksArg, IngestArgs};
+pub use latency::LatencyArgs;
+
+use crate::measure::{Durability, Row};
+use crate::report::{self, Report};
+use crate::session::{Session, SessionArgs};
+
+/// An experiment with its parameters.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Experiment {
+    /// Produce batches of several sizes over one or many connections
+    Produce(WithDurability),
+    /// Read what has just been written, in answers of 1 MiB and 8 MiB
+    Fetch(Only),
+    /// Append small records from many appenders, spread over few or many connections
+    ///
+    /// Each appender waits for the acknowledgement of its record before it sends the next. With
+    /// N appenders on one connection, N requests are on their way on it.
+    Appends(AppendsArgs),
+    /// Send single records at fixed rates, and count from when each should have been sent
+    ///
+    /// The rate rises step by step until a broker no longer keeps up: that is its knee. At half of
+    /// the lowest knee, the time until a consumer has the records is measured as well.
+    Latency(LatencyArgs),
+    /// Start a broker, leave it idle, kill it, and start it again on its data
+    Start(Only),
+    /// Repeat the measurements of the paper that introduced Kafka (Kreps et al., 2011)
+    Paper(Only),
+    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, and sizes of records
+    Linkedin(Only),
+    /// Send sensor data at fixed rates (Hesse et al., 2020)
+    Ingest(IngestArgs),
+    /// Send numbered records for a long time, and verify that each arrives once, in order and whole
+    ///
+    /// With --seconds 14400 it takes four hours.
+    Soak(Only),
+    /// All of the above
+    All(WithDurability),
+}
+
+/// An experiment without parameters of its own.
+#[derive(Debug, Clone, Args)]
+pub struct Only {
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+/// An experiment that is made with and without syncs.
+#[derive(Debug, Clone, Args)]
+pub struct WithDurability {
+    /// Whether brokers sync before they acknowledge
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
+    pub(crate) durability: Vec<DurabilityArg>,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+/// [`Durability`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityArg {
+    /// Records are on the disk before they are acknowledged
+    Synced,
+    /// Records are with the operating system when they are acknowledged
+    Unsynced,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(arg: DurabilityArg) -> Durability {
+        match arg {
+            DurabilityArg::Synced => Durability::Synced,
+            DurabilityArg::Unsynced => Durability::Unsynced,
+        }
+    }
+}
+
+/// Makes an experiment and writes its report. `brokers` is measured unless the arguments ask for
+/// brokers to be started; `on_row` gets each result as soon as it is there.
+///
+/// # Errors
+///
+/// A broker cannot be started, fetched or reached, refuses what it is asked, or the report cannot
+/// be written. What was measured before that is reported all the same.
+pub async fn run(
+    experiment: &Experiment,
+    brokers: &[BrokerAddress],
+    on_row: &mut dyn FnMut(&Row),
+) -> anyhow::Result<Report> {
+    let (name, args) = (experiment.name(), experiment.session());
+    let mut session = Session::open(name, args, brokers, on_row).await?;
+    let outcome = experiment.measure(&mut session).await;
+    let report = Report::new(name, session.statement(), std::mem::take(&mut session.rows));
+    let output = session.output().to_owned();
+    drop(session);
+    if !report.rows.is_empty() {
+        report::write(&report, &output)?;
+    }
+    outcome.map(|()| report.written_to(output))
+}
+
+impl Experiment {
+    fn name(&self) -> &'static str {
+        match self {
+            Experiment::Produce(_) => "produce",
+            Experiment::Fetch(_) => "fetch",
+            Experiment::Appends(_) => "appends",
+            Experiment::Latency(_) => "latency",
+            Experiment::Start(_) => "start",
+            Experiment::Paper(_) => "paper",
+            Experiment::Linkedin(_) => "linkedin",
+            Experiment::Ingest(_) => "ingest",
+            Experiment::Soak(_) => "soak",
+            Experiment::All(_) => "all",
+        }
+    }
+
+    fn session(&self) -> &SessionArgs {
+        match self {
+            Experiment::Produce(args) | Experiment::All(args) => &args.session,
+            Experiment::Fetch(args)
+            | Experiment::Start(args)
+            | Experiment::Paper(args)
+            | Experiment::Linkedin(args)
+            | Experiment::Soak(args) => &args.session,
+            Experiment::Ingest(args) => &args.session,
+            Experiment::Appends(args) => &args.session,
+            Experiment::Latency(args) => &args.session,
+        }
+    }
+
+    async fn measure(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
+        match self {
+            Experiment::Produce(args) => produce::run(session, &args.durability).await,
+            Experiment::Fetch(_) => fetch::run(session).await,
+            Experiment::Appends(args) => appends::run(session, args).await,
+            Experiment::Latency(args) => latency::run(session, args).await,
+            Experiment::Start(_) => start::run(session).await,
+            Experiment::Paper(_) => paper::run(session).await,
+            Experiment::Linkedin(_) => linkedin::run(session).await,
+            Experiment::Ingest(args) => ingest::run(session, args).await,
+            Experiment::Soak(_) => soak::run(session).await,
+            Experiment::All(args) => {
+                produce::run(session, &args.durability).await?;
+                fetch::run(session).await?;
+                appends::run(session, &AppendsArgs::usual(args)).await?;
+                latency::run(session, &LatencyArgs::usual(args)).await?;
+                paper::run(session).await?;
+                linkedin::run(session).await?;
+                ingest::run(session, &IngestArgs::usual(&args.session)).await?;
+                soak::run(session).await?;
+                start::run(session).await
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One connection of the generator.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+
+use super::frames::BatchSize;
+use super::intake::Intake;
+use super::observed::record;
+use super::{Observed, Tape};
+
+/// What is said over a connection, and what the answers mean.
+pub(crate) trait Traffic: Send {
+    /// How much of an answer's beginning [`Traffic::answer`] looks at, in bytes.
+    fn head_bytes_max(&self) -> usize;
+
+    /// Changes a request before it is sent.
+    fn prepare(&mut self, _frame: &mut [u8]) {}
+
+    /// Takes an answer, without its length, to the request that was due at `due`, and notes what
+    /// it is worth.
+    ///
+    /// # Errors
+    ///
+    /// The broker refused: a benchmark of errors says nothing.
+    fn answer(
+        &mut self,
+        head: &[u8],
+        frame_bytes: usize,
+        due: Instant,
+        now: Instant,
+        observed: &mut Observed,
+    ) -> anyhow::Result<()>;
+
+    /// Whether requests get an answer, and if not, what each brings.
+    fn unanswered(&self) -> Option<BatchSize> {
+        None
+    }
+
+    /// Whether a closed loop sends its next request now.
+    fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
+        now < observed.window.to
+    }
+}
+
+/// When requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// The next when one is answered, with so many on their way.
+    Closed(usize),
+    /// By the run's timetable.
+    Open,
+}
+
+/// Writes in a row over one connection: a broker that reads as fast as we write must not keep the
+/// others waiting.
+const WRITES_MAX: usize = 32;
+
+/// A socket that never blocks, and what is on its way over it.
+pub(crate) struct Lane {
+    pub(crate) stream: TcpStream,
+    pub(crate) pace: Pace,
+    traffic: Box<dyn Traffic>,
+    tape: Tape,
+    /// What is being written.
+    writing: Range<usize>,
+    next_id: i32,
+    next_answer_id: i32,
+    /// When the requests that have not begun to be written were due.
+    due: VecDeque<Instant>,
+    /// The same of those without an answer.
+    sent: VecDeque<Instant>,
+    intake: Intake,
+}
+
+impl Lane {
+    pub(crate) fn new(
+        stream: TcpStream,
+        pace: Pace,
+        tape: Tape,
+        traffic: Box<dyn Traffic>,
+    ) -> Lane {
+        let intake = Intake::new(traffic.head_bytes_max());
+        Lane {
+            stream,
+            pace,
+            traffic,
+            tape,
+            writing: 0..0,
+            next_id: 0,
+            next_answer_id: 0,
+            due: VecDeque::new(),
+            sent: VecDeque::new(),
+            intake,
+        }
+    }
+
+    /// Puts the first requests of a closed loop in.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        if let Pace::Closed(in_flight) = self.pace {
+            self.due.extend(std::iter::repeat_n(now, in_flight));
+        }
+    }
+
+    /// Puts in a request that was due at `moment`.
+    pub(crate) fn push(&mut self, moment: Instant) {
+        self.due.push_back(moment);
+    }
+
+    /// How many requests are unwritten or unanswered.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.due.len() + self.sent.len() + usize::from(!self.writing.is_empty())
+    }
+
+    /// When each of those was due.
+    pub(crate) fn outstanding_since(&self) -> impl Iterator<Item = Instant> {
+        self.due.iter().chain(&self.sent).copied()
+    }
+
+    /// Writes as much as the socket takes, but not for ever. Returns whether something is left.
+    pub(crate) fn write(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
+        let unanswered = self.traffic.unanswered();
+        for _ in 0..WRITES_MAX {
+            if self.writing.is_empty() && !self.take_due(observed, unanswered) {
+                return Ok(false);
+            }
+            match self.stream.write(self.tape.bytes(self.writing.clone())) {
+                Ok(written) => self.writing.start += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("cannot write to the broker"),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the next stretch of the tape; returns whether there is one.
+    fn take_due(&mut self, observed: &mut Observed, unanswered: Option<BatchSize>) -> bool {
+        let now = Instant::now();
+        if unanswered.is_some() && self.due.is_empty() && now < observed.window.to {
+            // Nothing answers, so the socket itself is what holds the loop back.
+            self.begin(now);
+        }
+        if self.due.is_empty() {
+            return false;
+        }
+        let traffic = &mut self.traffic;
+        let prepare = |frame: &mut [u8]| traffic.prepare(frame);
+        let (stretch, taken) = self.tape.advance(self.due.len(), &mut self.next_id, prepare);
+        self.writing = stretch;
+        for due in self.due.drain(..taken) {
+            if self.pace == Pace::Open && observed.window.contains(due) {
+                record(&mut observed.lateness_ns, now.saturating_duration_since(due), 1);
+            }
+            match unanswered {
+                Some(batch) => observed.count(now, batch.records, batch.bytes),
+                None => self.sent.push_back(due),
+            }
+        }
+        true
+    }
+
+    /// Reads once, and puts in what a closed loop sends next.
+    pub(crate) fn read(&mut self, observed: &mut Observed) -> anyhow::Result<()> {
+        let mut clock = None;
+        let Lane { traffic, sent, due, next_answer_id, pace, .. } = self;
+        let in_flight = match pace {
+            Pace::Closed(in_flight) => *in_flight,
+            Pace::Open => 0,
+        };
+        self.intake.read(&mut self.stream, |head, frame_bytes| {
+            // All that came with one read came at one moment.
+            let now = *clock.get_or_insert_with(Instant::now);
+            let id = head.first_chunk().map(|&id| i32::from_be_bytes(id));
+            ensure!(id == Some(*next_answer_id), "an answer out of order");
+            *next_answer_id = next_answer_id.wrapping_add(1);
+            let asked = sent.pop_front().context("an answer without a request")?;
+            traffic.answer(head, frame_bytes, asked, now, observed)?;
+            if sent.len() + due.len() < in_flight && traffic.goes_on(now, observed) {
+                due.push_back(now);
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! The load: one thread that keeps requests on their way over many connections.
+//!
+//! It must cost less than the broker does. So requests are encoded before the run and lie in
+//! memory as they go over the socket ([`Tape`]); of each only the correlation id changes, and in
+//! a fetch the offset. Many small requests leave in one write and many answers come with one
+//! read. A large answer passes through a small buffer that stays in the processor's cache. What
+//! is left is mostly the system's work, and it is measured too: see
+//! [`crate::measure::Usage`].
+
+mod drive;
+mod fetch;
+mod frames;
+mod intake;
+mod lane;
+mod observed;
+mod produce;
+mod tail;
+mod tape;
+mod timetable;
+mod window;
+
+pub(crate) use drive::{Drive, Probe};
+pub(crate) use fetch::{FetchTraffic, Span};
+pub(crate) use frames::{Acks, BatchShape, EncodedBatch, FetchShape, ProduceShape, VERSION_MAX};
+pub(crate) use intake::Intake;
+pub(crate) use lane::{Lane, Pace, Traffic};
+pub(crate) use observed::Observed;
+pub(crate) use produce::ProduceTraffic;
+pub(crate) use tail::{TAIL_BYTES_MAX, TailTraffic};
+pub(crate) use tape::Tape;
+pub(crate) use timetable::Timetable;
+pub(crate) use window::Window;

@@ -1,0 +1,90 @@
+//! What a run saw.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::Window;
+use crate::measure::Usage;
+
+/// The longest latency that is told from longer ones: two minutes.
+const LATENCY_NS_MAX: u64 = 120_000_000_000;
+
+/// How long an entry of the timeline is.
+const TENTH_MS: u128 = 100;
+
+/// What one thread of the generator saw while the window was open.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) window: Window,
+    /// Requests that were answered.
+    pub(crate) requests: u64,
+    /// Records in them, or in their answers.
+    pub(crate) records: u64,
+    /// Bytes of record batches in them, or in their answers.
+    pub(crate) bytes: u64,
+    /// Records of each tenth of a second, the window's first one first.
+    pub(crate) timeline: Vec<u64>,
+    /// In nanoseconds; from when, the traffic says.
+    pub(crate) latency_ns: Histogram<u64>,
+    /// How late the generator itself was in an open loop: from the intended time to the write.
+    pub(crate) lateness_ns: Histogram<u64>,
+    /// Sends of an open loop that no answer came to before the generator gave up.
+    pub(crate) unanswered: u64,
+    /// For how long was counted, if not for the window's length.
+    pub(crate) counted: Option<Duration>,
+    /// What the processes used in the meantime.
+    pub(crate) usage: Usage,
+}
+
+impl Observed {
+    pub(crate) fn new(window: Window) -> Observed {
+        Observed {
+            window,
+            requests: 0,
+            records: 0,
+            bytes: 0,
+            timeline: Vec::new(),
+            latency_ns: histogram(),
+            lateness_ns: histogram(),
+            unanswered: 0,
+            counted: None,
+            usage: Usage::default(),
+        }
+    }
+
+    /// Counts what was done at `moment`, if that is within the window.
+    pub(crate) fn count(&mut self, moment: Instant, records: u64, bytes: u64) {
+        if self.window.contains(moment) {
+            self.requests += 1;
+            self.records += records;
+            self.bytes += bytes;
+            let tenth = ((moment - self.window.from).as_millis() / TENTH_MS) as usize;
+            if tenth >= self.timeline.len() {
+                self.timeline.resize(tenth + 1, 0);
+            }
+            self.timeline[tenth] += records;
+        }
+    }
+
+    /// Notes how long something took.
+    pub(crate) fn note_latency(&mut self, time: Duration) {
+        record(&mut self.latency_ns, time, 1);
+    }
+
+    /// For how long was counted.
+    pub(crate) fn length(&self) -> Duration {
+        self.counted.unwrap_or(self.window.length())
+    }
+}
+
+/// Three significant digits from a microsecond's fraction to two minutes.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are valid")
+}
+
+/// Records a time; one beyond the bounds as the longest that there is.
+pub(crate) fn record(histogram: &mut Histogram<u64>, time: Duration, count: u64) {
+    let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+    histogram.saturating_record_n(time_ns, count);
+}

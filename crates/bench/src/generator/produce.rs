@@ -1,0 +1,175 @@
+//! Produce requests and their answers.
+
+use std::time::Instant;
+
+use anyhow::bail;
+use bytes::Bytes;
+use logway_model::ErrorCode;
+use logway_wire::messages::ProduceResponse;
+use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
+
+use super::frames::BatchSize;
+use super::observed::record;
+use super::{Acks, Observed, Pace, Traffic};
+
+/// The correlation id's size, in front of everything else in an answer.
+const CORRELATION_ID_BYTES: usize = 4;
+
+/// Requests with one batch each, all of one size.
+#[derive(Debug)]
+pub(crate) struct ProduceTraffic {
+    batch: BatchSize,
+    acks: Acks,
+    version: i16,
+    pace: Pace,
+    is_counted: bool,
+    /// One for each partition.
+    good: Vec<GoodAnswer>,
+}
+
+/// What an answer begins with that says nothing bad.
+#[derive(Debug)]
+struct GoodAnswer {
+    after_id: Vec<u8>,
+    frame_bytes: usize,
+}
+
+impl ProduceTraffic {
+    pub(crate) fn new(batch: BatchSize, acks: Acks, version: i16, pace: Pace) -> Self {
+        ProduceTraffic { batch, acks, version, pace, is_counted: true, good: Vec::new() }
+    }
+
+    /// The same, but only consumers are to be counted.
+    pub(crate) fn uncounted(self) -> Self {
+        ProduceTraffic { is_counted: false, ..self }
+    }
+
+    /// Decodes the first answer, and each that does not begin as that did.
+    fn check(&mut self, head: &[u8], frame_bytes: usize) -> anyhow::Result<()> {
+        let is_good = |good: &GoodAnswer| {
+            frame_bytes == good.frame_bytes
+                && head[CORRELATION_ID_BYTES..].starts_with(&good.after_id)
+        };
+        if self.good.iter().any(is_good) {
+            return Ok(());
+        }
+        let response = decode(head, self.version)?;
+        for partition in response.responses.iter().flat_map(|topic| &topic.partition_responses) {
+            if partition.error_code != ErrorCode::None.code() {
+                let name =
+                    ErrorCode::from_code(partition.error_code).map_or("unknown", ErrorCode::name);
+                bail!("the broker refused an append: {name} {:?}", partition.error_message);
+            }
+        }
+        self.good.extend(good_answer(head, &response, self.version));
+        Ok(())
+    }
+}
+
+fn decode(head: &[u8], version: i16) -> anyhow::Result<ProduceResponse> {
+    let mut decoder = Decoder::new(Bytes::copy_from_slice(head));
+    decode_response_header(&mut decoder, ApiKey::Produce, version)?;
+    Ok(ProduceResponse::decode(&mut decoder, version)?)
+}
+
+/// Everything between the correlation id and the base offset stays the same from one answer to
+/// the next: topic, partition and the error code that is none.
+fn good_answer(head: &[u8], response: &ProduceResponse, version: i16) -> Option<GoodAnswer> {
+    let partition = response.responses.first()?.partition_responses.first()?;
+    // Flexible versions have a byte of tagged fields in the header, and lengths as varints.
+    let flexible = ProduceResponse::FLEXIBLE_VERSIONS.contains(version);
+    let name_bytes = response.responses.first()?.name.len();
+    let (header, count, length) = if flexible { (5, 1, 1) } else { (4, 4, 2) };
+    let error_at = header + count + length + name_bytes + count + 4;
+    let code = head.get(error_at..error_at + 2)?;
+    let index = head.get(error_at - 4..error_at)?;
+    let is_there = code == [0, 0] && index == partition.index.to_be_bytes();
+    is_there.then(|| GoodAnswer {
+        after_id: head[CORRELATION_ID_BYTES..error_at + 2].to_vec(),
+        frame_bytes: head.len(),
+    })
+}
+
+impl Traffic for ProduceTraffic {
+    fn head_bytes_max(&self) -> usize {
+        64 << 10
+    }
+
+    fn answer(
+        &mut self,
+        head: &[u8],
+        frame_bytes: usize,
+        due: Instant,
+        now: Instant,
+        observed: &mut Observed,
+    ) -> anyhow::Result<()> {
+        self.check(head, frame_bytes)?;
+        if !self.is_counted {
+            return Ok(());
+        }
+        observed.count(now, self.batch.records, self.batch.bytes);
+        // In an open loop a request belongs to the window in which it should have been sent,
+        // however late its answer is.
+        let belongs_to = if self.pace == Pace::Open { due } else { now };
+        if observed.window.contains(belongs_to) {
+            record(&mut observed.latency_ns, now.saturating_duration_since(due), 1);
+        }
+        Ok(())
+    }
+
+    fn unanswered(&self) -> Option<BatchSize> {
+        (self.acks == Acks::None).then_some(self.batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+    use logway_wire::{WireString, encode_response};
+
+    use super::*;
+    use crate::generator::{BatchShape, EncodedBatch, Window};
+
+    fn answer(id: i32, version: i16, base_offset: i64, error_code: i16) -> Bytes {
+        let partition = PartitionProduceResponse {
+            index: 5,
+            base_offset,
+            error_code,
+            ..PartitionProduceResponse::default()
+        };
+        let topic = TopicProduceResponse {
+            name: WireString::from_static("some-topic"),
+            partition_responses: vec![partition],
+            ..TopicProduceResponse::default()
+        };
+        let response = ProduceResponse { responses: vec![topic], ..Default::default() };
+        encode_response(id, version, &response).expect("a response").bytes.slice(4..)
+    }
+
+    #[test]
+    fn answers_are_counted_and_refusals_end_the_run() {
+        for version in 3..=12 {
+            let batch = EncodedBatch::of_size(BatchShape::Records(3), 10).expect("a batch");
+            let mut traffic =
+                ProduceTraffic::new(batch.size(), Acks::All, version, Pace::Closed(1));
+            let window = Window::starting_now(Duration::ZERO, Duration::from_secs(60));
+            let mut observed = Observed::new(window);
+            let due = window.from;
+            for (id, offset) in [(0, 0), (1, 3), (2, 1_000_000)] {
+                let frame = answer(id, version, offset, 0);
+                let now = Instant::now();
+                traffic.answer(&frame, frame.len(), due, now, &mut observed).expect("is good");
+                assert!(!traffic.good.is_empty(), "version {version}");
+            }
+            assert_eq!((observed.requests, observed.records), (3, 9));
+            assert_eq!(observed.latency_ns.len(), 3);
+            let refused = answer(3, version, -1, ErrorCode::NotLeaderOrFollower.code());
+            let error = traffic
+                .answer(&refused, refused.len(), due, Instant::now(), &mut observed)
+                .expect_err("is bad");
+            assert!(error.to_string().contains("NOT_LEADER_OR_FOLLOWER"), "{error}");
+        }
+    }
+}

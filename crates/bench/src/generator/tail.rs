@@ -1,0 +1,83 @@
+//! A consumer at the end of a partition, which sees how old records are when they arrive.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::ensure;
+use logway_record::BatchHeader;
+
+use super::fetch::FetchedHead;
+use super::observed::record;
+use super::{Observed, Timetable, Traffic};
+
+/// The most that a consumer asks for at a time, and so the most that is looked through.
+pub(crate) const TAIL_BYTES_MAX: i32 = 512 << 10;
+
+/// The fields of an answer around its records.
+const AROUND_RECORDS_BYTES: usize = 1 << 10;
+
+/// Follows one partition to which one producer writes by a timetable, one record a request.
+///
+/// The record with offset `n` was due at the `n`-th moment of that timetable: nothing has to be
+/// written into the records to know their age.
+pub(crate) struct TailTraffic {
+    offset_at: usize,
+    version: i16,
+    timetable: Arc<Timetable>,
+    next_offset: u64,
+}
+
+impl TailTraffic {
+    pub(crate) fn new(offset_at: usize, version: i16, timetable: Arc<Timetable>) -> TailTraffic {
+        TailTraffic { offset_at, version, timetable, next_offset: 0 }
+    }
+}
+
+impl Traffic for TailTraffic {
+    fn head_bytes_max(&self) -> usize {
+        TAIL_BYTES_MAX as usize + AROUND_RECORDS_BYTES
+    }
+
+    fn prepare(&mut self, frame: &mut [u8]) {
+        let offset = self.next_offset.to_be_bytes();
+        frame[self.offset_at..self.offset_at + 8].copy_from_slice(&offset);
+    }
+
+    fn answer(
+        &mut self,
+        head: &[u8],
+        _frame_bytes: usize,
+        _due: Instant,
+        now: Instant,
+        observed: &mut Observed,
+    ) -> anyhow::Result<()> {
+        let fetched = FetchedHead::read(head, self.version)?;
+        let records_bytes = usize::try_from(fetched.records_bytes)?;
+        let mut records = fetched.records.slice(..records_bytes.min(fetched.records.len()));
+        while let Ok(header) = BatchHeader::parse(&records) {
+            if header.size_bytes() > records.len() {
+                break;
+            }
+            for offset in header.base_offset.0..header.next_offset().0 {
+                let offset = u64::try_from(offset)?;
+                if offset < self.next_offset {
+                    continue;
+                }
+                ensure!(offset == self.next_offset, "offset {} is missing", self.next_offset);
+                self.next_offset += 1;
+                let moment = self.timetable.moment(offset);
+                observed.count(now, 1, 0);
+                if observed.window.contains(moment) {
+                    record(&mut observed.latency_ns, now.saturating_duration_since(moment), 1);
+                }
+            }
+            let _ = records.split_to(header.size_bytes());
+        }
+        Ok(())
+    }
+
+    /// Until the last record has arrived.
+    fn goes_on(&self, _now: Instant, _observed: &Observed) -> bool {
+        self.next_offset < self.timetable.count()
+    }
+}

@@ -1,0 +1,28 @@
+//! When to look, and when to stop.
+
+use std::time::{Duration, Instant};
+
+/// The measured part of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// What comes before this is not counted.
+    pub(crate) from: Instant,
+    /// What comes after this is not counted, and nothing is sent any more.
+    pub(crate) to: Instant,
+}
+
+impl Window {
+    /// One that opens after the warm-up.
+    pub(crate) fn starting_now(warm_up: Duration, measured: Duration) -> Window {
+        let from = Instant::now() + warm_up;
+        Window { from, to: from + measured }
+    }
+
+    pub(crate) fn contains(&self, moment: Instant) -> bool {
+        self.from <= moment && moment < self.to
+    }
+
+    pub(crate) fn length(&self) -> Duration {
+        self.to - self.from
+    }
+}

@@ -1,0 +1,76 @@
+//! Producing and consuming at once.
+
+use super::fetch::WAIT_MAX_MS;
+use super::run::connect;
+use super::topic::RunTopic;
+use super::{Load, Run};
+use crate::generator::{
+    Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
+    ProduceTraffic, Span, Tape,
+};
+use crate::measure::{Durability, Parameters};
+use crate::side::Side;
+
+/// One connection that writes to all partitions in turn, and one for each partition that reads
+/// what comes. Only what is read is counted: it has been through the broker twice.
+#[derive(Debug, Clone)]
+pub(crate) struct BothLoad {
+    pub(crate) batch: BatchShape,
+    pub(crate) record_bytes: usize,
+    pub(crate) durability: Durability,
+    pub(crate) partitions: i32,
+    pub(crate) in_flight: usize,
+    pub(crate) fetch_bytes: i32,
+}
+
+impl Load for BothLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
+        Ok(Parameters {
+            durability: Some(self.durability),
+            acks: Some(Acks::All.name()),
+            batch_records: batch.records,
+            batch_bytes: batch.bytes.len() as u64,
+            record_bytes: self.record_bytes as u64,
+            partitions: self.partitions,
+            producers: 1,
+            consumers: self.partitions as usize,
+            in_flight: self.in_flight,
+            fetch_bytes: self.fetch_bytes as u64,
+            ..Parameters::default()
+        })
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
+        let (produced, fetched) = (topic.produce_version().await?, topic.fetch_version().await?);
+        let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
+        let pace = Pace::Closed(self.in_flight);
+        let mut frames = Vec::new();
+        let mut lanes = Vec::new();
+        for partition in 0..self.partitions {
+            let topic = topic.name.clone();
+            let fetch = FetchShape {
+                topic: topic.clone(),
+                partition,
+                bytes_max: self.fetch_bytes,
+                wait_max_ms: WAIT_MAX_MS,
+                version: fetched,
+            };
+            let (frame, offset_at) = fetch.encode()?;
+            let traffic =
+                Box::new(FetchTraffic::new(offset_at, fetched, batch.size(), Span::Follow));
+            let tape = Tape::repeating(&frame, 1);
+            lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
+            let acks = Acks::All;
+            let produce = ProduceShape { topic, partition, acks, version: produced };
+            frames.push(produce.encode(&batch)?);
+        }
+        let traffic = ProduceTraffic::new(batch.size(), Acks::All, produced, pace);
+        let traffic = Box::new(traffic.uncounted());
+        lanes.push(Lane::new(connect(&side.address)?, pace, Tape::of(&frames), traffic));
+        let observed = run.drive(side, None, |_| Ok(lanes), |_, _| Ok(())).await?;
+        topic.delete().await?;
+        Ok(observed)
+    }
+}

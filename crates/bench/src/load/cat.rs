@@ -1,0 +1,70 @@
+//! Reading a broker's files as `cat` does: what a fetch could be at best.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::fetch::FetchLoad;
+use super::{Load, Run};
+use crate::generator::{Observed, Window};
+use crate::measure::{Parameters, Snapshot};
+use crate::side::Side;
+
+/// What `cat` reads at a time.
+const READ_BYTES: usize = 128 << 10;
+
+/// Has a broker store what the fetch would read, and reads its segments from start to end without
+/// the broker.
+#[derive(Debug, Clone)]
+pub(crate) struct CatLoad {
+    pub(crate) like: FetchLoad,
+}
+
+impl Load for CatLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        let fetch_bytes = READ_BYTES as u64;
+        Ok(Parameters { in_flight: 0, fetch_bytes, ..self.like.parameters()? })
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let stored = self.like.store(side, run).await?;
+        let segments = side.segments(&stored.topic)?;
+        let pid = side.pid;
+        let is_cached = self.like.is_cached;
+        let read = move || read_all(&segments, is_cached, pid);
+        let mut observed =
+            tokio::task::spawn_blocking(read).await.context("the reader failed")??;
+        observed.records = stored.batches * stored.batch.records;
+        stored.topic.delete().await?;
+        Ok(observed)
+    }
+}
+
+fn read_all(
+    segments: &[PathBuf],
+    is_cached: bool,
+    broker_pid: Option<u32>,
+) -> anyhow::Result<Observed> {
+    if !is_cached {
+        crate::side::drop_from_memory(segments)?;
+    }
+    let (before, start) = (Snapshot::take(broker_pid), Instant::now());
+    let mut observed = Observed::new(Window { from: start, to: start + Duration::from_secs(3600) });
+    let mut buffer = vec![0; READ_BYTES];
+    for path in segments {
+        let mut file = File::open(path).with_context(|| path.display().to_string())?;
+        loop {
+            let read = file.read(&mut buffer).with_context(|| path.display().to_string())?;
+            if read == 0 {
+                break;
+            }
+            observed.count(Instant::now(), 0, read as u64);
+        }
+    }
+    observed.counted = Some(start.elapsed());
+    observed.usage = before.until(&Snapshot::take(broker_pid), broker_pid);
+    Ok(observed)
+}

@@ -1,0 +1,120 @@
+//! Consuming what is there already.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::preload::append;
+use super::run::connect;
+use super::topic::RunTopic;
+use super::{Load, Run};
+use crate::generator::{
+    Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
+    Span, Tape,
+};
+use crate::measure::{Durability, Parameters};
+use crate::side::{Side, drop_from_memory};
+
+/// How long a broker may wait for records; there always are some.
+pub(super) const WAIT_MAX_MS: i32 = 500;
+
+/// Partitions of uniform batches, each read from start to end, again and again, by one connection.
+#[derive(Debug, Clone)]
+pub(crate) struct FetchLoad {
+    pub(crate) batch: BatchShape,
+    pub(crate) record_bytes: usize,
+    /// The most that one answer brings.
+    pub(crate) fetch_bytes: i32,
+    /// As many connections as partitions.
+    pub(crate) partitions: i32,
+    /// Whether the records are in memory still; otherwise they are read from the disk, once.
+    pub(crate) is_cached: bool,
+    /// The most batches to write first: small ones take their time.
+    pub(crate) batches_max: u64,
+}
+
+impl FetchLoad {
+    fn batch(&self) -> anyhow::Result<EncodedBatch> {
+        EncodedBatch::of_size(self.batch, self.record_bytes)
+    }
+
+    /// Writes what will be read.
+    pub(super) async fn store(&self, side: &Side, run: &Run) -> anyhow::Result<Stored> {
+        let topic = RunTopic::create(&side.client, self.partitions, Durability::Unsynced).await?;
+        let version = topic.produce_version().await?;
+        let batch = self.batch()?;
+        let batches = self.batches_in_partition(&batch, run);
+        for partition in 0..self.partitions {
+            let topic = topic.name.clone();
+            let shape = ProduceShape { topic, partition, acks: Acks::All, version };
+            let (mut stream, batch) = (connect(&side.address)?, batch.clone());
+            let stop = Arc::clone(&run.stop);
+            let write = move || append(&mut stream, &shape, &batch, batches, Some(&stop));
+            tokio::task::spawn_blocking(write).await.context("the writer failed")??;
+        }
+        Ok(Stored { topic, batch, batches })
+    }
+
+    fn batches_in_partition(&self, batch: &EncodedBatch, run: &Run) -> u64 {
+        let per_partition = run.preloaded_bytes / self.partitions as u64;
+        (per_partition / batch.bytes.len() as u64).clamp(1, self.batches_max)
+    }
+}
+
+impl Load for FetchLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        let batch = self.batch()?;
+        Ok(Parameters {
+            batch_records: batch.records,
+            batch_bytes: batch.bytes.len() as u64,
+            record_bytes: self.record_bytes as u64,
+            partitions: self.partitions,
+            consumers: self.partitions as usize,
+            in_flight: 1,
+            fetch_bytes: self.fetch_bytes as u64,
+            ..Parameters::default()
+        })
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let stored = self.store(side, run).await?;
+        let run = match self.is_cached {
+            true => run.clone(),
+            false => {
+                drop_from_memory(&side.segments(&stored.topic)?)?;
+                run.lasting(Duration::ZERO, run.measured)
+            }
+        };
+        let version = stored.topic.fetch_version().await?;
+        let mut lanes = Vec::new();
+        for partition in 0..self.partitions {
+            let shape = FetchShape {
+                topic: stored.topic.name.clone(),
+                partition,
+                bytes_max: self.fetch_bytes,
+                wait_max_ms: WAIT_MAX_MS,
+                version,
+            };
+            let (frame, offset_at) = shape.encode()?;
+            let size = stored.batch.size();
+            let end_offset = stored.batches * size.records;
+            let span =
+                if self.is_cached { Span::Repeat(end_offset) } else { Span::Once(end_offset) };
+            let traffic = Box::new(FetchTraffic::new(offset_at, version, size, span));
+            let tape = Tape::repeating(&frame, 1);
+            lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
+        }
+        let observed = run.drive(side, None, |_| Ok(lanes), |_, _| Ok(())).await?;
+        stored.topic.delete().await?;
+        Ok(observed)
+    }
+}
+
+/// What is there to be read.
+pub(super) struct Stored {
+    pub(super) topic: RunTopic,
+    pub(super) batch: EncodedBatch,
+    /// In each partition.
+    pub(super) batches: u64,
+}

@@ -1,0 +1,37 @@
+//! What a side is asked to do in one run.
+
+mod both;
+mod cat;
+mod end_to_end;
+mod fetch;
+mod preload;
+mod produce;
+mod restart;
+mod run;
+mod soak;
+mod start;
+mod topic;
+
+pub(crate) use both::BothLoad;
+pub(crate) use cat::CatLoad;
+pub(crate) use end_to_end::EndToEndLoad;
+pub(crate) use fetch::FetchLoad;
+pub(crate) use produce::ProduceLoad;
+pub(crate) use restart::RestartLoad;
+pub(crate) use run::{Run, Stop};
+pub(crate) use soak::SoakLoad;
+pub(crate) use start::StartLoad;
+pub(crate) use topic::RunTopic;
+
+use crate::generator::Observed;
+use crate::measure::Parameters;
+use crate::side::Side;
+
+/// One kind of load with its parameters.
+pub(crate) trait Load {
+    /// What the report says about it.
+    fn parameters(&self) -> anyhow::Result<Parameters>;
+
+    /// Puts the load on a side, with whatever topics it needs.
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed>;
+}

@@ -1,0 +1,76 @@
+//! Starting again after a crash.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use logway_client::OffsetAt;
+use logway_model::{Offset, PartitionId, TopicPartition};
+
+use super::preload::append;
+use super::run::connect;
+use super::start::started;
+use super::topic::RunTopic;
+use super::{Load, Run};
+use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape};
+use crate::measure::{Durability, Parameters};
+use crate::side::Side;
+
+/// Writes data to one partition and creates many empty ones, then `kill -9`. The latency is the
+/// time from the new process until the partition's end can be asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct RestartLoad {
+    pub(crate) batch: BatchShape,
+    pub(crate) record_bytes: usize,
+}
+
+impl Load for RestartLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
+        Ok(Parameters {
+            durability: Some(Durability::Unsynced),
+            batch_records: batch.records,
+            batch_bytes: batch.bytes.len() as u64,
+            record_bytes: self.record_bytes as u64,
+            partitions: 1,
+            ..Parameters::default()
+        })
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let topic = RunTopic::create(&side.client, 1, Durability::Unsynced).await?;
+        let empty =
+            RunTopic::create(&side.client, run.empty_partitions, Durability::Unsynced).await?;
+        let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
+        let count = (run.preloaded_bytes / batch.bytes.len() as u64).max(1);
+        let shape = ProduceShape {
+            topic: topic.name.clone(),
+            partition: 0,
+            acks: Acks::All,
+            version: topic.produce_version().await?,
+        };
+        let (mut stream, written) = (connect(&side.address)?, batch.clone());
+        let stop = Arc::clone(&run.stop);
+        let write = move || append(&mut stream, &shape, &written, count, Some(&stop));
+        tokio::task::spawn_blocking(write).await.context("the writer failed")??;
+
+        side.kill()?;
+        let began = Instant::now();
+        side.start_again().await?;
+        let partition = TopicPartition::new(topic.name.clone(), PartitionId(0));
+        let asked = BTreeSet::from([partition.clone()]);
+        let found = side.client.list_offsets(&asked, OffsetAt::End).await?;
+        let took = began.elapsed();
+        let end = found.get(&partition).and_then(|listed| listed.offset);
+        let expected = Offset(i64::try_from(count * batch.records)?);
+        anyhow::ensure!(end == Some(expected), "{end:?} instead of {expected} after the restart");
+
+        let mut observed = started(side, took);
+        observed.bytes = count * batch.bytes.len() as u64;
+        observed.records = count * batch.records;
+        topic.reopened(side).delete().await?;
+        empty.reopened(side).delete().await?;
+        Ok(observed)
+    }
+}

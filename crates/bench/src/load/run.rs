@@ -1,0 +1,79 @@
+//! How long a run is, and how it is called off.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use logway_client::BrokerAddress;
+
+use crate::generator::{Drive, Lane, Observed, Probe, Timetable, Window};
+use crate::side::Side;
+
+/// What all loads of a session are given.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    /// Before anything is counted.
+    pub(crate) warm_up: Duration,
+    /// For how long is counted.
+    pub(crate) measured: Duration,
+    /// Bytes that a load which reads writes first.
+    pub(crate) preloaded_bytes: u64,
+    /// Partitions, besides the one with data, of a broker that is restarted.
+    pub(crate) empty_partitions: i32,
+    /// Called off when the session goes.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Calls the generator's threads off when it goes: they would go on with nobody waiting.
+#[derive(Debug, Default)]
+pub(crate) struct Stop(pub(crate) Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Run {
+    /// The same for another time.
+    pub(crate) fn lasting(&self, warm_up: Duration, measured: Duration) -> Run {
+        Run { warm_up, measured, ..self.clone() }
+    }
+
+    /// Runs the generator on a thread of its own. The lanes are made when everything else is
+    /// ready; they get the timetable, if there is one.
+    pub(crate) async fn drive(
+        &self,
+        side: &Side,
+        rate: Option<f64>,
+        lanes: impl FnOnce(Option<&Arc<Timetable>>) -> anyhow::Result<Vec<Lane>>,
+        after: impl FnOnce(Vec<Lane>, &mut Observed) -> anyhow::Result<()> + Send + 'static,
+    ) -> anyhow::Result<Observed> {
+        let window = Window::starting_now(self.warm_up, self.measured);
+        let timetable = rate.map(|rate| {
+            let start = window.from - self.warm_up;
+            Arc::new(Timetable::new(start, rate, self.warm_up + self.measured))
+        });
+        let lanes = lanes(timetable.as_ref())?;
+        let probe = Probe { broker_pid: side.pid };
+        let stop = Arc::clone(&self.stop);
+        let drive = move || {
+            let timetable = timetable.as_deref().cloned();
+            let mut drive = Drive { lanes, timetable, window, probe, stop: &stop };
+            let mut observed = drive.run()?;
+            after(drive.lanes, &mut observed)?;
+            Ok(observed)
+        };
+        tokio::task::spawn_blocking(drive).await.context("the generator failed")?
+    }
+}
+
+/// A connection for the generator.
+pub(crate) fn connect(address: &BrokerAddress) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect((address.host.as_str(), address.port));
+    let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}

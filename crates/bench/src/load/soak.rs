@@ -1,0 +1,198 @@
+//! Records of many sizes for a long time, each one verified.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use logway_client::{
+    Consumer, ConsumerOptions, FetchEvent, NewRecord, Producer, ProducerOptions, StartAt,
+};
+use logway_model::{PartitionId, TimestampMs, TopicPartition};
+
+use super::topic::RunTopic;
+use super::{Load, Run};
+use crate::generator::{Observed, Window};
+use crate::measure::{Durability, Parameters, Snapshot};
+use crate::side::Side;
+
+/// The largest value; sizes are spread evenly below it.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// The number in front of each value.
+const NUMBER_BYTES: usize = 8;
+
+/// How long the last records may take to arrive.
+const ARRIVAL_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a topic may keep, so that hours fit on a disk.
+const RETENTION: [(&str, u64); 2] = [("retention.bytes", 512 << 20), ("segment.bytes", 64 << 20)];
+
+/// Numbered records at a fixed rate through an idempotent producer and a consumer, as programs use
+/// them. Each record must arrive once, in the order of its partition and with its content.
+#[derive(Debug, Clone)]
+pub(crate) struct SoakLoad {
+    pub(crate) durability: Durability,
+    pub(crate) partitions: i32,
+    /// Records a second.
+    pub(crate) rate: f64,
+}
+
+impl Load for SoakLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        Ok(Parameters {
+            durability: Some(self.durability),
+            acks: Some("all"),
+            record_bytes: (NUMBER_BYTES + VALUE_BYTES_MAX) as u64 / 2,
+            linger_ms: ProducerOptions::default().linger.as_millis() as u64,
+            partitions: self.partitions,
+            producers: 1,
+            consumers: 1,
+            rate: Some(self.rate),
+            ..Parameters::default()
+        })
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let retention = RETENTION.map(|(name, value)| (name.to_owned(), value.to_string()));
+        let client = &side.client;
+        let topic =
+            RunTopic::create_with(client, self.partitions, self.durability, &retention).await?;
+        let partition = |number| TopicPartition::new(topic.name.clone(), PartitionId(number));
+        let assignment: BTreeMap<TopicPartition, StartAt> =
+            (0..self.partitions).map(|number| (partition(number), StartAt::Start)).collect();
+        let consumer = Consumer::open(client, &assignment, ConsumerOptions::default()).await?;
+        let producer =
+            Producer::open(client.fork(), topic.name.clone(), ProducerOptions::default()).await?;
+
+        let window = Window::starting_now(run.warm_up, run.measured);
+        let total = (self.rate * (run.warm_up + run.measured).as_secs_f64()) as u64;
+        let before = Snapshot::take(side.pid);
+        let (start, rate, partitions) = (Instant::now(), self.rate, self.partitions);
+        let sending = tokio::spawn(send(producer, start, rate, total, partitions));
+        let check = Check { start, rate, partitions, total };
+        let receiving = check.receive(consumer, window);
+        let (sent, observed) = tokio::join!(sending, receiving);
+        sent.context("the producer's task failed")??;
+        let mut observed = observed?;
+        observed.usage = before.until(&Snapshot::take(side.pid), side.pid);
+        topic.delete().await?;
+        Ok(observed)
+    }
+}
+
+/// Sends each record when it is due.
+async fn send(
+    mut producer: Producer,
+    start: Instant,
+    rate: f64,
+    total: u64,
+    partitions: i32,
+) -> anyhow::Result<()> {
+    for number in 0..total {
+        let due = start + Duration::from_secs_f64(number as f64 / rate);
+        // The clock of sleeps counts milliseconds: what is due within one goes at once.
+        if due > Instant::now() + Duration::from_millis(1) {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+        let record = NewRecord {
+            partition: Some(PartitionId((number % partitions as u64) as i32)),
+            timestamp: TimestampMs(i64::try_from(now_ms)?),
+            key: Some(&number.to_be_bytes()),
+            value: Some(&value(number)),
+            headers: &[],
+        };
+        producer.send(record).await?;
+    }
+    producer.close().await?;
+    Ok(())
+}
+
+/// The content of a record, which follows from its number.
+fn value(number: u64) -> Vec<u8> {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let filler_bytes = (mixed >> 32) as usize % VALUE_BYTES_MAX;
+    let mut value = number.to_be_bytes().to_vec();
+    value.resize(NUMBER_BYTES + filler_bytes, mixed as u8);
+    value
+}
+
+/// What must arrive.
+struct Check {
+    start: Instant,
+    rate: f64,
+    partitions: i32,
+    total: u64,
+}
+
+impl Check {
+    async fn receive(&self, mut consumer: Consumer, window: Window) -> anyhow::Result<Observed> {
+        let mut observed = Observed::new(window);
+        let mut next: Vec<u64> = (0..self.partitions as u64).collect();
+        let mut arrived = 0;
+        let end = self.start + Duration::from_secs_f64(self.total as f64 / self.rate);
+        let deadline = end + ARRIVAL_PATIENCE;
+        while arrived < self.total {
+            let events = tokio::time::timeout_at(deadline.into(), consumer.next()).await;
+            let events = events.with_context(|| {
+                format!("{} of {} records have not arrived", self.total - arrived, self.total)
+            })??;
+            for event in events.context("the consumer ended")? {
+                let records = match event {
+                    FetchEvent::Records(records) => records,
+                    FetchEvent::Skipped { partition, from, to } => {
+                        bail!("{partition} lost its records {from} to {to} before they were read")
+                    }
+                };
+                let partition = records.partition().partition;
+                let now = Instant::now();
+                for record in records.records() {
+                    let next = &mut next[partition.0 as usize];
+                    let content = record?.value.unwrap_or_default();
+                    verify(&content, *next).with_context(|| format!("in partition {partition}"))?;
+                    let due = self.start + Duration::from_secs_f64(*next as f64 / self.rate);
+                    observed.count(now, 1, content.len() as u64);
+                    if window.contains(due) {
+                        observed.note_latency(now.saturating_duration_since(due));
+                    }
+                    *next += self.partitions as u64;
+                    arrived += 1;
+                }
+            }
+        }
+        Ok(observed)
+    }
+}
+
+fn verify(content: &Bytes, expected: u64) -> anyhow::Result<()> {
+    let number = content.first_chunk().map(|&number| u64::from_be_bytes(number));
+    ensure!(number == Some(expected), "record {number:?} instead of {expected}");
+    ensure!(content[..] == value(expected)[..], "record {expected} has another content");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_or_changed_is_noticed() {
+        let content = Bytes::from(value(17));
+        assert!(verify(&content, 17).is_ok());
+        assert!(verify(&content, 18).is_err());
+        let mut changed = content.to_vec();
+        *changed.last_mut().expect("it has a number") ^= 1;
+        assert!(verify(&Bytes::from(changed), 17).is_err());
+        assert!(verify(&content.slice(..content.len() - 1), 17).is_err());
+        assert!(verify(&Bytes::new(), 17).is_err());
+    }
+
+    #[test]
+    fn values_have_many_sizes() {
+        let sizes: std::collections::BTreeSet<usize> =
+            (0..1000).map(|number| value(number).len()).collect();
+        assert!(sizes.len() > 500, "{}", sizes.len());
+        assert!(sizes.iter().all(|&size| size < NUMBER_BYTES + VALUE_BYTES_MAX));
+    }
+}

@@ -1,0 +1,39 @@
+//! From nothing to the first answer.
+
+use std::time::{Duration, Instant};
+
+use super::{Load, Run};
+use crate::generator::{Observed, Window};
+use crate::measure::{Parameters, ProcessMemory};
+use crate::side::Side;
+
+/// How long a broker is left alone before its idle memory is looked at.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// Starts a broker on the data it has, and leaves it idle. The latency is the time until the
+/// first answer, the memory that of the idle broker.
+#[derive(Debug, Clone)]
+pub(crate) struct StartLoad;
+
+impl Load for StartLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        Ok(Parameters::default())
+    }
+
+    async fn run(&self, side: &mut Side, _run: &Run) -> anyhow::Result<Observed> {
+        side.kill()?;
+        let took = side.start_again().await?;
+        tokio::time::sleep(IDLE).await;
+        Ok(started(side, took))
+    }
+}
+
+/// What is seen of a start that took so long.
+pub(super) fn started(side: &Side, took: Duration) -> Observed {
+    let now = Instant::now();
+    let mut observed = Observed::new(Window { from: now - took, to: now });
+    observed.note_latency(took);
+    observed.requests = 1;
+    observed.usage.memory = side.pid.and_then(ProcessMemory::of);
+    observed
+}

@@ -1,0 +1,83 @@
+//! The machine that a run was made on.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// What a reader must know to compare figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Machine {
+    /// As the processor names itself.
+    pub processor: String,
+    /// How many the system uses.
+    pub cores: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The system's name and version.
+    pub kernel: String,
+    /// The file system that holds the brokers' data, and its device.
+    pub data_file_system: String,
+    /// Processes that wanted to run, averaged over the minute before the run.
+    pub load_average: f64,
+}
+
+impl Machine {
+    /// This machine, with the brokers' data in `data_dir`.
+    pub fn look(data_dir: &Path) -> Machine {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let load = read("/proc/loadavg");
+        let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+        Machine {
+            processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or("unknown").to_owned(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")),
+            kernel: read("/proc/sys/kernel/ostype").trim().to_owned()
+                + " "
+                + read("/proc/sys/kernel/osrelease").trim(),
+            data_file_system: file_system(&read("/proc/self/mounts"), &data_dir),
+            load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
+        }
+    }
+}
+
+/// The value of the first `name : value`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    let kib = field(meminfo, "MemTotal").and_then(|value| value.strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+/// The mount with the longest path above `directory`; a later one hides an earlier one.
+fn file_system(mounts: &str, directory: &Path) -> String {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (device, path, kind) = (words.next()?, words.next()?, words.next()?);
+        directory.starts_with(path).then_some((path.len(), format!("{kind} on {device}")))
+    });
+    mounts.max_by_key(|(length, _)| *length).map_or("unknown".to_owned(), |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_mount_is_the_file_system() {
+        let mounts =
+            "/dev/a / ext4 rw 0 0\n/dev/b /data xfs rw 0 0\ntmpfs /database tmpfs rw 0 0\n";
+        assert_eq!(file_system(mounts, Path::new("/data/logs")), "xfs on /dev/b");
+        assert_eq!(file_system(mounts, Path::new("/home")), "ext4 on /dev/a");
+        assert_eq!(file_system("", Path::new("/home")), "unknown");
+    }
+
+    #[test]
+    fn this_machine_is_known() {
+        let machine = Machine::look(Path::new("."));
+        assert!(machine.cores > 0 && machine.memory_bytes > 0 && !machine.kernel.trim().is_empty());
+    }
+}

@@ -1,0 +1,15 @@
+//! What a run cost and where it was made.
+
+mod dirty;
+mod machine;
+mod row;
+mod statistics;
+mod usage;
+
+pub(crate) use dirty::settle;
+pub use machine::Machine;
+pub(crate) use row::QUANTILES;
+pub use row::{Durability, Parameters, Row};
+pub(crate) use statistics::{Comparison, Spread, compare};
+pub(crate) use usage::Snapshot;
+pub use usage::{ProcessMemory, Usage};

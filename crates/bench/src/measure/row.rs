@@ -1,0 +1,237 @@
+//! The result of one run.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use serde::ser::SerializeStruct;
+
+use super::Usage;
+use crate::generator::Observed;
+
+/// What an acknowledgement promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// The records are on the disk (`flush.messages=1`).
+    Synced,
+    /// The records are with the system, which writes them when it likes.
+    Unsynced,
+}
+
+impl Durability {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Synced => "synced",
+            Durability::Unsynced => "unsynced",
+        }
+    }
+}
+
+/// What the load was: everything that must be equal for two rows to be compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Parameters {
+    /// What an acknowledgement promises; none where nothing is written.
+    pub durability: Option<Durability>,
+    /// What producers wait for: `0`, `1` or `all`; none where nothing is produced.
+    pub acks: Option<&'static str>,
+    /// Records in a batch.
+    pub batch_records: u64,
+    /// Bytes of a batch, with its header.
+    pub batch_bytes: u64,
+    /// Bytes of a record's value.
+    pub record_bytes: u64,
+    /// How long a producer waits for a batch to fill; 0 as batches are encoded before.
+    pub linger_ms: u64,
+    /// What the records' keys are.
+    pub keys: &'static str,
+    /// How records are compressed.
+    pub compression: &'static str,
+    /// Partitions of the topic.
+    pub partitions: i32,
+    /// Connections that produce.
+    pub producers: usize,
+    /// Connections that consume.
+    pub consumers: usize,
+    /// Requests on their way on each connection; 0 in an open loop, where there is no bound.
+    pub in_flight: usize,
+    /// Requests a second that are asked for; none in a closed loop.
+    pub rate: Option<f64>,
+    /// How much a consumer asks for at once; 0 without one.
+    pub fetch_bytes: u64,
+    /// How the connections are encrypted.
+    pub tls: &'static str,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters {
+            durability: None,
+            acks: None,
+            batch_records: 0,
+            batch_bytes: 0,
+            record_bytes: 0,
+            linger_ms: 0,
+            keys: "none",
+            compression: "none",
+            partitions: 0,
+            producers: 0,
+            consumers: 0,
+            in_flight: 0,
+            rate: None,
+            fetch_bytes: 0,
+            tls: "none",
+        }
+    }
+}
+
+/// One run of one work on one side.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The experiment, such as `produce`.
+    pub experiment: &'static str,
+    /// The work, one line of the experiment's table.
+    pub work: String,
+    /// Who was measured: `logway`, `kafka`, …
+    pub side: String,
+    /// From 1.
+    pub round: u32,
+    /// What the load was.
+    pub parameters: Parameters,
+    /// For how long was counted.
+    pub seconds: f64,
+    /// Answered requests.
+    pub requests: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of record batches in them.
+    pub bytes: u64,
+    /// Records of each tenth of a second.
+    pub timeline: Vec<u64>,
+    /// In nanoseconds.
+    pub latency_ns: Histogram<u64>,
+    /// How late an open loop's generator was, in nanoseconds.
+    pub lateness_ns: Histogram<u64>,
+    /// Requests of an open loop that were never answered.
+    pub unanswered: u64,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// A generator that works so much of the time may be what holds the run back.
+const GENERATOR_BUSY_MAX: f64 = 0.85;
+
+impl Row {
+    pub(crate) fn of(
+        (experiment, work): (&'static str, &str),
+        (side, round): (&str, u32),
+        parameters: Parameters,
+        observed: Observed,
+    ) -> Row {
+        Row {
+            experiment,
+            work: work.to_owned(),
+            side: side.to_owned(),
+            round,
+            parameters,
+            seconds: observed.length().as_secs_f64(),
+            requests: observed.requests,
+            records: observed.records,
+            bytes: observed.bytes,
+            timeline: observed.timeline,
+            latency_ns: observed.latency_ns,
+            lateness_ns: observed.lateness_ns,
+            unanswered: observed.unanswered,
+            usage: observed.usage,
+        }
+    }
+
+    /// Records a second.
+    pub fn records_per_second(&self) -> f64 {
+        self.records as f64 / self.seconds
+    }
+
+    /// Requests a second.
+    pub fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
+    /// Megabytes (10^6) of record batches a second.
+    pub fn megabytes_per_second(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.seconds
+    }
+
+    /// A quantile of the latency, in milliseconds.
+    pub fn latency_ms(&self, quantile: f64) -> f64 {
+        self.latency_ns.value_at_quantile(quantile) as f64 / 1e6
+    }
+
+    /// CPU seconds of the broker for a gigabyte (10^9) of record batches.
+    pub fn broker_cpu_seconds_per_gigabyte(&self) -> Option<f64> {
+        let cpu_seconds = self.usage.broker_cpu_seconds?;
+        (self.bytes > 0).then(|| cpu_seconds / (self.bytes as f64 / 1e9))
+    }
+
+    /// CPU seconds of the broker for a million requests, which is microseconds for one.
+    pub fn broker_cpu_seconds_per_million_requests(&self) -> Option<f64> {
+        let cpu_seconds = self.usage.broker_cpu_seconds?;
+        (self.requests > 0).then(|| cpu_seconds / (self.requests as f64 / 1e6))
+    }
+
+    /// The same for a million records.
+    pub fn broker_cpu_seconds_per_million_records(&self) -> Option<f64> {
+        let cpu_seconds = self.usage.broker_cpu_seconds?;
+        (self.records > 0).then(|| cpu_seconds / (self.records as f64 / 1e6))
+    }
+
+    /// How much of the time the generator's thread was working.
+    pub fn generator_busy(&self) -> f64 {
+        self.usage.generator_cpu_seconds / self.seconds
+    }
+
+    /// Whether the generator may have held the run back: the figure is then a lower bound.
+    pub fn is_generator_bound(&self) -> bool {
+        self.generator_busy() > GENERATOR_BUSY_MAX
+    }
+}
+
+/// The figures that are shown, not the histogram.
+impl Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_struct("Row", 22)?;
+        row.serialize_field("experiment", self.experiment)?;
+        row.serialize_field("work", &self.work)?;
+        row.serialize_field("side", &self.side)?;
+        row.serialize_field("round", &self.round)?;
+        row.serialize_field("parameters", &self.parameters)?;
+        row.serialize_field("seconds", &self.seconds)?;
+        row.serialize_field("requests", &self.requests)?;
+        row.serialize_field("records", &self.records)?;
+        row.serialize_field("bytes", &self.bytes)?;
+        row.serialize_field("records_per_second", &self.records_per_second())?;
+        row.serialize_field("megabytes_per_second", &self.megabytes_per_second())?;
+        for (name, quantile) in QUANTILES {
+            row.serialize_field(name, &self.latency_ms(quantile))?;
+        }
+        row.serialize_field("max_ms", &(self.latency_ns.max() as f64 / 1e6))?;
+        let lateness_ms = self.lateness_ns.value_at_quantile(0.99) as f64 / 1e6;
+        row.serialize_field("generator_lateness_p99_ms", &lateness_ms)?;
+        row.serialize_field("unanswered", &self.unanswered)?;
+        row.serialize_field(
+            "broker_cpu_seconds_per_gigabyte",
+            &self.broker_cpu_seconds_per_gigabyte(),
+        )?;
+        row.serialize_field(
+            "broker_cpu_seconds_per_million_requests",
+            &self.broker_cpu_seconds_per_million_requests(),
+        )?;
+        row.serialize_field("generator_busy", &self.generator_busy())?;
+        row.serialize_field("is_generator_bound", &self.is_generator_bound())?;
+        row.serialize_field("usage", &self.usage)?;
+        row.serialize_field("records_of_each_100_ms", &self.timeline)?;
+        row.end()
+    }
+}
+
+/// The quantiles of the latency that are shown.
+pub(crate) const QUANTILES: [(&str, f64); 4] =
+    [("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("p99_9_ms", 0.999)];

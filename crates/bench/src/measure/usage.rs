@@ -1,0 +1,138 @@
+//! What processes take of the machine, from `/proc`.
+
+use std::fs;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// CPU time at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Snapshot {
+    broker_cpu_seconds: Option<f64>,
+    generator_cpu_seconds: f64,
+    machine_busy_seconds: Option<f64>,
+}
+
+/// What was used between two moments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// CPU seconds of the broker's process; unknown if it runs elsewhere.
+    pub broker_cpu_seconds: Option<f64>,
+    /// CPU seconds of the generator's thread.
+    pub generator_cpu_seconds: f64,
+    /// CPU seconds of everybody else on the machine.
+    pub others_cpu_seconds: Option<f64>,
+    /// The broker's memory at the end.
+    pub memory: Option<ProcessMemory>,
+}
+
+/// Resident memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ProcessMemory {
+    /// Now.
+    pub resident_bytes: u64,
+    /// The most since it was started.
+    pub peak_bytes: u64,
+}
+
+impl Snapshot {
+    /// Looks at the broker, the calling thread and the machine.
+    pub(crate) fn take(broker_pid: Option<u32>) -> Snapshot {
+        let thread = clock_gettime(ClockId::ThreadCPUTime);
+        Snapshot {
+            broker_cpu_seconds: broker_pid.and_then(process_cpu_seconds),
+            generator_cpu_seconds: thread.tv_sec as f64 + thread.tv_nsec as f64 / 1e9,
+            machine_busy_seconds: fs::read_to_string("/proc/stat")
+                .ok()
+                .and_then(|stat| busy(&stat)),
+        }
+    }
+
+    /// What was used since then.
+    pub(crate) fn until(&self, later: &Snapshot, broker_pid: Option<u32>) -> Usage {
+        let between = |from: Option<f64>, to: Option<f64>| Some(to? - from?);
+        let broker = between(self.broker_cpu_seconds, later.broker_cpu_seconds);
+        let generator = later.generator_cpu_seconds - self.generator_cpu_seconds;
+        let machine = between(self.machine_busy_seconds, later.machine_busy_seconds);
+        Usage {
+            broker_cpu_seconds: broker,
+            generator_cpu_seconds: generator,
+            others_cpu_seconds: machine
+                .zip(broker)
+                .map(|(machine, broker)| (machine - broker - generator).max(0.0)),
+            memory: broker_pid.and_then(ProcessMemory::of),
+        }
+    }
+}
+
+impl ProcessMemory {
+    /// Of a process; `None` if it has ended.
+    pub(crate) fn of(pid: u32) -> Option<ProcessMemory> {
+        memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    }
+}
+
+fn process_cpu_seconds(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(ticks(&stat)? / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// `utime + stime`; the fields count from after the program's name, which may hold anything.
+fn ticks(stat: &str) -> Option<f64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// All of the first line's ticks but those of `idle` and `iowait`, and without the guests', which
+/// are in `user` already.
+fn busy(stat: &str) -> Option<f64> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let fields: Vec<f64> = line.split_ascii_whitespace().flat_map(str::parse).collect();
+    let of_system = fields.get(..8)?;
+    let ticks: f64 = of_system.iter().sum::<f64>() - of_system[3] - of_system[4];
+    Some(ticks / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn memory(status: &str) -> Option<ProcessMemory> {
+    let bytes = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib << 10)
+    };
+    Some(ProcessMemory { resident_bytes: bytes("VmRSS:")?, peak_bytes: bytes("VmHWM:")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_files_are_read() {
+        let stat = "17 (a) b) S 1 17 17 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 9 0";
+        assert_eq!(ticks(stat), Some(300.0));
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        let expected = ProcessMemory { resident_bytes: 1 << 20, peak_bytes: 2 << 20 };
+        assert_eq!(memory(status), Some(expected));
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let machine = "cpu  100 1 50 900 30 2 3 4 60 0\ncpu0 1 2\n";
+        assert_eq!(busy(machine), Some(160.0 / per_second));
+        assert_eq!((ticks("x"), memory("x"), busy("x")), (None, None, None));
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        let pid = Some(std::process::id());
+        let before = Snapshot::take(pid);
+        let mut sum = 0_u64;
+        while Snapshot::take(pid).generator_cpu_seconds < before.generator_cpu_seconds + 0.05 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        let usage = before.until(&Snapshot::take(pid), pid);
+        assert!(usage.generator_cpu_seconds >= 0.05);
+        assert!(usage.broker_cpu_seconds.is_some_and(|seconds| seconds > 0.0));
+        assert!(usage.memory.is_some_and(|memory| memory.peak_bytes >= memory.resident_bytes));
+    }
+}

@@ -1,0 +1,88 @@
+//! One line for each run.
+
+use std::fmt::Write;
+
+use crate::measure::{QUANTILES, Row};
+
+/// With a line of names. No field holds a quote; those that may hold commas are quoted.
+pub(super) fn render(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "experiment,work,side,round,durability,acks,batch_records,batch_bytes,record_bytes,\
+         linger_ms,keys,compression,partitions,producers,consumers,in_flight,rate,fetch_bytes,tls,\
+         seconds,requests,records,bytes,records_per_second,megabytes_per_second",
+    );
+    for (name, _) in QUANTILES {
+        write!(text, ",{name}").expect("a string takes everything");
+    }
+    text.push_str(
+        ",max_ms,unanswered,broker_cpu_s,broker_cpu_s_per_gb,broker_cpu_us_per_request,\
+         broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s\n",
+    );
+    for row in rows {
+        text.push_str(&fields(row).join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn fields(row: &Row) -> Vec<String> {
+    let parameters = &row.parameters;
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "'"));
+    let optional =
+        |figure: Option<f64>| figure.map_or(String::new(), |figure| format!("{figure:.6}"));
+    let mut fields = vec![
+        row.experiment.to_owned(),
+        quoted(&row.work),
+        quoted(&row.side),
+        row.round.to_string(),
+        parameters.durability.map_or("", |durability| durability.name()).to_owned(),
+        parameters.acks.unwrap_or("").to_owned(),
+        parameters.batch_records.to_string(),
+        parameters.batch_bytes.to_string(),
+        parameters.record_bytes.to_string(),
+        parameters.linger_ms.to_string(),
+        parameters.keys.to_owned(),
+        parameters.compression.to_owned(),
+        parameters.partitions.to_string(),
+        parameters.producers.to_string(),
+        parameters.consumers.to_string(),
+        parameters.in_flight.to_string(),
+        parameters.rate.map_or(String::new(), |rate| rate.to_string()),
+        parameters.fetch_bytes.to_string(),
+        parameters.tls.to_owned(),
+        format!("{:.3}", row.seconds),
+        row.requests.to_string(),
+        row.records.to_string(),
+        row.bytes.to_string(),
+        format!("{:.1}", row.records_per_second()),
+        format!("{:.3}", row.megabytes_per_second()),
+    ];
+    fields.extend(QUANTILES.map(|(_, quantile)| format!("{:.6}", row.latency_ms(quantile))));
+    let memory = row.usage.memory;
+    fields.extend([
+        format!("{:.6}", row.latency_ns.max() as f64 / 1e6),
+        row.unanswered.to_string(),
+        optional(row.usage.broker_cpu_seconds),
+        optional(row.broker_cpu_seconds_per_gigabyte()),
+        optional(row.broker_cpu_seconds_per_million_requests()),
+        memory.map_or(String::new(), |memory| memory.resident_bytes.to_string()),
+        memory.map_or(String::new(), |memory| memory.peak_bytes.to_string()),
+        format!("{:.3}", row.generator_busy()),
+        optional(row.usage.others_cpu_seconds),
+    ]);
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::summary::tests::rows;
+
+    #[test]
+    fn each_line_has_as_many_fields_as_there_are_names() {
+        let text = render(&rows());
+        let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(counts.len(), 13);
+        assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
+    }
+}

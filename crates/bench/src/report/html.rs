@@ -1,0 +1,265 @@
+//! One page with everything, which needs nothing but itself.
+
+use std::fmt::Write;
+
+use super::plots::Plot;
+use super::summary::{Ratio, SideSummary, WorkSummary};
+use super::text::{of, short, title};
+use super::{Report, svg};
+use crate::measure::{Parameters, Spread};
+
+const STYLE: &str = "body{font:14px/1.45 sans-serif;max-width:1180px;margin:2em auto;\
+padding:0 1em;color:#222}table{border-collapse:collapse;margin:.6em 0 1.6em}th,td{padding:.2em \
+.6em;border-bottom:1px solid #ddd;text-align:right;white-space:nowrap}th{border-bottom-color:#222}\
+td:first-child,th:first-child,td.l,th.l{text-align:left}td.w{white-space:normal}small{color:#666}\
+svg{max-width:100%;height:auto;display:block;margin:1em 0}code{white-space:pre-wrap}";
+
+/// How to read the figures, for those who were not there.
+const NOTES: &str = "<p>Figures are medians over the rounds; what stands in parentheses is the \
+least and the most. A ratio is that of two runs of the same round, which followed each other. In a \
+closed loop (a number <i>in flight</i>) the latency is that of a broker under all the load it \
+takes, and only the rate is a result. In an open loop (a <i>rate</i>) it counts from when the \
+request should have been sent. A run is <i>generator-bound</i> if the generator's thread was busy \
+more than 85 % of the time: the broker might do more. CPU is that of the broker's process, memory \
+its resident memory right after the run. <i>Synced</i>: the records are on the disk before they \
+are acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating \
+system. Batches are encoded before the run, so no linger; connections are plain TCP on one \
+machine.</p>\n";
+
+pub(super) fn render(report: &Report, works: &[WorkSummary], plots: &[Plot]) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
+         <title>logway bench {name}</title><style>{STYLE}</style>\n\
+         <h1>logway bench {name}</h1>\n",
+        name = report.name
+    );
+    page.push_str(&statement(report));
+    page.push_str(NOTES);
+    let ratios = ratio_table(works);
+    if !ratios.is_empty() {
+        page.push_str("<h2>How the sides compare</h2>\n");
+        page.push_str(&ratios);
+    }
+    page.push_str("<h2>Results</h2>\n");
+    page.push_str(&result_table(works));
+    page.push_str("<h2>Plots</h2>\n");
+    for plot in plots {
+        page.push_str(&svg::render(&plot.scene));
+    }
+    page.push_str("<h2>What the loads were</h2>\n");
+    page.push_str(&parameter_table(works));
+    page.push_str("</html>\n");
+    page
+}
+
+fn statement(report: &Report) -> String {
+    let stated = &report.statement;
+    let machine = &stated.machine;
+    let mut text = format!(
+        "<p>{} cores of {}, {} GB of memory, {}, data on {}, load average {} at the start. \
+         {} rounds of {} s after {} s of warm-up each; the load is made by {}.</p>\n<table>\
+         <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
+        machine.cores,
+        escape(&machine.processor),
+        short(machine.memory_bytes as f64 / 1e9),
+        escape(&machine.kernel),
+        escape(&machine.data_file_system),
+        machine.load_average,
+        stated.rounds,
+        stated.measured_seconds,
+        stated.warm_up_seconds,
+        escape(&stated.generator),
+    );
+    for side in &stated.sides {
+        writeln!(
+            text,
+            "<tr><td>{}<td class=\"l\">{}<td class=\"l w\"><code>{}</code>\
+             <td class=\"l w\"><code>{}</code></tr>",
+            escape(&side.name),
+            escape(&side.version),
+            escape(side.command.as_deref().unwrap_or("")),
+            escape(&side.settings.join("\n")),
+        )
+        .expect("a string takes everything");
+    }
+    text + "</table>\n"
+}
+
+fn ratio_table(works: &[WorkSummary]) -> String {
+    let mut rows = String::new();
+    for work in works {
+        for ratio in &work.ratios {
+            let Ratio { side, against, rate, p50, p99, cpu_per_record, resident } = ratio;
+            let against =
+                against.map_or(String::new(), |durability| format!(" {}", durability.name()));
+            writeln!(
+                rows,
+                "<tr><td>{}: {}<td class=\"l\">{}{against}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
+                work.experiment,
+                escape(&title(work)),
+                escape(side),
+                of(*rate),
+                of(*cpu_per_record),
+                of(*p50),
+                of(*p99),
+                of(*resident),
+            )
+            .expect("a string takes everything");
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "<table><tr><th>work<th class=\"l\">ours over<th>rate<th>CPU a record<th>p50<th>p99\
+         <th>memory</tr>\n{rows}</table>\n"
+    )
+}
+
+fn result_table(works: &[WorkSummary]) -> String {
+    let mut text = String::from(
+        "<table><tr><th>work<th class=\"l\">side<th>records/s<th>MB/s<th>p50 ms<th>p99 ms\
+         <th>p99.9 ms<th>CPU s/GB<th>CPU &micro;s/request<th>RSS MB<th>generator busy</tr>\n",
+    );
+    for work in works {
+        for side in &work.sides {
+            let SideSummary { is_generator_bound, unanswered, .. } = side;
+            let note = match (is_generator_bound, unanswered) {
+                (true, _) => " <small>generator-bound</small>".to_owned(),
+                (false, 1..) => format!(" <small>{unanswered} unanswered</small>"),
+                (false, 0) => String::new(),
+            };
+            writeln!(
+                text,
+                "<tr><td>{}: {}<td class=\"l\">{}{note}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}\
+                 <td>{}<td>{}</tr>",
+                work.experiment,
+                escape(&title(work)),
+                escape(&side.side),
+                cell(side.records_per_second),
+                cell(side.megabytes_per_second),
+                cell(side.p50_ms),
+                cell(side.p99_ms),
+                cell(side.p99_9_ms),
+                cell(side.cpu_seconds_per_gigabyte),
+                cell(side.cpu_us_per_request),
+                cell(side.resident_megabytes),
+                side.generator_busy
+                    .map_or(String::new(), |busy| format!("{:.0} %", busy.median * 100.0)),
+            )
+            .expect("a string takes everything");
+        }
+    }
+    text + "</table>\n"
+}
+
+fn parameter_table(works: &[WorkSummary]) -> String {
+    let mut text = String::from(
+        "<table><tr><th>work<th>acks<th>records a batch<th>batch B<th>value B<th>linger ms\
+         <th>keys<th>compression<th>partitions<th>producers<th>consumers<th>in flight<th>rate\
+         <th>fetch B<th>TLS</tr>\n",
+    );
+    for work in works {
+        let Parameters {
+            durability: _,
+            acks,
+            batch_records,
+            batch_bytes,
+            record_bytes,
+            linger_ms,
+            keys,
+            compression,
+            partitions,
+            producers,
+            consumers,
+            in_flight,
+            rate,
+            fetch_bytes,
+            tls,
+        } = &work.parameters;
+        let rate = rate.map_or("-".to_owned(), |rate| rate.to_string());
+        writeln!(
+            text,
+            "<tr><td>{}: {}<td>{}<td>{batch_records}<td>{batch_bytes}<td>{record_bytes}\
+             <td>{linger_ms}<td>{keys}<td>{compression}<td>{partitions}<td>{producers}\
+             <td>{consumers}<td>{in_flight}<td>{rate}<td>{fetch_bytes}<td>{tls}</tr>",
+            work.experiment,
+            escape(&title(work)),
+            acks.unwrap_or("-"),
+        )
+        .expect("a string takes everything");
+    }
+    text + "</table>\n"
+}
+
+fn cell(spread: Option<Spread>) -> String {
+    spread.map_or(String::new(), |Spread { median, least, most }| {
+        let show = |figure: f64| match figure >= 100_000.0 {
+            true => super::chart::amount(figure),
+            false => short(figure),
+        };
+        format!("{} <small>({}&ndash;{})</small>", show(median), show(least), show(most))
+    })
+}
+
+/// Text as it can stand in the page.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Machine;
+    use crate::report::Statement;
+    use crate::report::plots::plots;
+    use crate::report::summary::{summarize, tests::rows};
+    use crate::side::StatedSide;
+
+    fn report() -> Report {
+        let machine = Machine {
+            processor: "A & B".to_owned(),
+            cores: 2,
+            memory_bytes: 24_000_000_000,
+            kernel: "Linux 6.1".to_owned(),
+            data_file_system: "ext4 on /dev/sda".to_owned(),
+            load_average: 0.5,
+        };
+        let side = |name: &str| StatedSide {
+            name: name.to_owned(),
+            version: format!("{name} 1.0"),
+            command: Some(format!("run {name} <there>")),
+            settings: vec!["a=1".to_owned(), "b=2".to_owned()],
+        };
+        let statement = Statement {
+            machine,
+            sides: vec![side("logway"), side("kafka")],
+            rounds: 3,
+            warm_up_seconds: 0.5,
+            measured_seconds: 2.0,
+            generator: "logway 0".to_owned(),
+        };
+        Report::new("produce", statement, rows())
+    }
+
+    #[test]
+    fn the_page_is_as_it_was() {
+        let report = report();
+        let works = summarize(&report.rows);
+        let page = render(&report, &works, &plots(&works, &report.rows));
+        insta::assert_snapshot!("page", page);
+    }
+
+    #[test]
+    fn a_report_is_written_with_all_its_files() {
+        let directory = tempfile::tempdir().expect("a directory");
+        crate::report::write(&report(), directory.path()).expect("it is written");
+        for file in ["results.json", "results.csv", "latency.hlog", "report.html"] {
+            assert!(directory.path().join(file).is_file(), "{file}");
+        }
+        let plots = std::fs::read_dir(directory.path().join("plots")).expect("a directory");
+        assert_eq!(plots.count(), 5);
+        let log = std::fs::read_to_string(directory.path().join("latency.hlog")).expect("a log");
+        assert_eq!(log.matches("Tag=produce/16_KiB_batches/").count(), 12);
+    }
+}

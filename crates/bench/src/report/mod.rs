@@ -1,0 +1,120 @@
+//! What is left of a session: tables, histograms, plots, and a page with all of it.
+
+mod chart;
+mod csv;
+mod curves;
+mod html;
+mod plots;
+mod png;
+mod scene;
+mod summary;
+mod svg;
+mod text;
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use serde::Serialize;
+
+use crate::measure::{Machine, Row};
+use crate::side::StatedSide;
+pub use text::{HEADING, line};
+
+/// What holds for all rows of a session.
+#[derive(Debug, Clone, Serialize)]
+pub struct Statement {
+    /// Where.
+    pub machine: Machine,
+    /// Who was measured, ours first.
+    pub sides: Vec<StatedSide>,
+    /// How often each run was repeated.
+    pub rounds: u32,
+    /// Seconds of each run before anything counted.
+    pub warm_up_seconds: f64,
+    /// Seconds of each run that counted.
+    pub measured_seconds: f64,
+    /// What made the load.
+    pub generator: String,
+}
+
+/// A session's results.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The experiment that was asked for.
+    pub name: &'static str,
+    /// What holds for all rows.
+    pub statement: Statement,
+    /// Each run.
+    pub rows: Vec<Row>,
+    /// Where it was written.
+    #[serde(skip)]
+    pub output: PathBuf,
+}
+
+impl Report {
+    pub(crate) fn new(name: &'static str, statement: Statement, rows: Vec<Row>) -> Report {
+        Report { name, statement, rows, output: PathBuf::new() }
+    }
+
+    pub(crate) fn written_to(self, output: PathBuf) -> Report {
+        Report { output, ..self }
+    }
+
+    /// Medians over the rounds, and how the sides compare.
+    pub fn summary(&self) -> String {
+        text::summary(&summary::summarize(&self.rows))
+    }
+}
+
+/// Writes `results.json`, `results.csv`, `latency.hlog`, `report.html` and `plots/*.png`.
+pub(crate) fn write(report: &Report, output: &Path) -> anyhow::Result<()> {
+    let json = serde_json::to_string_pretty(report)?;
+    write_file(&output.join("results.json"), json.as_bytes())?;
+    write_file(&output.join("results.csv"), csv::render(&report.rows).as_bytes())?;
+    write_histograms(&report.rows, &output.join("latency.hlog"))?;
+    let summaries = summary::summarize(&report.rows);
+    let plots = plots::plots(&summaries, &report.rows);
+    let page = html::render(report, &summaries, &plots);
+    write_file(&output.join("report.html"), page.as_bytes())?;
+    let directory = output.join("plots");
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot create {}", directory.display()))?;
+    for plot in &plots {
+        let path = directory.join(format!("{}.png", plot.name));
+        write_file(&path, &png::render(&plot.scene)?)?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// An interval log with one histogram for each row, its tag `EXPERIMENT/WORK/DURABILITY/SIDE/ROUND`;
+/// latencies in nanoseconds, maxima of the log's own columns in milliseconds.
+fn write_histograms(rows: &[Row], path: &Path) -> anyhow::Result<()> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let (mut file, mut serializer) = (BufWriter::new(file), V2DeflateSerializer::new());
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("tags: experiment/work/durability/side/round; values in nanoseconds")
+        .with_start_time(SystemTime::now())
+        .with_max_value_divisor(1e6)
+        .begin_log_with(&mut file, &mut serializer)?;
+    let mut start = Duration::ZERO;
+    for row in rows {
+        let durability = row.parameters.durability.map_or("-", |durability| durability.name());
+        let (experiment, work, side, round) = (row.experiment, &row.work, &row.side, row.round);
+        let tag = format!("{experiment}/{work}/{durability}/{side}/{round}");
+        let tag = tag.replace([' ', ','], "_");
+        let length = Duration::from_secs_f64(row.seconds);
+        log.write_histogram(&row.latency_ns, start, length, Tag::new(&tag))
+            .map_err(|error| anyhow::anyhow!("cannot write {}: {error:?}", path.display()))?;
+        start += length;
+    }
+    Ok(())
+}

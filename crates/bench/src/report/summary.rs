@@ -1,0 +1,235 @@
+//! Medians over the rounds, and ratios of the sides.
+
+use crate::measure::{Comparison, Durability, Parameters, Row, Spread, compare};
+
+/// The rounds of one work.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkSummary {
+    pub(crate) experiment: &'static str,
+    pub(crate) work: String,
+    pub(crate) parameters: Parameters,
+    pub(crate) sides: Vec<SideSummary>,
+    /// How the first side compares with each of the others.
+    pub(crate) ratios: Vec<Ratio>,
+}
+
+/// The rounds of one work on one side.
+#[derive(Debug, Clone)]
+pub(crate) struct SideSummary {
+    pub(crate) side: String,
+    pub(crate) records_per_second: Option<Spread>,
+    pub(crate) megabytes_per_second: Option<Spread>,
+    pub(crate) p50_ms: Option<Spread>,
+    pub(crate) p99_ms: Option<Spread>,
+    pub(crate) p99_9_ms: Option<Spread>,
+    pub(crate) cpu_seconds_per_gigabyte: Option<Spread>,
+    pub(crate) cpu_us_per_request: Option<Spread>,
+    pub(crate) resident_megabytes: Option<Spread>,
+    pub(crate) generator_busy: Option<Spread>,
+    pub(crate) is_generator_bound: bool,
+    pub(crate) unanswered: u64,
+}
+
+/// Our figures over those of another side.
+#[derive(Debug, Clone)]
+pub(crate) struct Ratio {
+    pub(crate) side: String,
+    /// What the other side promises, where it is less than we do.
+    pub(crate) against: Option<Durability>,
+    pub(crate) rate: Option<Comparison>,
+    pub(crate) p50: Option<Comparison>,
+    pub(crate) p99: Option<Comparison>,
+    pub(crate) cpu_per_record: Option<Comparison>,
+    pub(crate) resident: Option<Comparison>,
+}
+
+/// One entry for each work at each durability, in the order of the runs.
+pub(crate) fn summarize(rows: &[Row]) -> Vec<WorkSummary> {
+    let mut works: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        match works.iter_mut().find(|work| is_same_work(work[0], row)) {
+            Some(work) => work.push(row),
+            None => works.push(vec![row]),
+        }
+    }
+    works.iter().map(|work| summarize_work(work, rows)).collect()
+}
+
+fn is_same_work(one: &Row, other: &Row) -> bool {
+    (one.experiment, &one.work, one.parameters.durability)
+        == (other.experiment, &other.work, other.parameters.durability)
+}
+
+fn summarize_work(work: &[&Row], all: &[Row]) -> WorkSummary {
+    let first = work[0];
+    let mut names: Vec<&str> = Vec::new();
+    for row in all {
+        if !names.contains(&row.side.as_str()) {
+            names.push(&row.side);
+        }
+    }
+    // The side of the first row may be any, as the order changes.
+    names.sort_by_key(|&name| name != "logway");
+    let of =
+        |side: &str| -> Vec<&Row> { work.iter().copied().filter(|row| row.side == side).collect() };
+    let sides: Vec<SideSummary> = names
+        .iter()
+        .map(|side| of(side))
+        .filter(|rows| !rows.is_empty())
+        .map(|rows| summarize_side(&rows))
+        .collect();
+    let mut ratios = Vec::new();
+    if let Some((&ours, others)) = names.split_first() {
+        let ours = of(ours);
+        for &side in others {
+            ratios.extend(ratio(&ours, &of(side), side, None));
+            // What we do durably, against what the other does without.
+            if first.parameters.durability == Some(Durability::Synced) {
+                let is_unsynced = |row: &&Row| {
+                    row.side == side
+                        && (row.experiment, &row.work) == (first.experiment, &first.work)
+                        && row.parameters.durability == Some(Durability::Unsynced)
+                };
+                let theirs: Vec<&Row> = all.iter().filter(is_unsynced).collect();
+                ratios.extend(ratio(&ours, &theirs, side, Some(Durability::Unsynced)));
+            }
+        }
+    }
+    WorkSummary {
+        experiment: first.experiment,
+        work: first.work.clone(),
+        parameters: first.parameters.clone(),
+        sides,
+        ratios,
+    }
+}
+
+fn summarize_side(rows: &[&Row]) -> SideSummary {
+    let spread = |figure: &dyn Fn(&Row) -> Option<f64>| {
+        Spread::of(rows.iter().filter_map(|row| figure(row)))
+    };
+    let latency = |quantile: f64| {
+        spread(&|row| (!row.latency_ns.is_empty()).then(|| row.latency_ms(quantile)))
+    };
+    let has = |row: &Row, figure: f64| (row.records > 0).then_some(figure);
+    SideSummary {
+        side: rows[0].side.clone(),
+        records_per_second: spread(&|row| has(row, row.records_per_second())),
+        megabytes_per_second: spread(&|row| has(row, row.megabytes_per_second())),
+        p50_ms: latency(0.5),
+        p99_ms: latency(0.99),
+        p99_9_ms: latency(0.999),
+        cpu_seconds_per_gigabyte: spread(&Row::broker_cpu_seconds_per_gigabyte),
+        cpu_us_per_request: spread(&Row::broker_cpu_seconds_per_million_requests),
+        resident_megabytes: spread(&resident_megabytes),
+        generator_busy: spread(&|row| Some(row.generator_busy())),
+        is_generator_bound: rows.iter().any(|row| row.is_generator_bound()),
+        unanswered: rows.iter().map(|row| row.unanswered).sum(),
+    }
+}
+
+fn resident_megabytes(row: &Row) -> Option<f64> {
+    row.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
+}
+
+fn ratio(ours: &[&Row], theirs: &[&Row], side: &str, against: Option<Durability>) -> Option<Ratio> {
+    let by_round = |rows: &[&Row], figure: &dyn Fn(&Row) -> Option<f64>| -> Vec<(u32, f64)> {
+        rows.iter().filter_map(|row| Some((row.round, figure(row)?))).collect()
+    };
+    let compared = |figure: &dyn Fn(&Row) -> Option<f64>| {
+        compare(&by_round(ours, figure), &by_round(theirs, figure))
+    };
+    let ratio = Ratio {
+        side: side.to_owned(),
+        against,
+        rate: compared(&|row| Some(row.records_per_second())),
+        p50: compared(&|row| Some(row.latency_ms(0.5))),
+        p99: compared(&|row| Some(row.latency_ms(0.99))),
+        cpu_per_record: compared(&Row::broker_cpu_seconds_per_million_records),
+        resident: compared(&resident_megabytes),
+    };
+    (ratio.rate.is_some() || ratio.p50.is_some()).then_some(ratio)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::measure::{ProcessMemory, Usage};
+
+    /// A row with figures that are easy to follow.
+    pub(crate) fn row(
+        work: &str,
+        durability: Durability,
+        side: &str,
+        round: u32,
+        records: u64,
+    ) -> Row {
+        let mut latency_ns = hdrhistogram::Histogram::new(3).expect("three digits are possible");
+        for step in 1..=100 {
+            latency_ns.record(step * 10_000_000_000 / records).expect("it grows");
+        }
+        let memory = ProcessMemory { resident_bytes: 20_000_000, peak_bytes: 30_000_000 };
+        let parameters = Parameters {
+            durability: Some(durability),
+            acks: Some("all"),
+            batch_records: 10,
+            batch_bytes: 1000,
+            record_bytes: 90,
+            partitions: 1,
+            producers: 1,
+            in_flight: 5,
+            ..Parameters::default()
+        };
+        Row {
+            experiment: "produce",
+            work: work.to_owned(),
+            side: side.to_owned(),
+            round,
+            parameters,
+            seconds: 2.0,
+            requests: records / 10,
+            records,
+            bytes: records * 100,
+            timeline: vec![records / 2, records / 2],
+            lateness_ns: latency_ns.clone(),
+            latency_ns,
+            unanswered: 0,
+            usage: Usage {
+                broker_cpu_seconds: Some(1.0),
+                generator_cpu_seconds: 0.5,
+                others_cpu_seconds: Some(0.1),
+                memory: Some(memory),
+            },
+        }
+    }
+
+    /// Three rounds of one work with both durabilities on two sides.
+    pub(crate) fn rows() -> Vec<Row> {
+        let mut rows = Vec::new();
+        for round in 1..=3 {
+            for (side, factor) in [("kafka", 1), ("logway", 10)] {
+                let records = 100_000 * u64::from(round) * factor;
+                rows.push(row("16 KiB batches", Durability::Unsynced, side, round, records));
+                rows.push(row("16 KiB batches", Durability::Synced, side, round, records / 2));
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn rounds_become_medians_and_sides_become_ratios() {
+        let summaries = summarize(&rows());
+        assert_eq!(summaries.len(), 2);
+        let synced = &summaries[1];
+        assert_eq!(synced.parameters.durability, Some(Durability::Synced));
+        assert_eq!(synced.sides[0].side, "logway");
+        let rate = synced.sides[0].records_per_second.expect("there is a rate");
+        assert_eq!((rate.median, rate.least, rate.most), (500_000.0, 250_000.0, 750_000.0));
+        let rates: Vec<(Option<Durability>, f64)> = synced
+            .ratios
+            .iter()
+            .map(|ratio| (ratio.against, ratio.rate.expect("is compared").ratio.median))
+            .collect();
+        assert_eq!(rates, [(None, 10.0), (Some(Durability::Unsynced), 5.0)]);
+    }
+}

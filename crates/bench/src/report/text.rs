@@ -1,0 +1,132 @@
+//! Rows and summaries for a terminal.
+
+use std::fmt::Write;
+
+use super::summary::{Ratio, SideSummary, WorkSummary};
+use crate::measure::{Comparison, Row, Spread};
+
+/// The names of [`line`]'s columns.
+pub const HEADING: &str = "work                              durability  side        round    \
+                           records/s      MB/s     p50 ms     p99 ms   p99.9 ms   CPU s/GB  \
+                           CPU us/req   RSS MB\n";
+
+/// One run.
+pub fn line(row: &Row) -> String {
+    let optional = |figure: Option<f64>| figure.map_or("-".to_owned(), short);
+    let rss = row.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6);
+    let mut notes = String::new();
+    if row.is_generator_bound() {
+        let percent = row.generator_busy() * 100.0;
+        write!(notes, "  the generator was busy {percent:.0} %: at least this")
+            .expect("a string takes everything");
+    }
+    if row.unanswered > 0 {
+        write!(notes, "  {} unanswered", row.unanswered).expect("a string takes everything");
+    }
+    format!(
+        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11.0}  {:>8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>10}  {:>7}{notes}\n",
+        row.work,
+        row.parameters.durability.map_or("-", |durability| durability.name()),
+        row.side,
+        row.round,
+        row.records_per_second(),
+        short(row.megabytes_per_second()),
+        short(row.latency_ms(0.5)),
+        short(row.latency_ms(0.99)),
+        short(row.latency_ms(0.999)),
+        optional(row.broker_cpu_seconds_per_gigabyte()),
+        optional(row.broker_cpu_seconds_per_million_requests()),
+        optional(rss),
+    )
+}
+
+/// Medians of each work, and ratios with their spread.
+pub(super) fn summary(works: &[WorkSummary]) -> String {
+    let mut text = String::new();
+    for work in works.iter().filter(|work| work.sides.len() > 1) {
+        writeln!(text, "\n{}: {}", work.experiment, title(work))
+            .expect("a string takes everything");
+        for side in &work.sides {
+            text.push_str(&side_line(side));
+        }
+        for ratio in &work.ratios {
+            text.push_str(&ratio_line(ratio));
+        }
+    }
+    text
+}
+
+/// The work with its durability.
+pub(super) fn title(work: &WorkSummary) -> String {
+    match work.parameters.durability {
+        Some(durability) => format!("{}, {}", work.work, durability.name()),
+        None => work.work.clone(),
+    }
+}
+
+fn side_line(side: &SideSummary) -> String {
+    let median = |spread: Option<Spread>| spread.map_or("-".to_owned(), |s| short(s.median));
+    let bound = if side.is_generator_bound { "  (generator-bound)" } else { "" };
+    format!(
+        "  {:<10} {:>12} rec/s {:>9} MB/s  p50 {:>8} p99 {:>8} p99.9 {:>8} ms  {:>8} CPU s/GB \
+         {:>8} us/req  RSS {:>6} MB{bound}\n",
+        side.side,
+        side.records_per_second.map_or("-".to_owned(), |s| format!("{:.0}", s.median)),
+        median(side.megabytes_per_second),
+        median(side.p50_ms),
+        median(side.p99_ms),
+        median(side.p99_9_ms),
+        median(side.cpu_seconds_per_gigabyte),
+        median(side.cpu_us_per_request),
+        median(side.resident_megabytes),
+    )
+}
+
+fn ratio_line(ratio: &Ratio) -> String {
+    let against = ratio.against.map_or(String::new(), |d| format!(" {}", d.name()));
+    format!(
+        "  over {}{against}: rate {}, CPU a record {}, p50 {}, p99 {}, memory {}\n",
+        ratio.side,
+        of(ratio.rate),
+        of(ratio.cpu_per_record),
+        of(ratio.p50),
+        of(ratio.p99),
+        of(ratio.resident),
+    )
+}
+
+/// The median, with the extremes over the rounds.
+pub(super) fn of(comparison: Option<Comparison>) -> String {
+    comparison.map_or("-".to_owned(), |Comparison { ratio }| {
+        let Spread { median, least, most } = ratio;
+        format!("{} ({}..{})", short(median), short(least), short(most))
+    })
+}
+
+/// Three significant digits.
+pub(super) fn short(figure: f64) -> String {
+    match figure.abs() {
+        size if size >= 100.0 => format!("{figure:.0}"),
+        size if size >= 10.0 => format!("{figure:.1}"),
+        size if size >= 1.0 => format!("{figure:.2}"),
+        0.0 => "0".to_owned(),
+        _ => format!("{figure:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::summary::{summarize, tests::rows};
+
+    #[test]
+    fn a_summary_says_who_is_how_much_better() {
+        insta::assert_snapshot!("summary", summary(&summarize(&rows())));
+    }
+
+    #[test]
+    fn the_columns_of_rows_line_up() {
+        let line = line(&rows()[0]);
+        assert_eq!(line.len(), HEADING.len(), "\n{HEADING}{line}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What every experiment takes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::side::Opponent;
+
+/// Whom to measure, for how long, and where the results go.
+#[derive(Debug, Clone, Args)]
+pub struct SessionArgs {
+    /// Start a Logway on a fresh directory and this broker beside it, and measure them in turn:
+    /// kafka, null (which does nothing), or the path of another logway; may be repeated
+    #[arg(long, value_name = "BROKER")]
+    pub against: Vec<Opponent>,
+    /// Start a Logway on a fresh directory instead of measuring the one of --brokers; --against
+    /// does so too
+    #[arg(long)]
+    pub own: bool,
+    /// Runs of seconds, to see whether all works; the figures of full runs are better
+    #[arg(long)]
+    pub quick: bool,
+    /// How often each run is repeated, each time on every side [default: 5, quick 3]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<u32>,
+    /// Measured seconds of each run [default: 10, quick 1]
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// Seconds of each run before measuring [default: 2, quick 0.3]
+    #[arg(long, value_name = "SECONDS")]
+    pub warm_up_seconds: Option<f64>,
+    /// Seconds of load on each broker before the first run [default: 20 beside a peer, quick 4;
+    /// else 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub warm_broker_seconds: Option<f64>,
+    /// Megabytes written before a run that reads or restarts [default: 2000, quick 256]
+    #[arg(long, value_name = "MB")]
+    pub preload_megabytes: Option<u64>,
+    /// The directory for report, tables and histograms [default: logway-bench-EXPERIMENT-TIME]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub output: Option<PathBuf>,
+    /// The directory for the data of the brokers that are started [default: in the output
+    /// directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub work_dir: Option<PathBuf>,
+    /// The process of the broker of --brokers, if it runs here, to measure what it uses
+    #[arg(long, value_name = "PID")]
+    pub broker_pid: Option<u32>,
+}
+
+/// How long and how much.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    pub(crate) is_quick: bool,
+    pub(crate) rounds: u32,
+    pub(crate) measured: Duration,
+    pub(crate) warm_up: Duration,
+    pub(crate) warm_side: Duration,
+    pub(crate) preloaded_bytes: u64,
+    /// Of a broker that is restarted.
+    pub(crate) empty_partitions: i32,
+}
+
+impl SessionArgs {
+    /// Whether brokers are started for the session.
+    pub(crate) fn starts_own(&self) -> bool {
+        self.own || !self.against.is_empty()
+    }
+
+    pub(crate) fn lengths(&self) -> Lengths {
+        let choose = |given: Option<f64>, full: f64, quick: f64| {
+            let seconds = given.unwrap_or(if self.quick { quick } else { full });
+            Duration::from_secs_f64(seconds.clamp(0.0, 1e6))
+        };
+        let has_peer = !self.against.is_empty();
+        let warm_side = choose(self.warm_broker_seconds, 20.0, 4.0);
+        let is_warmed = has_peer || self.warm_broker_seconds.is_some();
+        let megabytes = self.preload_megabytes.unwrap_or(if self.quick { 256 } else { 2000 });
+        Lengths {
+            is_quick: self.quick,
+            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }).max(1),
+            // Shorter than this the clock of /proc says nothing.
+            measured: choose(self.seconds, 10.0, 1.0).max(Duration::from_millis(50)),
+            warm_up: choose(self.warm_up_seconds, 2.0, 0.3),
+            warm_side: if is_warmed { warm_side } else { Duration::ZERO },
+            preloaded_bytes: megabytes * 1_000_000,
+            empty_partitions: if self.quick { 200 } else { 2000 },
+        }
+    }
+}

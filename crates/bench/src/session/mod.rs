@@ -1,0 +1,229 @@
+//! One sitting: the sides, and the runs on them in turn.
+
+mod args;
+mod progress;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use logway_client::BrokerAddress;
+
+use args::Lengths;
+pub use args::SessionArgs;
+use progress::Progress;
+
+use crate::load::{Load, ProduceLoad, Run, Stop};
+use crate::measure::{Machine, Row, settle};
+use crate::report::Statement;
+use crate::side::{Opponent, Side};
+
+/// How long a run waits for the disk to finish with the one before.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The sides, how long each run is, and the rows so far.
+///
+/// It owns the brokers that were started for it: when it goes, they end.
+pub(crate) struct Session<'a> {
+    sides: Vec<Side>,
+    rounds: u32,
+    run: Run,
+    pub(crate) lengths: Lengths,
+    pub(crate) rows: Vec<Row>,
+    works: usize,
+    machine: Machine,
+    output: PathBuf,
+    progress: Progress,
+    on_row: &'a mut dyn FnMut(&Row),
+    _stop: Stop,
+}
+
+impl<'a> Session<'a> {
+    /// Starts the brokers, or takes the one that runs, and warms each.
+    pub(crate) async fn open(
+        name: &str,
+        args: &SessionArgs,
+        brokers: &[BrokerAddress],
+        on_row: &'a mut dyn FnMut(&Row),
+    ) -> anyhow::Result<Session<'a>> {
+        let lengths = args.lengths();
+        let output = args.output.clone().unwrap_or_else(|| default_output(name));
+        std::fs::create_dir_all(&output)
+            .with_context(|| format!("cannot create {}", output.display()))?;
+        let work_dir = args.work_dir.clone().unwrap_or_else(|| output.join("brokers"));
+        std::fs::create_dir_all(&work_dir)
+            .with_context(|| format!("cannot create {}", work_dir.display()))?;
+        let machine = Machine::look(&work_dir);
+        let stop = Stop::default();
+        let progress = Progress::start();
+        let sides = start_sides(args, brokers, &work_dir, &progress).await?;
+        let run = Run {
+            warm_up: lengths.warm_up,
+            measured: lengths.measured,
+            preloaded_bytes: lengths.preloaded_bytes,
+            empty_partitions: lengths.empty_partitions,
+            stop: Arc::clone(&stop.0),
+        };
+        let mut session = Session {
+            sides,
+            rounds: lengths.rounds,
+            run,
+            lengths,
+            rows: Vec::new(),
+            works: 0,
+            machine,
+            output,
+            progress,
+            on_row,
+            _stop: stop,
+        };
+        session.warm().await?;
+        Ok(session)
+    }
+
+    /// Gives every side the same work before anything counts: a JVM compiles what it has run for
+    /// a while, and it would be unfair to measure it before.
+    async fn warm(&mut self) -> anyhow::Result<()> {
+        let each = self.lengths.warm_side / 2;
+        let run = self.run.lasting(Duration::ZERO, each);
+        let batches = ProduceLoad::default();
+        let singles = ProduceLoad {
+            batch: crate::generator::BatchShape::Records(1),
+            in_flight: 50,
+            ..batches.clone()
+        };
+        if each.is_zero() {
+            return Ok(());
+        }
+        for side in &mut self.sides {
+            self.progress.say(&format!("warming {}", side.name));
+            batches.run(side, &run).await?;
+            singles.run(side, &run).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a load on each side in turn, as many rounds as there are to be; in every other round
+    /// the order is reversed, so that nobody always comes second. Returns the new rows.
+    pub(crate) async fn measure(
+        &mut self,
+        experiment: &'static str,
+        work: &str,
+        load: &impl Load,
+    ) -> anyhow::Result<&[Row]> {
+        self.measure_on(experiment, work, load, |_| true).await
+    }
+
+    /// The same on some of the sides.
+    pub(crate) async fn measure_on(
+        &mut self,
+        experiment: &'static str,
+        work: &str,
+        load: &impl Load,
+        is_asked: impl Fn(&str) -> bool,
+    ) -> anyhow::Result<&[Row]> {
+        let first = self.rows.len();
+        self.works += 1;
+        for round in 1..=self.rounds {
+            for side in order(self.sides.len(), self.works + round as usize) {
+                let side = &mut self.sides[side];
+                if !is_asked(&side.name) {
+                    continue;
+                }
+                let (name, rounds) = (side.name.clone(), self.rounds);
+                self.progress
+                    .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
+                settle(self.run.measured.min(SETTLE_PATIENCE)).await;
+                let observed = load
+                    .run(side, &self.run)
+                    .await
+                    .with_context(|| format!("{experiment}: {work} on {name}"))?;
+                let parameters = load.parameters()?;
+                let row = Row::of((experiment, work), (&name, round), parameters, observed);
+                self.progress.suspend(|| (self.on_row)(&row));
+                self.rows.push(row);
+            }
+        }
+        Ok(&self.rows[first..])
+    }
+
+    /// The names of the sides, ours first.
+    pub(crate) fn side_names(&self) -> Vec<String> {
+        self.sides.iter().map(|side| side.name.clone()).collect()
+    }
+
+    /// Whether all sides can be killed and started again.
+    pub(crate) fn is_own(&self) -> bool {
+        self.sides.iter().all(Side::is_own)
+    }
+
+    /// What the report says besides the rows.
+    pub(crate) fn statement(&self) -> Statement {
+        Statement {
+            machine: self.machine.clone(),
+            sides: self.sides.iter().map(Side::stated).collect(),
+            rounds: self.rounds,
+            warm_up_seconds: self.run.warm_up.as_secs_f64(),
+            measured_seconds: self.run.measured.as_secs_f64(),
+            generator: format!("logway {}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// Where the report goes.
+    pub(crate) fn output(&self) -> &Path {
+        &self.output
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.sides.clear();
+        // Only if it is empty.
+        let _ = std::fs::remove_dir(self.output.join("brokers"));
+    }
+}
+
+async fn start_sides(
+    args: &SessionArgs,
+    brokers: &[BrokerAddress],
+    work_dir: &Path,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Side>> {
+    if !args.starts_own() {
+        let [address] = brokers else { bail!("an experiment needs one broker") };
+        return Ok(vec![Side::given("broker", address.clone(), args.broker_pid)]);
+    }
+    let mut opponents = vec![Opponent::Logway];
+    opponents.extend(args.against.iter().cloned());
+    let mut sides = Vec::new();
+    for opponent in opponents {
+        progress.say(&format!("starting {opponent}"));
+        sides.push(Side::start(&opponent, work_dir).await?);
+    }
+    Ok(sides)
+}
+
+/// The order of the sides: as they are, or reversed in every other run.
+fn order(sides: usize, number: usize) -> Vec<usize> {
+    match number.is_multiple_of(2) {
+        true => (0..sides).collect(),
+        false => (0..sides).rev().collect(),
+    }
+}
+
+fn default_output(name: &str) -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    PathBuf::from(format!("logway-bench-{name}-{}", since.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_always_comes_second() {
+        assert_eq!(order(3, 1), [2, 1, 0]);
+        assert_eq!(order(3, 2), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Getting what a peer runs from Maven Central, once for all runs of this user.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// A Maven project whose dependencies are what a peer runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MavenPeer {
+    /// With its version: the directory's name.
+    pub(super) name: &'static str,
+    /// `group:artifact:version` of each dependency.
+    pub(super) dependencies: &'static [&'static str],
+}
+
+impl MavenPeer {
+    /// The directory with its jars, fetched at the first use.
+    ///
+    /// # Errors
+    ///
+    /// There is no `mvn`, or it fails.
+    pub(super) fn need(&self, cache: &Path) -> anyhow::Result<PathBuf> {
+        let home = cache.join(self.name);
+        let (pom, libs) = (home.join("pom.xml"), home.join("libs"));
+        // Written last, so that an interrupted fetch is done again.
+        if fs::read_to_string(&pom).is_ok_and(|text| text == self.pom()) {
+            return Ok(libs);
+        }
+        fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+        let unfinished = home.join("fetching.xml");
+        fs::write(&unfinished, self.pom())
+            .with_context(|| format!("cannot write {}", unfinished.display()))?;
+        let output = Command::new("mvn")
+            .args(["--quiet", "--batch-mode", "--file"])
+            .arg(&unfinished)
+            .arg("dependency:copy-dependencies")
+            .arg(format!("-DoutputDirectory={}", libs.display()))
+            .output()
+            .context("Maven fetches the peer, but mvn cannot be run")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "cannot fetch {}: {said}", self.name);
+        fs::rename(&unfinished, &pom).with_context(|| format!("cannot write {}", pom.display()))?;
+        Ok(libs)
+    }
+
+    fn pom(&self) -> String {
+        let mut dependencies = String::new();
+        for dependency in self.dependencies {
+            let mut parts = dependency.split(':');
+            let mut part = |tag: &str| format!("<{tag}>{}</{tag}>", parts.next().unwrap_or(""));
+            let parts = [part("groupId"), part("artifactId"), part("version")];
+            dependencies += &format!("    <dependency>{}</dependency>\n", parts.concat());
+        }
+        format!(
+            "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  \
+             <modelVersion>4.0.0</modelVersion>\n  <groupId>io.logway.bench</groupId>\n  \
+             <artifactId>peer</artifactId>\n  <version>1</version>\n  <dependencies>\n\
+             {dependencies}  </dependencies>\n</project>\n"
+        )
+    }
+}
+
+/// Where what was fetched stays: `$LOGWAY_BENCH_CACHE`, or the user's cache directory.
+///
+/// # Errors
+///
+/// The environment names no home directory.
+pub(super) fn cache_directory() -> anyhow::Result<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    if let Some(directory) = variable("LOGWAY_BENCH_CACHE") {
+        return Ok(directory);
+    }
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    Ok(cache.context("neither LOGWAY_BENCH_CACHE nor HOME is set")?.join("logway-bench"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_fetched_again() {
+        let peer = MavenPeer { name: "peer-1", dependencies: &["a.b:c:1", "d:e:2"] };
+        let pom = peer.pom();
+        assert!(pom.contains(
+            "<dependency><groupId>a.b</groupId><artifactId>c</artifactId>\
+             <version>1</version></dependency>"
+        ));
+        let cache = tempfile::tempdir().expect("a directory");
+        fs::create_dir(cache.path().join("peer-1")).expect("is created");
+        fs::write(cache.path().join("peer-1/pom.xml"), pom).expect("is written");
+        assert_eq!(peer.need(cache.path()).expect("is there"), cache.path().join("peer-1/libs"));
+    }
+}

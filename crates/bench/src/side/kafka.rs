@@ -1,0 +1,152 @@
+//! Apache Kafka: one KRaft node with its own defaults.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use logway_client::BrokerAddress;
+
+use super::fetch_peer::{MavenPeer, cache_directory};
+use super::{Launch, free_address};
+
+const KAFKA: MavenPeer = MavenPeer {
+    name: "kafka-4.3.0",
+    dependencies: &[
+        "org.apache.kafka:kafka_2.13:4.3.0",
+        "org.apache.kafka:kafka-tools:4.3.0",
+        "org.apache.logging.log4j:log4j-core:2.24.3",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
+    ],
+};
+
+/// A UUID in base64url, 16 bytes, as Kafka writes them.
+const CLUSTER_ID: &str = "TG9nd2F5IGJlbmNoIHBlZQ";
+
+/// What Kafka's own start script gives the JVM.
+const JVM_OPTIONS: &[&str] = &[
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+];
+
+/// Warnings go to where the output goes; the start script's own configuration writes a line for
+/// each segment, which would be charged to the broker.
+const LOG_SETTINGS: &str = "status = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %-5p %c{1} %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+";
+
+pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
+    let libs = KAFKA.need(&cache_directory()?)?;
+    let (address, controller) = (free_address()?, free_address()?);
+    let settings = settings(&address, &controller, &directory.join("data"));
+    let properties_path = directory.join("server.properties");
+    let log_settings_path = directory.join("log4j2.properties");
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&properties_path, &(settings.join("\n") + "\n"))?;
+    write(&log_settings_path, LOG_SETTINGS)?;
+
+    let config = properties_path.display().to_string();
+    let format = ["format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", &config];
+    let command = java(&libs, &log_settings_path, &[], "kafka.tools.StorageTool", &format);
+    let output = Command::new(&command[0]).args(&command[1..]).output();
+    let output = output.context("Kafka needs Java, but java cannot be run")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "Kafka cannot format its directory: {said}");
+
+    Ok(Launch {
+        command: java(&libs, &log_settings_path, JVM_OPTIONS, "kafka.Kafka", &[&config]),
+        settings,
+        address,
+        log_path: directory.join("broker.log"),
+        version: format!("Apache Kafka 4.3.0 on {}", java_version()),
+    })
+}
+
+/// What one node needs, and nothing that would change its speed.
+fn settings(address: &BrokerAddress, controller: &BrokerAddress, data_dir: &Path) -> Vec<String> {
+    vec![
+        "process.roles=broker,controller".to_owned(),
+        "node.id=1".to_owned(),
+        format!("listeners=PLAINTEXT://{address},CONTROLLER://{controller}"),
+        "controller.listener.names=CONTROLLER".to_owned(),
+        format!("controller.quorum.voters=1@{controller}"),
+        format!("log.dirs={}", data_dir.display()),
+        "offsets.topic.replication.factor=1".to_owned(),
+        "transaction.state.log.replication.factor=1".to_owned(),
+        "transaction.state.log.min.isr=1".to_owned(),
+        // Deleted topics keep neither the disk nor its writers busy in the next run.
+        "log.segment.delete.delay.ms=100".to_owned(),
+    ]
+}
+
+fn java(
+    libs: &Path,
+    log_settings_path: &Path,
+    jvm_options: &[&str],
+    main_class: &str,
+    arguments: &[&str],
+) -> Vec<String> {
+    let mut command = vec!["java".to_owned()];
+    command.extend(jvm_options.iter().map(|&option| option.to_owned()));
+    command.push(format!("-Dlog4j2.configurationFile={}", log_settings_path.display()));
+    command.push("-cp".to_owned());
+    command.push(format!("{}/*", libs.display()));
+    command.push(main_class.to_owned());
+    command.extend(arguments.iter().map(|&argument| argument.to_owned()));
+    command
+}
+
+fn java_version() -> String {
+    let output = Command::new("java").arg("-version").output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    let first = said.ok().and_then(|said| said.lines().next().map(str::to_owned));
+    first.unwrap_or_else(|| "an unknown Java".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kafka_is_started_as_its_own_script_does() {
+        let command = java(
+            Path::new("/c/libs"),
+            Path::new("/d/log4j2.properties"),
+            JVM_OPTIONS,
+            "kafka.Kafka",
+            &["/d/server.properties"],
+        );
+        assert_eq!(
+            command.join(" "),
+            "java -Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
+             -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent \
+             -XX:MaxInlineLevel=15 -Djava.awt.headless=true \
+             -Dlog4j2.configurationFile=/d/log4j2.properties -cp /c/libs/* kafka.Kafka \
+             /d/server.properties"
+        );
+    }
+
+    #[test]
+    fn kafka_listens_on_loopback_only() {
+        let address = |port| BrokerAddress::new("127.0.0.1", port);
+        let settings = settings(&address(1), &address(2), Path::new("/d/data"));
+        let listeners = "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2";
+        assert!(settings.iter().any(|setting| setting == listeners));
+        assert!(settings.iter().any(|setting| setting == "log.dirs=/d/data"));
+    }
+}

@@ -1,0 +1,33 @@
+//! Logway, of this executable or of another.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+
+use super::{Launch, free_address};
+
+/// `logway serve` with nothing but where to listen and where to write.
+pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Launch> {
+    let address = free_address()?;
+    let version = Command::new(executable).arg("--version").output();
+    let version = version.with_context(|| format!("cannot run {}", executable.display()))?;
+    let data_dir = directory.join("data");
+    let command = [
+        &executable.display().to_string(),
+        "serve",
+        "--data-dir",
+        &data_dir.display().to_string(),
+        "--kafka-listen",
+        &address.to_string(),
+        "--http-listen",
+        "127.0.0.1:0",
+    ];
+    Ok(Launch {
+        command: command.map(str::to_owned).to_vec(),
+        settings: Vec::new(),
+        address,
+        log_path: directory.join("broker.log"),
+        version: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+    })
+}

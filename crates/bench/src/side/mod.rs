@@ -1,0 +1,202 @@
+//! The brokers that are measured.
+
+mod data_files;
+mod fetch_peer;
+mod kafka;
+mod launch;
+mod logway;
+mod null;
+mod opponent;
+mod process;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use logway_client::{BrokerAddress, Client, ClientOptions, MissingTopic, TopicSelection};
+use serde::Serialize;
+
+pub(crate) use data_files::drop_from_memory;
+use data_files::segments;
+use launch::{Launch, free_address};
+pub use opponent::Opponent;
+use process::OwnedProcess;
+
+use crate::load::RunTopic;
+
+/// How long a broker may take until it answers.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a broker that starts is asked.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// One broker under measurement: given by its address, or started here on a fresh directory.
+///
+/// A broker that was started here is ended with this value, by its process id, however the run
+/// ends.
+#[derive(Debug)]
+pub(crate) struct Side {
+    /// What the report calls it.
+    pub(crate) name: String,
+    /// Its version, as far as it is known.
+    pub(crate) version: String,
+    /// Its address.
+    pub(crate) address: BrokerAddress,
+    pub(crate) client: Client,
+    pub(crate) pid: Option<u32>,
+    own: Option<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
+    launch: Launch,
+    process: Option<OwnedProcess>,
+    directory: PathBuf,
+}
+
+/// A side as the report states it.
+#[derive(Debug, Clone, Serialize)]
+pub struct StatedSide {
+    /// What the report calls it.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The command that started it; none if it was running.
+    pub command: Option<String>,
+    /// The settings it was given in a file.
+    pub settings: Vec<String>,
+}
+
+impl Side {
+    /// A broker that runs already.
+    pub(crate) fn given(name: &str, address: BrokerAddress, pid: Option<u32>) -> Side {
+        let client = client(&address);
+        let version = "unknown, it was running".to_owned();
+        Side { name: name.to_owned(), version, address, client, pid, own: None }
+    }
+
+    /// Starts a broker of its own, with its data below `directory`.
+    ///
+    /// # Errors
+    ///
+    /// What it runs cannot be fetched or started, or gave no answer in time.
+    pub(crate) async fn start(opponent: &Opponent, directory: &Path) -> anyhow::Result<Side> {
+        let directory = directory.join(opponent.to_string().replace('/', "-"));
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        let (what, data_directory) = (opponent.clone(), directory.clone());
+        // It may fetch for minutes.
+        let launch = tokio::task::spawn_blocking(move || what.launch(&data_directory)).await??;
+        let address = launch.address.clone();
+        let mut side = Side {
+            name: opponent.to_string(),
+            version: launch.version.clone(),
+            client: client(&address),
+            address,
+            pid: None,
+            own: Some(Own { launch, process: None, directory }),
+        };
+        side.start_again().await?;
+        Ok(side)
+    }
+
+    /// Starts the broker, which was started here before and has been killed, on the same data.
+    /// Returns how long it took until it answered a question for metadata with itself.
+    pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        let own = self.own_mut()?;
+        let process = OwnedProcess::spawn(&own.launch.command, &own.launch.log_path)?;
+        let pid = process.pid();
+        own.process = Some(process);
+        self.pid = Some(pid);
+        self.client = client(&self.address);
+        while !self.answers().await {
+            let process = self.own_mut()?.process.as_mut();
+            if let Some(status) = process.and_then(OwnedProcess::exit_status) {
+                bail!("{} ended with {status}:\n{}", self.name, self.log_end());
+            }
+            if began.elapsed() > START_PATIENCE {
+                bail!("{} gave no answer:\n{}", self.name, self.log_end());
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Ok(began.elapsed())
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        // The process ends when its owner goes.
+        self.own_mut()?.process = None;
+        self.pid = None;
+        Ok(())
+    }
+
+    /// Whether a client can ask about it by Kafka's protocol, and it names a broker.
+    async fn answers(&self) -> bool {
+        // The one who waits asks again.
+        let options = ClientOptions { retry_patience: Duration::ZERO, ..Default::default() };
+        let client = Client::new(vec![self.address.clone()], options);
+        let no_topics = BTreeSet::new();
+        let asked =
+            client.refresh_metadata(TopicSelection::Named(&no_topics), MissingTopic::Refuse);
+        asked.await.is_ok_and(|metadata| !metadata.brokers.is_empty())
+    }
+
+    /// Whether it was started here, so that it can be killed and started again.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The files in which it keeps a topic's records.
+    ///
+    /// # Errors
+    ///
+    /// It was not started here, or there are none.
+    pub(crate) fn segments(&self, topic: &RunTopic) -> anyhow::Result<Vec<PathBuf>> {
+        let own = self.own.as_ref().context("only a broker that was started here shows files")?;
+        let mut found = segments(&own.directory)?;
+        // Both brokers have a directory `TOPIC-PARTITION` for each partition.
+        found.retain(|path| path.to_string_lossy().contains(&format!("/{}-", topic.name)));
+        ensure!(!found.is_empty(), "{} has no segments", self.name);
+        Ok(found)
+    }
+
+    /// What the report says about it.
+    pub(crate) fn stated(&self) -> StatedSide {
+        let launch = self.own.as_ref().map(|own| &own.launch);
+        StatedSide {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            command: launch.map(|launch| launch.command.join(" ")),
+            settings: launch.map(|launch| launch.settings.clone()).unwrap_or_default(),
+        }
+    }
+
+    fn own_mut(&mut self) -> anyhow::Result<&mut Own> {
+        let name = &self.name;
+        self.own.as_mut().with_context(|| format!("{name} was not started by the benchmark"))
+    }
+
+    fn log_end(&self) -> String {
+        let Some(own) = &self.own else { return String::new() };
+        let log = std::fs::read(&own.launch.log_path).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        if let Some(mut own) = self.own.take() {
+            own.process = None;
+            // What it wrote was only for the measurement; if it cannot be removed, it stays.
+            let _ = std::fs::remove_dir_all(&own.directory);
+        }
+    }
+}
+
+fn client(address: &BrokerAddress) -> Client {
+    Client::new(vec![address.clone()], ClientOptions::default())
+}

@@ -1,0 +1,74 @@
+//! Who can be measured.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context;
+
+use super::{Launch, kafka, logway, null};
+
+/// A broker that the benchmark can start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opponent {
+    /// Logway: this executable.
+    Logway,
+    /// Logway: another executable, to see what a change brought.
+    OtherLogway(PathBuf),
+    /// Apache Kafka, fetched from Maven Central.
+    Kafka,
+    /// A broker that answers without doing anything: the limit that sockets set on this machine.
+    Null,
+}
+
+impl FromStr for Opponent {
+    type Err = Infallible;
+
+    /// A name, or the path of another `logway`.
+    fn from_str(text: &str) -> Result<Opponent, Infallible> {
+        Ok(match text {
+            "logway" => Opponent::Logway,
+            "kafka" => Opponent::Kafka,
+            "null" => Opponent::Null,
+            path => Opponent::OtherLogway(PathBuf::from(path)),
+        })
+    }
+}
+
+impl fmt::Display for Opponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opponent::Logway => f.write_str("logway"),
+            Opponent::OtherLogway(path) => write!(f, "{}", path.display()),
+            Opponent::Kafka => f.write_str("kafka"),
+            Opponent::Null => f.write_str("null"),
+        }
+    }
+}
+
+impl Opponent {
+    /// Gets whatever is needed, and says how to start it with its data in `directory`.
+    pub(super) fn launch(&self, directory: &Path) -> anyhow::Result<Launch> {
+        let this = || std::env::current_exe().context("cannot find this executable");
+        match self {
+            Opponent::Logway => logway::launch(&this()?, directory),
+            Opponent::OtherLogway(executable) => logway::launch(executable, directory),
+            Opponent::Kafka => kafka::launch(directory),
+            Opponent::Null => null::launch(&this()?, directory),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opponents_are_names_or_paths() {
+        for text in ["logway", "kafka", "null", "../old/logway"] {
+            let Ok(opponent) = text.parse::<Opponent>();
+            assert_eq!(opponent.to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness.logway import BINARY, Logway
+from harness.waiting import wait_until
+
+DEADLINE_S = 120
+MOMENT = ["--quick", "--rounds", "1", "--seconds", "0.2", "--warm-up-seconds", "0", "--preload-megabytes", "8"]
+FILES = ["results.json", "results.csv", "latency.hlog", "report.html"]
+
+EXPERIMENTS = {
+    "produce": ["--durability", "unsynced"],
+    "fetch": [],
+    "appends": ["--connections", "1,8"],
+    "latency": ["--no-ladder"],
+    "paper": [],
+    "linkedin": [],
+    "ingest": ["--rate", "10000", "--batch-bytes", "16384"],
+    "soak": [],
+    "start": [],
+}
+
+
+def bench(arguments: list[str], output: str) -> list[dict]:
+    """The rows that an experiment prints; it must succeed and write its report."""
+    command = [BINARY, "bench", *arguments, *MOMENT, "--format", "json", "--output", output]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} exited with {done.returncode}: {done.stderr}")
+    missing = [name for name in FILES if not (Path(output) / name).stat().st_size]
+    assert not missing, missing
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def brokers_of(pid: int) -> list[int]:
+    """The brokers that a process has started and not yet waited for."""
+    children = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += tasks.read_text().split()
+    return [int(child) for child in children if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        self.output = self.enterContext(tempfile.TemporaryDirectory(prefix="logway-bench-"))
+
+    def test_experiments(self):
+        for experiment, arguments in EXPERIMENTS.items():
+            with self.subTest(experiment):
+                output = str(Path(self.output) / experiment)
+                rows = bench([experiment, "--own", *arguments], output)
+                self.assertTrue(rows)
+                for row in rows:
+                    self.assertEqual((row["experiment"], row["side"]), (experiment, "logway"), row)
+                    self.assertGreater(row["requests"], 0, row)
+                    self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
+                # What the brokers wrote is gone.
+                self.assertFalse((Path(output) / "brokers").exists())
+
+    def test_two_sides_in_turn(self):
+        rows = bench(["fetch", "--against", "null", "--warm-broker-seconds", "0.1"], self.output)
+        self.assertEqual({row["side"] for row in rows}, {"logway", "null"})
+        self.assertEqual(len(rows), 4)
+        self.assertIn("How the sides compare", (Path(self.output) / "report.html").read_text())
+
+    def test_a_broker_that_runs(self):
+        with Logway("bench-given") as broker:
+            given = ["--brokers", broker.bootstrap, "--broker-pid", str(broker.process.pid)]
+            rows = bench(["appends", "--connections", "4", *given], self.output)
+        self.assertEqual([row["side"] for row in rows], ["broker"])
+        self.assertGreater(rows[0]["usage"]["memory"]["resident_bytes"], 0)
+        self.assertEqual(rows[0]["parameters"]["durability"], "synced")
+
+    def test_an_interrupt_ends_the_broker(self):
+        command = [BINARY, "bench", "produce", "--own", "--seconds", "600", "--output", self.output]
+        for interrupt in (signal.SIGINT, signal.SIGTERM):
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            with self.subTest(interrupt.name), subprocess.Popen(command, **streams) as process:
+                try:
+                    wait_until(lambda: brokers_of(process.pid), "the broker's process", DEADLINE_S)
+                    (broker,) = brokers_of(process.pid)
+                    process.send_signal(interrupt)
+                    self.assertEqual(process.wait(DEADLINE_S), 1)
+                    self.assertFalse(os.path.exists(f"/proc/{broker}"))
+                finally:
+                    process.kill()
