@@ -71,6 +71,13 @@ pub enum BrokerError {
         /// One that belongs to a cluster, with its metadata if any has that.
         other: PathBuf,
     },
+    /// There are logs, and no directory holds the metadata that tells what they are of.
+    #[error(
+        "{} holds logs, but no directory of log.dirs holds the metadata: is the one that does \
+         missing from log.dirs, or its disk not mounted?",
+        .0.display()
+    )]
+    MetadataMissing(PathBuf),
     /// A log directory has failed without which the broker cannot go on.
     #[error(transparent)]
     LostDirectories(#[from] LostDirectories),
@@ -275,6 +282,8 @@ mod tests {
         log.append(append).await.expect("is written");
         log_dir.close().expect("closes");
         drop(log_dir);
+        // A start goes on to make it; logs without it are refused.
+        std::fs::create_dir(dir.path().join(METADATA_DIR)).expect("is new");
 
         let log_dir = open().await;
         log_dir.enforce_retention().await.expect("has looked");

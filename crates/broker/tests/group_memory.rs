@@ -194,7 +194,7 @@ async fn answers_behind_a_join_that_waits_hold_counted_memory_and_give_it_to_oth
     let all = timeout(PATIENCE, building.take(building.limit_bytes())).await;
     drop(all.expect("who holds memory that others wait for lets go of it"));
     let answer = timeout(PATIENCE, joins.response()).await.expect("in time").expect("is answered");
-    assert_eq!(answer.error_code, ErrorCode::CoordinatorNotAvailable.code());
+    assert_eq!(answer.error_code, ErrorCode::NotCoordinator.code());
     timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
     until(|| building.used_bytes() == 0).await;
     broker.stop().await;

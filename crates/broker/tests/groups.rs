@@ -243,5 +243,5 @@ async fn a_join_that_waits_for_others_ends_with_the_broker() {
     call(&other, &metadata_request(), 12).await;
     broker.stop().await;
     let answer = waiting.response().await.expect("is answered");
-    assert_eq!(answer.error_code, ErrorCode::CoordinatorNotAvailable.code());
+    assert_eq!(answer.error_code, ErrorCode::NotCoordinator.code());
 }

@@ -343,6 +343,27 @@ async fn the_directory_of_the_metadata_must_stay_the_first() {
 }
 
 #[tokio::test]
+async fn logs_without_the_metadata_are_not_taken_for_strays() {
+    let disks = Disks::new();
+    disks.with_stopped_broker().await;
+    // The directory with the metadata was forgotten in the setting, or its disk is not mounted.
+    let elsewhere = disks.a.with_extension("elsewhere");
+    fs::rename(&disks.a, &elsewhere).expect("is there");
+    let (a, b) = (disks.a.display(), disks.b.display());
+    for dirs in [b.to_string(), format!("{b},{a}")] {
+        let settings = [("log.dirs", &*dirs), ("listeners", "127.0.0.1:0")];
+        let error = TestBroker::try_start(Arc::new(RealFs), &settings).await.err();
+        let error = error.expect("refuses");
+        assert!(matches!(error, BrokerError::MetadataMissing(_)), "{error}");
+    }
+    fs::rename(&elsewhere, &disks.a).expect("is there");
+    let broker = disks.start().await;
+    let connection = broker.connect().await;
+    assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "precious");
+    broker.stop().await;
+}
+
+#[tokio::test]
 async fn a_directory_in_use_by_another_process_keeps_the_broker_from_starting() {
     let disks = Disks::new();
     disks.with_stopped_broker().await;

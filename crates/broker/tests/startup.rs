@@ -28,7 +28,10 @@ fn directories(dir: &Path) -> Vec<String> {
 async fn logs_that_no_topic_knows_are_set_aside_and_not_deleted() {
     let dir = tempfile::tempdir().expect("a directory");
     stopped_broker(dir.path()).await;
-    fs::remove_dir_all(dir.path().join("metadata")).expect("is there");
+    let stranger = dir.path().join("gone-0");
+    fs::rename(dir.path().join("t-0"), &stranger).expect("is there");
+    let whose = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n";
+    fs::write(stranger.join("partition.metadata"), whose).expect("is written");
     for _ in 0..2 {
         TestBroker::start(dir.path()).await.stop().await;
     }

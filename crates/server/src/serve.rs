@@ -53,7 +53,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let settings = settings_of(args)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(settings, started_at))
+    let outcome = runtime.block_on(serve(settings, started_at));
+    // What is to be safe is. To wait for threads that a disk holds up would keep the process, and
+    // with it whoever restarts it.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {

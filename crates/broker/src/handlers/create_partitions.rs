@@ -11,7 +11,7 @@ use logway_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
 use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
-use super::mutation_quota::submit_within_quota;
+use super::mutation_quota::{made_count, submit_within_quota};
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ fn increase(asked: &CreatePartitionsTopic) -> Result<PartitionsIncrease, Failure
 fn added(context: &RequestContext, asked: &CreatePartitionsTopic) -> u32 {
     let image = context.image();
     let Some(topic) = image.topic(&asked.name) else { return 0 };
-    u32::try_from(i64::from(asked.count) - i64::from(topic.partition_count())).unwrap_or(0)
+    made_count(i64::from(asked.count) - i64::from(topic.partition_count()))
 }
 
 fn topic_result(name: WireString, result: Result<i32, Failure>) -> CreatePartitionsTopicResult {

@@ -11,7 +11,7 @@ use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
 use super::batched_command::time_max;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
-use super::mutation_quota::{partition_count, submit_within_quota};
+use super::mutation_quota::{made_count, partition_count, submit_within_quota};
 use super::repeats::keep_first;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
@@ -83,8 +83,8 @@ fn partitions(context: &RequestContext, asked: &CreatableTopic) -> u32 {
         return 0;
     }
     match (asked.assignments.len(), asked.num_partitions) {
-        (0, -1) => u32::try_from(context.settings.num_partitions).unwrap_or(0),
-        (0, count) => u32::try_from(count).unwrap_or(0),
+        (0, -1) => made_count(context.settings.num_partitions.into()),
+        (0, count) => made_count(count.into()),
         (assigned, _) => partition_count(assigned),
     }
 }

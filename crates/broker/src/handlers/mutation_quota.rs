@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use logway_metadata::controller::{Command, ControllerError};
+use logway_metadata::controller::{COMMAND_RECORDS_MAX, Command, ControllerError};
 use logway_model::ErrorCode;
 
 use super::batched_command::submit_each;
@@ -15,6 +15,15 @@ pub(super) type Mutation<T> = (Result<T, Failure>, u32);
 /// The number of partitions of a list, as mutations are counted.
 pub(super) fn partition_count(partitions: usize) -> u32 {
     u32::try_from(partitions).unwrap_or(u32::MAX)
+}
+
+/// How many partitions a request makes that asks for so many. It is none if they are more than can
+/// be made at once: that is refused, and who asks for billions shall not owe them.
+pub(super) fn made_count(partitions: i64) -> u32 {
+    match usize::try_from(partitions) {
+        Ok(count) if count <= COMMAND_RECORDS_MAX => partition_count(count),
+        _ => 0,
+    }
 }
 
 /// As [`submit_each`], for things that the client's quota allows; the others fail with

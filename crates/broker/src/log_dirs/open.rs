@@ -12,7 +12,7 @@ use logway_log::{
     ACCEPT_LOSS_FILE, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, random_uuid,
 };
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{ClusterId, DirectoryId};
+use logway_model::{ClusterId, DirectoryId, TopicPartition};
 
 use super::{ConfiguredDir, DirState, FailureReports, LogDirs};
 use crate::running::{BrokerError, METADATA_DIR};
@@ -134,12 +134,15 @@ fn find_cluster(
     let with_metadata = paths.iter().skip(1).find(|path| has_metadata(path));
     match &owners[0] {
         Err(error) => Err(error.clone().into()),
-        Ok(Some(owner)) => match with_metadata {
-            Some(other) if !has_metadata(&paths[0]) => Err(BrokerError::MetadataElsewhere {
+        Ok(Some(owner)) if has_metadata(&paths[0]) => Ok(owner.cluster_id),
+        Ok(Some(owner)) => match (with_metadata, paths.iter().find(|path| has_logs(fs, path))) {
+            (Some(other), _) => Err(BrokerError::MetadataElsewhere {
                 first: paths[0].clone(),
                 other: other.clone(),
             }),
-            _ => Ok(owner.cluster_id),
+            (None, Some(path)) => Err(BrokerError::MetadataMissing(path.clone())),
+            // The very first start has ended before there was any metadata.
+            (None, None) => Ok(owner.cluster_id),
         },
         Ok(None) => {
             let is_owned = |(_, owner): &(&PathBuf, &Owner)| matches!(owner, Ok(Some(_)));
@@ -152,6 +155,13 @@ fn find_cluster(
             }
         }
     }
+}
+
+fn has_logs(fs: &dyn Fs, path: &Path) -> bool {
+    let entries = fs.read_dir(path).unwrap_or_default();
+    entries.iter().any(|entry| {
+        entry.name.to_str().is_some_and(|name| TopicPartition::from_dir_name(name).is_some())
+    })
 }
 
 /// Why directories must not be opened, by what is known before.

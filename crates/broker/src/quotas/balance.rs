@@ -152,7 +152,9 @@ impl Balance {
     fn wait(&self, rate: f64, window: QuotaWindow) -> Duration {
         match self.amount {
             _ if rate <= 0.0 => window.vain_wait,
-            debt if debt < 0.0 => Duration::from_secs_f64(-debt / rate).min(window.wait_max),
+            // A rate may be so low that the time is longer than any that can be told.
+            debt if debt < 0.0 => Duration::try_from_secs_f64(-debt / rate)
+                .map_or(window.wait_max, |wait| wait.min(window.wait_max)),
             _ => Duration::ZERO,
         }
     }
@@ -222,6 +224,15 @@ mod tests {
         let short = window().with_wait_max(seconds(1.0));
         let mut balance = Balance::new(RATE, short, start);
         assert_eq!(balance.charge(1e12, RATE, short, start), seconds(1.0));
+    }
+
+    #[test]
+    fn a_rate_however_low_gives_a_wait() {
+        let start = Instant::now();
+        let bucket = QuotaWindow::token_bucket(Duration::from_secs(1), 11);
+        let mut balance = Balance::new(1e-300, bucket, start);
+        let wait = balance.charge(1e9, 1e-300, bucket, start);
+        assert_eq!(wait, bucket.wait_max);
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub struct RegisterBroker {
 impl Command for RegisterBroker {
     type Reply = ();
 
+    /// A broker must be able to start when the disk of the metadata is full, all the more if it was
+    /// given another directory for that reason.
+    const MAKES_SPACE: bool = true;
+
     fn evaluate(
         self,
         image: &MetadataImage,

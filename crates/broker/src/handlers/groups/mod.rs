@@ -102,12 +102,13 @@ fn question(context: &RequestContext, body: RequestBody) -> Question {
 }
 
 /// Waits for a reply that depends on other members: no longer than this client does, and than the
-/// broker runs.
+/// broker runs. Then it is told to look for its coordinator and ask again, which every client does at
+/// this code; at COORDINATOR_NOT_AVAILABLE some give up.
 async fn reply_of_group(context: &RequestContext, pending: Pending) -> Answer {
     tokio::select! {
         biased;
         answer = pending.reply_that_waited() => answer,
-        () = context.connection.hurry.asked() => Err(ErrorCode::CoordinatorNotAvailable),
+        () = context.connection.hurry.asked() => Err(ErrorCode::NotCoordinator),
     }
 }
 
