@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use logway_client::OffsetAt;
+use logway_client::{MissingTopic, OffsetAt};
 use logway_model::{Offset, PartitionId, TopicPartition};
 
 use super::preload::append;
@@ -58,6 +58,9 @@ impl Load for RestartLoad {
         side.kill()?;
         let began = Instant::now();
         side.start_again().await?;
+        // Metadata may be there before the partition has a leader.
+        let names = BTreeSet::from([topic.name.clone()]);
+        side.client.await_topics(&names, MissingTopic::Await).await?;
         let partition = TopicPartition::new(topic.name.clone(), PartitionId(0));
         let asked = BTreeSet::from([partition.clone()]);
         let found = side.client.list_offsets(&asked, OffsetAt::End).await?;

@@ -44,6 +44,7 @@ impl Load for SoakLoad {
             durability: Some(self.durability),
             acks: Some("all"),
             record_bytes: (NUMBER_BYTES + VALUE_BYTES_MAX) as u64 / 2,
+            keys: "the record's number",
             linger_ms: ProducerOptions::default().linger.as_millis() as u64,
             partitions: self.partitions,
             producers: 1,
