@@ -202,7 +202,6 @@ pub(crate) fn small_segments() -> LogConfig {
     LogConfig { segment_bytes: 4096, index_interval_bytes: 256, ..LogConfig::default() }
 }
 
-/// A log whose appends are not synced.
 /// A disk with one log of 60 records in small segments, closed in good order.
 pub(crate) fn closed_log_of_60_records() -> TestDisk {
     let disk = TestDisk::new(1).with_config(small_segments());
@@ -219,6 +218,7 @@ pub(crate) fn remove(disk: &TestDisk, path: &Path) {
     disk.fs.remove_file(path).expect("it is there");
 }
 
+/// A log whose appends are not synced.
 pub(crate) fn not_durable() -> LogConfig {
     LogConfig { flush_messages: u64::MAX, ..LogConfig::default() }
 }
