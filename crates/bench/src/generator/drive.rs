@@ -12,8 +12,13 @@ use super::observed::record;
 use super::{Lane, Observed, Pace, Timetable, Window};
 use crate::measure::Snapshot;
 
-/// How long answers may take that are still due when the window is over.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+/// How long an open loop waits for answers that are still due when the window is over: a broker
+/// beyond its knee may have a backlog without end.
+const OPEN_DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The same for a closed loop, which has but a few requests on their way. A broker that syncs for
+/// each of them, one after the other, takes its time.
+const CLOSED_DRAIN_PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often to look whether the run was called off.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -71,14 +76,14 @@ impl Drive<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 bail!("the run was called off");
             }
-            if self.is_over(now) {
+            if self.is_over(now, &observed) {
                 snapshots.close(self.probe);
                 if now < self.window.to {
                     observed.counted = Some(now.saturating_duration_since(self.window.from));
                 }
                 break;
             }
-            if now > self.window.to + DRAIN_PATIENCE {
+            if now > self.window.to + self.drain_patience() {
                 self.give_up(now, &mut observed)?;
                 break;
             }
@@ -116,12 +121,21 @@ impl Drive<'_> {
         }
     }
 
-    fn is_over(&self, now: Instant) -> bool {
+    fn is_over(&self, now: Instant, observed: &Observed) -> bool {
         // Closed loops may have no more to do before the window is over.
-        let is_closed = self.lanes.iter().all(|lane| lane.pace != Pace::Open);
-        (now >= self.window.to || is_closed)
+        let has_ended = now >= self.window.to
+            || self.is_closed() && !self.lanes.iter().any(|lane| lane.goes_on(now, observed));
+        has_ended
             && self.timetable.as_ref().is_none_or(|timetable| timetable.next_moment().is_none())
             && self.lanes.iter().all(|lane| lane.outstanding() == 0)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.pace != Pace::Open)
+    }
+
+    fn drain_patience(&self) -> Duration {
+        if self.is_closed() { CLOSED_DRAIN_PATIENCE } else { OPEN_DRAIN_PATIENCE }
     }
 
     /// Until something is to be done that no socket announces.
@@ -146,7 +160,7 @@ impl Drive<'_> {
             }
         }
         if observed.unanswered == 0 {
-            bail!("no answer within {} s", DRAIN_PATIENCE.as_secs());
+            bail!("no answer within {} s", self.drain_patience().as_secs());
         }
         Ok(())
     }
@@ -179,5 +193,84 @@ impl Snapshots {
             (Some(opening), Some(closing)) => opening.until(&closing, probe.broker_pid),
             _ => crate::measure::Usage::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use logway_model::TopicName;
+
+    use super::*;
+    use crate::generator::{
+        Acks, BatchShape, EncodedBatch, ProduceShape, ProduceTraffic, Tape, VERSION_MAX,
+    };
+    use crate::null_broker;
+
+    const MEASURED: Duration = Duration::from_millis(200);
+
+    /// A lane to a broker that does nothing, which serves until the test's process ends.
+    fn lane(acks: Acks, pace: Pace) -> Lane {
+        let (ready, address) = std::sync::mpsc::channel();
+        let args = null_broker::NullArgs { listen: "127.0.0.1:0".to_owned() };
+        std::thread::spawn(move || {
+            null_broker::serve(&args, |address| ready.send(address.to_owned()).expect("is heard"))
+        });
+        let address = address.recv().expect("it listens");
+        let stream = TcpStream::connect(address).expect("it accepts");
+        let batch = EncodedBatch::of_size(BatchShape::Records(7), 100).expect("a batch");
+        let topic = TopicName::new("t").expect("a name");
+        let shape = ProduceShape { topic, partition: 0, acks, version: VERSION_MAX };
+        let frame = shape.encode(&batch).expect("a frame");
+        let traffic = ProduceTraffic::new(batch.size(), acks, VERSION_MAX, pace);
+        Lane::new(stream, pace, Tape::repeating(&frame, 5), Box::new(traffic))
+    }
+
+    fn run(lane: Lane, rate: Option<f64>) -> Observed {
+        let stop = AtomicBool::new(false);
+        let window = Window::starting_now(Duration::from_millis(20), MEASURED);
+        let probe = Probe { broker_pid: Some(std::process::id()) };
+        let timetable = rate.map(|rate| Timetable::new(window.from, rate, MEASURED));
+        let mut drive = Drive { lanes: vec![lane], timetable, window, probe, stop: &stop };
+        let observed = drive.run().expect("nobody refuses anything");
+        assert!(Instant::now() >= window.to, "it ended early");
+        observed
+    }
+
+    #[test]
+    fn a_closed_loop_is_answered_to_the_end() {
+        let observed = run(lane(Acks::All, Pace::Closed(5)), None);
+        assert!(observed.requests > 0);
+        assert_eq!(observed.records, 7 * observed.requests);
+        assert_eq!(observed.latency_ns.len(), observed.requests);
+        assert_eq!(observed.timeline.iter().sum::<u64>(), observed.records);
+        assert!(observed.usage.generator_cpu_seconds > 0.0);
+    }
+
+    #[test]
+    fn without_answers_the_socket_is_kept_full() {
+        let observed = run(lane(Acks::None, Pace::Closed(5)), None);
+        assert!(observed.requests > 0);
+        assert_eq!(observed.counted, None);
+        assert_eq!(observed.latency_ns.len(), 0);
+    }
+
+    #[test]
+    fn an_open_loop_sends_all_and_waits_for_the_answers() {
+        let observed = run(lane(Acks::All, Pace::Open), Some(1000.0));
+        assert_eq!(observed.latency_ns.len(), 200);
+        assert_eq!(observed.lateness_ns.len(), 200);
+        assert_eq!(observed.unanswered, 0);
+    }
+
+    #[test]
+    fn a_run_can_be_called_off() {
+        let stop = AtomicBool::new(true);
+        let window = Window::starting_now(Duration::ZERO, Duration::from_secs(600));
+        let lanes = vec![lane(Acks::All, Pace::Closed(1))];
+        let probe = Probe { broker_pid: None };
+        let error = Drive { lanes, timetable: None, window, probe, stop: &stop }.run();
+        assert!(error.expect_err("it ends").to_string().contains("called off"));
     }
 }

@@ -111,6 +111,11 @@ impl Lane {
         self.due.push_back(moment);
     }
 
+    /// Whether a closed loop has more to ask.
+    pub(crate) fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
+        self.traffic.goes_on(now, observed)
+    }
+
     /// How many requests are unwritten or unanswered.
     pub(crate) fn outstanding(&self) -> usize {
         self.due.len() + self.sent.len() + usize::from(!self.writing.is_empty())

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
-use logway_client::{Client, MissingTopic, NewTopic};
-use logway_model::TopicName;
+use logway_client::{Client, MissingTopic, NewTopic, OffsetAt};
+use logway_model::{PartitionId, TopicName, TopicPartition};
 use logway_wire::messages::{FetchRequest, ProduceRequest};
 
 use crate::generator::VERSION_MAX;
@@ -64,6 +64,10 @@ impl RunTopic {
             outcome.with_context(|| format!("topic '{name}'"))?;
         }
         client.await_topics(&BTreeSet::from([name.clone()]), MissingTopic::Await).await?;
+        // A leader may not know yet that it is one; a question to each, repeated until it does,
+        // finds that out.
+        let partition = |number| TopicPartition::new(name.clone(), PartitionId(number));
+        client.list_offsets(&(0..partitions).map(partition).collect(), OffsetAt::End).await?;
         Ok(RunTopic { name, client: client.clone() })
     }
 

@@ -10,14 +10,18 @@ use logway_wire::messages::api_versions_response::ApiVersion;
 use logway_wire::messages::create_topics_response::CreatableTopicResult;
 use logway_wire::messages::delete_topics_response::DeletableTopicResult;
 use logway_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use logway_wire::messages::list_offsets_request::ListOffsetsPartition;
+use logway_wire::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
 use logway_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use logway_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, FetchRequest, FetchResponse, MetadataRequest,
-    MetadataResponse, ProduceRequest, ProduceResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, FetchRequest, FetchResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse,
 };
 use logway_wire::{
     ApiKey, Decoder, Message, Records, Request, Response, WireString, decode_request_header,
@@ -103,6 +107,9 @@ impl Replies {
             ApiKey::DeleteTopics => {
                 self.delete(&DeleteTopicsRequest::decode(&mut from, version)?, version, id)?
             }
+            ApiKey::ListOffsets => {
+                list_offsets(&ListOffsetsRequest::decode(&mut from, version)?, version, id)?
+            }
             other => bail!("{} is not for a broker that does nothing", other.name()),
         };
         Ok(Reply::Bytes(&self.last))
@@ -125,6 +132,7 @@ impl Replies {
             api_keys: vec![
                 api::<ProduceRequest>(WITH_NAMES_MAX),
                 api::<FetchRequest>(WITH_NAMES_MAX),
+                api::<ListOffsetsRequest>(i16::MAX),
                 api::<MetadataRequest>(i16::MAX),
                 api::<ApiVersionsRequest>(i16::MAX),
                 api::<CreateTopicsRequest>(i16::MAX),
@@ -274,6 +282,22 @@ fn fetched<'a>(request: &FetchRequest, version: i16, id: i32) -> anyhow::Result<
     let at = encoded.holes.first().context("the records are a hole")?.position_bytes;
     let after = encoded.bytes.split_off(at);
     Ok(Reply::Fetched { before: encoded.bytes, records_bytes, after })
+}
+
+/// Nothing is kept, so every partition is empty.
+fn list_offsets(request: &ListOffsetsRequest, version: i16, id: i32) -> anyhow::Result<Vec<u8>> {
+    let empty = |partition: &ListOffsetsPartition| ListOffsetsPartitionResponse {
+        partition_index: partition.partition_index,
+        offset: 0,
+        ..ListOffsetsPartitionResponse::default()
+    };
+    let topics = request.topics.iter().map(|topic| ListOffsetsTopicResponse {
+        name: topic.name.clone(),
+        partitions: topic.partitions.iter().map(empty).collect(),
+        ..ListOffsetsTopicResponse::default()
+    });
+    let topics = topics.collect();
+    encode(id, version, &ListOffsetsResponse { topics, ..Default::default() })
 }
 
 fn encode(id: i32, version: i16, response: &impl Response) -> anyhow::Result<Vec<u8>> {

@@ -57,7 +57,8 @@ fn statement(report: &Report) -> String {
     let machine = &stated.machine;
     let mut text = format!(
         "<p>{} cores of {}, {} GB of memory, {}, data on {}, load average {} at the start. \
-         {} rounds of {} s after {} s of warm-up each; the load is made by {}.</p>\n<table>\
+         {} rounds of {} s after {} s of warm-up each; {} MB are written before \
+         a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
          <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
         machine.cores,
         escape(&machine.processor),
@@ -68,6 +69,8 @@ fn statement(report: &Report) -> String {
         stated.rounds,
         stated.measured_seconds,
         stated.warm_up_seconds,
+        stated.preloaded_megabytes,
+        stated.empty_partitions,
         escape(&stated.generator),
     );
     for side in &stated.sides {
@@ -237,6 +240,8 @@ mod tests {
             rounds: 3,
             warm_up_seconds: 0.5,
             measured_seconds: 2.0,
+            preloaded_megabytes: 256,
+            empty_partitions: 200,
             generator: "logway 0".to_owned(),
         };
         Report::new("produce", statement, rows())

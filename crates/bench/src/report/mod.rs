@@ -9,6 +9,7 @@ mod png;
 mod scene;
 mod summary;
 mod svg;
+mod sweeps;
 mod text;
 
 use std::fs::{self, File};
@@ -38,6 +39,10 @@ pub struct Statement {
     pub warm_up_seconds: f64,
     /// Seconds of each run that counted.
     pub measured_seconds: f64,
+    /// Megabytes written before a run that reads or restarts.
+    pub preloaded_megabytes: u64,
+    /// Partitions, besides the one with data, of a broker that is restarted.
+    pub empty_partitions: i32,
     /// What made the load.
     pub generator: String,
 }

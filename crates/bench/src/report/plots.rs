@@ -4,6 +4,7 @@ use super::chart::{BarGroup, bars};
 use super::curves::{Across, Curve, curves};
 use super::scene::Scene;
 use super::summary::{SideSummary, WorkSummary};
+use super::sweeps::{against_sent, sweep};
 use super::text::title;
 use crate::measure::{Row, Spread};
 
@@ -31,6 +32,12 @@ pub(crate) fn plots(works: &[WorkSummary], rows: &[Row]) -> Vec<Plot> {
         for (name, what, figure) in figures {
             let scene = bars_of(&format!("{experiment}: {what}"), &works, figure);
             plots.extend(scene.map(|scene| Plot { name: format!("{experiment}-{name}"), scene }));
+        }
+        let scene = sweep(experiment, &works);
+        plots.extend(scene.map(|scene| Plot { name: format!("{experiment}-sweep"), scene }));
+        for (number, work) in works.iter().filter(|_| experiment == "paper").enumerate() {
+            let name = format!("{experiment}-sent-{}", number + 1);
+            plots.push(Plot { name, scene: against_sent(work, rows) });
         }
         let scene = latency_curves(experiment, &works, rows);
         plots.extend(scene.map(|scene| Plot { name: format!("{experiment}-latency"), scene }));

@@ -166,6 +166,8 @@ impl<'a> Session<'a> {
             rounds: self.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
+            preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
+            empty_partitions: self.lengths.empty_partitions,
             generator: format!("logway {}", env!("CARGO_PKG_VERSION")),
         }
     }
