@@ -4,6 +4,7 @@ use clap::Args;
 use logway_client::{BrokerAddress, Client, ClientOptions};
 
 use super::GLOBAL_OPTIONS;
+use super::delay;
 use super::error::CliError;
 
 /// The brokers to begin with; the rest of the cluster is learnt from them.
@@ -31,6 +32,7 @@ impl BrokerArgs {
 
     /// A client of the cluster; connects when it is first used.
     pub(super) fn client(&self) -> Result<Client, CliError> {
-        Ok(Client::new(self.addresses()?, ClientOptions::default()))
+        let options = ClientOptions { on_delay: delay::observer(), ..ClientOptions::default() };
+        Ok(Client::new(self.addresses()?, options))
     }
 }

@@ -5,6 +5,10 @@ use std::io;
 use logway_client::{ClientError, ConnectionFailure};
 use logway_model::ErrorCode;
 
+/// Where to look when a partition has no leader.
+pub(super) const LEADERLESS: &str =
+    "the broker's log says why; 'logway cluster health' lists all such partitions";
+
 /// A next step for whoever sees the error, if there is one that helps.
 pub(super) fn hint(error: &ClientError) -> Option<&'static str> {
     match error {
@@ -30,6 +34,7 @@ pub(super) fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::OffsetOutOfRange { .. } => {
             Some("read from the first record with '-o start', or only new ones with '-o end'")
         }
+        ClientError::NoLeader { .. } => Some(LEADERLESS),
         ClientError::Refused { code, .. } => hint_for_code(*code),
         _ => None,
     }

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod connect;
 mod consume;
+mod delay;
 mod error;
 mod escape;
 mod group;
