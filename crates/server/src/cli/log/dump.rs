@@ -4,9 +4,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use logway_log::LogError;
 use logway_log::fs::RealFs;
-use logway_log::inspect::{self, PlacedBatch, SegmentFile};
+use logway_log::inspect::{self, Damage, PlacedBatch, SegmentFile, Walked};
 use logway_model::TopicPartition;
 use logway_record::{Batch, DecodeLimit};
 
@@ -68,7 +67,7 @@ enum What {
     Records(RecordFormat),
 }
 
-/// Prints batches or records. What cannot be read is reported, and the next segment goes on.
+/// Prints batches or records. What cannot be read is reported and passed over.
 struct Dump<W> {
     out: W,
     what: What,
@@ -96,11 +95,13 @@ impl<W: Write> Dump<W> {
         if let What::Batches(Format::Text) = self.what {
             writeln!(self.out, "{}", segment.path.display()).map_err(CliError::Output)?;
         }
-        for placed in segment.batches(&RealFs)? {
-            match placed {
-                Ok(placed) => self.batch(partition, segment, &placed)?,
-                Err(error @ LogError::Corrupt { .. }) => self.problem(format_args!("{error}")),
-                Err(error) => return Err(error.into()),
+        for walked in segment.batches(&RealFs)? {
+            match walked? {
+                Walked::Batch(placed) => self.batch(partition, segment, &placed)?,
+                Walked::Damage(Damage { position, reason, lost, .. }) => {
+                    let path = segment.path.display();
+                    self.problem(format_args!("{path} at byte {position}: {reason}; {lost} lost"));
+                }
             }
         }
         Ok(())

@@ -43,6 +43,9 @@ struct ProblemRow {
     path: PathBuf,
     position: u64,
     reason: String,
+    /// The offsets whose records cannot be read; without an end it is not known.
+    first_lost_offset: Option<i64>,
+    end_lost_offset: Option<i64>,
     may_be_unfinished: bool,
 }
 
@@ -74,8 +77,9 @@ fn line(problem: &Problem) -> String {
         true => ("note", " (probably not finished: the broker settles it when it starts)"),
         false => ("problem", ""),
     };
-    let Problem { path, position, reason, .. } = problem;
-    format!("{word}: {} at byte {position}: {reason}{remark}", path.display())
+    let Problem { path, position, reason, lost, .. } = problem;
+    let lost = lost.map(|lost| format!("; {lost} lost")).unwrap_or_default();
+    format!("{word}: {} at byte {position}: {reason}{lost}{remark}", path.display())
 }
 
 fn row(dir: &Path, verified: &Verified, problems: Vec<ProblemRow>) -> Row {
@@ -93,8 +97,15 @@ fn row(dir: &Path, verified: &Verified, problems: Vec<ProblemRow>) -> Row {
 }
 
 fn row_of_problem(problem: Problem) -> ProblemRow {
-    let Problem { path, position, reason, may_be_unfinished } = problem;
-    ProblemRow { path, position, reason, may_be_unfinished }
+    let Problem { path, position, reason, lost, may_be_unfinished } = problem;
+    ProblemRow {
+        path,
+        position,
+        reason,
+        first_lost_offset: lost.map(|lost| lost.first.0),
+        end_lost_offset: lost.and_then(|lost| lost.end).map(|end| end.0),
+        may_be_unfinished,
+    }
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -118,6 +129,7 @@ fn table(rows: &[Row]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use logway_log::inspect::LostOffsets;
     use logway_model::Offset;
 
     use super::*;
@@ -128,11 +140,13 @@ mod tests {
             path: PathBuf::from("d/a-0/00.log"),
             position: 61,
             reason: "bad CRC".to_owned(),
+            lost: Some(LostOffsets { first: Offset(5), end: Some(Offset(9)) }),
             may_be_unfinished: false,
         };
-        assert_eq!(line(&problem), "problem: d/a-0/00.log at byte 61: bad CRC");
+        let expected = "problem: d/a-0/00.log at byte 61: bad CRC; offsets 5 to 8 lost";
+        assert_eq!(line(&problem), expected);
         let unfinished = Problem { may_be_unfinished: true, ..problem.clone() };
-        assert!(line(&unfinished).starts_with("note: d/a-0/00.log at byte 61: bad CRC (prob"));
+        assert!(line(&unfinished).starts_with("note: d/a-0/00.log at byte 61: bad CRC; offsets"));
 
         let verified = Verified {
             segments: 2,
