@@ -144,6 +144,8 @@ pub enum ClientError {
         partition: TopicPartition,
         /// Where we were reading.
         offset: Offset,
+        /// Where to go on behind them, if their own header says so.
+        next: Option<Offset>,
         /// What is wrong.
         source: RecordError,
     },
