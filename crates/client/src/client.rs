@@ -119,16 +119,16 @@ impl Client {
         }
         let metadata = self.metadata();
         let advertised = metadata.brokers.values().map(|broker| &broker.address);
-        let mut last = None;
-        for address in self.shared.bootstrap.iter().chain(advertised) {
+        let mut failures = Vec::new();
+        let bootstrap = &self.shared.bootstrap;
+        let advertised = advertised.filter(|&address| !bootstrap.contains(address));
+        for address in bootstrap.iter().chain(advertised) {
             match self.connect(address).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => last = Some(error),
+                Err(error) => failures.push(error),
             }
         }
-        let brokers: Vec<String> = self.shared.bootstrap.iter().map(ToString::to_string).collect();
-        let last = last.unwrap_or(ClientError::Stopped { task: "list of brokers" });
-        Err(ClientError::NoBroker { brokers: brokers.join(","), last: Box::new(last) })
+        Err(ClientError::NoBroker { failures })
     }
 
     /// A connection to one broker, at the address that the metadata gives.

@@ -106,10 +106,12 @@ pub struct ConfigEntry {
 pub enum ConfigSource {
     /// Set for the topic.
     Topic,
-    /// Set at run time for the broker, or for all of them.
+    /// Set at run time for the broker.
     Broker,
-    /// From the broker's configuration file.
-    File,
+    /// Set at run time for all brokers.
+    AllBrokers,
+    /// What the broker was started with: its configuration file or flags.
+    Static,
     /// Built in.
     Default,
     /// Set for the subscription to metrics.
@@ -125,8 +127,9 @@ impl ConfigSource {
     fn from_wire(source: i8) -> ConfigSource {
         match source {
             1 => ConfigSource::Topic,
-            2 | 3 => ConfigSource::Broker,
-            4 => ConfigSource::File,
+            2 => ConfigSource::Broker,
+            3 => ConfigSource::AllBrokers,
+            4 => ConfigSource::Static,
             5 => ConfigSource::Default,
             7 => ConfigSource::ClientMetrics,
             8 => ConfigSource::Group,
@@ -139,7 +142,8 @@ impl ConfigSource {
         match self {
             ConfigSource::Topic => "topic",
             ConfigSource::Broker => "broker",
-            ConfigSource::File => "file",
+            ConfigSource::AllBrokers => "all-brokers",
+            ConfigSource::Static => "static",
             ConfigSource::Default => "default",
             ConfigSource::ClientMetrics => "client-metrics",
             ConfigSource::Group => "group",

@@ -80,15 +80,15 @@ mod tests {
         let setting = |name: &str, sensitive| Setting {
             name: name.to_owned(),
             value: None,
-            source: "file",
+            source: "static",
             read_only: true,
             sensitive,
         };
         let settings = [setting("ssl.key", true), setting("rack", false)];
         let expected = "\
 SETTING  VALUE     SOURCE
-ssl.key  (hidden)  file
-rack     -         file
+ssl.key  (hidden)  static
+rack     -         static
 ";
         assert_eq!(table(&settings).render(), expected);
     }

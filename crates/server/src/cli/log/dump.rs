@@ -26,8 +26,9 @@ use crate::cli::template::Template;
   logway log dump logway-data --records -f '%t-%p %o %k=%v\\n'
   logway log dump logway-data/events-0 --format json")]
 pub(in crate::cli) struct DumpArgs {
-    /// Data directory, or directory of one partition
-    dir: PathBuf,
+    /// Data directories, or directories of partitions
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
     /// Print the records, those that transactions leave for the brokers' own use aside
     #[arg(long)]
     records: bool,
@@ -49,15 +50,16 @@ pub(super) fn run(args: &DumpArgs, global: &GlobalArgs) -> Result<(), CliError> 
     };
     let out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
     let mut dump = Dump { out, what, problems: 0 };
-    for dir in partition_dirs(&args.dir)? {
+    for dir in partition_dirs(&args.dirs)? {
         dump.partition(&dir)?;
     }
     dump.out.flush().map_err(CliError::Output)?;
     match dump.problems {
         0 => Ok(()),
-        problems => {
-            Err(CliError::Damaged { problems: count_of_problems(problems), dir: args.dir.clone() })
-        }
+        problems => Err(CliError::Damaged {
+            problems: count_of_problems(problems),
+            dirs: args.dirs.clone(),
+        }),
     }
 }
 

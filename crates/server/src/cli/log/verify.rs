@@ -22,8 +22,9 @@ use crate::cli::quantity;
   logway log verify logway-data
   logway log verify logway-data/events-0 --format json")]
 pub(in crate::cli) struct VerifyArgs {
-    /// Data directory, or directory of one partition
-    dir: PathBuf,
+    /// Data directories, or directories of partitions
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,7 +52,7 @@ struct ProblemRow {
 
 pub(super) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let mut rows = Vec::new();
-    for dir in partition_dirs(&args.dir)? {
+    for dir in partition_dirs(&args.dirs)? {
         let mut problems = Vec::new();
         let verified = inspect::verify(&RealFs, &dir, |problem| {
             eprintln!("{}", line(&problem));
@@ -67,7 +68,7 @@ pub(super) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CliError
     match problems.filter(|problem| !problem.may_be_unfinished).count() as u64 {
         0 => Ok(()),
         damaged => {
-            Err(CliError::Damaged { problems: count_of_problems(damaged), dir: args.dir.clone() })
+            Err(CliError::Damaged { problems: count_of_problems(damaged), dirs: args.dirs.clone() })
         }
     }
 }

@@ -27,6 +27,13 @@ pub(in crate::cli) struct AlterArgs {
     partitions: Option<i32>,
 }
 
+impl AlterArgs {
+    /// The topic.
+    pub(super) fn name(&self) -> &TopicName {
+        &self.name
+    }
+}
+
 pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let set = args.configs.into_iter().map(|(name, value)| ConfigChange::Set { name, value });
     let delete = args.delete_configs.into_iter().map(|name| ConfigChange::Delete { name });
