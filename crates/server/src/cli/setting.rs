@@ -1,6 +1,7 @@
 //! Settings, as several commands print and read them.
 
-use logway_client::{ConfigEntry, ConfigSource};
+use logway_client::{Client, ConfigEntry, ConfigResource, ConfigSource};
+use logway_metadata::settings::NO_EFFECT_YET;
 use serde::Serialize;
 
 use super::output::Table;
@@ -52,6 +53,25 @@ pub(super) fn table<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Tabl
         table.row([setting.name.clone(), value, setting.source.to_owned()]);
     }
     table
+}
+
+/// Warns of settings that were just given values which do nothing, where the broker says so.
+pub(super) async fn warn_without_effect<'a>(
+    client: &Client,
+    resource: &ConfigResource,
+    names: impl IntoIterator<Item = &'a str>,
+) {
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.is_empty() {
+        return;
+    }
+    // What was asked for is done: whoever may not look at the settings goes without the warning.
+    for entry in client.explain_configs(resource, &names).await.unwrap_or_default() {
+        let documentation = entry.documentation.unwrap_or_default();
+        if let Some((_, reason)) = documentation.split_once(NO_EFFECT_YET) {
+            eprintln!("warning: {} has no effect yet: {reason}", entry.name);
+        }
+    }
 }
 
 /// Reads `KEY=VALUE`; the value may be empty and may contain `=`.
