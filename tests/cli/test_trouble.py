@@ -1,6 +1,7 @@
 """What the command line says when something is wrong with a broker, which here is always one of its own."""
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -199,8 +200,8 @@ class Away(Trouble):
         ):
 
             def has_said(text: bytes) -> bool:
-                said.seek(0)
-                return text in said.read()
+                # Not by the position in the file, which the process shares.
+                return text in os.pread(said.fileno(), 1 << 20, 0)
 
             try:
                 self.done("produce", "t", stdin=b"before\n")
