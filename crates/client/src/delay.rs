@@ -26,7 +26,9 @@ pub enum Delay<'a> {
 /// Somebody to be told when what a client does takes long. It is called on the client's tasks and
 /// should be brief.
 #[derive(Clone, Default)]
-pub struct DelayObserver(Option<Arc<dyn Fn(Delay<'_>) + Send + Sync>>);
+pub struct DelayObserver(Option<Arc<Observe>>);
+
+type Observe = dyn Fn(Delay<'_>) + Send + Sync;
 
 impl DelayObserver {
     /// Calls a function.

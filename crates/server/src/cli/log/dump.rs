@@ -10,7 +10,7 @@ use logway_model::TopicPartition;
 use logway_record::{Batch, DecodeLimit};
 
 use super::batch_row::BatchRow;
-use super::{count_of_problems, partition_dirs};
+use super::{count_of_problems, group_record, partition_dirs};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{Format, OUTPUT_BUFFER_BYTES};
@@ -19,7 +19,8 @@ use crate::cli::template::Template;
 
 /// Print what the segments of partitions hold: a line per batch, or per record
 ///
-/// Nothing is changed, and a broker may be running.
+/// Nothing is changed, and a broker may be running. Without -f, records of __consumer_offsets are put
+/// into words.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway log dump logway-data/events-0
@@ -45,7 +46,10 @@ pub(in crate::cli) struct DumpArgs {
 
 pub(super) fn run(args: &DumpArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let what = match args.records {
-        true => What::Records(RecordFormat::new(global.format, args.template.clone())?),
+        true => What::Records {
+            format: RecordFormat::new(global.format, args.template.clone())?,
+            explains_groups: global.format == Format::Text && args.template.is_none(),
+        },
         false => What::Batches(global.format),
     };
     let out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
@@ -66,7 +70,11 @@ pub(super) fn run(args: &DumpArgs, global: &GlobalArgs) -> Result<(), CliError> 
 /// What to print.
 enum What {
     Batches(Format),
-    Records(RecordFormat),
+    Records {
+        format: RecordFormat,
+        /// Whether those about groups, which are no text, are put into words.
+        explains_groups: bool,
+    },
 }
 
 /// Prints batches or records. What cannot be read is reported and passed over.
@@ -117,7 +125,7 @@ impl<W: Write> Dump<W> {
     ) -> Result<(), CliError> {
         let row = || BatchRow::new(partition, segment, placed);
         match &self.what {
-            What::Records(_) => return self.records(partition, segment, placed),
+            What::Records { .. } => return self.records(partition, segment, placed),
             What::Batches(Format::Text) => writeln!(self.out, "  {}", row().line()),
             What::Batches(Format::Json) => serde_json::to_writer(&mut self.out, &row())
                 .map_err(io::Error::from)
@@ -132,9 +140,11 @@ impl<W: Write> Dump<W> {
         segment: &SegmentFile,
         placed: &PlacedBatch,
     ) -> Result<(), CliError> {
-        let (What::Records(format), false) = (&self.what, is_control(&placed.batch)) else {
+        let What::Records { format, explains_groups } = &self.what else { return Ok(()) };
+        if is_control(&placed.batch) {
             return Ok(());
-        };
+        }
+        let explains = *explains_groups && group_record::is_kept_in(&partition.topic);
         let mut records = match placed.batch.records(DecodeLimit::DEFAULT) {
             Ok(records) => records,
             Err(error) => {
@@ -145,7 +155,10 @@ impl<W: Write> Dump<W> {
         let unreadable = loop {
             match records.next() {
                 Some(Ok(record)) => {
-                    let written = format.write(&mut self.out, partition, &record);
+                    let written = match explains.then(|| group_record::line(&record)).flatten() {
+                        Some(line) => writeln!(self.out, "{line}"),
+                        None => format.write(&mut self.out, partition, &record),
+                    };
                     written.map_err(CliError::Output)?;
                 }
                 Some(Err(error)) => break Some(error),

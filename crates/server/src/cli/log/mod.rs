@@ -2,6 +2,7 @@
 
 mod batch_row;
 mod dump;
+mod group_record;
 mod verify;
 
 use std::path::{Path, PathBuf};
