@@ -14,6 +14,7 @@ from command import DEADLINE_S, numbered_lines, run, wait_until
 from harness.logway import BINARY, Logway
 
 
+@unittest.skipUnless(os.environ.get("AGAINST", "logway") == "logway", "it is about Logway's own brokers")
 class Trouble(unittest.TestCase):
     def setUp(self):
         self.broker = Logway("cli-trouble").start()
