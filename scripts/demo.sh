@@ -17,7 +17,11 @@ broker=
 finish() {
   local status=$?
   if [ -n "$broker" ]; then kill -9 "$broker" 2>/dev/null || true; fi
-  if [ "$status" = 0 ]; then rm -rf "$work"; else echo "demo: failed; $work/broker.log says more" >&2; fi
+  if [ "$status" != 0 ] && [ -s "$work/broker.log" ]; then
+    echo "demo: failed; the broker's own log is $work/broker.log" >&2
+  else
+    rm -rf "$work"
+  fi
 }
 trap finish EXIT
 
@@ -79,7 +83,8 @@ per_second() { echo $(($1 * 1000 / ($2 > 0 ? $2 : 1))); }
 "$root/tests/harness/need" kcat >/dev/null
 file=${FILE:-$(largest_log)}
 [ -n "$file" ] || fail "there is no text log under /var/log: name one with FILE=..."
-[ -r "$file" ] || fail "$file cannot be read"
+[ ! -d "$file" ] || fail "$file is a directory: name a text file"
+[ -r "$file" ] || fail "$file does not exist, or cannot be read"
 cp "$file" "$work/original" # A log may grow while we look at it.
 bytes=$(stat -c %s "$work/original")
 lines=$(awk 'END { print NR }' "$work/original")

@@ -8,6 +8,7 @@
 
 A suite reports by lines `N passed, M failed` in what it prints (cargo's own summary counts too); without any, its exit
 code is one pass or one failure. What it printed is kept in tests/.work/results/NAME@KIND.log, its counts in .json.
+What its brokers have left in tests/.work/brokers is kept if it failed.
 The suite of a client also says which version it runs and how each case of tests/clients/cases.toml went (see there);
 that goes to .json too, and tests/compatibility.py makes the table of it.
 """
@@ -16,20 +17,23 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import tomllib
 
-from harness.broker import TESTS, WORK, BrokerFailed
+from harness.broker import BROKERS, TESTS, BrokerFailed
 from harness.brokers import KINDS
 from harness.client_report import ClientReport, read_client_report
+from harness.logway import BINARY
 
 ROOT = TESTS.parent
-RESULTS = WORK / "results"
+RESULTS = TESTS / ".work" / "results"
 # By default the first member of a group waits 3 s for others, and most cases begin a group.
 SETTINGS = {"group.initial.rebalance.delay.ms": "300"}
 COUNTS = re.compile(r"^(?:test result: \w+\. )?(\d+) passed[,;] (\d+) failed", re.MULTILINE)
@@ -46,7 +50,11 @@ class Result:
 
     @property
     def name(self) -> str:
-        return f"{self.suite}@{self.against}" if self.against else self.suite
+        return name_of(self.suite, self.against)
+
+
+def name_of(suite: str, against: str) -> str:
+    return f"{suite}@{against}" if against else suite
 
 
 def main() -> int:
@@ -55,12 +63,18 @@ def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     # By this a suite tells which results are of this run.
     os.environ["RUN_BEGAN"] = str(time.time())
+    chosen = [(suite, kind) for suite in suites if is_chosen(suite, options) for kind in kinds(suite, options.against)]
+    if any(kind == "logway" for _, kind in chosen) and not Path(BINARY).is_file():
+        print(f"{BINARY} does not exist: run `make build` first", file=sys.stderr)
+        return 1
     results = []
-    for suite in suites:
-        if is_chosen(suite, options):
-            for against in kinds(suite, options.against):
-                results.append(run_suite(suite, against))
-                report(results[-1])
+    for suite, against in chosen:
+        print(f"       {name_of(suite['name'], against)} begins", flush=True)
+        kept = set(BROKERS.glob("*"))
+        results.append(run_suite(suite, against))
+        report(results[-1])
+        if not results[-1].failed:
+            remove_brokers(set(BROKERS.glob("*")) - kept)
     passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
@@ -119,6 +133,14 @@ def run_suite(suite: dict, against: str) -> Result:
     elif not counts:
         result.passed = 1
     return result
+
+
+def remove_brokers(directories: set[Path]):
+    """Removes what brokers have left behind; not what belongs to another process that still runs."""
+    for directory in directories:
+        pid = directory.suffix.removeprefix(".")
+        if pid == str(os.getpid()) or not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def run_with_broker(suite: dict, against: str, log) -> int:

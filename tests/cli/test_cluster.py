@@ -37,7 +37,7 @@ class Settings(unittest.TestCase):
 
     @unittest.skipUnless(LIST_CONFIG_RESOURCES in served_apis(), "the broker announces no ListConfigResources")
     def test_of_all_brokers(self):
-        self.change_and_take_back("broker", "default", "log.retention.ms", "86400000", "broker")
+        self.change_and_take_back("broker", "default", "log.retention.ms", "86400000", "all-brokers")
 
     @unittest.skipUnless(served_apis() >= GROUP_APIS | {LIST_CONFIG_RESOURCES}, "the broker announces no groups")
     def test_of_a_group(self):
@@ -56,7 +56,7 @@ class Settings(unittest.TestCase):
 
     def test_what_cannot_be(self):
         topic = create_topic("refused-settings")
-        assert_refused(self, ["config", "set", "topic", topic, "no.such.setting=1"], "no.such.setting", "--all")
+        assert_refused(self, ["config", "set", "topic", topic, "no.such.setting=1"], "no.such.setting", "settings.md")
         assert_refused(self, ["config", "set", "topic", topic, "retention.ms=soon"], "retention.ms")
         assert_refused(self, ["config", "describe", "topic", "cli-missing"], "cli-missing", "topic list")
         for arguments in [["describe", "planet", "x"], ["set", "topic", topic], ["set", "topic", topic, "x"]]:

@@ -19,6 +19,10 @@ class Errors(unittest.TestCase):
         (nobody,) = free_addresses(1)
         assert_refused(self, ["topic", "list", "-b", nobody], nobody, "logway serve")
 
+    def test_no_broker_at_any_address(self):
+        first, second = free_addresses(2)
+        assert_refused(self, ["topic", "list", "-b", f"{first},{second}"], first, second)
+
     def test_an_unknown_topic(self):
         for command in (
             ["consume", "cli-missing", "-e"],
@@ -49,12 +53,15 @@ class Errors(unittest.TestCase):
 
     def test_a_record_that_is_too_large(self):
         topic = create_topic("large", "-c", "max.message.bytes=1000")
-        assert_refused(self, ["produce", topic], "max.message.bytes", stdin=b"x" * 2_000)
+        advice = f"topic alter {topic} -c max.message.bytes"
+        assert_refused(self, ["produce", topic], advice, stdin=b"x" * 2_000)
 
     def test_an_offset_out_of_range(self):
         topic = create_topic("range")
         produce(topic, b"x\n")
-        assert_refused(self, ["consume", topic, "-o", "1000", "-e"], "1000", "-o start")
+        assert_refused(self, ["consume", topic, "-o", "1000", "-e"], "1000", "0 to 0", "-o start")
+        empty = create_topic("empty")
+        assert_refused(self, ["consume", empty, "-o", "1000", "-e"], "1000", "it is empty")
 
 
 class Usage(unittest.TestCase):

@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -28,6 +29,9 @@ class Listing(unittest.TestCase):
         self.assertEqual((row["state"], row["type"]), ("Empty", "classic"))
         self.assertIn(group, logway("group", "list", "--state", "stable,EMPTY").decode())
         self.assertNotIn(group, logway("group", "list", "--state", "dead").decode())
+        unknown = run("group", "list", "--state", "bogus")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn(b"preparingrebalance", unknown.stderr)
 
 
 @needs_groups
@@ -120,9 +124,14 @@ class Watching(unittest.TestCase):
             while seen.count(b"GROUP  ") < 3:
                 seen += watch.stdout.read1()
             self.assertNotIn(b"\x1b", seen)
+            times = re.findall(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\nGROUP  ", seen, re.MULTILINE)
+            self.assertGreaterEqual(len(times), 3, seen)
             watch.send_signal(signal.SIGINT)
             watch.stdout.read()
             self.assertEqual(watch.wait(DEADLINE_S), 0)
+
+    def test_a_pause_needs_its_sign(self):
+        assert_refused(self, ["group", "describe", "--watch", "2"], "--watch=2")
 
     def test_json_is_a_line_each_time(self):
         topic, group = create_topic("lines"), new_group("lines")
@@ -227,6 +236,7 @@ class Seeking(unittest.TestCase):
         produce(topic, numbered_lines(50), "-p", "0")
         produce(topic, numbered_lines(50), "-p", "1")
         leave_behind(other, topic, 11, 22)
+        assert_refused(self, ["group", "seek", group, "--to-group", "cli-nobody"], "'cli-nobody' has committed nothing")
         logway("group", "seek", group, "--to-group", other)
         self.assertEqual(committed(group), committed(other))
         with tempfile.NamedTemporaryFile("w") as file:

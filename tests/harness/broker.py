@@ -9,6 +9,7 @@ from harness.program import LoggedProcess
 
 TESTS = Path(__file__).resolve().parent.parent
 WORK = TESTS / ".work"
+BROKERS = WORK / "brokers"
 
 READY_DEADLINE_S = 60
 POLL_INTERVAL_S = 0.005
@@ -38,7 +39,8 @@ class Broker(LoggedProcess):
     def __init__(self, name: str, settings: dict[str, str] | None = None, data_dir: Path | None = None):
         """`name` says what it is for; the data goes to `data_dir`, or else to a fresh directory in tests/.work/brokers.
 
-        That directory stays when the process has ended, for whoever looks into a failure, until the next of that name.
+        That directory stays when the process has ended, for whoever looks into a failure, until the next of that name;
+        tests/run.py removes those of suites that passed.
         """
         self.directory = fresh_directory(f"{name}-{self.kind}")
         super().__init__(self.directory / "broker.log")
@@ -87,11 +89,10 @@ class Broker(LoggedProcess):
 
 def fresh_directory(name: str) -> Path:
     """An empty directory of this process's own; those of the same name that ended processes have left are removed."""
-    brokers = WORK / "brokers"
-    for left in brokers.glob(f"{name}.*"):
+    for left in BROKERS.glob(f"{name}.*"):
         pid = left.suffix.removeprefix(".")
         if pid == str(os.getpid()) or not Path(f"/proc/{pid}").exists():
             shutil.rmtree(left, ignore_errors=True)
-    directory = brokers / f"{name}.{os.getpid()}"
+    directory = BROKERS / f"{name}.{os.getpid()}"
     directory.mkdir(parents=True)
     return directory

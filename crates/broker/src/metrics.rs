@@ -30,6 +30,8 @@ pub struct BrokerMetrics {
     pub traffic: TrafficMetrics,
     /// Clients that used more than their quotas.
     pub quotas: QuotaMetrics,
+    /// Stored batches that were found to be damaged.
+    pub damaged_batches: Counter,
 }
 
 impl BrokerMetrics {
@@ -40,6 +42,9 @@ impl BrokerMetrics {
         self.connections.register(registry);
         self.traffic.register(registry);
         self.quotas.register(registry);
+        let help = "Stored batches that were found to be damaged when they were read; the broker's \
+                    log says which";
+        registry.register("damaged_batches", help, self.damaged_batches.clone());
     }
 }
 

@@ -13,6 +13,7 @@ use logway_replication::{LeaderState, LocalTail};
 
 use crate::high_watermark::HighWatermark;
 use crate::log_dirs::PlacedLog;
+use crate::recent_reads::RecentReads;
 
 /// A partition that this broker leads.
 ///
@@ -31,6 +32,7 @@ pub struct Partition {
     leader_epoch: AtomicI32,
     leader: Mutex<LeaderState>,
     high_watermark: HighWatermark,
+    recent_reads: RecentReads,
 }
 
 /// Whether appends go to the log.
@@ -54,6 +56,7 @@ impl Partition {
             high_watermark: HighWatermark::new(state.high_watermark()),
             leader: Mutex::new(state),
             leader_epoch: AtomicI32::new(leader_epoch.0),
+            recent_reads: RecentReads::default(),
             gate: Mutex::new(Gate::Open),
             place: ArcSwap::from_pointee(place),
         });
@@ -86,6 +89,11 @@ impl Partition {
     /// The exclusive end of what consumers may read.
     pub fn high_watermark(&self) -> &HighWatermark {
         &self.high_watermark
+    }
+
+    /// Where it was read lately.
+    pub(crate) fn recent_reads(&self) -> &RecentReads {
+        &self.recent_reads
     }
 
     /// The exclusive end of what `read_committed` consumers may read: the high watermark, since

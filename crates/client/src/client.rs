@@ -9,9 +9,12 @@ use logway_wire::messages::MetadataRequest;
 use logway_wire::messages::metadata_request::MetadataRequestTopic;
 use logway_wire::{Request, WireString};
 
+use crate::delay::Attempts;
 use crate::error::check;
 use crate::retry::Backoff;
-use crate::{BrokerAddress, ClientError, ClusterMetadata, Connection, ConnectionOptions};
+use crate::{
+    BrokerAddress, ClientError, ClusterMetadata, Connection, ConnectionOptions, DelayObserver,
+};
 
 /// How a client behaves.
 #[derive(Debug, Clone)]
@@ -20,6 +23,8 @@ pub struct ClientOptions {
     pub connection: ConnectionOptions,
     /// How long to repeat what a broker refused for a reason that passes, such as an election.
     pub retry_patience: Duration,
+    /// Who is told when something is tried again for a while.
+    pub on_delay: DelayObserver,
 }
 
 impl Default for ClientOptions {
@@ -27,6 +32,7 @@ impl Default for ClientOptions {
         ClientOptions {
             connection: ConnectionOptions::default(),
             retry_patience: Duration::from_secs(10),
+            on_delay: DelayObserver::default(),
         }
     }
 }
@@ -113,16 +119,16 @@ impl Client {
         }
         let metadata = self.metadata();
         let advertised = metadata.brokers.values().map(|broker| &broker.address);
-        let mut last = None;
-        for address in self.shared.bootstrap.iter().chain(advertised) {
+        let mut failures = Vec::new();
+        let bootstrap = &self.shared.bootstrap;
+        let advertised = advertised.filter(|&address| !bootstrap.contains(address));
+        for address in bootstrap.iter().chain(advertised) {
             match self.connect(address).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => last = Some(error),
+                Err(error) => failures.push(error),
             }
         }
-        let brokers: Vec<String> = self.shared.bootstrap.iter().map(ToString::to_string).collect();
-        let last = last.unwrap_or(ClientError::Stopped { task: "list of brokers" });
-        Err(ClientError::NoBroker { brokers: brokers.join(","), last: Box::new(last) })
+        Err(ClientError::NoBroker { failures })
     }
 
     /// A connection to one broker, at the address that the metadata gives.
@@ -154,7 +160,7 @@ impl Client {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
-            if !error.is_retriable() || !backoff.pause().await {
+            if !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }
@@ -200,15 +206,55 @@ impl Client {
         names: &BTreeSet<TopicName>,
         missing: MissingTopic,
     ) -> Result<Arc<ClusterMetadata>, ClientError> {
+        self.await_metadata(names, missing, not_ready).await
+    }
+
+    /// Asks about topics until all exist; partitions may lack their leaders.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::await_topics`].
+    pub async fn find_topics(
+        &self,
+        names: &BTreeSet<TopicName>,
+        missing: MissingTopic,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
+        self.await_metadata(names, missing, not_found).await
+    }
+
+    /// Asks about a topic until it exists and at least one of its partitions has a leader.
+    pub(crate) async fn await_any_leader(
+        &self,
+        topic: &TopicName,
+        missing: MissingTopic,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
+        let names = BTreeSet::from([topic.clone()]);
+        self.await_metadata(&names, missing, |metadata, name| {
+            let mut partitions = metadata.topics.get(name).into_iter().flat_map(|t| &t.partitions);
+            match partitions.any(|partition| partition.leader.is_some()) {
+                true => not_found(metadata, name),
+                false => not_ready(metadata, name),
+            }
+        })
+        .await
+    }
+
+    /// Asks about topics until nothing is `lacking` in any of them.
+    async fn await_metadata(
+        &self,
+        names: &BTreeSet<TopicName>,
+        missing: MissingTopic,
+        lacking: impl Fn(&ClusterMetadata, &TopicName) -> Option<ClientError>,
+    ) -> Result<Arc<ClusterMetadata>, ClientError> {
         let mut backoff = self.backoff();
         loop {
             let metadata = self.refresh_metadata(TopicSelection::Named(names), missing).await?;
-            let Some(error) = names.iter().find_map(|name| not_ready(&metadata, name)) else {
+            let Some(error) = names.iter().find_map(|name| lacking(&metadata, name)) else {
                 return Ok(metadata);
             };
             let is_missing = error.code() == Some(ErrorCode::UnknownTopicOrPartition);
             let is_final = is_missing && missing == MissingTopic::Refuse;
-            if is_final || !error.is_retriable() || !backoff.pause().await {
+            if is_final || !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }
@@ -216,7 +262,17 @@ impl Client {
 
     /// Pauses between repetitions, within this client's patience.
     pub(crate) fn backoff(&self) -> Backoff {
-        Backoff::within(self.shared.options.retry_patience)
+        self.backoff_within(self.shared.options.retry_patience)
+    }
+
+    /// Pauses between repetitions, within another patience.
+    pub(crate) fn backoff_within(&self, patience: Duration) -> Backoff {
+        Backoff::within(patience, &self.shared.options.on_delay)
+    }
+
+    /// Counts the attempts at something that has a way of its own to repeat it.
+    pub(crate) fn attempts(&self) -> Attempts {
+        Attempts::new(self.shared.options.on_delay.clone())
     }
 
     fn open_connection(&self) -> Option<Connection> {
@@ -251,18 +307,23 @@ fn requested_topic(name: &TopicName) -> MetadataRequestTopic {
     }
 }
 
-/// Why a topic cannot be used yet.
+/// Why a topic, or one of its partitions, cannot be used yet.
 pub(crate) fn not_ready(metadata: &ClusterMetadata, name: &TopicName) -> Option<ClientError> {
+    not_found(metadata, name).or_else(|| {
+        let partitions = &metadata.topics.get(name)?.partitions;
+        let leaderless = partitions.iter().find(|partition| partition.leader.is_none())?;
+        let partition = TopicPartition::new(name.clone(), leaderless.id);
+        Some(ClientError::NoLeader { partition })
+    })
+}
+
+/// Why nothing is known of a topic yet.
+fn not_found(metadata: &ClusterMetadata, name: &TopicName) -> Option<ClientError> {
     let error = match metadata.topics.get(name) {
         None => ErrorCode::UnknownTopicOrPartition,
         Some(topic) if topic.error.is_error() => topic.error,
         Some(topic) if topic.partitions.is_empty() => ErrorCode::LeaderNotAvailable,
-        Some(topic) => {
-            let leaderless =
-                topic.partitions.iter().find(|partition| partition.leader.is_none())?;
-            let partition = TopicPartition::new(name.clone(), leaderless.id);
-            return Some(ClientError::NoLeader { partition });
-        }
+        Some(_) => return None,
     };
     check(|| format!("find topic '{name}'"), error.code(), None).err()
 }

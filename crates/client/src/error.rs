@@ -24,12 +24,10 @@ pub enum ClientError {
         source: Arc<io::Error>,
     },
     /// None of the bootstrap addresses answered.
-    #[error("no broker can be reached at {brokers}: {last}")]
+    #[error("no broker can be reached: {}", joined(.failures))]
     NoBroker {
-        /// The addresses, separated by commas.
-        brokers: String,
-        /// What went wrong with the last of them.
-        last: Box<ClientError>,
+        /// What went wrong with each of them, which says its address.
+        failures: Vec<ClientError>,
     },
     /// The connection ended before the answer came.
     #[error("{api} to {address} failed: {failure}")]
@@ -86,7 +84,7 @@ pub enum ClientError {
         source: EncodeError,
     },
     /// The broker understood and said no.
-    #[error("cannot {what}: {}", describe(*code, message.as_deref()))]
+    #[error("cannot {what}: {}", describe(what, *code, message.as_deref()))]
     Refused {
         /// What was asked, e.g. `create topic 'a'`.
         what: String,
@@ -118,7 +116,7 @@ pub enum ClientError {
         id: BrokerId,
     },
     /// A position outside of what the partition holds.
-    #[error("offset {offset} of {partition} is out of range: it holds {start} to {end}")]
+    #[error("offset {offset} of {partition} is out of range: {}", holding(*.start, *.end))]
     OffsetOutOfRange {
         /// The partition.
         partition: TopicPartition,
@@ -144,6 +142,8 @@ pub enum ClientError {
         partition: TopicPartition,
         /// Where we were reading.
         offset: Offset,
+        /// Where to go on behind them, if their own header says so.
+        next: Option<Offset>,
         /// What is wrong.
         source: RecordError,
     },
@@ -258,16 +258,57 @@ pub(crate) fn check(
     Err(ClientError::Refused { what: what(), code: error_code(code), message })
 }
 
-fn describe(code: ErrorCode, message: Option<&str>) -> String {
-    match message.map(str::trim).filter(|text| !text.is_empty()) {
+/// The broker's words and its code. What the words are about, such as `topic 'a': `, is left out if
+/// `what` ends with it.
+fn describe(what: &str, code: ErrorCode, message: Option<&str>) -> String {
+    let unrepeated = |text| match str::split_once(text, ": ") {
+        Some((about, rest)) if what.ends_with(about) => rest,
+        _ => text,
+    };
+    match message.map(str::trim).filter(|text| !text.is_empty()).map(unrepeated) {
         Some(text) => format!("{text} ({code})"),
         None => code.to_string(),
     }
 }
 
+/// What a partition holds, in words.
+fn holding(start: Offset, end: Offset) -> String {
+    match start < end {
+        true => format!("it holds {start} to {}", end + -1),
+        false => format!("it is empty, and the next offset is {end}"),
+    }
+}
+
+fn joined(failures: &[ClientError]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_asked_is_said_once() {
+        let message = WireString::from("topic 'a': unknown setting 'x'");
+        let error = check(|| "create topic 'a'".to_owned(), 40, Some(&message)).expect_err("40");
+        let expected = "cannot create topic 'a': unknown setting 'x' (INVALID_CONFIG)";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn an_offset_out_of_range_says_what_there_is() {
+        let name = TopicName::new("a").expect("a name");
+        let out_of_range = |start, end| ClientError::OffsetOutOfRange {
+            partition: TopicPartition::new(name.clone(), PartitionId(0)),
+            offset: Offset(9999),
+            start: Offset(start),
+            end: Offset(end),
+        };
+        let expected = "offset 9999 of a-0 is out of range: it is empty, and the next offset is 7";
+        assert_eq!(out_of_range(7, 7).to_string(), expected);
+        let expected = "offset 9999 of a-0 is out of range: it holds 7 to 9";
+        assert_eq!(out_of_range(7, 10).to_string(), expected);
+    }
 
     #[test]
     fn refusals_show_the_brokers_words_and_the_code() {

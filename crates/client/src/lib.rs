@@ -19,6 +19,7 @@ mod client;
 mod cluster;
 mod connection;
 mod consumer;
+mod delay;
 mod error;
 mod frame;
 mod group;
@@ -39,6 +40,7 @@ pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
 pub use cluster::{BrokerInfo, ClusterMetadata, PartitionMetadata, TopicMetadata};
 pub use connection::{Connection, PendingCall, PendingResponse};
 pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
+pub use delay::{Delay, DelayObserver};
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};
 pub use group::{

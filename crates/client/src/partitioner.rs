@@ -34,9 +34,15 @@ impl Partitioner {
         partition_id(self.sticky)
     }
 
-    /// Moves on, because a batch for the present partition is complete.
-    pub fn advance(&mut self) {
-        self.sticky = (self.sticky + 1) % self.partitions;
+    /// Moves on, because a batch for the present partition is complete: to the next partition
+    /// that is available, or just to the next one if none is.
+    pub fn advance(&mut self, is_available: impl Fn(PartitionId) -> bool) {
+        let (present, partitions) = (u64::from(self.sticky), u64::from(self.partitions));
+        // Less than 2^32, as the number of partitions is.
+        let ahead = |steps| ((present + steps) % partitions) as u32;
+        let mut others = (1..=partitions).map(ahead);
+        let available = others.find(|&index| is_available(partition_id(index)));
+        self.sticky = available.unwrap_or(ahead(1));
     }
 }
 
@@ -101,8 +107,21 @@ mod tests {
         let mut visited = Vec::new();
         for _ in 0..4 {
             visited.push(partitioner.sticky().0);
-            partitioner.advance();
+            partitioner.advance(|_| true);
         }
         assert_eq!(visited, [1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn keyless_records_pass_over_what_is_not_available() {
+        let mut partitioner = Partitioner::new(4, 0);
+        let mut visited = Vec::new();
+        for _ in 0..3 {
+            partitioner.advance(|id| id.0 % 2 == 1);
+            visited.push(partitioner.sticky().0);
+        }
+        assert_eq!(visited, [1, 3, 1]);
+        partitioner.advance(|_| false);
+        assert_eq!(partitioner.sticky(), PartitionId(2));
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::ClientError;
+use crate::delay::{Attempts, DelayObserver};
+
 /// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -18,21 +21,25 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Backoff {
     failures: u32,
     deadline: Instant,
+    attempts: Attempts,
 }
 
 impl Backoff {
     /// Attempts may go on for `patience`.
-    pub(crate) fn within(patience: Duration) -> Backoff {
-        Backoff { failures: 0, deadline: Instant::now() + patience }
+    pub(crate) fn within(patience: Duration, observer: &DelayObserver) -> Backoff {
+        let attempts = Attempts::new(observer.clone());
+        Backoff { failures: 0, deadline: Instant::now() + patience, attempts }
     }
 
-    /// Waits before the next attempt; false, at once, when it would come after the deadline.
-    pub(crate) async fn pause(&mut self) -> bool {
+    /// Waits before the next attempt, after `error`; false, at once, when it would come after the
+    /// deadline.
+    pub(crate) async fn pause(&mut self, error: &ClientError) -> bool {
         let pause = pause_after(self.failures);
         self.failures += 1;
         if Instant::now() + pause > self.deadline {
             return false;
         }
+        self.attempts.failed(error);
         tokio::time::sleep(pause).await;
         true
     }

@@ -5,6 +5,7 @@
 //! | `/health/live`  | 200 as long as the process can answer                                   |
 //! | `/health/ready` | 200 while the broker accepts requests, else 503                         |
 //! | `/metrics`      | every metric in OpenMetrics' text format                                |
+//! | `/`, `/health`  | which of these there are                                                |
 
 mod process;
 
@@ -47,8 +48,17 @@ pub async fn serve(
     axum::serve(listener, router(state)).with_graceful_shutdown(shutdown).await
 }
 
+/// For whoever looks what there is.
+const INDEX: &str = "\
+/health/live   200 as long as the process can answer
+/health/ready  200 while the broker accepts requests, else 503
+/metrics       every metric, for Prometheus
+";
+
 fn router(state: HttpState) -> Router {
     Router::new()
+        .route("/", get(|| async { INDEX }))
+        .route("/health", get(|| async { INDEX }))
         .route("/health/live", get(|| async { "live\n" }))
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
@@ -125,6 +135,11 @@ mod tests {
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 503"));
         ready.store(true, Ordering::Relaxed);
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 200"));
+        for path in ["/", "/health"] {
+            let index = get(address, path).await;
+            assert!(index.starts_with("HTTP/1.1 200"), "{index}");
+            assert!(index.contains("/health/ready") && index.contains("/metrics"), "{index}");
+        }
         let metrics = get(address, "/metrics").await;
         assert!(metrics.contains("test_events_total 3"), "{metrics}");
         assert!(metrics.contains("test_refreshes_total 1"), "{metrics}");

@@ -122,6 +122,15 @@ fn topic_asked_twice(name: &str) -> ControllerError {
     ControllerError::new(ErrorCode::InvalidRequest, message)
 }
 
+/// The refusal of more partitions at once than a command can make for any topic.
+fn too_many_partitions(partitions_max: usize) -> ControllerError {
+    let message = format!(
+        "One request can make {partitions_max} partitions of a topic at most; more can be added with \
+         further requests."
+    );
+    ControllerError::new(ErrorCode::PolicyViolation, message)
+}
+
 /// The refusal of a command that would commit too much at once.
 fn too_many_records(records_max: usize) -> ControllerError {
     let message = format!(

@@ -71,7 +71,9 @@ pub enum MetadataError {
         reason: String,
     },
     /// A setting cannot be changed while the broker runs.
-    #[error("setting '{name}' cannot be changed while the broker runs; set it in its file")]
+    #[error(
+        "setting '{name}' cannot be changed while the broker runs; set it in its file or with --set"
+    )]
     ReadOnlySetting {
         /// The setting.
         name: &'static str,

@@ -24,8 +24,8 @@ pub use broker_settings::BrokerSettings;
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
 pub use describe::{
-    ConfigEntry, describe_broker, describe_broker_default, describe_client_metrics, describe_group,
-    describe_topic,
+    ConfigEntry, NO_EFFECT_YET, describe_broker, describe_broker_default, describe_client_metrics,
+    describe_group, describe_topic,
 };
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use reference::render_reference;

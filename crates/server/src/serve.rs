@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use logway_broker::{Broker, RunningBroker};
+use logway_broker::{Broker, BrokerError, RunningBroker};
 use logway_http::{HttpState, ProcessCollector, Refresh};
+use logway_log::LogError;
+use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, parse_config_file};
 use prometheus_client::registry::Registry;
@@ -83,6 +85,65 @@ fn read_config(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
     parse_config_file(&text).with_context(|| path.display().to_string())
 }
 
+/// What can be done about a broker that did not run.
+pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(error) = error.downcast_ref::<HttpListenError>() {
+        return Some(advice_for_address(&error.source, Listener::Http));
+    }
+    match error.downcast_ref::<BrokerError>() {
+        Some(BrokerError::Listen { source, .. }) => {
+            return Some(advice_for_address(source, Listener::Kafka));
+        }
+        Some(BrokerError::Log(LogError::Locked { .. })) => {
+            return Some("another broker runs on it: stop that one, or name another --data-dir");
+        }
+        Some(BrokerError::Log(LogError::Io { source, .. }))
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            return Some("the broker must be able to write there: name another with --data-dir");
+        }
+        _ => {}
+    }
+    match error.downcast_ref::<MetadataError>() {
+        Some(MetadataError::ConfigFile { .. }) => Some(
+            "settings are TOML, as in num.partitions = 3, with quotes around texts; a file of \
+             Kafka's properties is not taken",
+        ),
+        Some(_) => {
+            Some("docs/reference/settings.md lists every setting with the values that it can have")
+        }
+        None => None,
+    }
+}
+
+fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
+    match (source.kind(), listener) {
+        (io::ErrorKind::AddrInUse, Listener::Http) => {
+            "something else listens there: choose another with --http-listen HOST:PORT"
+        }
+        (io::ErrorKind::AddrInUse, Listener::Kafka) => {
+            "something else listens there, maybe another broker: choose another address with \
+             --kafka-listen HOST:PORT (and others with --http-listen and --data-dir)"
+        }
+        (_, Listener::Http) => "--http-listen takes an address of this machine, as HOST:PORT",
+        (_, Listener::Kafka) => "--kafka-listen takes an address of this machine, as HOST:PORT",
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Listener {
+    Kafka,
+    Http,
+}
+
+/// The address for health and metrics cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {endpoint} (HTTP): {source}")]
+struct HttpListenError {
+    endpoint: Endpoint,
+    source: io::Error,
+}
+
 /// How long a broker that has failed may take to stop.
 const FAILED_STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -98,11 +159,19 @@ fn raise_descriptor_limit() {
 async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let http = bind_http(&settings.http_listen).await?;
-    let http_address = http.local_addr()?;
+    let http_listen = settings.http_listen.clone();
     let (node_id, log_dirs) = (settings.node_id, settings.log_dirs.clone());
 
     let (broker, registry) = start_broker(settings).await?;
+    // Last, as whoever starts a second broker by mistake should hear of the first one.
+    let http = match bind_http(&http_listen).await {
+        Ok(http) => http,
+        Err(error) => {
+            broker.stop().await?;
+            return Err(error.into());
+        }
+    };
+    let http_address = http.local_addr()?;
     let stopping = Arc::new(AtomicBool::new(false));
     let is_ready = is_ready(&broker, &stopping);
     let refresh = refresh(&broker);
@@ -180,9 +249,10 @@ fn refresh(broker: &RunningBroker) -> Refresh {
     })
 }
 
-async fn bind_http(endpoint: &Endpoint) -> anyhow::Result<TcpListener> {
+async fn bind_http(endpoint: &Endpoint) -> Result<TcpListener, HttpListenError> {
     let address = (endpoint.host.as_str(), endpoint.port);
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {endpoint} (HTTP)"))
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| HttpListenError { endpoint: endpoint.clone(), source })
 }
 
 fn listed(addresses: &[SocketAddr]) -> String {

@@ -149,7 +149,7 @@ fn config(entry: ConfigEntry, detail: Detail) -> DescribeConfigsResourceResult {
             false => Vec::new(),
         },
         config_type: entry.type_code,
-        documentation: detail.documentation.then(|| entry.documentation.into()),
+        documentation: detail.documentation.then(|| WireString::copy_of(&entry.documentation)),
         ..Default::default()
     }
 }

@@ -14,6 +14,7 @@ use logway_wire::{ApiKey, Decoder, Records, WireString};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::broker::off_thread;
 use crate::connection::Reply;
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
@@ -65,7 +66,44 @@ async fn fetch(
         }
     };
     let outcome = read_or_wait(context, &limits, &scope).await;
+    for (wish, answer) in scope.wishes.iter().zip(&outcome.answers) {
+        if matches!(answer.records, Some(Records::External { .. })) {
+            check_second_read(context, wish).await;
+        }
+    }
     respond(context, scope, outcome)
+}
+
+/// Looks whether what a consumer is sent for the second time is damaged. It is sent all the same: the
+/// consumer finds the damage by itself, and has its own way to say so.
+async fn check_second_read(context: &RequestContext, wish: &FetchWish) {
+    let offset = Offset(wish.request.fetch_offset);
+    let Ok(Place { partition, .. }) = find(context, &wish.key) else { return };
+    if !partition.recent_reads().is_second(offset) {
+        return;
+    }
+    let log = partition.log();
+    if let Err(error) = off_thread(move || log.check_batch(offset)).await {
+        report_damage(context, &partition, offset, &error);
+    }
+}
+
+/// Reports records that cannot be read.
+fn report_damage(
+    context: &RequestContext,
+    partition: &Partition,
+    offset: Offset,
+    error: &LogError,
+) {
+    let partition = partition.topic_partition();
+    match error {
+        LogError::Corrupt { .. } => {
+            context.metrics.damaged_batches.inc();
+            let advice = "'logway log verify' checks all files of the partition";
+            tracing::error!(%partition, %offset, %error, advice, "stored records are damaged");
+        }
+        _ => tracing::error!(%partition, %offset, %error, "a read failed"),
+    }
 }
 
 /// What bounds a fetch as a whole.
@@ -255,8 +293,7 @@ async fn read_one(
         Ok(slice) => Ok((place, slice)),
         Err(LogError::OffsetOutOfRange { .. }) => Err(out_of_range(partition)),
         Err(error) => {
-            let partition = partition.topic_partition();
-            tracing::error!(%partition, offset = %request.offset, %error, "a read failed");
+            report_damage(context, partition, request.offset, &error);
             Err(refusal(Failure::from(error).code))
         }
     }

@@ -99,6 +99,8 @@ pub struct ConfigEntry {
     pub is_sensitive: bool,
     /// Whether it cannot be changed.
     pub is_read_only: bool,
+    /// What it does, if that was asked for and the broker tells.
+    pub documentation: Option<String>,
 }
 
 /// Where the value of a setting comes from, the closest first.
@@ -106,10 +108,12 @@ pub struct ConfigEntry {
 pub enum ConfigSource {
     /// Set for the topic.
     Topic,
-    /// Set at run time for the broker, or for all of them.
+    /// Set at run time for the broker.
     Broker,
-    /// From the broker's configuration file.
-    File,
+    /// Set at run time for all brokers.
+    AllBrokers,
+    /// What the broker was started with: its configuration file or flags.
+    Static,
     /// Built in.
     Default,
     /// Set for the subscription to metrics.
@@ -125,8 +129,9 @@ impl ConfigSource {
     fn from_wire(source: i8) -> ConfigSource {
         match source {
             1 => ConfigSource::Topic,
-            2 | 3 => ConfigSource::Broker,
-            4 => ConfigSource::File,
+            2 => ConfigSource::Broker,
+            3 => ConfigSource::AllBrokers,
+            4 => ConfigSource::Static,
             5 => ConfigSource::Default,
             7 => ConfigSource::ClientMetrics,
             8 => ConfigSource::Group,
@@ -139,7 +144,8 @@ impl ConfigSource {
         match self {
             ConfigSource::Topic => "topic",
             ConfigSource::Broker => "broker",
-            ConfigSource::File => "file",
+            ConfigSource::AllBrokers => "all-brokers",
+            ConfigSource::Static => "static",
             ConfigSource::Default => "default",
             ConfigSource::ClientMetrics => "client-metrics",
             ConfigSource::Group => "group",
@@ -171,13 +177,36 @@ impl Client {
         &self,
         resource: &ConfigResource,
     ) -> Result<Vec<ConfigEntry>, ClientError> {
+        self.describe(resource, None).await
+    }
+
+    /// Some settings of a resource with what they do.
+    pub async fn explain_configs(
+        &self,
+        resource: &ConfigResource,
+        names: &[&str],
+    ) -> Result<Vec<ConfigEntry>, ClientError> {
+        self.describe(resource, Some(names)).await
+    }
+
+    async fn describe(
+        &self,
+        resource: &ConfigResource,
+        explained: Option<&[&str]>,
+    ) -> Result<Vec<ConfigEntry>, ClientError> {
+        let keys = |names: &[&str]| names.iter().map(|name| WireString::copy_of(name)).collect();
         let described = DescribeConfigsResource {
             resource_type: resource.kind.to_wire(),
             resource_name: WireString::copy_of(&resource.name),
-            configuration_keys: None,
+            configuration_keys: explained.map(keys),
             ..DescribeConfigsResource::default()
         };
-        let request = DescribeConfigsRequest { resources: vec![described], ..Default::default() };
+        let request = DescribeConfigsRequest {
+            resources: vec![described],
+            // Brokers before version 3 cannot be asked for it.
+            include_documentation: explained.is_some(),
+            ..DescribeConfigsRequest::default()
+        };
         let response = match self.broker_of(resource).await? {
             Some(connection) => connection.call(&request).await?,
             None => self.call_any(&request).await?,
@@ -275,6 +304,7 @@ fn entry(config: &DescribeConfigsResourceResult) -> ConfigEntry {
         source: ConfigSource::from_wire(config.config_source),
         is_sensitive: config.is_sensitive,
         is_read_only: config.read_only,
+        documentation: config.documentation.as_ref().map(ToString::to_string),
     }
 }
 

@@ -66,7 +66,7 @@ impl Client {
                 Ok(listed) => return Ok(listed),
                 Err(error) => error,
             };
-            if !error.is_retriable() || !backoff.pause().await {
+            if !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
             let topics = topics_of(partitions);

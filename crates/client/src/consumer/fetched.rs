@@ -57,7 +57,7 @@ impl FetchedRecords {
     }
 
     fn decode(&self, batch: &Batch) -> impl Iterator<Item = Result<Record, ClientError>> + '_ {
-        let base_offset = batch.base_offset();
+        let (base_offset, next) = (batch.base_offset(), batch.header().next_offset());
         let records = batch.verify_crc().and_then(|()| batch.records(self.decode_limit));
         let (records, failed) = match records {
             Ok(records) => (Some(records), None),
@@ -72,6 +72,7 @@ impl FetchedRecords {
             record.map_err(|source| ClientError::UnreadableRecords {
                 partition: self.partition.clone(),
                 offset: base_offset,
+                next: Some(next),
                 source,
             })
         })

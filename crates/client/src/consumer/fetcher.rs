@@ -1,6 +1,7 @@
 //! The task that fetches ahead.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem;
 
 use logway_model::{BrokerId, ErrorCode, Offset, TopicPartition};
 use logway_wire::messages::FetchResponse;
@@ -10,8 +11,11 @@ use tokio::time::Instant;
 
 use super::position::Position;
 use super::request::{Fetch, FetchedPartition, partitions};
+use super::start::{self, Starts};
+use super::unplaced::Unplaced;
 use super::{ConsumerOptions, FetchEvent, FetchedRecords};
 use crate::admin::topics_of;
+use crate::delay::Attempts;
 use crate::error::{check, error_code};
 use crate::{Client, ClientError, MissingTopic, OffsetAt, TopicSelection};
 
@@ -22,6 +26,9 @@ pub(super) struct Fetcher {
     client: Client,
     options: ConsumerOptions,
     positions: BTreeMap<TopicPartition, Position>,
+    unplaced: Unplaced,
+    /// The partitions that are being waited for.
+    delayed: BTreeMap<TopicPartition, Attempts>,
     events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
     requests: JoinSet<Finished>,
     busy: HashSet<BrokerId>,
@@ -40,13 +47,14 @@ impl Fetcher {
     pub(super) fn new(
         client: Client,
         options: ConsumerOptions,
-        positions: BTreeMap<TopicPartition, Position>,
         events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
     ) -> Fetcher {
         Fetcher {
             client,
             options,
-            positions,
+            positions: BTreeMap::new(),
+            unplaced: Unplaced::default(),
+            delayed: BTreeMap::new(),
             events,
             requests: JoinSet::new(),
             busy: HashSet::new(),
@@ -54,32 +62,63 @@ impl Fetcher {
         }
     }
 
-    /// Hands `first` over and then fetches.
-    pub(super) async fn run(mut self, first: Vec<FetchEvent>) {
-        if !first.is_empty() && self.events.send(Ok(first)).await.is_err() {
-            return;
-        }
-        if let Err(error) = self.fetch_all().await {
+    /// Begins where `starts` says.
+    pub(super) async fn run(mut self, starts: Starts) {
+        if let Err(error) = self.fetch_all(starts).await {
             // Whoever listened may have left, which is no reason to complain.
             drop(self.events.send(Err(error)).await);
         }
     }
 
-    async fn fetch_all(&mut self) -> Result<(), ClientError> {
-        while !self.positions.is_empty() {
+    async fn fetch_all(&mut self, starts: Starts) -> Result<(), ClientError> {
+        let mut events = self.begin(starts);
+        while !self.positions.is_empty() || !self.unplaced.is_empty() || !events.is_empty() {
             self.find_leaders().await?;
             self.ask_idle_brokers();
-            let events = match self.next_finished().await {
-                Some(finished) => self.finish(finished).await?,
-                None => Vec::new(),
-            };
+            if events.is_empty() {
+                events = match self.next_finished().await {
+                    Some(finished) => self.finish(finished).await?,
+                    None => self.place().await?,
+                };
+            }
             // The next request is under way while the events wait to be read.
             self.ask_idle_brokers();
+            let events = mem::take(&mut events);
             if !events.is_empty() && self.events.send(Ok(events)).await.is_err() {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Reads from now on where it is known where to begin, and returns what there is to say of that.
+    fn begin(&mut self, starts: Starts) -> Vec<FetchEvent> {
+        self.positions.extend(starts.positions);
+        self.unplaced.keep(starts.unplaced);
+        starts.skipped
+    }
+
+    /// Looks again whether the partitions that had no leader have one, if it is time to.
+    async fn place(&mut self) -> Result<Vec<FetchEvent>, ClientError> {
+        if !self.unplaced.is_due() {
+            return Ok(Vec::new());
+        }
+        let assignment = self.unplaced.partitions.clone();
+        for partition in assignment.keys() {
+            self.delay(partition, &ClientError::NoLeader { partition: partition.clone() });
+        }
+        match start::resolve(&self.client, &assignment, &self.options).await {
+            Ok(starts) => {
+                let events = self.begin(starts);
+                self.unplaced.check(self.options.patience).map(|()| events)
+            }
+            Err(error) if error.is_retriable() => {
+                self.unplaced.keep(assignment);
+                self.unplaced.check(self.options.patience).map_err(|_| error)?;
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Pauses the partitions that have no leader, so that every partition is asked for, or paused,
@@ -133,7 +172,7 @@ impl Fetcher {
     async fn next_finished(&mut self) -> Option<Finished> {
         let now = Instant::now();
         let paused = self.positions.values().filter_map(|position| position.retry_at);
-        let retry_at = paused.filter(|&at| at > now).min();
+        let retry_at = paused.filter(|&at| at > now).chain(self.unplaced.due()).min();
         let timer = async {
             match retry_at {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -181,6 +220,9 @@ impl Fetcher {
             };
         }
         position.succeeded();
+        if let Some(mut attempts) = self.delayed.remove(&partition) {
+            attempts.succeeded();
+        }
         let (from, until) = (position.next, position.stop);
         let batches = position.advance(&partition, records)?;
         if batches.is_empty() {
@@ -216,6 +258,12 @@ impl Fetcher {
         Ok(Some(FetchEvent::Skipped { partition, from, to: start }))
     }
 
+    /// Takes note that a partition has to be waited for.
+    fn delay(&mut self, partition: &TopicPartition, error: &ClientError) {
+        let attempts = || self.client.attempts();
+        self.delayed.entry(partition.clone()).or_insert_with(attempts).failed(error);
+    }
+
     /// Lets partitions pause and finds their leaders again.
     ///
     /// # Errors
@@ -234,6 +282,7 @@ impl Fetcher {
             if position.failed().elapsed() > self.options.patience {
                 return Err(error);
             }
+            self.delay(partition, &error);
         }
         let topics = topics_of(&asked);
         let selection = TopicSelection::Named(&topics);

@@ -9,6 +9,7 @@ mod first_timestamps;
 mod position;
 mod request;
 mod start;
+mod unplaced;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -71,7 +72,9 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Looks up where to begin, and begins to fetch over connections of its own.
+    /// Looks up where to begin, and begins to fetch over connections of its own. A partition without
+    /// a leader keeps nobody from reading the others: it has [`ConsumerOptions::patience`] to get
+    /// one.
     ///
     /// # Errors
     ///
@@ -84,13 +87,13 @@ impl Consumer {
     ) -> Result<Consumer, ClientError> {
         let client = client.fork();
         let starts = start::resolve(&client, assignment, &options).await?;
+        let offsets = starts.offsets.clone();
         let (events, responses) = mpsc::channel(RESPONSES_AHEAD);
-        let fetcher = Fetcher::new(client, options, starts.positions, events);
-        let fetcher = tokio::spawn(fetcher.run(starts.skipped));
-        Ok(Consumer { responses, fetcher, starts: starts.offsets })
+        let fetcher = tokio::spawn(Fetcher::new(client, options, events).run(starts));
+        Ok(Consumer { responses, fetcher, starts: offsets })
     }
 
-    /// Where reading began in each partition.
+    /// Where reading began in each partition that had a leader then.
     pub fn starts(&self) -> &BTreeMap<TopicPartition, Offset> {
         &self.starts
     }

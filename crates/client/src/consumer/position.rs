@@ -63,6 +63,7 @@ impl Position {
         let unreadable = |offset, source| ClientError::UnreadableRecords {
             partition: partition.clone(),
             offset,
+            next: None,
             source,
         };
         let received_bytes = records.len();

@@ -36,27 +36,39 @@ struct Range {
 /// Where reading begins.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
-    /// In each partition.
+    /// In each partition that has a leader.
     pub(super) offsets: BTreeMap<TopicPartition, Offset>,
+    /// The partitions without a leader, of which nothing can be known before they have one.
+    pub(super) unplaced: BTreeMap<TopicPartition, StartAt>,
     /// The partitions in which there is something to read, now or later.
     pub(super) positions: BTreeMap<TopicPartition, Position>,
     /// The records that are gone although they were asked for.
     pub(super) skipped: Vec<FetchEvent>,
 }
 
-/// Finds the place to begin in each partition.
+/// Finds the place to begin in each partition that has a leader.
 pub(super) async fn resolve(
     client: &Client,
     assignment: &BTreeMap<TopicPartition, StartAt>,
     options: &ConsumerOptions,
 ) -> Result<Starts, ClientError> {
-    let mut ranges = BTreeMap::new();
-    if !assignment.is_empty() {
-        client.await_topics(&topics_of(assignment.keys()), MissingTopic::Refuse).await?;
-        ranges = look_up(client, assignment).await?;
-    }
     let mut starts = Starts::default();
-    for (partition, &start_at) in assignment {
+    if assignment.is_empty() {
+        return Ok(starts);
+    }
+    let topics = topics_of(assignment.keys());
+    let metadata = client.find_topics(&topics, MissingTopic::Refuse).await?;
+    // Partitions that do not exist are for the look-up to complain about.
+    let is_leaderless = |partition: &TopicPartition| {
+        metadata.partition(partition).is_some_and(|p| p.leader.is_none())
+    };
+    let (unplaced, led): (BTreeMap<_, _>, BTreeMap<_, _>) = assignment
+        .iter()
+        .map(|(partition, start_at)| (partition.clone(), *start_at))
+        .partition(|(partition, _)| is_leaderless(partition));
+    starts.unplaced = unplaced;
+    let ranges = look_up(client, &led).await?;
+    for (partition, &start_at) in &led {
         let range = ranges[partition];
         let next = place(partition, start_at, range)?;
         if let StartAt::Offset(from) = start_at
@@ -82,6 +94,9 @@ async fn look_up(
     assignment: &BTreeMap<TopicPartition, StartAt>,
 ) -> Result<BTreeMap<TopicPartition, Range>, ClientError> {
     let all: BTreeSet<TopicPartition> = assignment.keys().cloned().collect();
+    if all.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let starts = client.list_offsets(&all, OffsetAt::Start).await?;
     let ends = client.list_offsets(&all, OffsetAt::End).await?;
     let mut at_timestamps = BTreeMap::new();

@@ -42,7 +42,7 @@ impl Client {
                 Ok(coordinator) => return Ok(coordinator),
                 Err(error) => error,
             };
-            if !error.is_retriable() || !backoff.pause().await {
+            if !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }
@@ -70,7 +70,7 @@ impl Client {
             };
             let is_broken = matches!(error, ClientError::Connection { .. });
             let is_final = is_broken && after_break == AfterBreak::GiveUp;
-            if is_final || !error.is_retriable() || !backoff.pause().await {
+            if is_final || !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }

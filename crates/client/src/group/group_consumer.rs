@@ -8,7 +8,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::heartbeat::{Heartbeat, Standing};
 use super::membership::{Joined, MemberTimes, Membership};
-use crate::retry::Backoff;
 use crate::{
     Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, OffsetAt, StartAt,
 };
@@ -119,7 +118,7 @@ impl GroupConsumer {
             patience: options.consumer.patience,
         };
         let client = client.fork();
-        client.await_topics(&topics, MissingTopic::Refuse).await?;
+        client.find_topics(&topics, MissingTopic::Refuse).await?;
         let membership = Membership::new(client.fork(), group.to_owned(), topics, times);
         Ok(GroupConsumer { membership, client, options, generation: None })
     }
@@ -193,13 +192,13 @@ impl GroupConsumer {
 
     /// Joins, and begins to read; tries again while a broker cannot be asked.
     async fn join(&mut self) -> Result<BTreeSet<TopicPartition>, ClientError> {
-        let mut backoff = Backoff::within(self.options.consumer.patience);
+        let mut backoff = self.client.backoff_within(self.options.consumer.patience);
         loop {
             let error = match self.join_once().await {
                 Ok(partitions) => return Ok(partitions),
                 Err(error) => error,
             };
-            if !error.is_retriable() || !backoff.pause().await {
+            if !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }
@@ -241,10 +240,11 @@ impl GroupConsumer {
         partitions: &BTreeSet<TopicPartition>,
     ) -> Result<(Consumer, BTreeMap<TopicPartition, Offset>), ClientError> {
         let topics = partitions.iter().map(|partition| partition.topic.clone()).collect();
-        self.client.await_topics(&topics, MissingTopic::Await).await?;
+        let metadata = self.client.find_topics(&topics, MissingTopic::Await).await?;
         let group = self.membership.group();
         let committed = self.membership.client().committed_offsets_of(group, partitions).await?;
-        let ends = self.client.list_offsets(partitions, OffsetAt::End).await?;
+        let led = partitions.iter().filter(|p| metadata.leader(p).is_some()).cloned().collect();
+        let ends = self.client.list_offsets(&led, OffsetAt::End).await?;
         let mut assignment = BTreeMap::new();
         for partition in partitions {
             let end = ends.get(partition).and_then(|listed| listed.offset);

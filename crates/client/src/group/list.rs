@@ -50,7 +50,7 @@ impl Client {
                 Ok(groups) => return Ok(groups),
                 Err(error) => error,
             };
-            if !error.is_retriable() || !backoff.pause().await {
+            if !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }

@@ -21,7 +21,6 @@ use super::consumer_protocol::{
 };
 use super::offsets::Committer;
 use crate::error::{check, error_code};
-use crate::retry::Backoff;
 use crate::{Client, ClientError, ClusterMetadata, MissingTopic, TopicSelection};
 
 /// The first version of LeaveGroup in which several members can leave (KIP-345).
@@ -102,7 +101,7 @@ impl Membership {
     /// What another attempt will not change, such as a group of members with other assignors; or
     /// what has kept it from asking a coordinator for longer than its patience.
     pub(super) async fn join(&mut self) -> Result<Joined, ClientError> {
-        let mut backoff = Backoff::within(self.times.patience);
+        let mut backoff = self.client.backoff_within(self.times.patience);
         loop {
             let error = match self.join_once().await {
                 Ok(joined) => return Ok(joined),
@@ -113,13 +112,13 @@ impl Membership {
                 Some(ErrorCode::MemberIdRequired) => continue,
                 // Another member has come or gone meanwhile: all join again.
                 Some(ErrorCode::RebalanceInProgress) => {
-                    backoff = Backoff::within(self.times.patience);
+                    backoff = self.client.backoff_within(self.times.patience);
                 }
                 Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) => self.forget(),
                 _ if error.is_retriable() => {}
                 _ => return Err(error),
             }
-            if !backoff.pause().await {
+            if !backoff.pause(&error).await {
                 return Err(error);
             }
         }

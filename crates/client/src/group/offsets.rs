@@ -86,7 +86,7 @@ impl Client {
                 Ok(offsets) => return Ok(offsets),
                 Err(error) => error,
             };
-            if !error.is_retriable() || !backoff.pause().await {
+            if !error.is_retriable() || !backoff.pause(&error).await {
                 return Err(error);
             }
         }

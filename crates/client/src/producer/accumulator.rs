@@ -167,8 +167,16 @@ impl Accumulator {
             return;
         };
         let partition = batch.topic_partition(&self.topic);
+        // What keeps others from having a leader need not be what keeps this one.
+        let otherwise = otherwise.filter(|error| !matches!(error, ClientError::NoLeader { .. }));
         let reason = batch.last_error.as_ref().or(otherwise).cloned();
         self.fail(reason.unwrap_or(ClientError::NoLeader { partition }));
+    }
+
+    /// The partitions with records that are not on their way.
+    pub(super) fn waiting(&self) -> Vec<PartitionId> {
+        let ids = (0..).map(PartitionId).zip(&self.partitions);
+        ids.filter(|(_, queue)| queue.has_waiting()).map(|(id, _)| id).collect()
     }
 
     /// What has been acknowledged.

@@ -32,7 +32,9 @@ pub(super) async fn init_producer_id(client: &Client) -> Result<ProducerIdentity
                     epoch: ProducerEpoch(response.producer_epoch),
                 });
             }
-            Err(error) if !error.is_retriable() || !backoff.pause().await => return Err(error),
+            Err(error) if !error.is_retriable() || !backoff.pause(&error).await => {
+                return Err(error);
+            }
             Err(_) => {}
         }
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use logway_model::{BrokerId, PartitionId, TimestampMs, TopicName};
+use logway_model::{BrokerId, PartitionId, TimestampMs, TopicName, TopicPartition};
 use logway_record::Header;
 use logway_wire::messages::ApiVersionsRequest;
 pub use options::{Acks, ProducerOptions};
@@ -79,14 +79,14 @@ impl Shared {
 
 impl Producer {
     /// Finds the topic, creating it if the brokers do that by themselves, and becomes a producer
-    /// with an id of its own.
+    /// with an id of its own. Some of the topic's partitions may lack their leaders: records that
+    /// need not go there go elsewhere, the others wait.
     pub async fn open(
         client: Client,
         topic: TopicName,
         options: ProducerOptions,
     ) -> Result<Producer, ClientError> {
-        let names = BTreeSet::from([topic.clone()]);
-        let metadata = client.await_topics(&names, MissingTopic::Create).await?;
+        let metadata = client.await_any_leader(&topic, MissingTopic::Create).await?;
         let identity = match options.is_idempotent() {
             true => Some(identity::init_producer_id(&client).await?),
             false => None,
@@ -126,7 +126,9 @@ impl Producer {
                 let mut accumulator = self.shared.lock();
                 accumulator.check()?;
                 if accumulator.has_room_for(&record) {
-                    let partition = choose_partition(&mut self.partitioner, &accumulator, &record);
+                    let has_leader = |id| has_leader(&self.client, &self.topic, id);
+                    let partition =
+                        choose_partition(&mut self.partitioner, &accumulator, &record, has_leader);
                     let appended = accumulator.append(partition, &record)?;
                     drop(accumulator);
                     if appended.is_news {
@@ -202,20 +204,26 @@ impl Drop for Producer {
     }
 }
 
-/// Records without a key fill one batch after the other, each in the next partition.
+/// Records without a key fill one batch after the other, each in the next partition that has a
+/// leader.
 fn choose_partition(
     partitioner: &mut Partitioner,
     accumulator: &Accumulator,
     record: &NewRecord<'_>,
+    has_leader: impl Fn(PartitionId) -> bool,
 ) -> PartitionId {
     match (record.partition, record.key) {
         (Some(partition), _) => partition,
         (None, Some(key)) => partitioner.for_key(key),
         (None, None) => {
             if !accumulator.has_batch_for(partitioner.sticky(), record) {
-                partitioner.advance();
+                partitioner.advance(has_leader);
             }
             partitioner.sticky()
         }
     }
+}
+
+fn has_leader(client: &Client, topic: &TopicName, id: PartitionId) -> bool {
+    client.metadata().leader(&TopicPartition::new(topic.clone(), id)).is_some()
 }

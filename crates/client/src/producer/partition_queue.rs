@@ -187,6 +187,11 @@ impl PartitionQueue {
             || self.returned.iter().any(|batch| batch.first_record < first_record)
     }
 
+    /// Whether a batch waits to be sent.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.open.is_some() || !self.ready.is_empty() || !self.returned.is_empty()
+    }
+
     /// The first batch that waits and whose time is over.
     pub(super) fn expired(&self, now: Instant) -> Option<&Batch> {
         let open = self.open.iter().map(|open| &open.batch);

@@ -15,6 +15,7 @@ use super::identity::ProducerIdentity;
 use super::outcome::{self, Circumstances, Outcome};
 use super::{Acks, ProducerOptions, Shared};
 use crate::client::not_ready;
+use crate::delay::Attempts;
 use crate::retry::pause_after;
 use crate::{Client, ClientError, Connection, MissingTopic, TopicSelection};
 
@@ -44,6 +45,8 @@ pub(super) struct Sender {
     refresh_at: Option<Instant>,
     refreshes_failed: u32,
     last_error: Option<ClientError>,
+    /// The partitions that are being waited for.
+    delayed: HashMap<PartitionId, Attempts>,
 }
 
 /// A request that has been answered or has failed.
@@ -74,6 +77,7 @@ impl Sender {
             refresh_at: None,
             refreshes_failed: 0,
             last_error: None,
+            delayed: HashMap::new(),
         }
     }
 
@@ -227,13 +231,21 @@ impl Sender {
         for batch in batches {
             let outcome = self.outcome(&batch, &result);
             let mut accumulator = self.shared.lock();
+            let partition = batch.partition;
             match outcome {
-                Outcome::Stored(base_offset) => accumulator.acknowledge(batch, base_offset),
+                Outcome::Stored(base_offset) => {
+                    accumulator.acknowledge(batch, base_offset);
+                    drop(accumulator);
+                    if let Some(mut attempts) = self.delayed.remove(&partition) {
+                        attempts.succeeded();
+                    }
+                }
                 Outcome::Halve => accumulator.give_back_halved(batch),
                 Outcome::Lost(error) => accumulator.fail(error),
                 Outcome::Again(error) => {
-                    accumulator.give_back(batch, error);
+                    accumulator.give_back(batch, error.clone());
                     drop(accumulator);
+                    self.delay(partition, &error);
                     self.refresh_later();
                 }
             }
@@ -269,6 +281,28 @@ impl Sender {
         self.refresh_at.get_or_insert_with(soon);
     }
 
+    /// Takes note that a partition's records have to wait.
+    fn delay(&mut self, partition: PartitionId, error: &ClientError) {
+        let attempts = self.delayed.entry(partition).or_insert_with(|| self.client.attempts());
+        attempts.failed(error);
+    }
+
+    /// Takes note that records wait for leaders: because of `error` nothing was learnt of them, or
+    /// their partitions have none.
+    fn delay_leaderless(&mut self, error: &ClientError) {
+        let leaders = self.leaders();
+        let waiting = self.shared.lock().waiting();
+        for id in waiting.into_iter().filter(|id| !leaders.contains_key(id)) {
+            let partition = TopicPartition::new(self.topic.clone(), id);
+            match error {
+                ClientError::NoLeader { .. } => {
+                    self.delay(id, &ClientError::NoLeader { partition })
+                }
+                other => self.delay(id, other),
+            }
+        }
+    }
+
     async fn refresh_leaders(&mut self) {
         self.refresh_at = None;
         let names = BTreeSet::from([self.topic.clone()]);
@@ -281,6 +315,7 @@ impl Sender {
         match problem {
             None => self.refreshes_failed = 0,
             Some(error) if error.is_retriable() => {
+                self.delay_leaderless(&error);
                 self.last_error = Some(error);
                 self.refreshes_failed += 1;
                 self.refresh_later();

@@ -1,6 +1,9 @@
 //! A consumer whose broker sends partial batches, damaged ones, and none.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use logway_client::{ClientError, Consumer, ConsumerOptions, FetchEvent, StartAt};
@@ -13,7 +16,7 @@ use logway_wire::messages::list_offsets_response::{
 };
 use logway_wire::messages::{FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse};
 
-use crate::fake_broker::{Action, Asked, FakeBroker, TOPIC_ID, topic};
+use crate::fake_broker::{Action, Asked, FakeBroker, TOPIC_ID, metadata, topic, topic_metadata};
 
 /// What the partition holds: offsets 10 to 19, two to a batch.
 const START: i64 = 10;
@@ -53,6 +56,7 @@ impl SliceTo for Bytes {
 
 fn fetched(asked: &Asked, error: ErrorCode, records: Bytes) -> Action {
     let partition = PartitionData {
+        partition_index: asked.request::<FetchRequest>().topics[0].partitions[0].partition,
         error_code: error.code(),
         high_watermark: END,
         records: Some(records.into()),
@@ -72,6 +76,7 @@ fn listed(asked: &Asked, start: i64) -> Action {
     let request: ListOffsetsRequest = asked.request();
     let is_start = request.topics[0].partitions[0].timestamp == -2;
     let partition = ListOffsetsPartitionResponse {
+        partition_index: request.topics[0].partitions[0].partition_index,
         offset: if is_start { start } else { END },
         ..ListOffsetsPartitionResponse::default()
     };
@@ -101,11 +106,26 @@ async fn broker(mut fetch: impl FnMut(&Asked, usize) -> Action + Send + 'static)
 
 /// Reads to the end and returns the records' values, or `skipped FROM-TO`.
 async fn read(broker: &FakeBroker, start_at: StartAt) -> Result<Vec<String>, ClientError> {
-    let partition = TopicPartition::new(topic(), PartitionId(0));
-    let assignment = BTreeMap::from([(partition, start_at)]);
-    let options = ConsumerOptions { stops_at_end: true, ..ConsumerOptions::default() };
-    let mut consumer = Consumer::open(&broker.client(), &assignment, options).await?;
     let mut seen = Vec::new();
+    read_partitions(broker, &[0], start_at, &mut seen).await.map(|()| seen)
+}
+
+/// The same for several partitions, whose records may come in any order; what came before an error
+/// counts.
+async fn read_partitions(
+    broker: &FakeBroker,
+    ids: &[i32],
+    start_at: StartAt,
+    seen: &mut Vec<String>,
+) -> Result<(), ClientError> {
+    let partition = |&id| (TopicPartition::new(topic(), PartitionId(id)), start_at);
+    let assignment: BTreeMap<_, _> = ids.iter().map(partition).collect();
+    let options = ConsumerOptions {
+        stops_at_end: true,
+        patience: Duration::from_millis(500),
+        ..ConsumerOptions::default()
+    };
+    let mut consumer = Consumer::open(&broker.client(), &assignment, options).await?;
     while let Some(events) = consumer.next().await? {
         for event in events {
             match event {
@@ -121,7 +141,60 @@ async fn read(broker: &FakeBroker, start_at: StartAt) -> Result<Vec<String>, Cli
             }
         }
     }
-    Ok(seen)
+    Ok(())
+}
+
+/// A broker that leads partition 0, and partition 1 from a number of looks at the metadata on.
+async fn broker_that_leads_both_after(looks_min: usize) -> FakeBroker {
+    let port = Arc::new(AtomicU16::new(0));
+    let own_port = Arc::clone(&port);
+    let mut looks = 0;
+    let broker = FakeBroker::start(move |asked| match asked.api_key {
+        ApiKey::Metadata => {
+            let mut topic = topic_metadata();
+            let mut second = topic.partitions[0].clone();
+            second.partition_index = 1;
+            looks += 1;
+            second.leader_id = if looks >= looks_min { 1 } else { -1 };
+            topic.partitions.push(second);
+            asked.answer(&metadata(own_port.load(Ordering::Relaxed), topic))
+        }
+        ApiKey::ListOffsets => listed(asked, START),
+        ApiKey::Fetch => {
+            let records = records_from(fetch_offset(asked), usize::MAX);
+            fetched(asked, ErrorCode::None, records)
+        }
+        _ => Action::Usual,
+    })
+    .await;
+    port.store(broker.address.port, Ordering::Relaxed);
+    broker
+}
+
+#[tokio::test]
+async fn a_partition_without_a_leader_keeps_nobody_from_reading_the_others() {
+    let mut seen = Vec::new();
+    let broker = broker_that_leads_both_after(usize::MAX).await;
+    let outcome = read_partitions(&broker, &[0, 1], StartAt::Start, &mut seen).await;
+    assert_eq!(seen, offsets(START));
+    let second = TopicPartition::new(topic(), PartitionId(1));
+    assert!(
+        matches!(&outcome, Err(ClientError::NoLeader { partition }) if *partition == second),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_partition_is_read_as_soon_as_it_has_a_leader() {
+    let mut seen = Vec::new();
+    let broker = broker_that_leads_both_after(3).await;
+    let outcome = read_partitions(&broker, &[0, 1], StartAt::Offset(Offset(3)), &mut seen).await;
+    outcome.expect("both in the end");
+    seen.sort();
+    let mut expected = [offsets(START), offsets(START)].concat();
+    expected.extend(["skipped 3-10", "skipped 3-10"].map(str::to_owned));
+    expected.sort();
+    assert_eq!(seen, expected);
 }
 
 fn offsets(from: i64) -> Vec<String> {

@@ -101,7 +101,11 @@ impl FakeBroker {
             response_bytes_max: 1 << 20,
             ..ConnectionOptions::default()
         };
-        let options = ClientOptions { connection, retry_patience: Duration::from_secs(5) };
+        let options = ClientOptions {
+            connection,
+            retry_patience: Duration::from_secs(5),
+            ..ClientOptions::default()
+        };
         Client::new(vec![self.address.clone()], options)
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing is opened for writing, so that it also works beside a running broker; the end of a
 //! log that is being appended to then looks like one that a crash cut off.
 
+use std::fmt;
 use std::iter::FusedIterator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 use crate::LogError;
-use crate::fs::{Fs, OpenMode};
+use crate::fs::{File, Fs, OpenMode};
 use crate::resync::Search;
 use crate::scan::BatchScan;
 use crate::segment::{LOG_EXTENSION, file_path, parse_file_name};
@@ -63,31 +64,38 @@ impl SegmentFile {
     /// Walks the batches.
     pub fn batches(&self, fs: &dyn Fs) -> Result<SegmentBatches, LogError> {
         let file = fs.open(&self.path, OpenMode::Read).map_err(LogError::io("open", &self.path))?;
-        let scan = BatchScan::new(Arc::clone(&file), &self.path, 0, self.len_bytes);
-        Ok(SegmentBatches { scan, has_ended: false })
-    }
-
-    /// Whether a good batch follows somewhere behind the bad one at `bad`: then it is damage, and
-    /// not an append that was cut off.
-    pub(super) fn has_batch_after(&self, fs: &dyn Fs, bad: u64) -> Result<bool, LogError> {
-        let file = fs.open(&self.path, OpenMode::Read).map_err(LogError::io("open", &self.path))?;
-        let search = Search {
-            file: &file,
-            path: &self.path,
-            base_offset: self.base_offset,
-            len_bytes: self.len_bytes,
+        Ok(SegmentBatches {
+            scan: BatchScan::new(Arc::clone(&file), &self.path, 0, self.len_bytes),
+            segment: self.clone(),
+            file,
             end: self.base_offset,
-        };
-        Ok(search.find_batch_after(bad)?.is_some())
+            behind_damage: None,
+            has_ended: false,
+        })
     }
 }
 
-/// The batches of a segment, each with the right CRC.
+/// The batches of a segment, each with the right CRC, and the damage between them.
 ///
-/// The first bad one ends the iteration with [`LogError::Corrupt`].
+/// Anything but damage that keeps it from reading ends the iteration.
 pub struct SegmentBatches {
     scan: BatchScan,
+    segment: SegmentFile,
+    file: Arc<dyn File>,
+    /// The offset after the last batch so far.
+    end: Offset,
+    /// The batch behind the damage that was returned last.
+    behind_damage: Option<PlacedBatch>,
     has_ended: bool,
+}
+
+/// What a walk through a segment comes by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Walked {
+    /// A good batch.
+    Batch(PlacedBatch),
+    /// Bytes that are no good batch.
+    Damage(Damage),
 }
 
 /// A batch and where it is.
@@ -99,18 +107,96 @@ pub struct PlacedBatch {
     pub batch: Batch,
 }
 
-impl Iterator for SegmentBatches {
-    type Item = Result<PlacedBatch, LogError>;
+/// A part of a segment that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it begins, in bytes from the start of the segment's file.
+    pub position: u64,
+    /// Where it ends: at the next good batch, or with the file.
+    pub end_position: u64,
+    /// What is wrong at its beginning.
+    pub reason: String,
+    /// The records that were there.
+    pub lost: LostOffsets,
+}
 
-    fn next(&mut self) -> Option<Result<PlacedBatch, LogError>> {
+/// Offsets whose records cannot be read, if there were any: compaction leaves gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LostOffsets {
+    /// The first of them.
+    pub first: Offset,
+    /// The offset of the next good batch, if there is one in the segment.
+    pub end: Option<Offset>,
+}
+
+impl fmt::Display for LostOffsets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.end.map(|end| end + -1) {
+            Some(last) if last <= self.first => write!(f, "offset {}", self.first),
+            Some(last) => write!(f, "offsets {} to {last}", self.first),
+            None => write!(f, "offsets from {} on", self.first),
+        }
+    }
+}
+
+impl SegmentBatches {
+    /// Finds the way out of the damage where the scan stands.
+    fn pass_damage(&mut self, reason: String) -> Result<Damage, LogError> {
+        let position = self.scan.position();
+        let search = Search {
+            file: &self.file,
+            path: &self.segment.path,
+            base_offset: self.segment.base_offset,
+            len_bytes: self.segment.len_bytes,
+            end: self.end,
+        };
+        let resumed = search.find_batch_after(position)?;
+        if let Some(resumed) = resumed {
+            self.scan.seek(resumed);
+            let batch = self.scan.next()?;
+            self.behind_damage = batch.map(|batch| PlacedBatch { position: resumed, batch });
+        }
+        self.has_ended = self.behind_damage.is_none();
+        Ok(Damage {
+            position,
+            end_position: resumed.unwrap_or(self.segment.len_bytes),
+            reason,
+            lost: LostOffsets {
+                first: self.end,
+                end: self.behind_damage.as_ref().map(|placed| placed.batch.base_offset()),
+            },
+        })
+    }
+
+    fn walk(&mut self) -> Result<Option<Walked>, LogError> {
+        let position = self.scan.position();
+        let placed = match self.behind_damage.take() {
+            Some(placed) => Some(placed),
+            None => match self.scan.next() {
+                Ok(batch) => batch.map(|batch| PlacedBatch { position, batch }),
+                Err(LogError::Corrupt { reason, .. }) => {
+                    return self.pass_damage(reason).map(|damage| Some(Walked::Damage(damage)));
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        if let Some(placed) = &placed {
+            self.end = self.end.max(placed.batch.last_offset().next());
+        }
+        Ok(placed.map(Walked::Batch))
+    }
+}
+
+impl Iterator for SegmentBatches {
+    type Item = Result<Walked, LogError>;
+
+    fn next(&mut self) -> Option<Result<Walked, LogError>> {
         if self.has_ended {
             return None;
         }
-        let position = self.scan.position();
-        let next = self.scan.next();
-        self.has_ended = !matches!(next, Ok(Some(_)));
-        let placed = next.transpose()?;
-        Some(placed.map(|batch| PlacedBatch { position, batch }))
+        let walked = self.walk();
+        self.has_ended |= !matches!(walked, Ok(Some(_)));
+        walked.transpose()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use logway_model::Offset;
 use logway_record::{Batch, DecodeLimit};
 
-use super::{PlacedBatch, SegmentFile, segments};
+use super::{Damage, LostOffsets, PlacedBatch, SegmentFile, Walked, segments};
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, leader_epoch};
 use crate::fs::{Fs, OpenMode, read_to_end};
@@ -22,6 +22,8 @@ pub struct Problem {
     pub position: u64,
     /// What is wrong.
     pub reason: String,
+    /// The records that cannot be read because of it.
+    pub lost: Option<LostOffsets>,
     /// Whether it is at the end of the last segment, where an append may be under way, or was when
     /// the broker was killed; the next start of the broker settles it.
     pub may_be_unfinished: bool,
@@ -83,9 +85,10 @@ pub fn verify(
         has_inner_gaps |= check.has_inner_gaps;
         let end = verified.end_offset.unwrap_or(segment.base_offset).max(segment.base_offset);
         if let Some(next_base) = next_base.filter(|&next_base| is_whole && next_base > end) {
-            let reason = format!("the records from {end} to {next_base} are missing behind it");
+            let reason = "segments or their ends are missing behind it".to_owned();
+            let lost = Some(LostOffsets { first: end, end: Some(next_base) });
             let (path, position) = (segment.path.clone(), segment.len_bytes);
-            missing.push(Problem { path, position, reason, may_be_unfinished: false });
+            missing.push(Problem { path, position, reason, lost, may_be_unfinished: false });
         }
     }
     if !has_inner_gaps {
@@ -110,23 +113,24 @@ struct SegmentCheck<'a> {
 }
 
 impl SegmentCheck<'_> {
-    /// Returns whether all batches are good.
+    /// Returns whether the last batch is good.
     fn run(&mut self, fs: &dyn Fs) -> Result<bool, LogError> {
         let offsets = self.offset_entries(fs)?;
         let times = self.time_entries(fs)?;
         let mut offsets = offsets.iter().enumerate().peekable();
         let mut times = times.iter().enumerate().peekable();
-        for placed in self.segment.batches(fs)? {
-            let placed = match placed {
-                Ok(placed) => placed,
-                Err(LogError::Corrupt { path, position, reason }) => {
-                    let may_be_unfinished =
-                        self.next_base.is_none() && !self.segment.has_batch_after(fs, position)?;
-                    (self.report)(Problem { path, position, reason, may_be_unfinished });
-                    // The rest of the indexes is about batches that nobody can find.
-                    return Ok(false);
+        for walked in self.segment.batches(fs)? {
+            let placed = match walked? {
+                Walked::Batch(placed) => placed,
+                Walked::Damage(damage) => {
+                    let (end_position, end) = (damage.end_position, damage.lost.end);
+                    self.damage(damage);
+                    // Entries about batches that nobody can find say nothing.
+                    let Some(end) = end else { return Ok(false) };
+                    while offsets.next_if(|(_, entry)| entry.position < end_position).is_some() {}
+                    while times.next_if(|(_, entry)| entry.offset < end).is_some() {}
+                    continue;
                 }
-                Err(error) => return Err(error),
             };
             self.check_batch(&placed);
             let is_reached =
@@ -149,6 +153,20 @@ impl SegmentCheck<'_> {
             self.entry_problem(TIME_INDEX_EXTENSION, index, reason);
         }
         Ok(true)
+    }
+
+    /// Reports damage; what was lost by it is no gap that compaction has left.
+    fn damage(&mut self, damage: Damage) {
+        let Damage { position, reason, mut lost, .. } = damage;
+        let is_followed = lost.end.is_some();
+        if let Some(end) = lost.end {
+            self.verified.end_offset = self.verified.end_offset.max(Some(end));
+        } else {
+            lost.end = self.next_base.filter(|&next_base| next_base > lost.first);
+        }
+        let path = self.segment.path.clone();
+        let may_be_unfinished = self.next_base.is_none() && !is_followed;
+        (self.report)(Problem { path, position, reason, lost: Some(lost), may_be_unfinished });
     }
 
     fn check_batch(&mut self, placed: &PlacedBatch) {
@@ -243,7 +261,7 @@ impl SegmentCheck<'_> {
 
     fn batch_problem(&mut self, position: u64, reason: String) {
         let path = self.segment.path.clone();
-        (self.report)(Problem { path, position, reason, may_be_unfinished: false });
+        (self.report)(Problem { path, position, reason, lost: None, may_be_unfinished: false });
     }
 
     fn entry_problem(&mut self, extension: &str, index: usize, reason: String) {
@@ -255,7 +273,7 @@ impl SegmentCheck<'_> {
         let position = (index * entry_bytes) as u64;
         // The indexes of the last segment are made anew after a crash.
         let may_be_unfinished = self.next_base.is_none();
-        (self.report)(Problem { path, position, reason, may_be_unfinished });
+        (self.report)(Problem { path, position, reason, lost: None, may_be_unfinished });
     }
 }
 
@@ -293,7 +311,7 @@ fn verify_companions(
             Err(LogError::Malformed { line, reason, .. }) => (0, format!("line {line}: {reason}")),
             Err(error) => return Err(error),
         };
-        report(Problem { path, position, reason, may_be_unfinished: false });
+        report(Problem { path, position, reason, lost: None, may_be_unfinished: false });
     }
     Ok(())
 }

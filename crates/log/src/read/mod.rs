@@ -10,6 +10,7 @@ pub use slice::{FileRange, ReadRequest, ReadSlice};
 use logway_model::Offset;
 
 use crate::LogError;
+use crate::scan::BatchScan;
 use crate::segment::Segment;
 use crate::view::LogView;
 use locate::Boundary;
@@ -56,6 +57,15 @@ impl LogView {
             }
         }
         Ok(slice)
+    }
+
+    /// Whether the batch that holds `offset`, or else the next one of its segment, is as it was
+    /// written.
+    pub(crate) fn check_batch(&self, offset: Offset) -> Result<(), LogError> {
+        let index = self.segment_index(offset);
+        let (segment, end) = (&self.segments[index], self.segment_bytes(index));
+        let Some(found) = segment.find_batch(offset, end)? else { return Ok(()) };
+        BatchScan::new(segment.file()?, segment.path(), found.position, end).next().map(drop)
     }
 
     /// How far a segment may be read: to the end of the last batch that lies wholly before

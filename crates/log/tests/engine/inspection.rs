@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use logway_log::LogError;
 use logway_log::fs::{Fs, OpenMode};
-use logway_log::inspect::{Problem, Verified, partition_dirs, segments, verify};
+use logway_log::inspect::{
+    LostOffsets, PlacedBatch, Problem, Verified, Walked, partition_dirs, segments, verify,
+};
 use logway_model::Offset;
 use logway_record::BATCH_HEADER_BYTES;
 
@@ -30,6 +33,13 @@ fn problems_of(disk: &TestDisk) -> (Verified, Vec<Problem>) {
         verify(&disk.fs, Path::new(DIR), |problem| problems.push(problem)).expect("it is read");
     assert_eq!(verified.problems, problems.len() as u64);
     (verified, problems)
+}
+
+fn good(walked: Result<Walked, LogError>) -> PlacedBatch {
+    match walked.expect("it is read") {
+        Walked::Batch(placed) => placed,
+        Walked::Damage(damage) => panic!("{damage:?}"),
+    }
 }
 
 #[test]
@@ -60,7 +70,7 @@ fn batches_are_walked_with_their_places() {
         let mut position = 0;
         assert_eq!(segment.base_offset, next);
         for placed in segment.batches(&disk.fs).expect("it is read") {
-            let placed = placed.expect("the batch is good");
+            let placed = good(placed);
             assert_eq!((placed.position, placed.batch.base_offset()), (position, next));
             position += placed.batch.size_bytes() as u64;
             next = placed.batch.last_offset().next();
@@ -77,7 +87,7 @@ fn is_uncovered(disk: &TestDisk, name: &str, position: u64) -> bool {
     let segment = all.iter().find(|segment| segment.path.ends_with(name));
     let Some(segment) = segment else { return false };
     let batches = segment.batches(&disk.fs).expect("it is read");
-    batches.map(|placed| placed.expect("the batch is good").position).any(|start| {
+    batches.map(|placed| good(placed).position).any(|start| {
         (start..start + 16).contains(&position) && position < start + BATCH_HEADER_BYTES as u64
     })
 }
@@ -105,6 +115,27 @@ fn a_flipped_bit_is_found_wherever_it_is() {
             assert!(problems.iter().any(|problem| problem.path == path), "{context}: {problems:?}");
         }
     }
+}
+
+#[test]
+fn what_lies_behind_damage_is_checked_and_counted() {
+    let disk = closed_log(1);
+    let all = segments(&disk.fs, Path::new(DIR)).expect("it is read");
+    // The records of two neighbours and of a third batch, in different segments.
+    let place = |segment: usize, index| {
+        let mut batches = all[segment].batches(&disk.fs).expect("it is read").map(good);
+        (segment, batches.nth(index).expect("a segment has several"))
+    };
+    for (segment, placed) in [place(0, 1), place(0, 2), place(1, 0)] {
+        let last_byte = placed.position + placed.batch.size_bytes() as u64 - 1;
+        disk.fs.flip_bit(&all[segment].path, last_byte, 0).expect("it is there");
+    }
+    let (verified, problems) = problems_of(&disk);
+    assert_eq!((verified.batches, verified.end_offset), (57, Some(Offset(60))));
+    let lost: Vec<_> = problems.iter().map(|problem| problem.lost).collect();
+    let one = |offset: Offset| Some(LostOffsets { first: offset, end: Some(offset.next()) });
+    let both = Some(LostOffsets { first: Offset(1), end: Some(Offset(3)) });
+    assert_eq!(lost, [both, one(all[1].base_offset)], "{problems:?}");
 }
 
 #[test]

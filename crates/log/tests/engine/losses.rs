@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use logway_log::fs::{Fs, OpenMode};
-use logway_log::inspect::verify;
+use logway_log::inspect::{LostOffsets, Problem, verify};
 use logway_log::{Finding, Log, LogDir};
 use logway_model::Offset;
 
@@ -63,9 +63,9 @@ fn assert_only_missing(log: &Log, from: i64, to: i64) {
 }
 
 /// What `logway log verify` says of the log.
-fn problems_of(disk: &TestDisk) -> Vec<String> {
+fn problems_of(disk: &TestDisk) -> Vec<Problem> {
     let mut problems = Vec::new();
-    verify(&disk.fs, Path::new("/data/t-0"), |problem| problems.push(problem.reason))
+    verify(&disk.fs, Path::new("/data/t-0"), |problem| problems.push(problem))
         .expect("the disk works");
     problems
 }
@@ -89,8 +89,8 @@ fn a_segment_removed_or_emptied_at_rest_is_reported_and_passed_over() {
             let log = disk.log(&dir);
             assert_eq!(log.log_end_offset(), Offset(60));
             assert_only_missing(&log, bases[2], bases[3]);
-            let range = format!("from {} to {} are missing", bases[2], bases[3]);
-            assert!(problems_of(&disk).iter().any(|problem| problem.contains(&range)));
+            let lost = LostOffsets { first: Offset(bases[2]), end: Some(Offset(bases[3])) };
+            assert!(problems_of(&disk).iter().any(|problem| problem.lost == Some(lost)));
             assert_eq!(append_records(&log, 1, 10), Offset(60));
             dir.close().expect("it closes");
             assert_only_missing(&disk.log(&disk.open()), bases[2], bases[3]);
@@ -339,5 +339,5 @@ fn indexes_that_outlived_the_batches_of_an_empty_segment_are_emptied() {
         append_records(&log, 1, 10);
     }
     dir.close().expect("it closes");
-    assert_eq!(problems_of(&disk), [""; 0]);
+    assert_eq!(problems_of(&disk), []);
 }

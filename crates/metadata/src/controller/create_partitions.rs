@@ -7,7 +7,7 @@ use super::delete_topics::unknown_topic;
 use super::placement::{NewPartitions, check_replicas, place_replicas};
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
-    too_many_records, topic_asked_twice,
+    too_many_partitions, too_many_records, topic_asked_twice,
 };
 use crate::image::{MetadataImage, TopicImage};
 use crate::record::MetadataRecord;
@@ -78,6 +78,9 @@ fn plan(
     let topic = image.topic(&increase.name).ok_or_else(|| unknown_topic(&increase.name))?;
     let present = topic.partitions.len();
     let added = added_partitions(topic, increase.count)?;
+    if added > COMMAND_RECORDS_MAX {
+        return Err(too_many_partitions(COMMAND_RECORDS_MAX));
+    }
     if added > records_max {
         return Err(too_many_records(records_max));
     }

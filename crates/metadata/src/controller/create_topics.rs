@@ -8,7 +8,7 @@ use super::config_change::check_topic_overrides;
 use super::placement::{NewPartitions, check_replicas, place_replicas};
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
-    too_many_records, topic_asked_twice,
+    too_many_partitions, too_many_records, topic_asked_twice,
 };
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, TopicRecord};
@@ -209,6 +209,10 @@ fn placed(
         }
     };
     let partitions = usize::try_from(partitions).expect("it is positive");
+    // One record is the topic's own.
+    if partitions >= COMMAND_RECORDS_MAX {
+        return Err(too_many_partitions(COMMAND_RECORDS_MAX - 1));
+    }
     if partitions > records_max {
         return Err(too_many_records(records_max));
     }

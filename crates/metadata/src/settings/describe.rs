@@ -1,14 +1,19 @@
 //! The answers of DescribeConfigs, out of the tables.
 
+use std::borrow::Cow;
+
 use super::broker::{broker_setting, broker_settings};
 use super::broker_settings::BrokerSettings;
 use super::client_metrics::CLIENT_METRICS_SETTINGS;
-use super::definition::{Setting, Update};
+use super::definition::{Effect, Setting, Update};
 use super::group::GROUP_SETTINGS;
 use super::layers::{ConfigSource, ConfigSynonym, Layers, topic_value};
 use super::topic::TOPIC_SETTINGS;
 use crate::image::{MetadataImage, Overrides};
 use crate::record::ConfigResource;
+
+/// Stands in the documentation of a setting before the reason why its value changes nothing yet.
+pub const NO_EFFECT_YET: &str = "No effect yet: ";
 
 /// One setting as DescribeConfigs shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +30,9 @@ pub struct ConfigEntry {
     pub sensitive: bool,
     /// The type's number on the wire.
     pub type_code: i8,
-    /// What the setting does.
-    pub documentation: &'static str,
+    /// What the setting does; ends with [`NO_EFFECT_YET`] and a reason if the value that it has does
+    /// nothing.
+    pub documentation: Cow<'static, str>,
     /// Every place where it has a value, strongest first.
     pub synonyms: Vec<ConfigSynonym>,
 }
@@ -106,6 +112,7 @@ fn entry(
     value: Option<String>,
     synonyms: Vec<ConfigSynonym>,
 ) -> ConfigEntry {
+    let documentation = documentation(setting, value.as_deref());
     ConfigEntry {
         name: setting.name,
         value,
@@ -113,7 +120,16 @@ fn entry(
         read_only: setting.update == Update::Restart,
         sensitive: false,
         type_code: setting.kind.type_code(),
-        documentation: setting.doc,
+        documentation,
         synonyms,
+    }
+}
+
+fn documentation(setting: &Setting, value: Option<&str>) -> Cow<'static, str> {
+    match setting.effect {
+        Effect::NotYet(reason) if value != setting.default => {
+            format!("{} {NO_EFFECT_YET}{reason}.", setting.doc).into()
+        }
+        _ => setting.doc.into(),
     }
 }

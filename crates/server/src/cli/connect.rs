@@ -1,10 +1,16 @@
 //! Which brokers to talk to.
 
+use std::env;
+
 use clap::Args;
 use logway_client::{BrokerAddress, Client, ClientOptions};
 
 use super::GLOBAL_OPTIONS;
+use super::delay;
 use super::error::CliError;
+
+/// Stands in for `--brokers`.
+const BROKERS_VARIABLE: &str = "LOGWAY_BROKERS";
 
 /// The brokers to begin with; the rest of the cluster is learnt from them.
 #[derive(Debug, Args)]
@@ -15,7 +21,7 @@ pub(super) struct BrokerArgs {
         long,
         visible_alias = "bootstrap-server",
         global = true,
-        env = "LOGWAY_BROKERS",
+        env = BROKERS_VARIABLE,
         value_name = "HOST:PORT",
         default_value = "127.0.0.1:9092",
         help_heading = GLOBAL_OPTIONS
@@ -26,11 +32,16 @@ pub(super) struct BrokerArgs {
 impl BrokerArgs {
     /// The brokers as they were given.
     pub(super) fn addresses(&self) -> Result<Vec<BrokerAddress>, CliError> {
-        BrokerAddress::parse_list(&self.brokers).map_err(|error| CliError::Usage(error.to_string()))
+        BrokerAddress::parse_list(&self.brokers).map_err(|error| {
+            let is_from_environment = env::var(BROKERS_VARIABLE).is_ok_and(|v| v == self.brokers);
+            let origin = if is_from_environment { " (from LOGWAY_BROKERS)" } else { "" };
+            CliError::Usage(format!("{error}{origin}"))
+        })
     }
 
     /// A client of the cluster; connects when it is first used.
     pub(super) fn client(&self) -> Result<Client, CliError> {
-        Ok(Client::new(self.addresses()?, ClientOptions::default()))
+        let options = ClientOptions { on_delay: delay::observer(), ..ClientOptions::default() };
+        Ok(Client::new(self.addresses()?, options))
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use logway_client::ClientError;
 use logway_log::LogError;
 
-use super::hint;
+use super::hint::{self, Subject};
 
 /// Why a command did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -25,12 +25,12 @@ pub(super) enum CliError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// Files of a log are damaged; what is wrong has been said.
-    #[error("{problems} in {}", dir.display())]
+    #[error("{problems} in {}", listed(dirs))]
     Damaged {
         /// How many, as words.
         problems: String,
-        /// The directory.
-        dir: PathBuf,
+        /// The directories.
+        dirs: Vec<PathBuf>,
     },
     /// The cluster is not as it should be; what is wrong has been printed.
     #[error("the cluster is not healthy")]
@@ -49,6 +49,14 @@ pub(super) enum CliError {
     /// The input cannot be used.
     #[error("{0}")]
     Input(String),
+    /// The same with a next step that only the command knows.
+    #[error("{error}")]
+    Hinted {
+        /// What went wrong.
+        error: Box<CliError>,
+        /// What can be done about it.
+        hint: String,
+    },
     /// A broker could not run, or an experiment not be made.
     #[error("{}", without_repetition(.0))]
     Other(#[from] anyhow::Error),
@@ -56,20 +64,28 @@ pub(super) enum CliError {
 
 impl CliError {
     /// Says what went wrong on stderr, and returns the process's exit code.
-    pub(super) fn report(&self) -> ExitCode {
+    pub(super) fn report(&self, subject: &Subject) -> ExitCode {
         match self {
             // Whoever read our output has seen enough.
             CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 return ExitCode::SUCCESS;
             }
-            CliError::Several(errors) => errors.iter().for_each(report_client_error),
-            CliError::Client(error) => report_client_error(error),
+            CliError::Several(errors) => {
+                errors.iter().for_each(|error| report_client_error(error, subject));
+            }
+            CliError::Client(error) => report_client_error(error, subject),
+            CliError::Hinted { error, hint } => eprintln!("error: {error}\nhint: {hint}"),
             other => eprintln!("error: {other}"),
         }
         match self {
             CliError::Usage(_) => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
+    }
+
+    /// The same with a next step.
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> CliError {
+        CliError::Hinted { error: Box::new(self), hint: hint.into() }
     }
 
     /// Fails with all the errors there are, if there are any.
@@ -95,9 +111,13 @@ fn without_repetition(error: &anyhow::Error) -> String {
     text
 }
 
-fn report_client_error(error: &ClientError) {
+fn listed(dirs: &[PathBuf]) -> String {
+    dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn report_client_error(error: &ClientError, subject: &Subject) {
     eprintln!("error: {error}");
-    if let Some(hint) = hint::hint(error) {
+    if let Some(hint) = hint::hint(error, subject) {
         eprintln!("hint: {hint}");
     }
 }

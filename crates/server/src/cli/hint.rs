@@ -3,19 +3,64 @@
 use std::io;
 
 use logway_client::{ClientError, ConnectionFailure};
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, Offset, PartitionId, TopicName};
+
+/// Where to look when a partition has no leader.
+pub(super) const LEADERLESS: &str =
+    "the broker's log says why; 'logway cluster health' lists all such partitions";
+
+/// What the command is about, where it is about one thing: hints name it.
+#[derive(Debug, Default)]
+pub(super) struct Subject {
+    pub(super) topic: Option<String>,
+    pub(super) group: Option<String>,
+}
+
+impl Subject {
+    /// Puts names in the places of `TOPIC` and `GROUP`.
+    fn fill(&self, hint: &str) -> String {
+        let names = [("TOPIC", &self.topic), ("GROUP", &self.group)];
+        let known = names.into_iter().filter_map(|(place, name)| Some((place, name.as_deref()?)));
+        known.fold(hint.to_owned(), |hint, (place, name)| hint.replace(place, name))
+    }
+}
 
 /// A next step for whoever sees the error, if there is one that helps.
-pub(super) fn hint(error: &ClientError) -> Option<&'static str> {
+pub(super) fn hint(error: &ClientError, subject: &Subject) -> Option<String> {
     match error {
-        ClientError::NoBroker { last, .. } => match &**last {
-            ClientError::Connect { source, .. }
+        ClientError::NoSuchPartition { topic, .. } => Some(format!(
+            "partitions count from 0; add some with 'logway topic alter {topic} -p COUNT'"
+        )),
+        ClientError::UnreadableRecords { partition, next, .. } => Some(hint_for_damage(
+            &partition.topic,
+            partition.partition,
+            next.unwrap_or(Offset::ZERO),
+        ))
+        .filter(|_| next.is_some()),
+        other => general(other).map(|hint| subject.fill(hint)),
+    }
+}
+
+/// Those records are lost, unless another copy of the files has them.
+fn hint_for_damage(topic: &TopicName, partition: PartitionId, next: Offset) -> String {
+    format!(
+        "go on behind them with 'logway consume {topic} -p {partition} -o {next}'; 'logway log \
+         verify DIR' finds all that is damaged in the broker's data directory"
+    )
+}
+
+fn general(error: &ClientError) -> Option<&'static str> {
+    match error {
+        ClientError::NoBroker { failures } => match failures.last() {
+            Some(ClientError::Connect { source, .. })
                 if source.kind() == io::ErrorKind::ConnectionRefused =>
             {
                 Some("start a broker with 'logway serve', or name another with -b HOST:PORT")
             }
-            ClientError::Connect { .. } => Some("name the broker with -b HOST:PORT"),
-            other => hint(other),
+            Some(ClientError::Connect { .. }) => {
+                Some("check the address in -b HOST:PORT, or in LOGWAY_BROKERS")
+            }
+            other => other.and_then(general),
         },
         ClientError::Connect { .. } => {
             Some("the cluster advertises this address: it must be reachable from here")
@@ -24,12 +69,10 @@ pub(super) fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::Unsupported { .. } => {
             Some("the broker is too old or too new for this command")
         }
-        ClientError::NoSuchPartition { .. } => {
-            Some("partitions count from 0; add some with 'logway topic alter TOPIC -p COUNT'")
-        }
         ClientError::OffsetOutOfRange { .. } => {
             Some("read from the first record with '-o start', or only new ones with '-o end'")
         }
+        ClientError::NoLeader { .. } => Some(LEADERLESS),
         ClientError::Refused { code, .. } => hint_for_code(*code),
         _ => None,
     }
@@ -60,11 +103,15 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
             Some("raise the limit with 'logway topic alter TOPIC -c max.message.bytes=BYTES'")
         }
         ErrorCode::InvalidConfig => {
-            Some("see what there is with 'logway config describe KIND NAME --all'")
+            Some("docs/reference/settings.md lists every setting with the values that it can have")
         }
         ErrorCode::InvalidReplicationFactor => {
             Some("there cannot be more replicas than brokers: try -r 1")
         }
+        ErrorCode::InvalidRecord => Some(
+            "a compacted topic takes only records with keys: split lines with -k SEPARATOR; the \
+             number counts within a batch, of which nothing was stored",
+        ),
         ErrorCode::InvalidPartitions => Some("partitions can be added but not removed"),
         ErrorCode::GroupIdNotFound => Some("see the groups with 'logway group list'"),
         ErrorCode::NonEmptyGroup | ErrorCode::UnknownMemberId => Some(
@@ -78,5 +125,23 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
             Some("see what a topic holds with 'logway topic describe TOPIC --partitions'")
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: ErrorCode) -> ClientError {
+        ClientError::Refused { what: "test".to_owned(), code, message: None }
+    }
+
+    #[test]
+    fn names_that_are_known_are_filled_in() {
+        let error = refused(ErrorCode::MessageTooLarge);
+        let known = Subject { topic: Some("orders".to_owned()), group: None };
+        let hint_for = |subject| hint(&error, subject).expect("there is one");
+        assert!(hint_for(&known).contains("topic alter orders -c max.message.bytes=BYTES"));
+        assert!(hint_for(&Subject::default()).contains("topic alter TOPIC"));
     }
 }

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod connect;
 mod consume;
+mod delay;
 mod error;
 mod escape;
 mod group;
@@ -33,6 +34,7 @@ use clap::{Args, Parser, Subcommand};
 
 use self::connect::BrokerArgs;
 use self::error::CliError;
+use self::hint::Subject;
 use self::output::Format;
 use crate::serve::{self, ServeArgs};
 
@@ -97,8 +99,9 @@ enum Command {
 /// Carries a command out and reports how it went.
 pub(crate) fn run(cli: Cli) -> ExitCode {
     let Cli { global, command } = cli;
+    let subject = command.subject();
     let outcome = match command {
-        Command::Serve(args) => serve::run(args).map_err(CliError::from),
+        Command::Serve(args) => serve::run(args).map_err(with_advice),
         Command::Topic(command) => in_runtime(topic::run(command, &global)),
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
@@ -111,7 +114,29 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
+        Err(error) => error.report(&subject),
+    }
+}
+
+impl Command {
+    /// What a failure would be about.
+    fn subject(&self) -> Subject {
+        match self {
+            Command::Produce(args) => args.subject(),
+            Command::Topic(command) => command.subject(),
+            Command::Group(command) => command.subject(),
+            _ => Subject::default(),
+        }
+    }
+}
+
+/// Why a broker did not run, with what can be done about it.
+fn with_advice(error: anyhow::Error) -> CliError {
+    let advice = serve::advice(&error);
+    let error = CliError::from(error);
+    match advice {
+        Some(advice) => error.with_hint(advice),
+        None => error,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings, as several commands print and read them.
 
-use logway_client::{ConfigEntry, ConfigSource};
+use logway_client::{Client, ConfigEntry, ConfigResource, ConfigSource};
+use logway_metadata::settings::NO_EFFECT_YET;
 use serde::Serialize;
 
 use super::output::Table;
@@ -54,6 +55,25 @@ pub(super) fn table<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Tabl
     table
 }
 
+/// Warns of settings that were just given values which do nothing, where the broker says so.
+pub(super) async fn warn_without_effect<'a>(
+    client: &Client,
+    resource: &ConfigResource,
+    names: impl IntoIterator<Item = &'a str>,
+) {
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.is_empty() {
+        return;
+    }
+    // What was asked for is done: whoever may not look at the settings goes without the warning.
+    for entry in client.explain_configs(resource, &names).await.unwrap_or_default() {
+        let documentation = entry.documentation.unwrap_or_default();
+        if let Some((_, reason)) = documentation.split_once(NO_EFFECT_YET) {
+            eprintln!("warning: {} has no effect yet: {reason}", entry.name);
+        }
+    }
+}
+
 /// Reads `KEY=VALUE`; the value may be empty and may contain `=`.
 pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -80,15 +100,15 @@ mod tests {
         let setting = |name: &str, sensitive| Setting {
             name: name.to_owned(),
             value: None,
-            source: "file",
+            source: "static",
             read_only: true,
             sensitive,
         };
         let settings = [setting("ssl.key", true), setting("rack", false)];
         let expected = "\
 SETTING  VALUE     SOURCE
-ssl.key  (hidden)  file
-rack     -         file
+ssl.key  (hidden)  static
+rack     -         static
 ";
         assert_eq!(table(&settings).render(), expected);
     }

@@ -2,8 +2,8 @@
 
 use logway_model::TimestampMs;
 
-/// Reads milliseconds since the Unix epoch, or a time of RFC 3339 such as
-/// `2026-01-31T12:00:00Z` or `2026-01-31T13:00:00.250+01:00`.
+/// Reads milliseconds since the Unix epoch, a time of RFC 3339 such as `2026-01-31T12:00:00Z` or
+/// `2026-01-31T13:00:00.250+01:00`, or a date, which is its first moment in UTC.
 ///
 /// # Errors
 ///
@@ -11,30 +11,47 @@ use logway_model::TimestampMs;
 pub(super) fn parse(text: &str) -> Result<TimestampMs, String> {
     let parsed = match text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => text.parse().ok(),
-        false => rfc3339(text),
+        false => rfc3339(text).or_else(|| Some(days(text)? * DAY_MS)),
     };
     parsed.map(TimestampMs).ok_or_else(|| {
-        format!("'{text}' is neither milliseconds since 1970 nor a time like 2026-01-31T12:00:00Z")
+        format!("'{text}' is neither milliseconds since 1970 nor a time like 2026-01-31T12:00:00Z, nor a date")
     })
 }
+
+/// A time of RFC 3339 in UTC, to the millisecond; of years that it cannot write, the milliseconds.
+pub(super) fn format(timestamp: TimestampMs) -> String {
+    let (days, ms) = (timestamp.0.div_euclid(DAY_MS), timestamp.0.rem_euclid(DAY_MS));
+    let (year, month, day) = civil(days);
+    if !(0..=9999).contains(&year) {
+        return timestamp.0.to_string();
+    }
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    let ms = ms % 1000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+const DAY_MS: i64 = 86_400_000;
 
 fn rfc3339(text: &str) -> Option<i64> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let (time, offset_minutes) = split_zone(time)?;
 
-    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let days = days(date)?;
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
     // A leap second counts as the first of the next minute, as POSIX time has none.
-    let is_in_range = (1..=days_in_month(year, month)?).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60;
-    if !is_in_range {
+    if !(hour < 24 && minute < 60 && second <= 60) {
         return None;
     }
-    let minutes = (days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    let minutes = (days * 24 + hour) * 60 + minute - offset_minutes;
     Some((minutes * 60 + second) * 1000 + milliseconds(fraction)?)
+}
+
+/// The days of a date since the Unix epoch.
+fn days(date: &str) -> Option<i64> {
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let is_in_range = (1..=days_in_month(year, month)?).contains(&day);
+    is_in_range.then(|| days_since_epoch(year, month, day))
 }
 
 /// Splits the zone off and returns it as minutes east of Greenwich.
@@ -91,6 +108,20 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// The other way round (`civil_from_days`): year, month and day of a day since the epoch.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,8 +137,24 @@ mod tests {
             ("2026-01-31 07:00:00.1239-05:00", 1_769_860_800_123),
             ("1969-12-31T23:59:59.999z", -1),
             ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+            ("2026-01-31", 1_769_817_600_000),
         ] {
             assert_eq!(parse(text), Ok(TimestampMs(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let written = |ms| format(TimestampMs(ms));
+        assert_eq!(written(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(written(951_827_696_007), "2000-02-29T12:34:56.007Z");
+        assert_eq!(written(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(written(i64::MAX), i64::MAX.to_string());
+        // A day at a time through leap years of all kinds, with odd milliseconds.
+        for day in (-719_000..2_900_000).step_by(7) {
+            let ms = day * DAY_MS + day.rem_euclid(DAY_MS);
+            let text = written(ms);
+            assert_eq!(parse(&text), Ok(TimestampMs(ms)), "{text}");
         }
     }
 
@@ -118,7 +165,7 @@ mod tests {
             "yesterday",
             "-5",
             "99999999999999999999",
-            "2026-01-31",
+            "2026-02-29",
             "2026-01-31T12:00:00",
             "2026-02-29T12:00:00Z",
             "2026-13-01T12:00:00Z",

@@ -6,7 +6,7 @@ use logway_client::ConfigChange;
 use super::ResourceArgs;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::setting::parse_assignment;
+use crate::cli::setting::{parse_assignment, warn_without_effect};
 
 /// Change settings, and leave the others as they are
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(in crate::cli) struct DeleteArgs {
 
 pub(super) async fn set(args: SetArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let set = |(name, value)| ConfigChange::Set { name, value };
-    let changes = args.settings.into_iter().map(set).collect();
+    let changes: Vec<ConfigChange> = args.settings.into_iter().map(set).collect();
     alter(args.resource, changes, args.dry_run, global).await
 }
 
@@ -60,10 +60,17 @@ async fn alter(
     global: &GlobalArgs,
 ) -> Result<(), CliError> {
     let resource = resource.resource();
-    global.brokers.client()?.alter_configs(&resource, &changes, dry_run).await?;
-    match dry_run {
-        true => eprintln!("the settings of {resource} can be changed so; nothing was changed"),
-        false => eprintln!("changed the settings of {resource}"),
+    let client = global.brokers.client()?;
+    client.alter_configs(&resource, &changes, dry_run).await?;
+    if dry_run {
+        eprintln!("the settings of {resource} can be changed so; nothing was changed");
+        return Ok(());
     }
+    eprintln!("changed the settings of {resource}");
+    let set = changes.iter().filter_map(|change| match change {
+        ConfigChange::Set { name, .. } => Some(name.as_str()),
+        ConfigChange::Delete { .. } => None,
+    });
+    warn_without_effect(&client, &resource, set).await;
     Ok(())
 }

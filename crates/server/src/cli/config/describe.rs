@@ -10,7 +10,8 @@ use crate::cli::setting::{self, Setting};
 
 /// Show the settings that differ from the built-in defaults
 ///
-/// JSON always holds every setting.
+/// SOURCE says where a value comes from: static is what the broker was started with (its file or
+/// flags), broker and all-brokers are what was set since. JSON always holds every setting.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway config describe broker 1

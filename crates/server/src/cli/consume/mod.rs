@@ -101,7 +101,7 @@ async fn assignment(
     args: &ConsumeArgs,
 ) -> Result<BTreeMap<TopicPartition, StartAt>, CliError> {
     let topics: BTreeSet<TopicName> = args.topics.iter().cloned().collect();
-    let metadata = client.await_topics(&topics, MissingTopic::Refuse).await?;
+    let metadata = client.find_topics(&topics, MissingTopic::Refuse).await?;
     let mut assignment = BTreeMap::new();
     for topic in topics {
         let existing = metadata.topics.get(&topic).map(|topic| topic.partitions.as_slice());

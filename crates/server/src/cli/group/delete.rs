@@ -15,6 +15,16 @@ pub(in crate::cli) struct DeleteArgs {
     groups: Vec<String>,
 }
 
+impl DeleteArgs {
+    /// The group, if there is only one.
+    pub(super) fn only_group(&self) -> Option<&str> {
+        match &*self.groups {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+}
+
 pub(super) async fn run(args: DeleteArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.brokers.client()?;
     let mut errors = Vec::new();

@@ -15,11 +15,28 @@ use crate::cli::output::{self, Format, Table};
   logway group list
   logway group list --state empty,dead")]
 pub(in crate::cli) struct ListArgs {
-    /// Only groups in one of these states, as STATE[,STATE...]: stable, empty, dead,
-    /// preparingrebalance, completingrebalance, assigning or reconciling
-    #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
+    /// Only groups in one of these states, as STATE[,STATE...]
+    #[arg(
+        long = "state",
+        value_name = "STATE",
+        value_delimiter = ',',
+        ignore_case = true,
+        value_parser = STATES
+    )]
     states: Vec<String>,
 }
+
+/// The states of all types of groups (`GroupState`), in any case of letters.
+const STATES: [&str; 8] = [
+    "stable",
+    "empty",
+    "dead",
+    "preparingrebalance",
+    "completingrebalance",
+    "assigning",
+    "reconciling",
+    "notready",
+];
 
 #[derive(Debug, Serialize)]
 struct Row {

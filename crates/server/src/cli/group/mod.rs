@@ -9,6 +9,7 @@ use clap::Subcommand;
 
 use super::GlobalArgs;
 use super::error::CliError;
+use super::hint::Subject;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,18 @@ pub(super) enum GroupCommand {
     Describe(describe::DescribeArgs),
     Seek(seek::SeekArgs),
     Delete(delete::DeleteArgs),
+}
+
+impl GroupCommand {
+    /// What a failure would be about.
+    pub(super) fn subject(&self) -> Subject {
+        let group = match self {
+            GroupCommand::Seek(args) => Some(args.group()),
+            GroupCommand::Delete(args) => args.only_group(),
+            GroupCommand::List(_) | GroupCommand::Describe(_) => None,
+        };
+        Subject { group: group.map(str::to_owned), ..Subject::default() }
+    }
 }
 
 /// Carries a command out.

@@ -2,8 +2,10 @@
 
 use logway_log::TimestampType;
 use logway_log::inspect::{PlacedBatch, SegmentFile};
-use logway_model::TopicPartition;
+use logway_model::{TimestampMs, TopicPartition};
 use serde::Serialize;
+
+use crate::cli::timestamp;
 
 /// What a batch's header says, and where it is.
 #[derive(Debug, Serialize)]
@@ -67,7 +69,7 @@ impl<'a> BatchRow<'a> {
     /// For people: without what goes without saying.
     pub(super) fn line(&self) -> String {
         let mut line = format!(
-            "at {} offsets {}-{} records {} bytes {} epoch {} {} time {}-{} ({}) crc {:08x}",
+            "at {} offsets {}-{} records {} bytes {} epoch {} {} time {}/{} ({}) crc {:08x}",
             self.position,
             self.base_offset,
             self.last_offset,
@@ -75,8 +77,8 @@ impl<'a> BatchRow<'a> {
             self.bytes,
             self.leader_epoch,
             self.compression,
-            self.base_timestamp,
-            self.max_timestamp,
+            timestamp::format(TimestampMs(self.base_timestamp)),
+            timestamp::format(TimestampMs(self.max_timestamp)),
             self.timestamp_type,
             self.crc
         );
@@ -99,8 +101,7 @@ mod tests {
     use std::path::PathBuf;
 
     use logway_model::{
-        LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TimestampMs,
-        TopicName,
+        LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence, TopicName,
     };
     use logway_record::{Batch, BatchBuilder, Compression};
 
@@ -128,7 +129,8 @@ mod tests {
         assert_eq!(
             row.line(),
             format!(
-                "at 160 offsets 42-43 records 2 bytes 77 epoch 7 none time 1000-1005 (create) \
+                "at 160 offsets 42-43 records 2 bytes 77 epoch 7 none \
+                 time 1970-01-01T00:00:01.000Z/1970-01-01T00:00:01.005Z (create) \
                  crc {crc:08x} producer 5/1 sequence 9"
             )
         );

@@ -4,14 +4,13 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use logway_log::LogError;
 use logway_log::fs::RealFs;
-use logway_log::inspect::{self, PlacedBatch, SegmentFile};
+use logway_log::inspect::{self, Damage, PlacedBatch, SegmentFile, Walked};
 use logway_model::TopicPartition;
 use logway_record::{Batch, DecodeLimit};
 
 use super::batch_row::BatchRow;
-use super::{count_of_problems, partition_dirs};
+use super::{count_of_problems, group_record, partition_dirs};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{Format, OUTPUT_BUFFER_BYTES};
@@ -20,15 +19,17 @@ use crate::cli::template::Template;
 
 /// Print what the segments of partitions hold: a line per batch, or per record
 ///
-/// Nothing is changed, and a broker may be running.
+/// Nothing is changed, and a broker may be running. Without -f, records of __consumer_offsets are put
+/// into words.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway log dump logway-data/events-0
   logway log dump logway-data --records -f '%t-%p %o %k=%v\\n'
   logway log dump logway-data/events-0 --format json")]
 pub(in crate::cli) struct DumpArgs {
-    /// Data directory, or directory of one partition
-    dir: PathBuf,
+    /// Data directories, or directories of partitions
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
     /// Print the records, those that transactions leave for the brokers' own use aside
     #[arg(long)]
     records: bool,
@@ -45,30 +46,38 @@ pub(in crate::cli) struct DumpArgs {
 
 pub(super) fn run(args: &DumpArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let what = match args.records {
-        true => What::Records(RecordFormat::new(global.format, args.template.clone())?),
+        true => What::Records {
+            format: RecordFormat::new(global.format, args.template.clone())?,
+            explains_groups: global.format == Format::Text && args.template.is_none(),
+        },
         false => What::Batches(global.format),
     };
     let out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
     let mut dump = Dump { out, what, problems: 0 };
-    for dir in partition_dirs(&args.dir)? {
+    for dir in partition_dirs(&args.dirs)? {
         dump.partition(&dir)?;
     }
     dump.out.flush().map_err(CliError::Output)?;
     match dump.problems {
         0 => Ok(()),
-        problems => {
-            Err(CliError::Damaged { problems: count_of_problems(problems), dir: args.dir.clone() })
-        }
+        problems => Err(CliError::Damaged {
+            problems: count_of_problems(problems),
+            dirs: args.dirs.clone(),
+        }),
     }
 }
 
 /// What to print.
 enum What {
     Batches(Format),
-    Records(RecordFormat),
+    Records {
+        format: RecordFormat,
+        /// Whether those about groups, which are no text, are put into words.
+        explains_groups: bool,
+    },
 }
 
-/// Prints batches or records. What cannot be read is reported, and the next segment goes on.
+/// Prints batches or records. What cannot be read is reported and passed over.
 struct Dump<W> {
     out: W,
     what: What,
@@ -96,11 +105,13 @@ impl<W: Write> Dump<W> {
         if let What::Batches(Format::Text) = self.what {
             writeln!(self.out, "{}", segment.path.display()).map_err(CliError::Output)?;
         }
-        for placed in segment.batches(&RealFs)? {
-            match placed {
-                Ok(placed) => self.batch(partition, segment, &placed)?,
-                Err(error @ LogError::Corrupt { .. }) => self.problem(format_args!("{error}")),
-                Err(error) => return Err(error.into()),
+        for walked in segment.batches(&RealFs)? {
+            match walked? {
+                Walked::Batch(placed) => self.batch(partition, segment, &placed)?,
+                Walked::Damage(Damage { position, reason, lost, .. }) => {
+                    let path = segment.path.display();
+                    self.problem(format_args!("{path} at byte {position}: {reason}; {lost} lost"));
+                }
             }
         }
         Ok(())
@@ -114,7 +125,7 @@ impl<W: Write> Dump<W> {
     ) -> Result<(), CliError> {
         let row = || BatchRow::new(partition, segment, placed);
         match &self.what {
-            What::Records(_) => return self.records(partition, segment, placed),
+            What::Records { .. } => return self.records(partition, segment, placed),
             What::Batches(Format::Text) => writeln!(self.out, "  {}", row().line()),
             What::Batches(Format::Json) => serde_json::to_writer(&mut self.out, &row())
                 .map_err(io::Error::from)
@@ -129,9 +140,11 @@ impl<W: Write> Dump<W> {
         segment: &SegmentFile,
         placed: &PlacedBatch,
     ) -> Result<(), CliError> {
-        let (What::Records(format), false) = (&self.what, is_control(&placed.batch)) else {
+        let What::Records { format, explains_groups } = &self.what else { return Ok(()) };
+        if is_control(&placed.batch) {
             return Ok(());
-        };
+        }
+        let explains = *explains_groups && group_record::is_kept_in(&partition.topic);
         let mut records = match placed.batch.records(DecodeLimit::DEFAULT) {
             Ok(records) => records,
             Err(error) => {
@@ -142,7 +155,10 @@ impl<W: Write> Dump<W> {
         let unreadable = loop {
             match records.next() {
                 Some(Ok(record)) => {
-                    let written = format.write(&mut self.out, partition, &record);
+                    let written = match explains.then(|| group_record::line(&record)).flatten() {
+                        Some(line) => writeln!(self.out, "{line}"),
+                        None => format.write(&mut self.out, partition, &record),
+                    };
                     written.map_err(CliError::Output)?;
                 }
                 Some(Err(error)) => break Some(error),

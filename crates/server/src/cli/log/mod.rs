@@ -2,6 +2,7 @@
 
 mod batch_row;
 mod dump;
+mod group_record;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -29,17 +30,29 @@ pub(super) fn run(command: LogCommand, global: &GlobalArgs) -> Result<(), CliErr
     }
 }
 
-/// The partitions under a directory, by name; never none.
-fn partition_dirs(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let mut dirs = inspect::partition_dirs(&RealFs, dir)?;
-    if dirs.is_empty() {
-        return Err(CliError::Input(format!(
-            "{} is neither a data directory with partitions nor a partition's directory",
-            dir.display()
-        )));
+/// The partitions under some directories, by name; never none.
+fn partition_dirs(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut found = Vec::new();
+    for dir in dirs {
+        let mut partitions = inspect::partition_dirs(&RealFs, dir)?;
+        // Several directories are often what a pattern of the shell has found.
+        if partitions.is_empty() && dirs.len() == 1 {
+            return Err(no_partitions(dir));
+        }
+        partitions.sort();
+        found.extend(partitions);
     }
-    dirs.sort();
-    Ok(dirs)
+    match dirs.first().filter(|_| found.is_empty()) {
+        Some(first) => Err(no_partitions(first)),
+        None => Ok(found),
+    }
+}
+
+fn no_partitions(dir: &Path) -> CliError {
+    let dir = dir.display();
+    CliError::Input(format!(
+        "{dir} is neither a data directory with partitions nor a partition's directory"
+    ))
 }
 
 fn count_of_problems(problems: u64) -> String {

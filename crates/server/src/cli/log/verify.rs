@@ -22,8 +22,9 @@ use crate::cli::quantity;
   logway log verify logway-data
   logway log verify logway-data/events-0 --format json")]
 pub(in crate::cli) struct VerifyArgs {
-    /// Data directory, or directory of one partition
-    dir: PathBuf,
+    /// Data directories, or directories of partitions
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,12 +44,15 @@ struct ProblemRow {
     path: PathBuf,
     position: u64,
     reason: String,
+    /// The offsets whose records cannot be read; without an end it is not known.
+    first_lost_offset: Option<i64>,
+    end_lost_offset: Option<i64>,
     may_be_unfinished: bool,
 }
 
 pub(super) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let mut rows = Vec::new();
-    for dir in partition_dirs(&args.dir)? {
+    for dir in partition_dirs(&args.dirs)? {
         let mut problems = Vec::new();
         let verified = inspect::verify(&RealFs, &dir, |problem| {
             eprintln!("{}", line(&problem));
@@ -64,7 +68,7 @@ pub(super) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CliError
     match problems.filter(|problem| !problem.may_be_unfinished).count() as u64 {
         0 => Ok(()),
         damaged => {
-            Err(CliError::Damaged { problems: count_of_problems(damaged), dir: args.dir.clone() })
+            Err(CliError::Damaged { problems: count_of_problems(damaged), dirs: args.dirs.clone() })
         }
     }
 }
@@ -74,8 +78,9 @@ fn line(problem: &Problem) -> String {
         true => ("note", " (probably not finished: the broker settles it when it starts)"),
         false => ("problem", ""),
     };
-    let Problem { path, position, reason, .. } = problem;
-    format!("{word}: {} at byte {position}: {reason}{remark}", path.display())
+    let Problem { path, position, reason, lost, .. } = problem;
+    let lost = lost.map(|lost| format!("; {lost} lost")).unwrap_or_default();
+    format!("{word}: {} at byte {position}: {reason}{lost}{remark}", path.display())
 }
 
 fn row(dir: &Path, verified: &Verified, problems: Vec<ProblemRow>) -> Row {
@@ -93,8 +98,15 @@ fn row(dir: &Path, verified: &Verified, problems: Vec<ProblemRow>) -> Row {
 }
 
 fn row_of_problem(problem: Problem) -> ProblemRow {
-    let Problem { path, position, reason, may_be_unfinished } = problem;
-    ProblemRow { path, position, reason, may_be_unfinished }
+    let Problem { path, position, reason, lost, may_be_unfinished } = problem;
+    ProblemRow {
+        path,
+        position,
+        reason,
+        first_lost_offset: lost.map(|lost| lost.first.0),
+        end_lost_offset: lost.and_then(|lost| lost.end).map(|end| end.0),
+        may_be_unfinished,
+    }
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -118,6 +130,7 @@ fn table(rows: &[Row]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use logway_log::inspect::LostOffsets;
     use logway_model::Offset;
 
     use super::*;
@@ -128,11 +141,13 @@ mod tests {
             path: PathBuf::from("d/a-0/00.log"),
             position: 61,
             reason: "bad CRC".to_owned(),
+            lost: Some(LostOffsets { first: Offset(5), end: Some(Offset(9)) }),
             may_be_unfinished: false,
         };
-        assert_eq!(line(&problem), "problem: d/a-0/00.log at byte 61: bad CRC");
+        let expected = "problem: d/a-0/00.log at byte 61: bad CRC; offsets 5 to 8 lost";
+        assert_eq!(line(&problem), expected);
         let unfinished = Problem { may_be_unfinished: true, ..problem.clone() };
-        assert!(line(&unfinished).starts_with("note: d/a-0/00.log at byte 61: bad CRC (prob"));
+        assert!(line(&unfinished).starts_with("note: d/a-0/00.log at byte 61: bad CRC; offsets"));
 
         let verified = Verified {
             segments: 2,

@@ -19,6 +19,7 @@ use self::progress::Progress;
 use super::GlobalArgs;
 use super::error::CliError;
 use super::escape::unescape;
+use super::hint::Subject;
 use super::output::{self, Format};
 
 /// Write records to a topic: one per line of a file or stdin
@@ -43,7 +44,8 @@ pub(super) struct ProduceArgs {
     /// Header for each record; repeatable
     #[arg(short = 'H', long = "header", value_name = "KEY=VALUE", value_parser = parse_header)]
     headers: Vec<Header>,
-    /// Partition to write to [default: by the key's hash, else in turns]
+    /// Partition to write to [default: by the key's hash; without a key one partition for a whole
+    /// batch, then the next]
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
     /// Compression of the batches
@@ -84,6 +86,13 @@ fn acks_parser() -> impl TypedValueParser<Value = Acks> {
         "1" => Acks::Leader,
         _ => Acks::All,
     })
+}
+
+impl ProduceArgs {
+    /// What a failure would be about.
+    pub(super) fn subject(&self) -> Subject {
+        Subject { topic: Some(self.topic.to_string()), ..Subject::default() }
+    }
 }
 
 pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), CliError> {

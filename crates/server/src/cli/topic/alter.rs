@@ -6,7 +6,7 @@ use logway_model::TopicName;
 
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::setting::parse_assignment;
+use crate::cli::setting::{parse_assignment, warn_without_effect};
 
 /// Change a topic's settings, or add partitions
 #[derive(Debug, Args)]
@@ -27,8 +27,16 @@ pub(in crate::cli) struct AlterArgs {
     partitions: Option<i32>,
 }
 
+impl AlterArgs {
+    /// The topic.
+    pub(super) fn name(&self) -> &TopicName {
+        &self.name
+    }
+}
+
 pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let set = args.configs.into_iter().map(|(name, value)| ConfigChange::Set { name, value });
+    let configs = args.configs.clone();
+    let set = configs.into_iter().map(|(name, value)| ConfigChange::Set { name, value });
     let delete = args.delete_configs.into_iter().map(|name| ConfigChange::Delete { name });
     let changes: Vec<ConfigChange> = set.chain(delete).collect();
     if changes.is_empty() && args.partitions.is_none() {
@@ -37,8 +45,11 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
     }
     let client = global.brokers.client()?;
     if !changes.is_empty() {
-        client.alter_configs(&ConfigResource::topic(&args.name), &changes, false).await?;
+        let resource = ConfigResource::topic(&args.name);
+        client.alter_configs(&resource, &changes, false).await?;
         eprintln!("changed the settings of topic '{}'", args.name);
+        let names = args.configs.iter().map(|(name, _)| name.as_str());
+        warn_without_effect(&client, &resource, names).await;
     }
     if let Some(partitions) = args.partitions {
         client.create_partitions(&args.name, partitions).await?;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use logway_client::{Client, ClientError, CreatedTopic, MissingTopic, NewTopic};
+use logway_client::{Client, ClientError, ConfigResource, CreatedTopic, MissingTopic, NewTopic};
 use logway_model::{ErrorCode, TopicName};
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, Table};
-use crate::cli::setting::parse_assignment;
+use crate::cli::setting::{parse_assignment, warn_without_effect};
 
 /// Create topics
 #[derive(Debug, Args)]
@@ -38,6 +38,8 @@ pub(in crate::cli) struct CreateArgs {
     dry_run: bool,
 }
 
+const CREATED: &str = "created";
+
 #[derive(Debug, Serialize)]
 struct Row {
     name: TopicName,
@@ -64,6 +66,11 @@ pub(super) async fn run(args: CreateArgs, global: &GlobalArgs) -> Result<(), Cli
     }
     if !args.dry_run {
         await_created(&client, &rows).await?;
+        // All of them have got the same settings.
+        if let Some(row) = rows.iter().find(|row| row.status == CREATED) {
+            let names = args.configs.iter().map(|(name, _)| name.as_str());
+            warn_without_effect(&client, &ConfigResource::topic(&row.name), names).await;
+        }
     }
     match global.format {
         Format::Json => output::print_json(&rows)?,
@@ -88,7 +95,7 @@ fn created_row(name: TopicName, created: &CreatedTopic, dry_run: bool) -> Row {
         id: (!created.id.0.is_zero()).then(|| created.id.to_string()),
         partitions: created.partitions,
         replicas: created.replication_factor,
-        status: if dry_run { "possible" } else { "created" },
+        status: if dry_run { "possible" } else { CREATED },
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::partitions_of;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
+use crate::cli::hint;
 use crate::cli::output::{self, Format, Table};
 use crate::cli::quantity;
 use crate::cli::setting::{self, Setting};
@@ -58,7 +59,7 @@ struct Partition {
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.brokers.client()?;
     let names: BTreeSet<TopicName> = args.names.iter().cloned().collect();
-    let metadata = client.await_topics(&names, MissingTopic::Refuse).await?;
+    let metadata = client.find_topics(&names, MissingTopic::Refuse).await?;
     let mut descriptions = Vec::new();
     for name in &names {
         if let Some(topic) = metadata.topics.get(name) {
@@ -66,9 +67,20 @@ pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), C
         }
     }
     match global.format {
-        Format::Json => output::print_json(&descriptions),
-        Format::Text => output::print(&text(&descriptions, &args)),
+        Format::Json => output::print_json(&descriptions)?,
+        Format::Text => output::print(&text(&descriptions, &args))?,
     }
+    let leaderless: Vec<String> = descriptions.iter().flat_map(leaderless).collect();
+    if !leaderless.is_empty() {
+        eprintln!("warning: no broker leads {}", leaderless.join(" "));
+        eprintln!("hint: {}", hint::LEADERLESS);
+    }
+    Ok(())
+}
+
+fn leaderless(description: &Description) -> impl Iterator<Item = String> {
+    let leaderless = description.partitions.iter().filter(|partition| partition.leader.is_none());
+    leaderless.map(|partition| format!("{}-{}", description.name, partition.partition))
 }
 
 async fn describe(
@@ -76,10 +88,11 @@ async fn describe(
     name: &TopicName,
     topic: &TopicMetadata,
 ) -> Result<Description, CliError> {
-    let all = partitions_of(name, topic.partitions.iter().map(|partition| partition.id));
-    let starts = client.list_offsets(&all, OffsetAt::Start).await?;
-    let ends = client.list_offsets(&all, OffsetAt::End).await?;
-    let sizes = sizes(client, topic, &all).await;
+    let led = topic.partitions.iter().filter(|partition| partition.leader.is_some());
+    let led = partitions_of(name, led.map(|partition| partition.id));
+    let starts = client.list_offsets(&led, OffsetAt::Start).await?;
+    let ends = client.list_offsets(&led, OffsetAt::End).await?;
+    let sizes = sizes(client, topic, &led).await;
     let configs = client.describe_configs(&ConfigResource::topic(name)).await?;
     let offset = |listed: &BTreeMap<TopicPartition, ListedOffset>, key: &TopicPartition| {
         listed.get(key).and_then(|listed| listed.offset).map(|offset| offset.0)
@@ -169,7 +182,7 @@ fn partition_table(partitions: &[Partition]) -> Table {
     for partition in partitions {
         table.row([
             partition.partition.to_string(),
-            partition.leader.map(|leader| leader.to_string()).unwrap_or_default(),
+            partition.leader.map_or_else(|| "none".to_owned(), |leader| leader.to_string()),
             partition.leader_epoch.to_string(),
             broker_list(&partition.replicas),
             broker_list(&partition.isr),
@@ -234,7 +247,7 @@ REPLICAS    2
 
 PARTITION  LEADER  EPOCH  REPLICAS  ISR  START  END  SIZE
 0          1       3      1,2       1    0      42   2.0 KiB
-1          -       3      1,2       1    0      -    -
+1          none    3      1,2       1    0      -    -
 
 SETTING       VALUE  SOURCE
 retention.ms  1000   topic

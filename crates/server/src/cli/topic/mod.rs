@@ -14,6 +14,7 @@ use logway_model::{TopicName, TopicPartition};
 
 use super::GlobalArgs;
 use super::error::CliError;
+use super::hint::Subject;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -24,6 +25,18 @@ pub(super) enum TopicCommand {
     Alter(alter::AlterArgs),
     Delete(delete::DeleteArgs),
     Trim(trim::TrimArgs),
+}
+
+impl TopicCommand {
+    /// What a failure would be about.
+    pub(super) fn subject(&self) -> Subject {
+        let topic = match self {
+            TopicCommand::Alter(args) => Some(args.name()),
+            TopicCommand::Trim(args) => Some(args.name()),
+            _ => None,
+        };
+        Subject { topic: topic.map(ToString::to_string), ..Subject::default() }
+    }
 }
 
 /// Carries a command out.

@@ -44,6 +44,13 @@ struct Row {
     start_offset: i64,
 }
 
+impl TrimArgs {
+    /// The topic.
+    pub(super) fn name(&self) -> &TopicName {
+        &self.name
+    }
+}
+
 pub(super) async fn run(args: TrimArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.brokers.client()?;
     let names = BTreeSet::from([args.name.clone()]);

@@ -4,10 +4,11 @@ mod group_lag;
 mod partition_lag;
 mod text;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use logway_client::Client;
+use logway_model::TimestampMs;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::group_lag::GroupLag;
@@ -15,6 +16,7 @@ use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::live::Live;
 use crate::cli::output::{self, Format};
+use crate::cli::timestamp;
 
 /// Show groups: who their members are, and how far they are behind in each partition
 ///
@@ -53,8 +55,18 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.brokers.client()?;
     match args.watch {
-        Some(pause) => watch(&client, &args.groups, pause, global.format).await,
+        Some(pause) => watch(&client, &args.groups, pause, global.format)
+            .await
+            .map_err(|error| with_hint_of_pause(error, &args.groups)),
         None => once(&client, &args.groups, global.format).await,
+    }
+}
+
+/// A number after `--watch` is the name of a group, unless there is `=` between the two.
+fn with_hint_of_pause(error: CliError, groups: &[String]) -> CliError {
+    match groups.iter().find(|group| parse_seconds(group).is_ok()) {
+        Some(seconds) => error.with_hint(format!("for every {seconds} s write --watch={seconds}")),
+        None => error,
     }
 }
 
@@ -119,10 +131,35 @@ async fn view(client: &Client, names: &[String], format: Format) -> Result<Strin
         talk += &format!("warning: {warning}\n");
     }
     match format {
-        Format::Text => Ok(format!("{}{talk}\n", text::render(&groups))),
+        Format::Text => {
+            let now = timestamp::format(now());
+            Ok(format!("{now}\n{}{talk}\n", text::render(&groups)))
+        }
         Format::Json => {
             eprint!("{talk}");
             output::json_line(&groups)
         }
+    }
+}
+
+fn now() -> TimestampMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_without_its_sign_is_explained() {
+        let hinted = |groups: &[&str]| {
+            let groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
+            let error = CliError::Input("no group '2'".to_owned());
+            matches!(with_hint_of_pause(error, &groups), CliError::Hinted { hint, .. }
+                if hint.ends_with("--watch=2"))
+        };
+        assert!(hinted(&["billing", "2"]));
+        assert!(!hinted(&["billing"]));
     }
 }

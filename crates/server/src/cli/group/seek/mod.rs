@@ -68,6 +68,13 @@ struct Row {
     after: i64,
 }
 
+impl SeekArgs {
+    /// The group.
+    pub(in crate::cli) fn group(&self) -> &str {
+        &self.group
+    }
+}
+
 pub(super) async fn run(args: SeekArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let client = global.brokers.client()?;
     let target = target(&client, &args).await?;
@@ -75,11 +82,7 @@ pub(super) async fn run(args: SeekArgs, global: &GlobalArgs) -> Result<(), CliEr
     let committed = client.committed_offsets(&args.group).await?;
     let partitions = chosen(&client, &args, &target, &committed).await?;
     if partitions.is_empty() {
-        return Err(CliError::Input(format!(
-            "nothing to move: group '{}' has committed nothing there; name what to commit with \
-             --topic",
-            args.group
-        )));
+        return Err(nothing_to_move(&args));
     }
     let offsets = target.resolve(&client, &partitions, &committed).await?;
     let errors = match args.dry_run {
@@ -93,6 +96,18 @@ pub(super) async fn run(args: SeekArgs, global: &GlobalArgs) -> Result<(), CliEr
         eprintln!("nothing was committed");
     }
     CliError::collect(errors.into_values().collect())
+}
+
+fn nothing_to_move(args: &SeekArgs) -> CliError {
+    let nothing = |whose: &str| CliError::Input(format!("nothing to move: {whose}"));
+    let there = if args.topics.is_empty() { "" } else { " there" };
+    match (&args.to_group, &args.to_file) {
+        (Some(other), _) => nothing(&format!("group '{other}' has committed nothing{there}"))
+            .with_hint("see the groups with 'logway group list'"),
+        (None, Some(path)) => nothing(&format!("{} names nothing{there}", path.display())),
+        (None, None) => nothing(&format!("group '{}' has committed nothing{there}", args.group))
+            .with_hint("name what to commit with --topic"),
+    }
 }
 
 async fn target(client: &Client, args: &SeekArgs) -> Result<Target, CliError> {
