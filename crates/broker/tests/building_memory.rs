@@ -230,3 +230,25 @@ async fn a_connection_that_waits_for_memory_lets_go_of_what_it_holds_itself() {
     timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
     broker.stop().await;
 }
+
+#[tokio::test]
+async fn who_waits_for_the_memory_for_an_answer_keeps_that_of_requests_from_nobody_for_long() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let (building, memory) = (&broker.broker().building, &broker.broker().memory);
+    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    // A request that is large itself.
+    let topics = many(|number| MetadataRequestTopic {
+        name: Some(name(number)),
+        ..MetadataRequestTopic::default()
+    });
+    let request = MetadataRequest { topics: Some(topics[..300].to_vec()), ..Default::default() };
+    let waiting = broker.connect().await.send(&request, 9).await.expect("is sent");
+    until(|| building.is_contended()).await;
+    let rest = timeout(PATIENCE, memory.take(memory.limit_bytes())).await;
+    drop(rest.expect("the request that waits gives up"));
+    assert!(waiting.response().await.is_err(), "its connection has ended");
+    drop(all);
+    broker.stop().await;
+}

@@ -49,7 +49,7 @@ pub struct GroupCoordinator {
     /// What all groups take.
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
-    building: MemoryBudget,
+    reply_memory: MemoryBudget,
     /// Has a permit for each shard that may load at once.
     loads: Arc<Semaphore>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
@@ -59,14 +59,14 @@ pub struct GroupCoordinator {
 impl GroupCoordinator {
     /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
     ///
-    /// Answers that wait for other members take their memory from `building`.
-    pub fn new(settings: &BrokerSettings, building: MemoryBudget) -> GroupCoordinator {
+    /// Answers that wait for other members take their memory from `reply_memory`.
+    pub fn new(settings: &BrokerSettings, reply_memory: MemoryBudget) -> GroupCoordinator {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let loads_max = LOADS_MAX_LEAST.max(cores);
         GroupCoordinator {
             settings: group_settings(settings),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
-            building,
+            reply_memory,
             loads: Arc::new(Semaphore::new(loads_max)),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
@@ -105,7 +105,7 @@ impl GroupCoordinator {
             Arc::clone(partition),
             self.settings.clone(),
             self.memory.clone(),
-            self.building.clone(),
+            self.reply_memory.clone(),
             Arc::clone(&self.loads),
         );
         drivers.spawn(driver.run());
