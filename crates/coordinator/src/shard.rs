@@ -166,7 +166,7 @@ impl GroupShard {
                 Then::Reply(token, reply) => turn.reply(token, reply.failed(code)),
                 // Their members wait themselves, or another append's reply does, or nobody.
                 Then::AssignmentStored { .. }
-                | Then::StaticMemberStored(_)
+                | Then::ComebacksStored { .. }
                 | Then::DeleteTopics { .. }
                 | Then::FailLater(_) => {}
             }
@@ -245,9 +245,9 @@ impl GroupShard {
                     membership.assignment_stored(&mut turn, generation, outcome, metadata);
                 }
             }
-            (Then::StaticMemberStored(stored), _) => {
-                if let Some(membership) = groups.membership_mut(&stored.group) {
-                    membership.static_member_stored(&mut turn, *stored, outcome);
+            (Then::ComebacksStored { group, comebacks }, _) => {
+                if let Some(membership) = groups.membership_mut(&group) {
+                    membership.comebacks_stored(&mut turn, &comebacks, outcome);
                 }
             }
             (Then::DeleteTopics { group, topics }, _) => {

@@ -13,7 +13,7 @@ use logway_wire::messages::{
 
 use crate::driver::Driver;
 use crate::offsets::{commit, commit_request, delete_request};
-use crate::rules::{heartbeat, join, join_request, protocol, settings, stable, sync};
+use crate::rules::{heartbeat, join, join_request, protocol, settings, stable, sync, sync_static};
 use crate::story::error;
 
 #[test]
@@ -357,4 +357,84 @@ fn a_deletion_that_is_repeated_while_it_goes_on_is_not_begun_again() {
     assert_eq!(records, 101);
     driver.settle_all();
     assert_eq!(driver.shard.group_count(), 0);
+}
+
+#[test]
+fn a_static_member_that_comes_back_again_and_again_is_written_down_once_at_a_time() {
+    let mut driver = Driver::new(settings());
+    let instance = || JoinGroupRequest {
+        group_instance_id: Some("one".into()),
+        protocols: vec![protocol("range", Bytes::from(vec![0; 20_000]))],
+        ..join_request("")
+    };
+    let member = join(&mut driver, 5, instance());
+    assert_eq!(sync_static(&mut driver, &member), ErrorCode::None);
+
+    let tokens: Vec<_> = (0..1_000)
+        .map(|_| {
+            let fresh_id = driver.fresh_id();
+            driver.send("c", 5, RequestBody::JoinGroup { request: instance(), fresh_id })
+        })
+        .collect();
+    assert_eq!(driver.in_flight.len(), 1);
+    driver.settle(Ok(()));
+    assert_eq!(driver.in_flight.len(), 1, "the last one, when the log knows of the first");
+    driver.settle_all();
+    let codes: Vec<_> = tokens
+        .into_iter()
+        .map(|token| match driver.take_reply(token) {
+            Some(Reply::JoinGroup(response)) => (error(response.error_code), response.member_id),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let (last, earlier) = codes.split_last().expect("there are some");
+    assert!(earlier.iter().all(|(code, _)| *code == ErrorCode::FencedInstanceId));
+    assert_eq!(last.0, ErrorCode::None);
+    assert_eq!(heartbeat(&mut driver, &last.1, 1), ErrorCode::None);
+    driver.load();
+    assert_eq!(heartbeat(&mut driver, &last.1, 1), ErrorCode::None, "the log knows the last one");
+}
+
+#[test]
+fn of_static_members_that_come_back_together_each_is_told_when_the_log_knows_it() {
+    let mut driver = Driver::new(settings());
+    let instance = |name: &'static str| JoinGroupRequest {
+        group_instance_id: Some(name.into()),
+        ..join_request("")
+    };
+    let names = ["one", "two", "three"];
+    let come_back = |driver: &mut Driver| -> Vec<_> {
+        let join = |name| {
+            let fresh_id = driver.fresh_id();
+            driver.send("c", 5, RequestBody::JoinGroup { request: instance(name), fresh_id })
+        };
+        names.map(join).to_vec()
+    };
+    let joined = |driver: &mut Driver, token| match driver.take_reply(token) {
+        Some(Reply::JoinGroup(response)) => Some(response),
+        None => None,
+        other => panic!("{other:?}"),
+    };
+    // The first is a generation alone; the others make it join again.
+    let first = join(&mut driver, 5, instance("one"));
+    let others = [instance("two"), instance("three")].map(|request| {
+        let fresh_id = driver.fresh_id();
+        driver.send("c", 5, RequestBody::JoinGroup { request, fresh_id })
+    });
+    let again = JoinGroupRequest { member_id: first.member_id.clone(), ..instance("one") };
+    let leader = join(&mut driver, 5, again);
+    assert_eq!(leader.members.len(), 3);
+    assert!(others.into_iter().all(|token| joined(&mut driver, token).is_some()));
+    assert_eq!(sync_static(&mut driver, &leader), ErrorCode::None);
+
+    let tokens = come_back(&mut driver);
+    driver.settle(Ok(()));
+    let told: Vec<_> = tokens.iter().map(|token| joined(&mut driver, *token).is_some()).collect();
+    assert_eq!(told, [true, false, false]);
+    // The log fails: the others are what they were.
+    driver.settle(Err(ErrorCode::NotEnoughReplicas));
+    let codes = tokens[1..].iter().map(|token| joined(&mut driver, *token).map(|it| it.error_code));
+    let codes: Vec<_> = codes.collect();
+    assert!(codes.iter().all(|code| code.is_some_and(|code| code != 0)), "{codes:?}");
+    assert!(driver.in_flight.is_empty());
 }
