@@ -200,7 +200,14 @@ impl Membership {
     /// The memory that all of it takes, places in maps included.
     pub(crate) fn counted_bytes(&self) -> usize {
         let members = self.held_bytes() + self.roster.len() * MEMBER_BYTES;
-        members + self.pending_join.len() * PENDING_BYTES + self.subscribed_bytes
+        let pending = self.pending_join.len() * PENDING_BYTES;
+        members + pending + self.subscribed_bytes + self.kind_bytes()
+    }
+
+    /// What the kind of group and its protocol take.
+    pub(crate) fn kind_bytes(&self) -> usize {
+        let names = [&self.protocol_type, &self.protocol].into_iter().flatten();
+        names.map(|name| name.as_str().len()).sum()
     }
 
     /// Whether there is nothing here that anyone could miss.

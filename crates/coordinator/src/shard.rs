@@ -92,9 +92,11 @@ impl GroupShard {
         } else {
             handle(groups, &mut turn, request);
         }
+        let reserved = turn.reserved;
         if let Some(group_id) = group_id {
             self.groups.take_stock(&self.outbox, &group_id);
         }
+        drop(reserved);
         self.outbox.take_effects()
     }
 
@@ -202,7 +204,7 @@ impl GroupShard {
 
     fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
         let GroupShard { settings, memory, groups, timers, outbox, .. } = self;
-        (groups, Turn { now, settings, memory, timers, outbox })
+        (groups, Turn { now, settings, memory, reserved: Vec::new(), timers, outbox })
     }
 
     /// An append is done, as are all before it.

@@ -13,7 +13,7 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
-use crate::memory::{GroupMemory, HeldMemory};
+use crate::memory::{Growth, HeldMemory};
 use crate::offsets::{OFFSET_BYTES, RARE_BYTES};
 use crate::outbox::{Outbox, Then};
 use crate::record::{CommittedOffset, GroupRecord, offset_bytes_max};
@@ -134,7 +134,6 @@ struct StagedCommit<'a> {
     partitions_left: usize,
     /// How many more bytes the records may take.
     bytes_left: usize,
-    memory: &'a GroupMemory,
     /// What the offsets will make the group take.
     held: HeldMemory,
     records: Vec<GroupRecord>,
@@ -165,7 +164,6 @@ impl<'a> StagedCommit<'a> {
             metadata_bytes_max: settings.offset_metadata_max_bytes,
             partitions_left: settings.group_offsets_max.saturating_sub(present + coming),
             bytes_left: settings.commit_bytes_max,
-            memory: turn.memory,
             held: turn.memory.hold(0),
             records: Vec::new(),
             places: HashMap::new(),
@@ -193,10 +191,10 @@ impl<'a> StagedCommit<'a> {
             return Err(ErrorCode::InvalidCommitOffsetSize);
         }
         let growth_bytes = self.growth_bytes(topic, partition, metadata, is_new);
-        if !self.memory.has_room_for(growth_bytes) {
+        let growth = if is_new { Growth::New } else { Growth::OfGroup };
+        if !self.held.try_grow(growth_bytes, growth) {
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }
-        self.held.grow(growth_bytes);
         self.partitions_left -= usize::from(is_new);
         self.bytes_left = self.bytes_left + replaced_bytes - bytes;
         let offset = CommittedOffset {

@@ -8,6 +8,7 @@ use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use crate::groups::new_group_bytes;
 use crate::ids::{self, InstanceId, MemberId};
 use crate::member::{Member, Protocols, rebalance_timeout_ms};
+use crate::memory::Growth;
 use crate::request::{Client, Reply, RequestToken};
 use crate::timers::Timer;
 use crate::turn::Turn;
@@ -63,8 +64,8 @@ pub(crate) fn refusal(member_id: &str, code: ErrorCode) -> Reply {
 }
 
 impl Membership {
-    /// Handles a JoinGroup; whoever says who they are must be known.
-    pub(crate) fn join(&mut self, turn: &mut Turn, join: Join) {
+    /// Handles a JoinGroup; whoever says who they are must be known. `growth` says whether the group is new.
+    pub(crate) fn join(&mut self, turn: &mut Turn, join: Join, growth: Growth) {
         let member_id = join.request.member_id.as_str();
         let protocols = Protocols::from_request(&join.request.protocols);
         if !self.has_room_for(turn, member_id) {
@@ -73,7 +74,7 @@ impl Membership {
             self.complete_join_if_all_are_here(turn);
         } else if !self.speaks(&join.request, &protocols) {
             turn.reply(join.token, refusal(member_id, ErrorCode::InconsistentGroupProtocol));
-        } else if let Err(code) = self.check_size(turn, &join, &protocols) {
+        } else if let Err(code) = self.check_size(turn, &join, &protocols, growth) {
             turn.reply(join.token, refusal(member_id, code));
         } else if member_id.is_empty() {
             self.join_new(turn, join, protocols);
@@ -123,7 +124,13 @@ impl Membership {
         }
     }
 
-    fn check_size(&self, turn: &Turn, join: &Join, protocols: &Protocols) -> Result<(), ErrorCode> {
+    fn check_size(
+        &self,
+        turn: &mut Turn,
+        join: &Join,
+        protocols: &Protocols,
+        growth: Growth,
+    ) -> Result<(), ErrorCode> {
         let id = MemberId::from(&join.request.member_id);
         let joining = Member::new(id, &join.client, &join.request, protocols.clone()).held_bytes();
         if joining > turn.settings.member_bytes_max {
@@ -133,11 +140,19 @@ impl Membership {
         if self.roster.held_bytes() - present + joining > turn.settings.group_bytes_max {
             return Err(ErrorCode::GroupMaxSizeReached);
         }
-        let is_first = self.roster.is_empty() && self.pending_join.is_empty();
-        let group_bytes = if is_first { new_group_bytes(self.group.as_str()) } else { 0 };
+        let group_bytes = match growth {
+            Growth::New => new_group_bytes(self.group.as_str()),
+            Growth::OfGroup => 0,
+        };
+        // The first member says what kind of group it is.
+        let kind_bytes = match self.roster.is_empty() {
+            true => join.request.protocol_type.len().saturating_sub(self.kind_bytes()),
+            false => 0,
+        };
         let member_bytes = if present == 0 { MEMBER_BYTES } else { 0 };
-        let growth_bytes = joining.saturating_sub(present) + member_bytes + group_bytes;
-        match turn.memory.has_room_for(growth_bytes) {
+        let growth_bytes =
+            joining.saturating_sub(present) + member_bytes + group_bytes + kind_bytes;
+        match turn.reserve(growth_bytes, growth) {
             true => Ok(()),
             false => Err(ErrorCode::CoordinatorLoadInProgress),
         }

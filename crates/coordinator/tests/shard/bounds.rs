@@ -8,7 +8,7 @@ use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use logway_wire::messages::{
-    JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest,
+    JoinGroupRequest, JoinGroupResponse, ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest,
 };
 
 use crate::driver::Driver;
@@ -437,4 +437,109 @@ fn of_static_members_that_come_back_together_each_is_told_when_the_log_knows_it(
     let codes: Vec<_> = codes.collect();
     assert!(codes.iter().all(|code| code.is_some_and(|code| code != 0)), "{codes:?}");
     assert!(driver.in_flight.is_empty());
+}
+
+/// A SyncGroup of the only member, which gives itself so many bytes.
+fn assign(
+    driver: &mut Driver,
+    group: &'static str,
+    member: &JoinGroupResponse,
+    bytes: usize,
+) -> ErrorCode {
+    let request = SyncGroupRequest {
+        group_id: group.into(),
+        generation_id: member.generation_id,
+        member_id: member.member_id.clone(),
+        assignments: vec![SyncGroupRequestAssignment {
+            member_id: member.member_id.clone(),
+            assignment: Bytes::from(vec![0; bytes]),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    match driver.ask("c", 5, RequestBody::SyncGroup(request)) {
+        Reply::SyncGroup(response) => error(response.error_code),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// New groups take memory until they are refused.
+fn fill(driver: &mut Driver) {
+    for number in 0.. {
+        if commit(driver, &format!("filler-{number}"), &[("t", 0, 1)]) != [ErrorCode::None] {
+            return;
+        }
+        assert!(number < 1_000, "the memory ends");
+    }
+}
+
+#[test]
+fn groups_that_there_are_go_on_when_new_ones_have_taken_the_memory() {
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let in_group = |group: &'static str, id: &str| JoinGroupRequest {
+        group_id: group.into(),
+        ..join_request(id)
+    };
+    let member = join(&mut driver, 3, in_group("g", ""));
+    assert_eq!(assign(&mut driver, "g", &member, 2_000), ErrorCode::None);
+    fill(&mut driver);
+
+    // A little more than before.
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!(assign(&mut driver, "g", &again, 2_100), ErrorCode::None);
+    // And one member more: the first one waits for it.
+    let fresh_id = driver.fresh_id();
+    let request = in_group("g", "");
+    let second = driver.send("c", 3, RequestBody::JoinGroup { request, fresh_id });
+    assert_eq!(driver.take_reply(second), None, "it waits for the other");
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!((error(again.error_code), again.members.len()), (ErrorCode::None, 2));
+}
+
+#[test]
+fn a_group_whose_assignment_finds_no_room_keeps_the_room_that_it_has() {
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let in_group = |group: &'static str, id: &str| JoinGroupRequest {
+        group_id: group.into(),
+        ..join_request(id)
+    };
+    let member = join(&mut driver, 3, in_group("g", ""));
+    assert_eq!(assign(&mut driver, "g", &member, 10_000), ErrorCode::None);
+    let other = join(&mut driver, 3, in_group("h", ""));
+    assert_eq!(assign(&mut driver, "h", &other, 1_000), ErrorCode::None);
+
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!(assign(&mut driver, "g", &again, 60_000), ErrorCode::RebalanceInProgress);
+    // The other group takes what it can get.
+    let mut bytes = 40_000;
+    loop {
+        let other = join(&mut driver, 3, in_group("h", &other.member_id));
+        if assign(&mut driver, "h", &other, bytes) == ErrorCode::None {
+            break;
+        }
+        bytes -= 500;
+    }
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!(assign(&mut driver, "g", &again, 10_000), ErrorCode::None);
+}
+
+#[test]
+fn the_kind_of_a_group_counts() {
+    let kind = WireString::from("k".repeat(30_000));
+    let request = || JoinGroupRequest { protocol_type: kind.clone(), ..join_request("") };
+    let mut driver = Driver::with_memory(settings(), 20_000);
+    let refused = join(&mut driver, 3, request());
+    assert_eq!(error(refused.error_code), ErrorCode::CoordinatorLoadInProgress);
+
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let member = join(&mut driver, 3, request());
+    assert_eq!(error(member.error_code), ErrorCode::None);
+    assert!(driver.memory.used_bytes() >= 30_000, "{}", driver.memory.used_bytes());
+    for body in [
+        RequestBody::ListGroups(ListGroupsRequest::default()),
+        RequestBody::DescribeGroups { groups: vec!["g".into()] },
+    ] {
+        let bytes = driver.shard.answer_bytes(&body);
+        assert!(bytes >= 60_000, "{body:?} takes {bytes}");
+    }
 }
