@@ -341,3 +341,52 @@ async fn ages_that_are_asked_for_often_are_looked_up_once() {
     }
     broker.stop().await;
 }
+
+#[tokio::test]
+async fn a_group_that_is_named_often_is_looked_at_once() {
+    let (_dir, broker, connection) = start(&[]).await;
+    create_topic(&connection, "t", 9_000).await;
+    commit(&connection, "many", 0..9_000).await;
+    let groups = vec![fetch_all("many"); 60_000];
+    let request = OffsetFetchRequest { groups, ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    assert_eq!(groups.len(), 60_000, "each mention is answered");
+    let loading = ErrorCode::CoordinatorLoadInProgress.code();
+    let (told, refused): (Vec<_>, Vec<_>) =
+        groups.iter().partition(|group| group.error_code != loading);
+    assert!(told.len() > 1 && refused.len() > 50_000, "as often as there is memory for it");
+    assert!(told.iter().all(|group| group.topics[0].partitions.len() == 9_000));
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_larger_than_all_memory_for_answers_is_refused() {
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let (_dir, broker, connection) = start(&settings).await;
+    create_topic(&connection, "t", 2_000).await;
+    commit(&connection, "many", 0..2_000).await;
+    commit(&connection, "few", 0..10).await;
+    let groups = vec![fetch_all("many"), fetch_all("few")];
+    let request = OffsetFetchRequest { groups, ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    let policy = ErrorCode::PolicyViolation.code();
+    assert_eq!(groups.iter().map(|group| group.error_code).collect::<Vec<_>>(), [policy, 0]);
+    // Asked for in parts, it can be had.
+    let topic = OffsetFetchRequestTopics {
+        name: "t".into(),
+        partition_indexes: (0..1_000).collect(),
+        ..Default::default()
+    };
+    let group = OffsetFetchRequestGroup { topics: Some(vec![topic]), ..fetch_all("many") };
+    let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    assert_eq!((groups[0].error_code, groups[0].topics[0].partitions.len()), (0, 1_000));
+
+    assert_eq!(call(&connection, &ListGroupsRequest::default(), 5).await.groups.len(), 2);
+    for number in 0..10 {
+        commit(&connection, &format!("{number}{}", "g".repeat(32_000)), 0..1).await;
+    }
+    let listed = call(&connection, &ListGroupsRequest::default(), 5).await;
+    assert_eq!((listed.error_code, listed.groups.len()), (policy, 0), "a part is of no use");
+    broker.stop().await;
+}

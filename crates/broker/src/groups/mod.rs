@@ -34,7 +34,7 @@ use crate::connection::MemoryBudget;
 use crate::partition::Partition;
 use crate::topics::Topic;
 pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_topic};
-pub(crate) use pending::{Answer, Measuring, Pending, Question};
+pub(crate) use pending::{Answer, Measured, Measuring, Pending, Question};
 use shard_driver::{Command, ShardHandle};
 pub(crate) use unread_age::UnreadAges;
 
