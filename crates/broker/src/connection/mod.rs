@@ -77,6 +77,19 @@ pub enum ConnectionError {
         /// The size of the reply.
         reply_bytes: usize,
     },
+    /// Making the answer could take more than there is for all answers together.
+    #[error(
+        "the answer to this {api} may take {built_bytes} bytes, and all answers together {max_bytes} \
+         (half of queued.max.request.bytes); ask for less at a time"
+    )]
+    AnswerTooLarge {
+        /// What was asked.
+        api: &'static str,
+        /// What making the answer may take.
+        built_bytes: usize,
+        /// What there is.
+        max_bytes: usize,
+    },
     /// The request waited for the memory for its answer, and others for the memory of the request.
     #[error(
         "no memory is free for an answer of {built_bytes} bytes while others wait for requests"
@@ -223,6 +236,11 @@ impl Connection {
         let request_share = Arc::new(request_share);
         let work = prepare(&self.broker, &self.info, body)?;
         let (api_key, built_bytes) = (work.api_key, work.built_bytes);
+        let max_bytes = self.broker.building.limit_bytes();
+        if built_bytes > max_bytes {
+            let api = api_key.name();
+            return Err(ConnectionError::AnswerTooLarge { api, built_bytes, max_bytes });
+        }
         let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
         let reply = work.run(Arc::clone(&request_share), building.clone()).await?;

@@ -43,6 +43,10 @@ pub(crate) use unread_age::UnreadAges;
 /// in the heap of the thread that read for it.
 const LOADS_MAX_LEAST: usize = 8;
 
+/// A group takes no more than this part of the memory of replies: its leader is told all of it, encoded too, and each
+/// member comes with a few hundred bytes.
+const GROUP_REPLY_PART: usize = 3;
+
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
@@ -64,7 +68,7 @@ impl GroupCoordinator {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let loads_max = LOADS_MAX_LEAST.max(cores);
         GroupCoordinator {
-            settings: group_settings(settings),
+            settings: group_settings(settings, reply_memory.limit_bytes()),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
             loads: Arc::new(Semaphore::new(loads_max)),
@@ -190,19 +194,35 @@ fn place_among(shards: &[Option<ShardHandle>], group: &str) -> Option<usize> {
     usize::try_from(partition_of_group(group, count)).ok()
 }
 
-fn group_settings(broker: &BrokerSettings) -> GroupSettings {
+fn group_settings(broker: &BrokerSettings, replies_max_bytes: usize) -> GroupSettings {
     let ms =
         |duration: std::time::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     let groups = &broker.groups;
+    let defaults = GroupSettings::default();
     GroupSettings {
         session_timeout_min_ms: groups.session_timeout_min_ms,
         session_timeout_max_ms: groups.session_timeout_max_ms,
         initial_rebalance_delay_ms: ms(groups.initial_rebalance_delay),
         group_size_max: groups.group_size_max,
+        group_bytes_max: defaults.group_bytes_max.min(replies_max_bytes / GROUP_REPLY_PART),
         offset_metadata_max_bytes: groups.offset_metadata_max_bytes,
         offsets_retention_ms: i64::try_from(groups.offsets_retention.as_millis())
             .unwrap_or(i64::MAX),
         offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),
-        ..GroupSettings::default()
+        ..defaults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_no_larger_than_its_leader_can_be_told() {
+        let broker = BrokerSettings::new([("log.dirs".to_owned(), "/nowhere".to_owned())]);
+        let broker = broker.expect("are valid");
+        assert_eq!(group_settings(&broker, 6 << 20).group_bytes_max, 2 << 20);
+        let most = GroupSettings::default().group_bytes_max;
+        assert_eq!(group_settings(&broker, usize::MAX).group_bytes_max, most);
     }
 }
