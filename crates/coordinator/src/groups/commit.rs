@@ -130,8 +130,10 @@ struct StagedCommit<'a> {
     commit_timestamp: TimestampMs,
     expire_timestamp: Option<TimestampMs>,
     metadata_bytes_max: usize,
-    /// How many more partitions the group can have offsets for.
+    /// How many more partitions the group can have offsets for,
     partitions_left: usize,
+    /// but for those that records on their way may be about.
+    partitions_coming: usize,
     /// How many more bytes the records may take.
     bytes_left: usize,
     /// What the offsets will make the group take.
@@ -162,7 +164,8 @@ impl<'a> StagedCommit<'a> {
             commit_timestamp,
             expire_timestamp,
             metadata_bytes_max: settings.offset_metadata_max_bytes,
-            partitions_left: settings.group_offsets_max.saturating_sub(present + coming),
+            partitions_left: settings.group_offsets_max.saturating_sub(present),
+            partitions_coming: coming,
             bytes_left: settings.commit_bytes_max,
             held: turn.memory.hold(0),
             records: Vec::new(),
@@ -189,6 +192,10 @@ impl<'a> StagedCommit<'a> {
         let bytes = offset_bytes_max(self.group_id, topic, metadata);
         if is_new && self.partitions_left == 0 || bytes > self.bytes_left + replaced_bytes {
             return Err(ErrorCode::InvalidCommitOffsetSize);
+        }
+        if is_new && self.partitions_left <= self.partitions_coming {
+            // Only what arrives will tell; and at the other error clients give up.
+            return Err(ErrorCode::CoordinatorLoadInProgress);
         }
         let growth_bytes = self.growth_bytes(topic, partition, metadata, is_new);
         let growth = if is_new { Growth::New } else { Growth::OfGroup };

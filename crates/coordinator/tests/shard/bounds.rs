@@ -149,6 +149,28 @@ fn a_group_has_so_many_offsets() {
     assert_eq!(commit(&mut driver, "other", &[("t", 2, 5)]), [good]);
 }
 
+#[test]
+fn what_is_on_its_way_to_a_group_with_many_offsets_makes_clients_wait_and_not_give_up() {
+    let mut driver = Driver::new(GroupSettings { group_offsets_max: 3, ..settings() });
+    let codes = |driver: &mut Driver, token| match driver.take_reply(token) {
+        Some(Reply::OffsetCommit(response)) => error(response.topics[0].partitions[0].error_code),
+        other => panic!("{other:?}"),
+    };
+    // The same partition again and again, over a slow log.
+    let again: Vec<_> = (0..3)
+        .map(|_| {
+            let request = commit_request("g", &[("t", 0, 1)]);
+            driver.send("c", 9, RequestBody::OffsetCommit(request))
+        })
+        .collect();
+    let request = commit_request("g", &[("t", 1, 1)]);
+    let other = driver.send("c", 9, RequestBody::OffsetCommit(request));
+    assert_eq!(codes(&mut driver, other), ErrorCode::CoordinatorLoadInProgress);
+    driver.settle_all();
+    assert!(again.into_iter().all(|token| codes(&mut driver, token) == ErrorCode::None));
+    assert_eq!(commit(&mut driver, "g", &[("t", 1, 1)]), [ErrorCode::None], "there was room");
+}
+
 /// The longest name that the wire can carry.
 fn longest_name() -> String {
     "g".repeat(32_767)
