@@ -1,6 +1,7 @@
 //! What leaves the shard.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use logway_model::{ErrorCode, PartitionId};
 
@@ -60,6 +61,10 @@ pub(crate) enum Then {
     ComebacksStored { group: GroupId, comebacks: Vec<StaticComeback> },
     /// Offsets of topics that are no more can be told from those of topics that have their names now.
     DeleteTopics { group: GroupId, topics: Vec<DeletedTopic> },
+    /// The same goes on with the groups after this one.
+    DeleteTopicsFrom { after: GroupId, topics: Arc<[DeletedTopic]> },
+    /// What has expired is looked for in this group and those after it.
+    ExpireFrom { from: GroupId },
 }
 
 impl Outbox {

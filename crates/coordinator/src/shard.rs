@@ -72,7 +72,7 @@ impl GroupShard {
         let deleted = std::mem::take(&mut self.deleted_meanwhile);
         let (groups, mut turn) = self.split(now);
         groups.start(&mut turn);
-        groups.delete_topics(&mut turn, &deleted);
+        groups.delete_topics(&mut turn, &deleted.into());
         let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
         turn.set_timer(Timer::Expiration, interval_ms.into());
         self.outbox.take_effects()
@@ -153,7 +153,7 @@ impl GroupShard {
             return Vec::new();
         }
         let (groups, mut turn) = self.split(now);
-        groups.delete_topics(&mut turn, topics);
+        groups.delete_topics(&mut turn, &topics.into());
         self.outbox.take_effects()
     }
 
@@ -170,6 +170,8 @@ impl GroupShard {
                 Then::AssignmentStored { .. }
                 | Then::ComebacksStored { .. }
                 | Then::DeleteTopics { .. }
+                | Then::DeleteTopicsFrom { .. }
+                | Then::ExpireFrom { .. }
                 | Then::FailLater(_) => {}
             }
         }
@@ -255,6 +257,11 @@ impl GroupShard {
             (Then::DeleteTopics { group, topics }, _) => {
                 groups.delete_topics_of_group(&mut turn, &group, &topics);
             }
+            (Then::DeleteTopicsFrom { after, topics }, _) => {
+                groups.delete_topics_from(&mut turn, Some(&after), &topics);
+            }
+            (Then::ExpireFrom { from }, Ok(())) => groups.expire_from(&mut turn, Some(&from)),
+            (Then::ExpireFrom { .. }, Err(_)) => groups.stop_expiring(),
         }
     }
 

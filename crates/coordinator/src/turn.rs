@@ -48,6 +48,14 @@ impl Turn<'_> {
         self.outbox.append(records, Some(then), Some(held));
     }
 
+    /// Sends many records to the log that need not be there together, and does something when they are.
+    pub(crate) fn append_in_parts_then(&mut self, records: Vec<GroupRecord>, then: Then) {
+        let mut parts = parts_of(records, self.settings);
+        let Some(last) = parts.pop() else { return };
+        parts.into_iter().for_each(|part| self.append(part, None));
+        self.append(last, Some(then));
+    }
+
     /// Sends many records to the log that need not be there together, then replies.
     ///
     /// The reply tells of a failure if any of them failed.

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use logway_coordinator::{GroupRecord, GroupSettings, Reply, RequestBody};
-use logway_model::ErrorCode;
+use logway_coordinator::{DeletedTopic, GroupRecord, GroupSettings, Reply, RequestBody};
+use logway_model::{ErrorCode, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use logway_wire::messages::{
@@ -563,5 +563,86 @@ fn the_kind_of_a_group_counts() {
     ] {
         let bytes = driver.shard.answer_bytes(&body);
         assert!(bytes >= 60_000, "{body:?} takes {bytes}");
+    }
+}
+
+/// So many groups with twenty offsets each.
+fn groups_with_offsets(driver: &mut Driver, count: usize) -> Vec<WireString> {
+    let offsets: Vec<_> = (0..20).map(|partition| ("t", partition, 1)).collect();
+    let names: Vec<_> = (0..count).map(|number| WireString::from(format!("g-{number}"))).collect();
+    for name in &names {
+        commit(driver, name, &offsets);
+    }
+    names
+}
+
+/// Lets appends succeed one by one; the most records that were on their way at a time.
+fn most_in_flight(driver: &mut Driver) -> usize {
+    let in_flight =
+        |driver: &Driver| driver.in_flight.iter().map(|(_, records)| records.len()).sum();
+    let mut most: usize = in_flight(driver);
+    while driver.settle(Ok(())) {
+        most = most.max(in_flight(driver));
+    }
+    most
+}
+
+#[test]
+fn offsets_that_expire_together_are_taken_back_a_part_at_a_time() {
+    let limits = GroupSettings { append_records_max: 50, ..settings() };
+    let mut driver = Driver::new(GroupSettings { offsets_retention_ms: 1_000, ..limits });
+    groups_with_offsets(&mut driver, 30);
+    driver.advance_ms(10 * 60 * 1_000, |_| {});
+    assert_eq!(most_in_flight(&mut driver), 50);
+    let left: usize = driver.shard.groups().map(|group| group.offset_count()).sum();
+    assert_eq!(left, 0);
+    assert_eq!(driver.shard.group_count(), 0);
+}
+
+#[test]
+fn what_expires_over_a_log_that_fails_expires_later() {
+    let limits = GroupSettings { append_records_max: 50, ..settings() };
+    let mut driver = Driver::new(GroupSettings { offsets_retention_ms: 1_000, ..limits });
+    groups_with_offsets(&mut driver, 30);
+    driver.advance_ms(10 * 60 * 1_000, |_| {});
+    driver.settle(Err(ErrorCode::NotEnoughReplicas));
+    assert!(driver.in_flight.is_empty());
+    driver.advance_ms(10 * 60 * 1_000, |_| {});
+    driver.settle_all();
+    assert_eq!(driver.shard.group_count(), 0);
+}
+
+#[test]
+fn offsets_of_a_deleted_topic_are_taken_back_a_part_at_a_time() {
+    let mut driver = Driver::new(GroupSettings { append_records_max: 50, ..settings() });
+    groups_with_offsets(&mut driver, 30);
+    let topic = DeletedTopic { name: "t".into(), id: TopicId::default() };
+    let effects = driver.shard.topics_deleted(driver.now(), &[topic]);
+    driver.apply(effects);
+    assert_eq!(most_in_flight(&mut driver), 60, "what three groups have");
+    let left: usize = driver.shard.groups().map(|group| group.offset_count()).sum();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_request_deletes_so_many_offsets_at_a_time() {
+    let mut driver = Driver::new(GroupSettings { group_offsets_max: 50, ..settings() });
+    let names = groups_with_offsets(&mut driver, 30);
+    let delete = |driver: &mut Driver| {
+        let body = RequestBody::DeleteGroups { groups: names.clone() };
+        let token = driver.send("c", 2, body);
+        assert!(most_in_flight(driver) <= 60);
+        match driver.take_reply(token) {
+            Some(Reply::DeleteGroups(results)) => {
+                results.iter().map(|result| error(result.error_code)).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let codes = delete(&mut driver);
+    assert_eq!(codes[..2], [ErrorCode::None; 2]);
+    assert!(codes[2..].iter().all(|code| *code == ErrorCode::CoordinatorLoadInProgress));
+    while driver.shard.group_count() > 0 {
+        delete(&mut driver);
     }
 }
