@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
 use logway_metadata::settings::BrokerSettings;
-use logway_model::PartitionId;
+use logway_model::{DirectoryId, PartitionId};
 use logway_wire::WireString;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -38,7 +38,7 @@ pub(crate) use pending::{Answer, Measured, Measuring, Pending, Question};
 use shard_driver::{Command, ShardHandle};
 pub(crate) use unread_age::UnreadAges;
 
-/// How many shards load at once, if there are not more cores than that. A load waits for the disk
+/// How many shards load from a log directory at once, if there are not more cores than that. A load waits for the disk
 /// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
 /// in the heap of the thread that read for it.
 const LOADS_MAX_LEAST: usize = 8;
@@ -54,8 +54,9 @@ pub struct GroupCoordinator {
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
     reply_memory: MemoryBudget,
-    /// Has a permit for each shard that may load at once.
-    loads: Arc<Semaphore>,
+    /// For each log directory, a permit for each shard that may load from it at once: a slow disk holds up no groups
+    /// that are on another.
+    loads: Mutex<HashMap<DirectoryId, Arc<Semaphore>>>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
 }
@@ -65,13 +66,11 @@ impl GroupCoordinator {
     ///
     /// Answers that wait for other members take their memory from `reply_memory`.
     pub fn new(settings: &BrokerSettings, reply_memory: MemoryBudget) -> GroupCoordinator {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let loads_max = LOADS_MAX_LEAST.max(cores);
         GroupCoordinator {
             settings: group_settings(settings, reply_memory.limit_bytes()),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
-            loads: Arc::new(Semaphore::new(loads_max)),
+            loads: Mutex::default(),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
@@ -110,10 +109,20 @@ impl GroupCoordinator {
             self.settings.clone(),
             self.memory.clone(),
             self.reply_memory.clone(),
-            Arc::clone(&self.loads),
+            self.loads_from(partition.directory()),
         );
         drivers.spawn(driver.run());
         shard
+    }
+
+    /// What bounds the shards that load from a log directory at once.
+    fn loads_from(&self, directory: DirectoryId) -> Arc<Semaphore> {
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let loads = loads.entry(directory).or_insert_with(|| {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            Arc::new(Semaphore::new(LOADS_MAX_LEAST.max(cores)))
+        });
+        Arc::clone(loads)
     }
 
     /// Lets the offsets of deleted topics go.
@@ -215,7 +224,21 @@ fn group_settings(broker: &BrokerSettings, replies_max_bytes: usize) -> GroupSet
 
 #[cfg(test)]
 mod tests {
+    use logway_model::Uuid;
+
     use super::*;
+
+    #[test]
+    fn shards_that_load_from_a_slow_disk_hold_up_none_that_load_from_another() {
+        let broker = BrokerSettings::new([("log.dirs".to_owned(), "/a,/b".to_owned())]);
+        let replies = MemoryBudget::new(1 << 20, Arc::default());
+        let groups = GroupCoordinator::new(&broker.expect("are valid"), replies);
+        let directory = |number| DirectoryId(Uuid([number; 16]));
+        let slow = groups.loads_from(directory(1));
+        slow.forget_permits(slow.available_permits());
+        assert_eq!(groups.loads_from(directory(1)).available_permits(), 0);
+        assert!(groups.loads_from(directory(2)).available_permits() >= LOADS_MAX_LEAST);
+    }
 
     #[test]
     fn a_group_is_no_larger_than_its_leader_can_be_told() {
