@@ -56,6 +56,9 @@ const HELD_FREELY_PART: usize = 2;
 /// How long a request holds its memory while others wait for that and it for the memory for its answer.
 const BUILD_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether a client has closed whose requests are not read now.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -167,6 +170,7 @@ impl Connection {
                 return Ok(());
             }
             let is_muted = self.info.mute.is_on();
+            let may_read = self.may_read(is_muted);
             tokio::select! {
                 biased;
                 () = self.attention.called() => {}
@@ -175,7 +179,9 @@ impl Connection {
                     self.last_active = Instant::now();
                 }
                 () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
-                frame = self.frames.next(&mut self.socket), if self.may_read(is_muted) => {
+                frame = next_frame(&mut self.frames, &mut self.socket, may_read),
+                    if may_read || is_muted && self.reads_on =>
+                {
                     self.last_active = Instant::now();
                     match frame? {
                         Some(frame) => self.start(frame).await?,
@@ -353,6 +359,32 @@ impl Connection {
 
     fn patience(&self) -> Patience<'_> {
         Patience { stall_max: self.idle_max, broker: &self.broker }
+    }
+}
+
+/// The next request, or `None` when the client has closed. A connection that may not be read has no next one. Cancel
+/// safe.
+async fn next_frame(
+    frames: &mut FrameReader,
+    socket: &mut TcpStream,
+    may_read: bool,
+) -> Result<Option<Frame>, FrameError> {
+    if may_read {
+        return frames.next(socket).await;
+    }
+    closed(socket).await;
+    Ok(None)
+}
+
+/// Waits until the client has closed with nothing sent that was not read: nothing more will come, so its place is free
+/// although the connection is not read now.
+async fn closed(socket: &TcpStream) {
+    loop {
+        match socket.peek(&mut [0]).await {
+            Ok(0) | Err(_) => return,
+            // Its next request waits until it may be read.
+            Ok(_) => sleep(LOOK_INTERVAL).await,
+        }
     }
 }
 
