@@ -185,19 +185,19 @@ async fn open(
     let attention = Arc::new(Attention::default());
     let requests_bytes = settings.requests_memory_max_bytes;
     let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
-    let building = budget(requests_bytes / REPLY_MEMORY_PART);
+    let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
     Ok(Broker {
         cluster_id,
         quorum,
         log_dirs,
         replica_moves: ReplicaMoves::default(),
         memory: budget(requests_bytes),
-        reply_memory: budget(requests_bytes / REPLY_MEMORY_PART),
+        building: budget(requests_bytes / REPLY_MEMORY_PART),
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
-        groups: GroupCoordinator::new(settings, building.clone()),
+        groups: GroupCoordinator::new(settings, reply_memory.clone()),
         group_lag: GroupLag::new(settings.group_lag_partitions_max),
-        building,
+        reply_memory,
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
         connection_rates: ConnectionRates::new(settings),

@@ -157,9 +157,9 @@ async fn a_fetch_that_waits_gives_way_when_others_need_the_memory_it_holds() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start_with(dir.path(), &[SMALL_BUDGET]).await;
     let (hog, polite) = (broker.connect().await, broker.connect().await);
-    create_topic(&polite, "t", 3_000).await;
-    let holding = hog.send(&fetch_that_holds_memory(3_000), 12).await.expect("is sent");
-    let large = batch(&[&"x".repeat(900_000)]);
+    create_topic(&polite, "t", 600).await;
+    let holding = hog.send(&fetch_that_holds_memory(600), 12).await.expect("is sent");
+    let large = batch(&[&"x".repeat(1_000_000)]);
     let answer = timeout(PATIENCE, produce(&polite, "t", 0, large)).await.expect("in time");
     assert_eq!(answer.error_code, 0);
     holding.response().await.expect("is answered early");

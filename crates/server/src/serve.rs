@@ -18,6 +18,7 @@ use logway_metadata::settings::{BrokerSettings, parse_config_file};
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Run a broker.
@@ -55,7 +56,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let settings = settings_of(args)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(settings, started_at));
+    run_to_end(runtime, serve(settings, started_at))
+}
+
+/// Runs the work; what it has left behind does not matter.
+fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
+    let outcome = runtime.block_on(work);
     // What is to be safe is. To wait for threads that a disk holds up would keep the process, and
     // with it whoever restarts it.
     runtime.shutdown_background();
@@ -264,5 +270,35 @@ fn print_line(line: &str) -> anyhow::Result<()> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_a_disk_holds_up_does_not_keep_the_process() {
+        let (disk, is_back) = mpsc::channel::<()>();
+        let (ends, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = Runtime::new().expect("runs");
+            let work = async {
+                let (begins, begun) = tokio::sync::oneshot::channel();
+                tokio::task::spawn_blocking(move || {
+                    begins.send(()).expect("is waited for");
+                    // Until the end of the test.
+                    _ = is_back.recv();
+                });
+                begun.await.expect("begins");
+            };
+            run_to_end(runtime, work);
+            ends.send(()).expect("is waited for");
+        });
+        ended.recv_timeout(Duration::from_secs(20)).expect("does not wait for the disk");
+        drop(disk);
     }
 }

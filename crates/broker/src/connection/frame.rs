@@ -34,6 +34,9 @@ const WITHOUT_RECORDS_BYTES_MAX: usize = 8 << 20;
 /// one is then read straight into a buffer of its size.
 const READ_BYTES: usize = 64 * 1024;
 
+/// A request stays a slice of the buffer that it was read into if it is this part of it at least.
+const SLICE_PART: usize = 4;
+
 /// While others wait for the memory that a half-read request holds, it must grow in each such
 /// interval by [`PROGRESS_BYTES_MIN`] and by a tenth of its size, or end.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -173,9 +176,18 @@ impl FrameReader {
         Ok(Some(body_bytes * DECODED_FACTOR))
     }
 
+    /// A slice of a buffer keeps all of it for as long as the request is in work: one that is much smaller than the
+    /// buffer is copied instead, and the buffer used again.
     fn take_frame(&mut self, body_bytes: usize) -> Frame {
         self.buffer.advance(LENGTH_BYTES);
-        let body = self.buffer.split_to(body_bytes).freeze();
+        let body = match body_bytes * SLICE_PART < READ_BYTES {
+            true => {
+                let copy = Bytes::copy_from_slice(&self.buffer[..body_bytes]);
+                self.buffer.advance(body_bytes);
+                copy
+            }
+            false => self.buffer.split_to(body_bytes).freeze(),
+        };
         let granted = self.granted.take().expect("a frame is granted before it is complete");
         Frame { body, share: granted.share }
     }
@@ -263,6 +275,19 @@ mod tests {
         assert!(reader.next(&mut server).await.expect("no error").is_none());
         assert_eq!(budget.used_bytes(), 0);
         writer.await.expect("writer");
+    }
+
+    #[tokio::test]
+    async fn small_requests_in_work_keep_no_large_buffers() {
+        let (mut client, mut server) = pair().await;
+        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, budget);
+        for _ in 0..10 {
+            client.write_all(&frame(b"small")).await.expect("write");
+            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
+            assert_eq!(&frame.body[..], b"small");
+            assert!(frame.body.is_unique(), "it is no part of the buffer");
+        }
     }
 
     #[tokio::test]

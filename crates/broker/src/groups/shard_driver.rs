@@ -66,12 +66,12 @@ pub(super) struct ShardDriver {
 }
 
 /// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
-/// has waited for other members comes from `building`; it loads with a permit of `loads`.
+/// has waited for other members comes from `reply_memory`; it loads with a permit of `loads`.
 pub(super) fn new(
     partition: Arc<Partition>,
     settings: GroupSettings,
     memory: GroupMemory,
-    building: MemoryBudget,
+    reply_memory: MemoryBudget,
     loads: Arc<Semaphore>,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
@@ -82,7 +82,7 @@ pub(super) fn new(
         commands,
         began: Instant::now(),
         next_token: 0,
-        waiting: Waiting::new(building),
+        waiting: Waiting::new(reply_memory),
         appends: Appends::new(Arc::clone(&partition)),
         partition,
     };

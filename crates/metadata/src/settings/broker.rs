@@ -246,8 +246,9 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The memory that all consumer groups share: members with their subscriptions and \
          assignments, and committed offsets, of which it has room for more than two million. \
-         When it is used up, new members and offsets of further partitions are refused with \
-         COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; groups that are there go on.",
+         When an eighth of it is left, new groups and offsets of further partitions are refused \
+         with COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; the rest is for the groups \
+         that are there.",
     ),
     row(
         "logway.http.listen",
@@ -350,7 +351,9 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("134217728"),
         "bytes",
         "The memory that all requests being received and handled share. When it is used up, \
-         connections are read no further until some is free.",
+         connections are read no further until some is free. Half as much is for answers that are \
+         being made, and as much for large ones on their way; a request that names more than can \
+         be answered with that ends its connection.",
     ),
     row(
         "quota.window.num",
