@@ -185,7 +185,9 @@ impl LogDirs {
         let Some(source) = online.iter().find(|dir| dir.directory_id() == from) else {
             return Err(self.offline(wanted, from));
         };
-        if knows(source, partition) {
+        // One that claims to be a copy of itself was moved there by hand.
+        let is_itself = source.log(partition).is_some_and(|log| std::ptr::eq(&*log, copy));
+        if !is_itself && knows(source, partition) {
             return Ok(source);
         }
         let dir = source.path().join(partition.to_string());

@@ -8,6 +8,7 @@ use super::{LogDir, NewLog};
 use crate::LogError;
 use crate::checkpoint::{MoveState, ReplicaMove, remove_file};
 use crate::log::Log;
+use crate::writer::Command;
 
 impl LogDir {
     /// Makes a log that begins at `start`, to be filled by
@@ -59,11 +60,19 @@ impl LogDir {
             return Err(LogError::Closed { what: partition.to_string() });
         }
         let fs = &*self.options.fs;
-        let path = self.log_path(partition).join(ReplicaMove::FILE);
-        match replica_move {
-            Some(replica_move) => replica_move.write(fs, &path)?,
-            None => remove_file(fs, &path)?,
+        let dir = self.log_path(partition);
+        let path = dir.join(ReplicaMove::FILE);
+        let written = match replica_move {
+            Some(replica_move) => replica_move.write(fs, &path),
+            None => remove_file(fs, &path),
+        };
+        if let Err(error) = &written
+            && error.is_failed_sync_of(&dir)
+        {
+            // That sync was about the names of the segments, too.
+            self.queue.push(Command::SyncFailed { key: log.key(), error: error.clone() });
         }
+        written?;
         log.note_replica_move(replica_move);
         Ok(())
     }
