@@ -8,6 +8,7 @@ use super::{LogDir, NewLog};
 use crate::LogError;
 use crate::checkpoint::{MoveState, ReplicaMove, remove_file};
 use crate::log::Log;
+use crate::segment::Segment;
 use crate::writer::Command;
 
 impl LogDir {
@@ -26,20 +27,37 @@ impl LogDir {
         from: DirectoryId,
     ) -> Result<Arc<Log>, LogError> {
         let mut changes = self.changes();
+        self.check_open(&changes)?;
+        if changes.failed.get(&new.partition).is_some_and(|failed| failed.is_deleted) {
+            self.finish_deletion(&new.partition, &mut changes)?;
+            changes.failed.remove(&new.partition);
+        }
         if let Some(existing) = self.existing(new, &changes) {
             existing?;
             let (dir, partition) = (self.options.path.clone(), new.partition.clone());
             return Err(LogError::CopyInTheWay { dir, partition });
         }
+        let copying = ReplicaMove { state: MoveState::Copying, from };
+        match self.create_files_of_copy(new, start, copying) {
+            Ok(segment) => Ok(self.adopt(new, segment, Some(copying), &mut changes)),
+            Err(error) => Err(self.note_not_created(new, error, &mut changes)),
+        }
+    }
+
+    fn create_files_of_copy(
+        &self,
+        new: &NewLog,
+        start: Offset,
+        copying: ReplicaMove,
+    ) -> Result<Segment, LogError> {
         let (fs, root) = (&*self.options.fs, &self.options.path);
         let dir = self.log_path(&new.partition);
         fs.create_dir_all(&dir).map_err(LogError::io("create", &dir))?;
         // First: nothing may take what is made now for the log of the partition.
-        let copying = ReplicaMove { state: MoveState::Copying, from };
         copying.write(fs, &dir.join(ReplicaMove::FILE))?;
         let segment = self.create_files(new, start)?;
         fs.sync_dir(root).map_err(LogError::io("sync", root))?;
-        Ok(self.adopt(new, segment, Some(copying), &mut changes))
+        Ok(segment)
     }
 
     /// Writes down what a log has to do with a move to this directory; `None` for nothing. It is on

@@ -146,7 +146,12 @@ impl LogDir {
 
     /// Keeps the name from other logs if a sync failed that was to make it or those in it durable:
     /// they have to be made anew, and what is there has to go first.
-    fn note_not_created(&self, new: &NewLog, error: LogError, changes: &mut Changes) -> LogError {
+    pub(super) fn note_not_created(
+        &self,
+        new: &NewLog,
+        error: LogError,
+        changes: &mut Changes,
+    ) -> LogError {
         let NewLog { partition, .. } = new;
         let dirs = [&self.options.path, &self.log_path(partition)];
         if dirs.into_iter().any(|dir| error.is_failed_sync_of(dir)) {
