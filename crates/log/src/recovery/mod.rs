@@ -39,6 +39,7 @@ pub use report::{Finding, RecoveryReport};
 
 mod check;
 mod listing;
+mod names;
 mod report;
 mod scan_log;
 mod strays;
@@ -97,7 +98,11 @@ pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<Recove
 
 fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
-    let listing = Listing::read(&**fs, dir)?;
+    let mut listing = Listing::read(&**fs, dir)?;
+    if !listing.half_named.is_empty() {
+        names::give_back(&**fs, &listing.half_named)?;
+        listing = Listing::read(&**fs, dir)?;
+    }
     if listing.is_unfinished() {
         if options.expected.end() > Offset::ZERO {
             return Err(options.expected.vanished(dir));

@@ -7,7 +7,7 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 use super::listing::Listing;
-use super::{Finding, Recovery, RecoveryOptions};
+use super::{Finding, Recovery, RecoveryOptions, names};
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::fs::read_exact_at;
@@ -74,6 +74,7 @@ impl Recovery<'_> {
         end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
+            names::make_again(&**self.options.fs, self.options.dir)?;
         }
         if self.scanned_bytes > 0 {
             self.sync_end()?;
