@@ -50,13 +50,14 @@ impl LogDir {
         start: Offset,
         copying: ReplicaMove,
     ) -> Result<Segment, LogError> {
-        let (fs, root) = (&*self.options.fs, &self.options.path);
+        let fs = &*self.options.fs;
+        let before = self.root_syncs.before_names();
         let dir = self.log_path(&new.partition);
         fs.create_dir_all(&dir).map_err(LogError::io("create", &dir))?;
         // First: nothing may take what is made now for the log of the partition.
         copying.write(fs, &dir.join(ReplicaMove::FILE))?;
         let segment = self.create_files(new, start)?;
-        fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        self.root_syncs.sync(fs, before)?;
         Ok(segment)
     }
 

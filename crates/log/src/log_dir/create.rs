@@ -102,6 +102,7 @@ impl LogDir {
     }
 
     fn create_all_files(&self, missing: &[&NewLog]) -> Vec<Result<Segment, LogError>> {
+        let before = self.root_syncs.before_names();
         let created: Vec<_> = missing.iter().map(|_| Mutex::new(None)).collect();
         let next = AtomicUsize::new(0);
         let work = || {
@@ -118,10 +119,9 @@ impl LogDir {
             }
             work();
         });
-        let (fs, root) = (&self.options.fs, &self.options.path);
         let synced = match missing.is_empty() {
             true => Ok(()),
-            false => fs.sync_dir(root).map_err(LogError::io("sync", root)),
+            false => self.root_syncs.sync(&*self.options.fs, before),
         };
         let results = created.into_iter().map(|result| {
             let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);

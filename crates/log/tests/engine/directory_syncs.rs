@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{Finding, LogConfig, LogDir, LogError, NewLog};
 use logway_model::Offset;
@@ -144,5 +145,51 @@ fn a_crash_while_names_are_made_again_loses_none() {
                 break;
             }
         }
+    }
+}
+
+/// The checkpoint's own names are made again with the next one; those of a log that is made
+/// meanwhile are not.
+#[test]
+fn a_log_that_is_made_while_another_sync_of_its_parent_fails_is_made_anew() {
+    for seed in 0..20 {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let first = disk.log_of(&dir, 1);
+        append_records(&first, 2, 10);
+        // The names of the new log are made, and it waits for the sync of the first one's checkpoint.
+        let new = NewLog {
+            partition: partition(0),
+            topic_id: topic_id(),
+            config: Arc::new(disk.config.clone()),
+        };
+        disk.fs.hold_renames_in("log-start-offset-checkpoint");
+        let moved = first.delete_records_before(Offset(1));
+        disk.fs.wait_for_held_renames(1);
+        let created = std::thread::scope(|scope| {
+            let creating = scope.spawn(|| dir.create_logs(std::slice::from_ref(&new)).remove(0));
+            until_written(&disk, "t-0/partition.metadata");
+            disk.fs
+                .inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("/data").times(1));
+            disk.fs.release_renames();
+            creating.join().expect("no panic")
+        });
+        // It is the checkpoint's sync that fails, but for the one of the new log's own directory.
+        let _ = moved.wait();
+        let log = created.or_else(|_| dir.try_again(&new)).expect("the disk works again");
+        append_records(&log, 1, 10);
+        let disk = disk.crash();
+        drop((first, log, dir));
+        let dir = disk.open();
+        let log = dir.log(&partition(0));
+        let log = log.unwrap_or_else(|| panic!("seed {seed}: what was acknowledged is gone"));
+        assert_eq!(log.log_end_offset(), Offset(1), "seed {seed}");
+    }
+}
+
+fn until_written(disk: &TestDisk, path: &str) {
+    let path = std::path::Path::new("/data").join(path);
+    while !disk.fs.exists(&path).expect("can be looked for") {
+        std::thread::yield_now();
     }
 }
