@@ -259,6 +259,9 @@ impl LogError {
     /// Whether the disk, and not only a file on it, has failed: the device, or a file system that
     /// was made read-only or has gone.
     pub fn is_device_failure(&self) -> bool {
+        if matches!(self, LogError::DirectoryEmptied { .. }) {
+            return true;
+        }
         let LogError::Io { source, .. } = self else { return false };
         matches!(
             Errno::from_io_error(source),

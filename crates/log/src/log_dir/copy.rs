@@ -50,6 +50,7 @@ impl LogDir {
         start: Offset,
         copying: ReplicaMove,
     ) -> Result<Segment, LogError> {
+        self.check_place()?;
         let fs = &*self.options.fs;
         let before = self.root_syncs.before_names();
         let dir = self.log_path(&new.partition);
@@ -58,6 +59,7 @@ impl LogDir {
         copying.write(fs, &dir.join(ReplicaMove::FILE))?;
         let segment = self.create_files(new, start)?;
         self.root_syncs.sync(fs, before)?;
+        self.check_place()?;
         Ok(segment)
     }
 
