@@ -92,7 +92,7 @@ impl Recovery<'_> {
     /// indexes need not be on the disk then. A snapshot of the producers as of its end says that
     /// they are, because it is written after them.
     fn first_to_scan(&self, listing: &Listing) -> usize {
-        let recovery_point = self.options.expected.recovery_point.unwrap_or(Offset::ZERO);
+        let recovery_point = self.recovery_point.unwrap_or(Offset::ZERO);
         let at_or_before =
             self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
         let is_sealed_before =
@@ -134,7 +134,7 @@ impl Recovery<'_> {
     /// Whether it is known where a crash may have cut the log off. If it is not, only what no good
     /// batch follows counts as cut off.
     pub(super) fn knows_recovery_point(&self) -> bool {
-        self.options.expected.recovery_point.is_some()
+        self.recovery_point.is_some()
     }
 
     /// Empties what a crash brought back of the indexes of a segment that has no batches.
