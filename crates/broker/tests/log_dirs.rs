@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::failing_disk::FailingDisk;
 use common::*;
 use logway_broker::BrokerError;
+use logway_broker::log_dirs::DirState;
 use logway_client::Connection;
 use logway_log::fs::{Fs, RealFs};
 use logway_model::ErrorCode;
@@ -232,6 +233,63 @@ async fn a_directory_that_is_empty_is_not_taken_for_a_new_one() {
     assert_eq!(logs_in(&disks.b), ["t-1"]);
     broker.stop().await;
     assert!(!disks.b.join("accept-loss").exists());
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("is made");
+    for entry in fs::read_dir(from).expect("is a directory") {
+        let entry = entry.expect("can be read");
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy_all(&path, &copy),
+            false => _ = fs::copy(&path, &copy).expect("is copied"),
+        }
+    }
+}
+
+/// A disk that was cloned; or one that is mounted elsewhere, and an empty one in its place.
+#[tokio::test]
+async fn of_two_directories_of_one_id_neither_is_used() {
+    for is_clone in [true, false] {
+        let disks = Disks::new();
+        disks.with_stopped_broker().await;
+        let c = disks.b.with_extension("elsewhere");
+        if is_clone {
+            copy_all(&disks.b, &c);
+        } else {
+            fs::rename(&disks.b, &c).expect("is there");
+            fs::create_dir_all(&disks.b).expect("is made");
+            fs::write(disks.b.join("accept-loss"), "").expect("is written");
+        }
+        let log_dirs = format!("{},{}", disks.log_dirs(), c.display());
+        let settings =
+            |log_dirs: String| [("log.dirs", log_dirs), ("listeners", "127.0.0.1:0".to_owned())];
+        let start = async |log_dirs: String| {
+            let settings = settings(log_dirs);
+            let settings = [0, 1].map(|index: usize| (settings[index].0, &*settings[index].1));
+            TestBroker::try_start(Arc::new(RealFs), &settings).await.expect("starts")
+        };
+        let broker = start(log_dirs).await;
+        for (dir, other) in [(1, &c), (2, &disks.b)] {
+            let DirState::Offline { error, .. } = broker.broker().log_dirs.all()[dir].state()
+            else {
+                panic!("{dir} is used");
+            };
+            let (error, other) = (error.to_string(), other.display().to_string());
+            assert!(error.contains(&other) && error.contains("out of log.dirs"), "{error}");
+        }
+        let connection = broker.connect().await;
+        assert_eq!(produce(&connection, "t", 1, batch(&["more"])).await.error_code, OFFLINE);
+        broker.stop().await;
+        if !is_clone {
+            assert_eq!(logs_in(&disks.b), [""; 0]);
+        }
+
+        let broker = start(format!("{},{}", disks.a.display(), c.display())).await;
+        let connection = broker.connect().await;
+        assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "precious");
+        broker.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -143,12 +143,17 @@ pub enum LogError {
         id: DirectoryId,
     },
 
-    /// Two log directories have the same id: one is a copy of the other.
-    #[error("{} has the same directory id as {}, {id}", dir.display(), other.display())]
+    /// Two log directories have the same id: one is a copy of the other, or has taken its place.
+    #[error(
+        "{} and {} are both log directory {id}, and nobody knows which has the newest records, so \
+         that neither is used: take the one that has not out of log.dirs, or if it is empty, the \
+         file `{}` out of it",
+        dir.display(), other.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
     DuplicateDirectory {
         /// The log directory.
         dir: PathBuf,
-        /// The one that is used.
+        /// Another one.
         other: PathBuf,
         /// The id of both.
         id: DirectoryId,

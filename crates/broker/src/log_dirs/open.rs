@@ -1,6 +1,5 @@
 //! Opening the log directories.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::thread;
@@ -171,28 +170,30 @@ fn refusals(
     owners: &[Owner],
     known: &KnownDirs,
 ) -> Vec<Option<LogError>> {
-    let mut ids: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();
-    let refusal = |(path, owner): (_, &Owner)| {
-        let path: &PathBuf = path;
-        match owner {
-            Err(error) => Some(error.clone()),
-            Ok(Some(owner)) => {
-                let id = owner.directory_id;
-                let other = *ids.entry(id).or_insert(path);
-                (other != path).then(|| LogError::DuplicateDirectory {
-                    dir: path.clone(),
-                    other: other.clone(),
-                    id,
-                })
-            }
-            Ok(None) => {
-                let id = *known.get(path)?;
-                let is_accepted = fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
-                (!is_accepted).then(|| LogError::DirectoryEmptied { dir: path.clone(), id })
-            }
-        }
+    let is_accepted = |path: &Path| fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
+    // The ids that they have, or are about to get again.
+    let id_of = |(path, owner): (&PathBuf, &Owner)| match owner {
+        Err(_) => None,
+        Ok(Some(owner)) => Some(owner.directory_id),
+        Ok(None) => known.get(path).copied().filter(|_| is_accepted(path)),
     };
-    paths.iter().zip(owners).map(refusal).collect()
+    let ids: Vec<Option<DirectoryId>> = paths.iter().zip(owners).map(id_of).collect();
+    let refusal = |(index, path): (usize, &PathBuf)| {
+        if let Err(error) = &owners[index] {
+            return Some(error.clone());
+        }
+        let Some(id) = ids[index] else {
+            let id = *known.get(path)?;
+            return Some(LogError::DirectoryEmptied { dir: path.clone(), id });
+        };
+        let is_other = |(other, other_id): &(usize, &Option<DirectoryId>)| {
+            *other != index && **other_id == Some(id)
+        };
+        let (other, _) = ids.iter().enumerate().find(is_other)?;
+        let (dir, other) = (path.clone(), paths[other].clone());
+        Some(LogError::DuplicateDirectory { dir, other, id })
+    };
+    paths.iter().enumerate().map(refusal).collect()
 }
 
 /// Opens a directory. One that was emptied, which somebody has accepted, keeps its id, so that the
