@@ -201,6 +201,43 @@ pub enum LogError {
         end: Offset,
     },
 
+    /// The log of a partition is gone from its place, and the one that is elsewhere ends before it
+    /// did.
+    #[error(
+        "{} is gone, with the records before offset {end}, and {} has them only before {found_end}: \
+         put the newer one back, or delete the topic; or make {} with an empty file `{}` in it, to go \
+         on without them",
+        dir.display(), found.display(), dir.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    OlderElsewhere {
+        /// The directory that is gone.
+        dir: PathBuf,
+        /// The offset before which it had records.
+        end: Offset,
+        /// The directory of the log that is there.
+        found: PathBuf,
+        /// The offset at which that one ends.
+        found_end: Offset,
+    },
+
+    /// The log of a partition is in a log directory that cannot be asked, and there is one elsewhere,
+    /// of which nobody knows whether it is the newest.
+    #[error(
+        "the log of {partition} is in {directory}, which is offline, and {} ends at {found_end}: if \
+         the log was moved there, put an empty file `{}` in it",
+        found.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    PerhapsElsewhere {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is known of the log directory, for people.
+        directory: String,
+        /// The directory of the log that is there.
+        found: PathBuf,
+        /// The offset at which that one ends.
+        found_end: Offset,
+    },
+
     /// A batch that is to keep its offsets does not begin at the log end.
     #[error("{partition} ends at {end}: the batch that begins at {got} cannot be copied there")]
     OffsetNotNext {
