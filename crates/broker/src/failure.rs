@@ -72,6 +72,8 @@ impl From<LogError> for Failure {
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
             | LogError::Vanished { .. }
+            | LogError::OlderElsewhere { .. }
+            | LogError::PerhapsElsewhere { .. }
             | LogError::DirectoryEmptied { .. }
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }

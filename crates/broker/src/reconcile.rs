@@ -1,6 +1,6 @@
 //! Brings the served topics and their logs in line with the metadata.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -299,6 +299,7 @@ fn assign(broker: &Broker, results: &mut [(&WantedLog, Result<PlacedLog, LogErro
         let assignment =
             AssignReplicasToDirs { broker: broker.settings.node_id, replicas: replicas.to_vec() };
         let Err(error) = Handle::current().block_on(broker.quorum.submit(assignment)) else {
+            forget_moved(broker, results, replicas);
             continue;
         };
         tracing::error!(%error, "the metadata cannot be told where partitions are");
@@ -312,6 +313,21 @@ fn assign(broker: &Broker, results: &mut [(&WantedLog, Result<PlacedLog, LogErro
         }
         return;
     }
+}
+
+/// Has the logs forgotten where they were that the metadata was just told of.
+fn forget_moved(
+    broker: &Broker,
+    results: &[(&WantedLog, Result<PlacedLog, LogError>)],
+    told: &[ReplicaDirectory],
+) {
+    let told: BTreeSet<_> = told.iter().map(|told| (told.topic_id, told.partition)).collect();
+    let is_told =
+        |wanted: &WantedLog| told.contains(&(wanted.new.topic_id, wanted.new.partition.partition));
+    let moved = results.iter().filter(|(wanted, _)| is_told(wanted));
+    let moved: Vec<_> =
+        moved.filter_map(|(wanted, place)| Some((*wanted, place.as_ref().ok()?))).collect();
+    broker.log_dirs.forget_moved(&moved);
 }
 
 fn traffic_of(

@@ -34,7 +34,7 @@ use tempfile::TempDir;
 
 /// Two log directories; partition 0 of `t` is in the first.
 struct Disks {
-    _root: TempDir,
+    root: TempDir,
     a: PathBuf,
     b: PathBuf,
 }
@@ -43,7 +43,7 @@ impl Disks {
     fn new() -> Disks {
         let root = tempfile::tempdir().expect("a directory");
         let (a, b) = (root.path().join("a"), root.path().join("b"));
-        Disks { _root: root, a, b }
+        Disks { root, a, b }
     }
 
     async fn start(&self) -> TestBroker {
@@ -310,6 +310,73 @@ async fn a_crash_while_appends_are_held_back_loses_none() {
     assert_only_in(&image.b, &image.a);
     assert_eq!(all_values(&connection, 0).await, ["first", "second"]);
     broker.stop().await;
+}
+
+/// The one write that decides fails, and says what it was to say all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_crash_after_a_switch_in_doubt_loses_records() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(disks.root.path());
+    let (broker, connection) = disks.with_topic(Arc::new(disk.clone())).await;
+    let home = broker.broker().log_dirs.metadata_directory_id();
+    assert_eq!(produce_value(&connection, "first").await, 0);
+    disk.doubt_renaming_of("state: moved");
+    assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
+    until(|| !disk.is_in_doubt() && directory(&broker) == home).await;
+    assert_eq!(produce_value(&connection, "second").await, 0);
+    let taken_back = disks.image();
+
+    // The next attempt gets as far as to tell the metadata, and then has to wait.
+    disk.hold_writes_after("/a/u-", 0);
+    let other = broker.connect().await;
+    let creating = tokio::spawn(async move { create_topic(&other, "u", 2).await });
+    until(|| disk.holds()).await;
+    until(|| directory(&broker) != home).await;
+    assert_eq!(produce_value(&connection, "third").await, 0);
+    let again = disks.image();
+    disk.release();
+    creating.await.expect("no panic");
+    until_moved(&broker).await;
+    assert_only_in(&disks.b, &disks.a);
+    assert_eq!(all_values(&connection, 0).await, ["first", "second", "third"]);
+    broker.stop().await;
+
+    for (image, values) in
+        [(taken_back, &["first", "second"][..]), (again, &["first", "second", "third"])]
+    {
+        let broker = image.start().await;
+        let connection = broker.connect().await;
+        assert_eq!(all_values(&connection, 0).await, values);
+        until_moved(&broker).await;
+        assert_only_in(&image.b, &image.a);
+        assert_eq!(all_values(&connection, 0).await, values);
+        broker.stop().await;
+    }
+}
+
+/// The log is back where a move had once brought it from, with the note of that move.
+#[tokio::test]
+async fn a_moved_log_that_is_put_back_by_hand_is_no_leftover_of_itself() {
+    let disks = Disks::new();
+    let (broker, connection) = disks.with_topic(Arc::new(RealFs)).await;
+    let home = broker.broker().log_dirs.metadata_directory_id();
+    assert_eq!(produce_value(&connection, "first").await, 0);
+    broker.stop().await;
+    for state in ["moved", "copying"] {
+        let file = format!("version: 0\nstate: {state}\nfrom: {home}\n");
+        fs::write(disks.a.join("t-0/replica-move"), file).expect("is written");
+        let broker = disks.start().await;
+        let connection = broker.connect().await;
+        if state == "moved" {
+            assert_eq!(all_values(&connection, 0).await, ["first"]);
+            assert_only_in(&disks.a, &disks.b);
+        } else {
+            // It need not be whole.
+            let refused = fetch(&connection, "t", 0, 0).await.error_code;
+            assert_eq!(refused, ErrorCode::KafkaStorageError.code());
+        }
+        broker.stop().await;
+    }
 }
 
 /// The copy is complete and has taken appends, but the log that was left is still there.

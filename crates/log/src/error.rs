@@ -143,12 +143,17 @@ pub enum LogError {
         id: DirectoryId,
     },
 
-    /// Two log directories have the same id: one is a copy of the other.
-    #[error("{} has the same directory id as {}, {id}", dir.display(), other.display())]
+    /// Two log directories have the same id: one is a copy of the other, or has taken its place.
+    #[error(
+        "{} and {} are both log directory {id}, and nobody knows which has the newest records, so \
+         that neither is used: take the one that has not out of log.dirs, or if it is empty, the \
+         file `{}` out of it",
+        dir.display(), other.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
     DuplicateDirectory {
         /// The log directory.
         dir: PathBuf,
-        /// The one that is used.
+        /// Another one.
         other: PathBuf,
         /// The id of both.
         id: DirectoryId,
@@ -194,6 +199,43 @@ pub enum LogError {
         dir: PathBuf,
         /// The offset before which it had records.
         end: Offset,
+    },
+
+    /// The log of a partition is gone from its place, and the one that is elsewhere ends before it
+    /// did.
+    #[error(
+        "{} is gone, with the records before offset {end}, and {} has them only before {found_end}: \
+         put the newer one back, or delete the topic; or make {} with an empty file `{}` in it, to go \
+         on without them",
+        dir.display(), found.display(), dir.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    OlderElsewhere {
+        /// The directory that is gone.
+        dir: PathBuf,
+        /// The offset before which it had records.
+        end: Offset,
+        /// The directory of the log that is there.
+        found: PathBuf,
+        /// The offset at which that one ends.
+        found_end: Offset,
+    },
+
+    /// The log of a partition is in a log directory that cannot be asked, and there is one elsewhere,
+    /// of which nobody knows whether it is the newest.
+    #[error(
+        "the log of {partition} is in {directory}, which is offline, and {} ends at {found_end}: if \
+         the log was moved there, put an empty file `{}` in it",
+        found.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    PerhapsElsewhere {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is known of the log directory, for people.
+        directory: String,
+        /// The directory of the log that is there.
+        found: PathBuf,
+        /// The offset at which that one ends.
+        found_end: Offset,
     },
 
     /// A batch that is to keep its offsets does not begin at the log end.
@@ -259,6 +301,9 @@ impl LogError {
     /// Whether the disk, and not only a file on it, has failed: the device, or a file system that
     /// was made read-only or has gone.
     pub fn is_device_failure(&self) -> bool {
+        if matches!(self, LogError::DirectoryEmptied { .. }) {
+            return true;
+        }
         let LogError::Io { source, .. } = self else { return false };
         matches!(
             Errno::from_io_error(source),

@@ -62,6 +62,7 @@ mod random;
 mod read;
 mod recovery;
 mod resync;
+mod root_syncs;
 mod scan;
 mod segment;
 mod tail_listener;

@@ -1,6 +1,5 @@
 //! Opening the log directories.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::thread;
@@ -82,8 +81,14 @@ impl LogDirs {
         });
         let log_dirs = LogDirs { dirs: dirs.collect(), reports: opening.reports.clone() };
         let now_known = log_dirs.known();
-        if now_known != known {
-            known_dirs::write(fs, &known_path, &now_known)?;
+        if now_known != known
+            && let Err(error) = known_dirs::write(fs, &known_path, &now_known)
+        {
+            if !error.is_disk_full() {
+                return Err(error.into());
+            }
+            // Without it the broker can make space, and it is only needed when a disk is missing.
+            tracing::error!(%error, "the log directories cannot be written down; the next start tries again");
         }
         Ok(OpenedDirs { log_dirs, cluster_id })
     }
@@ -171,28 +176,30 @@ fn refusals(
     owners: &[Owner],
     known: &KnownDirs,
 ) -> Vec<Option<LogError>> {
-    let mut ids: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();
-    let refusal = |(path, owner): (_, &Owner)| {
-        let path: &PathBuf = path;
-        match owner {
-            Err(error) => Some(error.clone()),
-            Ok(Some(owner)) => {
-                let id = owner.directory_id;
-                let other = *ids.entry(id).or_insert(path);
-                (other != path).then(|| LogError::DuplicateDirectory {
-                    dir: path.clone(),
-                    other: other.clone(),
-                    id,
-                })
-            }
-            Ok(None) => {
-                let id = *known.get(path)?;
-                let is_accepted = fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
-                (!is_accepted).then(|| LogError::DirectoryEmptied { dir: path.clone(), id })
-            }
-        }
+    let is_accepted = |path: &Path| fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
+    // The ids that they have, or are about to get again.
+    let id_of = |(path, owner): (&PathBuf, &Owner)| match owner {
+        Err(_) => None,
+        Ok(Some(owner)) => Some(owner.directory_id),
+        Ok(None) => known.get(path).copied().filter(|_| is_accepted(path)),
     };
-    paths.iter().zip(owners).map(refusal).collect()
+    let ids: Vec<Option<DirectoryId>> = paths.iter().zip(owners).map(id_of).collect();
+    let refusal = |(index, path): (usize, &PathBuf)| {
+        if let Err(error) = &owners[index] {
+            return Some(error.clone());
+        }
+        let Some(id) = ids[index] else {
+            let id = *known.get(path)?;
+            return Some(LogError::DirectoryEmptied { dir: path.clone(), id });
+        };
+        let is_other = |(other, other_id): &(usize, &Option<DirectoryId>)| {
+            *other != index && **other_id == Some(id)
+        };
+        let (other, _) = ids.iter().enumerate().find(is_other)?;
+        let (dir, other) = (path.clone(), paths[other].clone());
+        Some(LogError::DuplicateDirectory { dir, other, id })
+    };
+    paths.iter().enumerate().map(refusal).collect()
 }
 
 /// Opens a directory. One that was emptied, which somebody has accepted, keeps its id, so that the
@@ -221,4 +228,42 @@ fn open_one(
     let dir = LogDir::open(options, metrics.clone())?;
     remove_file(&**fs, &path.join(ACCEPT_LOSS_FILE))?;
     Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_log::fs::SimFs;
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+
+    use super::*;
+
+    fn open(fs: &SimFs) -> Result<OpenedDirs, BrokerError> {
+        let settings = [("log.dirs".to_owned(), "/a,/b".to_owned())];
+        let fs: Arc<dyn Fs> = Arc::new(fs.clone());
+        let (reports, _failures) = FailureReports::new(Arc::clone(&fs));
+        LogDirs::open(&Opening {
+            settings: &BrokerSettings::new(settings).expect("are valid"),
+            fs,
+            metrics: LogMetrics::new(),
+            reports,
+        })
+    }
+
+    #[test]
+    fn a_full_disk_does_not_keep_the_broker_from_starting() {
+        let fs = SimFs::new(1);
+        let full = Fault::new(SimOperation::Write, Failure::NoSpace).in_path(KNOWN_DIRS_FILE);
+        fs.inject(full);
+        let opened = open(&fs).map_err(|error| error.to_string()).expect("opens");
+        assert_eq!(opened.log_dirs.offline_count(), 0);
+        opened.log_dirs.close().expect("closes");
+        drop(opened);
+        let path = Path::new("/a").join(KNOWN_DIRS_FILE);
+        assert!(!fs.exists(&path).expect("can be looked for"));
+        fs.heal();
+        fs.create_dir_all(&Path::new("/a").join(METADATA_DIR)).expect("is made");
+        let opened = open(&fs).map_err(|error| error.to_string()).expect("opens");
+        assert_eq!(opened.log_dirs.offline_count(), 0);
+        assert!(fs.exists(&path).expect("can be looked for"));
+    }
 }

@@ -100,7 +100,7 @@ impl LogDir {
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
         let unlisted = self.unlist(partitions, &mut changes);
-        let (fs, root) = (&self.options.fs, &self.options.path);
+        let before = self.root_syncs.before_names();
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
         for Leaving { partition, config, remembered, forgotten } in leaving {
@@ -116,7 +116,7 @@ impl LogDir {
                 }
             }
         }
-        let synced = fs.sync_dir(root).map_err(LogError::io("sync", root));
+        let synced = self.root_syncs.sync(&*self.options.fs, before);
         (taken, result.and(synced))
     }
 
@@ -160,7 +160,7 @@ impl LogDir {
         let mut lists = changes.lists.clone();
         lists.retain(|listed, _| !partitions.contains(listed));
         let path = self.options.path.join(SEGMENT_LISTS_FILE);
-        segment_lists::write(&*self.options.fs, &path, &lists)?;
+        self.root_syncs.work(|| segment_lists::write(&*self.options.fs, &path, &lists))?;
         changes.lists = lists;
         Ok(())
     }
@@ -188,9 +188,9 @@ impl LogDir {
     ) -> Result<Option<PathBuf>, LogError> {
         self.forget(partition).wait()?;
         self.unlist(std::slice::from_ref(partition), changes)?;
+        let before = self.root_syncs.before_names();
         let renamed = self.rename(partition, suffix)?;
-        let root = &self.options.path;
-        self.options.fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        self.root_syncs.sync(&*self.options.fs, before)?;
         Ok(renamed)
     }
 

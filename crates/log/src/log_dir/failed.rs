@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use logway_model::{Offset, TopicId};
+use logway_model::{Offset, TopicId, TopicPartition};
 
 use super::delete::STRAY_SUFFIX;
 use super::opened::start_log;
 use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
-use crate::checkpoint::PartitionMetadata;
+use crate::checkpoint::{PartitionMetadata, remove_file};
 use crate::fs::Fs;
 use crate::log::{Log, LogIdentity};
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
+use crate::segment::ACCEPT_LOSS_FILE;
 use crate::writer::Command;
 
 /// A log that has no handle: it could not be opened, or not made or deleted whole.
@@ -65,6 +66,25 @@ impl LogDir {
         }
         let mut logs = self.create_missing(std::slice::from_ref(wanted), &mut changes);
         logs.pop().expect("there is a result for each log")
+    }
+
+    /// Whether an operator has put a file `accept-loss` into the directory of a partition.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub fn is_loss_accepted(&self, partition: &TopicPartition) -> Result<bool, LogError> {
+        let word = self.log_path(partition).join(ACCEPT_LOSS_FILE);
+        self.options.fs.exists(&word).map_err(LogError::io("look for", &word))
+    }
+
+    /// Removes the file `accept-loss` from the directory of a partition: it was taken note of.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub fn forget_accepted_loss(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        remove_file(&*self.options.fs, &self.log_path(partition).join(ACCEPT_LOSS_FILE))
     }
 
     /// Opens a log that could not be opened; if there is none to open, the way is clear for a new

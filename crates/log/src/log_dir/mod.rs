@@ -12,6 +12,7 @@ use crate::checkpoint::segment_lists::SegmentLists;
 use crate::fs::FileLock;
 use crate::log::Log;
 use crate::producer_state::ProducerLimits;
+use crate::root_syncs::RootSyncs;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
@@ -33,12 +34,13 @@ mod remembered;
 /// Dropping it stops the writer at once, as a crash would; [`LogDir::close`] is the orderly way,
 /// after which the next start scans nothing.
 ///
-/// Lock order: `changes`, then `logs` or `running`.
+/// Lock order: `changes`, then `logs`, `running` or that of `root_syncs`.
 pub struct LogDir {
     options: LogDirOptions,
     directory_id: DirectoryId,
     report: RecoveryReport,
     queue: Arc<CommandQueue>,
+    root_syncs: Arc<RootSyncs>,
     producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// Logs are made, opened and deleted by one caller at a time, and by none while the directory

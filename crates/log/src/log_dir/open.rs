@@ -19,6 +19,7 @@ use crate::fs::{FileLock, Fs};
 use crate::producer_state::ProducerLimits;
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
+use crate::root_syncs::RootSyncs;
 use crate::writer::{self, Background, CommandQueue, Job, OffsetCheckpoints, WriterOptions};
 use crate::{LogError, LogMetrics, RecoveryReport};
 
@@ -46,7 +47,13 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let outcomes = recover_all(&options, &producer_limits, &report, &remembered, &found.partitions);
     let listener = options.failure_listener.clone();
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max, listener));
-    let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
+    let root_syncs = Arc::new(RootSyncs::new(root.clone()));
+    let background = Background::spawn(
+        Arc::clone(&options.fs),
+        root.clone(),
+        Arc::clone(&queue),
+        Arc::clone(&root_syncs),
+    )?;
     for path in found.condemned {
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
@@ -81,6 +88,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         directory_id,
         report,
         queue,
+        root_syncs,
         producer_limits,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),

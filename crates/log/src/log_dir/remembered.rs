@@ -19,14 +19,16 @@ pub(super) struct Remembered {
     pub(super) offsets: OffsetCheckpoints,
     /// The recovery points were lost, so that nobody knows them.
     are_points_lost: bool,
+    /// The directory was closed in good order, so that all its logs are remembered.
+    was_clean: bool,
     pub(super) lists: SegmentLists,
 }
 
 /// What is remembered of one log.
 #[derive(Debug, Clone)]
 pub(super) struct RememberedLog {
-    /// Zero for a log that is younger than the checkpoint, `None` if the checkpoint is lost, or was
-    /// when the log could last be opened.
+    /// Zero for a log that is younger than the checkpoint. `None` if the checkpoint is lost, or was
+    /// when the log could last be opened, or if somebody else has put the log there.
     pub(super) recovery_point: Option<Offset>,
     pub(super) log_start: Offset,
     pub(super) list: Option<SegmentList>,
@@ -69,6 +71,7 @@ impl Remembered {
         let log_starts = read_offsets(LOG_START_OFFSET_FILE)?;
         Ok(Remembered {
             are_points_lost: recovery_points.is_none() && has_logs,
+            was_clean: report.was_clean,
             offsets: OffsetCheckpoints {
                 recovery_points: recovery_points.unwrap_or_default(),
                 log_starts: log_starts.unwrap_or_default(),
@@ -84,7 +87,8 @@ impl Remembered {
             recovery_point: match self.offsets.recovery_points.get(partition) {
                 Some(&UNKNOWN) => None,
                 Some(&point) => Some(point),
-                None => (!self.are_points_lost).then_some(Offset::ZERO),
+                // After a stop in good order it is no younger log either: somebody has put it there.
+                None => (!self.are_points_lost && !self.was_clean).then_some(Offset::ZERO),
             },
             log_start: log_start.max(Offset::ZERO),
             list: self.lists.get(partition).cloned(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use logway_model::Offset;
 
+use super::names::HALF_NAMED_SUFFIX;
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, ReplicaMove, TEMPORARY_SUFFIX, leader_epoch};
 use crate::fs::Fs;
@@ -24,6 +25,8 @@ pub(super) struct Listing {
     pub(super) snapshots: Vec<Offset>,
     /// Files that were deleted or never finished.
     pub(super) leftovers: Vec<PathBuf>,
+    /// Files whose names were being made again.
+    pub(super) half_named: Vec<PathBuf>,
     /// Whether there is a `leader-epoch-checkpoint`.
     pub(super) has_epochs: bool,
     /// Whether there is a `partition.metadata`.
@@ -58,6 +61,10 @@ impl Listing {
             let Some(name) = entry.name.to_str().filter(|_| !entry.is_dir) else { continue };
             if name.ends_with(DELETED_SUFFIX) || name.ends_with(TEMPORARY_SUFFIX) {
                 listing.leftovers.push(dir.join(name));
+                continue;
+            }
+            if name.ends_with(HALF_NAMED_SUFFIX) {
+                listing.half_named.push(dir.join(name));
                 continue;
             }
             match parse_file_name(name) {

@@ -39,6 +39,7 @@ pub use report::{Finding, RecoveryReport};
 
 mod check;
 mod listing;
+mod names;
 mod report;
 mod scan_log;
 mod strays;
@@ -97,7 +98,11 @@ pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<Recove
 
 fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
-    let listing = Listing::read(&**fs, dir)?;
+    let mut listing = Listing::read(&**fs, dir)?;
+    if !listing.half_named.is_empty() {
+        names::give_back(&**fs, &listing.half_named)?;
+        listing = Listing::read(&**fs, dir)?;
+    }
     if listing.is_unfinished() {
         if options.expected.end() > Offset::ZERO {
             return Err(options.expected.vanished(dir));
@@ -118,6 +123,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
     let mut recovery = Recovery {
         options,
         listed,
+        recovery_point,
         durable_end: durable_ends.into_iter().flatten().max().unwrap_or(Offset::ZERO),
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
@@ -146,6 +152,8 @@ struct Recovery<'a> {
     options: &'a RecoveryOptions<'a>,
     /// The segments that the log had.
     listed: Option<&'a SegmentList>,
+    /// As expected, unless the log turns out to be another one.
+    recovery_point: Option<Offset>,
     /// Everything before was on stable storage.
     durable_end: Offset,
     segments: Vec<Arc<Segment>>,
@@ -243,11 +251,31 @@ impl Recovery<'_> {
             // Something was removed since. A scan reports it, and gives no offset again.
             return Ok(None);
         }
+        if !self.is_as_closed(end) {
+            let partition = self.options.partition;
+            tracing::warn!(%partition, "the log is not the one that was closed in good order: \
+                somebody has put it there, and it is scanned");
+            self.recovery_point = None;
+            return Ok(None);
+        }
         let active = self.segments.len() - 1;
         self.check_segments_before(active, listing)?;
         self.rebuild_missing_indexes(listing)?;
         self.load_producers(listing, end)?;
         Ok(Some(end))
+    }
+
+    /// Whether a log that ends at `end` is the one that the log directory was closed with, by what
+    /// was written down then. What vouches for all that was there says nothing about another log.
+    fn is_as_closed(&self, end: Offset) -> bool {
+        let active = self.segments.last().expect("a log has at least one segment");
+        match self.listed.filter(|listed| listed.end == end) {
+            Some(listed) => listed.segments.last().is_some_and(|last| {
+                (last.base_offset, last.size_bytes) == (active.base_offset(), active.size_bytes())
+            }),
+            // Apache Kafka writes no list.
+            None => self.recovery_point == Some(end),
+        }
     }
 
     /// The offset after the last batch; `None` if that is not a whole one.

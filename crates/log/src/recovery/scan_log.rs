@@ -7,7 +7,7 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 use super::listing::Listing;
-use super::{Finding, Recovery, RecoveryOptions};
+use super::{Finding, Recovery, RecoveryOptions, names};
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::fs::read_exact_at;
@@ -74,6 +74,7 @@ impl Recovery<'_> {
         end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
+            names::make_again(&**self.options.fs, self.options.dir)?;
         }
         if self.scanned_bytes > 0 {
             self.sync_end()?;
@@ -91,7 +92,7 @@ impl Recovery<'_> {
     /// indexes need not be on the disk then. A snapshot of the producers as of its end says that
     /// they are, because it is written after them.
     fn first_to_scan(&self, listing: &Listing) -> usize {
-        let recovery_point = self.options.expected.recovery_point.unwrap_or(Offset::ZERO);
+        let recovery_point = self.recovery_point.unwrap_or(Offset::ZERO);
         let at_or_before =
             self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
         let is_sealed_before =
@@ -133,7 +134,7 @@ impl Recovery<'_> {
     /// Whether it is known where a crash may have cut the log off. If it is not, only what no good
     /// batch follows counts as cut off.
     pub(super) fn knows_recovery_point(&self) -> bool {
-        self.options.expected.recovery_point.is_some()
+        self.recovery_point.is_some()
     }
 
     /// Empties what a crash brought back of the indexes of a segment that has no batches.

@@ -17,6 +17,7 @@ use super::seal::SealJob;
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::fs::Fs;
+use crate::root_syncs::RootSyncs;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
@@ -93,12 +94,20 @@ impl Background {
         fs: Arc<dyn Fs>,
         dir: PathBuf,
         queue: Arc<CommandQueue>,
+        root_syncs: Arc<RootSyncs>,
     ) -> Result<Background, LogError> {
         let (sender, receiver) = channel();
         let reserve = Reserve::new(Arc::clone(&fs), &dir);
         let spawn_failed = LogError::io("start a thread for", &dir);
-        let worker =
-            Worker { fs, dir: dir.clone(), queue, receiver, reserve, removals: Vec::new() };
+        let worker = Worker {
+            fs,
+            dir: dir.clone(),
+            queue,
+            root_syncs,
+            receiver,
+            reserve,
+            removals: Vec::new(),
+        };
         let thread = thread::Builder::new()
             .name("log-background".to_owned())
             .spawn(move || worker.run())
@@ -147,6 +156,7 @@ struct Worker {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     queue: Arc<CommandQueue>,
+    root_syncs: Arc<RootSyncs>,
     receiver: Receiver<Job>,
     reserve: Reserve,
     removals: Vec<Removal>,
@@ -242,7 +252,7 @@ impl Worker {
             }
         }
         checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;
-        checkpoint.offsets.write(&*self.fs, &self.dir)
+        self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))
     }
 
     /// Tells the writer if it fails.

@@ -10,6 +10,7 @@ mod faults;
 mod inspection;
 mod losses;
 mod oracle;
+mod places;
 mod producers;
 mod reopening;
 mod support;
