@@ -70,6 +70,51 @@ class Bench(unittest.TestCase):
         self.assertEqual(in_turn, ["logway", "null", "null", "logway"])
         self.assertIn("How the sides compare", (Path(self.output) / "report.html").read_text())
 
+    def beside(self, peer: str, arguments: list[str]) -> list[dict]:
+        """The rows of a peer that does not speak Kafka's protocol, each with what every row must have."""
+        rows = bench([*arguments, "--against", peer, "--warm-broker-seconds", "0.1"], str(Path(self.output) / "report"))
+        self.assertEqual({row["side"] for row in rows}, {"logway", peer})
+        theirs = [row for row in rows if row["side"] == peer]
+        for row in theirs:
+            self.assertGreater(row["records"], 0, row)
+            self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
+        # Nothing that was started for it is left.
+        self.assertFalse((Path(self.output) / "report/brokers").exists())
+        return theirs
+
+    def omitted(self) -> dict[str, str]:
+        """Why which work was not measured on the peer."""
+        results = json.loads((Path(self.output) / "report/results.json").read_text())
+        return {omission["work"]: omission["reason"] for omission in results["omissions"]}
+
+    def test_beside_rabbitmq(self):
+        rows = self.beside("rabbitmq", ["paper"])
+        self.assertEqual(len(rows), 4)
+        self.assertEqual(self.omitted(), {})
+
+    def test_beside_activemq(self):
+        rows = self.beside("activemq", ["paper"])
+        self.assertEqual(len(rows), 4)
+        self.assertEqual(self.omitted(), {})
+
+    def test_beside_nats(self):
+        rows = self.beside("nats", ["paper"])
+        self.assertEqual({row["work"] for row in rows}, {"consumer, batches of 1", "consumer, batches of 50"})
+        self.assertIn("drops", self.omitted()["producer, batch of 1"])
+
+    def test_a_peer_syncs_when_it_is_asked_to(self):
+        durability = ["--durability", "unsynced,synced"]
+        rows = self.beside("nats", ["appends", "--connections", "2", *durability])
+        self.assertEqual([row["parameters"]["durability"] for row in rows], ["unsynced", "synced"])
+
+    def test_targets(self):
+        bench(["targets", "--against", "null", "--warm-broker-seconds", "0.1"], self.output)
+        results = json.loads((Path(self.output) / "results.json").read_text())
+        measured = [target for target in results["targets"] if target["ratio"]]
+        self.assertEqual({target["over"] for target in measured} & {"null", "files alone, unsynced"},
+                         {"null", "files alone, unsynced"})
+        self.assertIn("What is to be reached", (Path(self.output) / "report.html").read_text())
+
     def test_a_broker_that_runs(self):
         with Logway("bench-given") as broker:
             given = ["--brokers", broker.bootstrap, "--broker-pid", str(broker.process.pid)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::peer;
 use super::preload::append;
 use super::run::connect;
 use super::topic::RunTopic;
@@ -68,7 +69,7 @@ impl ProduceLoad {
         Ok(batches)
     }
 
-    fn pace(&self) -> Pace {
+    pub(super) fn pace(&self) -> Pace {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
@@ -122,7 +123,14 @@ impl Load for ProduceLoad {
         })
     }
 
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        side.peer.and_then(|peer| peer::produce_refusal(self, peer))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        if let Some(peer) = side.peer {
+            return peer::produce(self, peer, side, run).await;
+        }
         let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
         let batches = self.batches()?;
@@ -156,6 +164,7 @@ impl Load for ProduceLoad {
             observed.counted = Some(Instant::now() - observed.window.from);
             Ok(())
         };
+        let run = run.of_acks(self.acks);
         let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
         topic.delete().await?;
         Ok(observed)

@@ -14,9 +14,10 @@ use args::Lengths;
 pub use args::SessionArgs;
 use progress::Progress;
 
+use crate::generator::{Acks, BatchShape};
 use crate::load::{Load, ProduceLoad, Run, Stop};
-use crate::measure::{Machine, Row, settle};
-use crate::report::Statement;
+use crate::measure::{Durability, Machine, Row, settle};
+use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side};
 
 /// How long a run waits for the disk to finish with the one before.
@@ -31,6 +32,7 @@ pub(crate) struct Session<'a> {
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
+    pub(crate) omissions: Vec<Omission>,
     works: usize,
     machine: Machine,
     output: PathBuf,
@@ -71,6 +73,7 @@ impl<'a> Session<'a> {
             run,
             lengths,
             rows: Vec::new(),
+            omissions: Vec::new(),
             works: 0,
             machine,
             output,
@@ -85,21 +88,25 @@ impl<'a> Session<'a> {
     /// Gives every side the same work before anything counts: a JVM compiles what it has run for
     /// a while, and it would be unfair to measure it before.
     async fn warm(&mut self) -> anyhow::Result<()> {
-        let each = self.lengths.warm_side / 2;
-        let run = self.run.lasting(Duration::ZERO, each);
-        let batches = ProduceLoad::default();
-        let singles = ProduceLoad {
-            batch: crate::generator::BatchShape::Records(1),
-            in_flight: 50,
-            ..batches.clone()
-        };
-        if each.is_zero() {
+        if self.lengths.warm_side.is_zero() {
             return Ok(());
         }
+        let batches = ProduceLoad::default();
+        let singles =
+            ProduceLoad { batch: BatchShape::Records(1), in_flight: 50, ..batches.clone() };
+        let unanswered = ProduceLoad { acks: Acks::None, ..singles.clone() };
+        let synced = ProduceLoad { durability: Durability::Synced, ..singles.clone() };
+        let (ours, others) = ([batches, singles.clone()], [unanswered, singles, synced]);
         for side in &mut self.sides {
             self.progress.say(&format!("warming {}", side.name));
-            batches.run(side, &run).await?;
-            singles.run(side, &run).await?;
+            let loads = if side.peer.is_some() { others.as_slice() } else { &ours };
+            let loads: Vec<&ProduceLoad> =
+                loads.iter().filter(|load| load.refusal(side).is_none()).collect();
+            let each = self.lengths.warm_side / loads.len().max(1) as u32;
+            let run = self.run.lasting(Duration::ZERO, each);
+            for load in loads {
+                load.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
+            }
         }
         Ok(())
     }
@@ -125,10 +132,21 @@ impl<'a> Session<'a> {
     ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
+        let parameters = load.parameters()?;
+        for side in self.sides.iter().filter(|side| is_asked(&side.name)) {
+            let omission = load.refusal(side).map(|reason| Omission {
+                experiment,
+                work: work.to_owned(),
+                durability: parameters.durability,
+                side: side.name.clone(),
+                reason,
+            });
+            self.omissions.extend(omission);
+        }
         for round in 1..=self.rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
-                if !is_asked(&side.name) {
+                if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
                 let (name, rounds) = (side.name.clone(), self.rounds);
@@ -139,7 +157,7 @@ impl<'a> Session<'a> {
                     .run(side, &self.run)
                     .await
                     .with_context(|| format!("{experiment}: {work} on {name}"))?;
-                let parameters = load.parameters()?;
+                let parameters = parameters.clone();
                 let row = Row::of((experiment, work), (&name, round), parameters, observed);
                 self.progress.suspend(|| (self.on_row)(&row));
                 self.rows.push(row);
@@ -151,6 +169,11 @@ impl<'a> Session<'a> {
     /// The names of the sides, ours first.
     pub(crate) fn side_names(&self) -> Vec<String> {
         self.sides.iter().map(|side| side.name.clone()).collect()
+    }
+
+    /// Whether a side can be given a load.
+    pub(crate) fn takes(&self, side: &str, load: &impl Load) -> bool {
+        self.sides.iter().any(|known| known.name == side && load.refusal(known).is_none())
     }
 
     /// Whether all sides can be killed and started again.
