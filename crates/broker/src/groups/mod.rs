@@ -101,6 +101,7 @@ impl GroupCoordinator {
     }
 
     fn start_shard(&self, partition: &Arc<Partition>) -> ShardHandle {
+        let loads = self.loads_from(partition.directory());
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
@@ -109,7 +110,7 @@ impl GroupCoordinator {
             self.settings.clone(),
             self.memory.clone(),
             self.reply_memory.clone(),
-            self.loads_from(partition.directory()),
+            loads,
         );
         drivers.spawn(driver.run());
         shard

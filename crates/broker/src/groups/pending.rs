@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use logway_coordinator::{Client, Reply, RequestBody};
 use logway_model::ErrorCode;
+use logway_wire::WireString;
 use tokio::sync::oneshot;
 
 use super::shard_driver::{Ask, Command, ShardHandle};
@@ -92,6 +93,14 @@ impl Measured {
             0 => 0,
             bytes => bytes + bytes / 4 + GROWTH_BYTES,
         }
+    }
+
+    /// Instead of the answer, the names of the shard's groups with how many partitions each has offsets of; `None` if
+    /// the shard has just gone. It takes less than the answer to a ListGroups.
+    pub(crate) async fn offset_counts(self) -> Option<Vec<(WireString, usize)>> {
+        let (send, counts) = oneshot::channel();
+        self.shard.send(Command::CountOffsets(send));
+        counts.await.ok()
     }
 
     /// Asks. If the answer has grown beyond that memory meanwhile, it is `COORDINATOR_LOAD_IN_PROGRESS`, at which

@@ -41,7 +41,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
         Box::pin(async move {
             Ok(Reply::Later(Box::pin(async move {
                 let (response, files) = fetch(&context, request).await;
-                encode_reply(&context, &response, files).map(Some)
+                encode_reply(&context, response, files).map(Some)
             })))
         })
     }))

@@ -45,7 +45,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
                 if acks == ACKS_NONE {
                     return check_unacknowledged(response).map(|()| None);
                 }
-                encode_reply(&context, &response, Vec::new()).map(Some)
+                encode_reply(&context, response, Vec::new()).map(Some)
             })))
         })
     }))

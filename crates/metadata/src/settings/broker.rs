@@ -236,7 +236,7 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("5000"),
         "partitions",
         "For how many partitions of groups the lag is among the metrics, each with two numbers. \
-         Groups are shown whole, in the order of their names; those that find no room are counted \
+         Groups are shown whole, those with the fewest first; those that find no room are counted \
          in `logway_group_lag_groups_left_out`. 0 measures none.",
     ),
     row(

@@ -39,7 +39,7 @@ where
         Box::pin(async move {
             Ok(Reply::Later(Box::pin(async move {
                 let (response, held) = answer.await;
-                let encoded = encode_reply(&context, &response, Vec::new())?;
+                let encoded = encode_reply(&context, response, Vec::new())?;
                 Ok(Some(EncodedReply { held, ..encoded }))
             })))
         })
