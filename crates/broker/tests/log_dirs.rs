@@ -350,6 +350,46 @@ async fn a_disk_that_nobody_writes_to_is_found_to_have_failed() {
     broker.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_hangs_leaves_memory_for_appends_to_others() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let log_dirs = disks.log_dirs();
+    let settings = [
+        ("log.dirs", &*log_dirs),
+        ("listeners", "127.0.0.1:0"),
+        ("queued.max.request.bytes", "8388608"),
+    ];
+    let broker = TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts");
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 2).await;
+    disk.hold_writes_after("/b/t-1/", 0);
+    let large = batch(&[&"x".repeat(700_000)]);
+    let mut waiting = Vec::new();
+    // Twice as much as there is.
+    for _ in 0..24 {
+        let (producer, large) = (broker.connect().await, large.clone());
+        waiting
+            .push(tokio::spawn(async move { produce(&producer, "t", 1, large).await.error_code }));
+    }
+    until(|| waiting.iter().any(|waiting| waiting.is_finished())).await;
+    for _ in 0..3 {
+        let appended = produce(&connection, "t", 0, large.clone());
+        let appended = tokio::time::timeout(Duration::from_secs(20), appended).await;
+        assert_eq!(appended.expect("in time").error_code, 0);
+    }
+    disk.release();
+    let mut errors = Vec::new();
+    for waiting in waiting {
+        errors.push(waiting.await.expect("no panic"));
+    }
+    // Those that waited are written, and the others are told to try again.
+    errors.sort_unstable();
+    errors.dedup();
+    assert_eq!(errors, [0, OFFLINE]);
+    broker.stop().await;
+}
+
 /// What follows from a failure waits for another disk, and the next failure does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_is_offline_at_once_whatever_waits_for_another() {
