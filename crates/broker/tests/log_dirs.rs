@@ -341,6 +341,82 @@ async fn coordinator_error(connection: &Connection, group: &str) -> i16 {
 }
 
 #[tokio::test]
+async fn a_disk_that_nobody_writes_to_is_found_to_have_failed() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let (broker, _) = disks.with_records(Arc::new(disk.clone())).await;
+    disk.fail();
+    until(|| broker.broker().log_dirs.offline_count() == 1).await;
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_hangs_leaves_memory_for_appends_to_others() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let log_dirs = disks.log_dirs();
+    let settings = [
+        ("log.dirs", &*log_dirs),
+        ("listeners", "127.0.0.1:0"),
+        ("queued.max.request.bytes", "8388608"),
+    ];
+    let broker = TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts");
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 2).await;
+    disk.hold_writes_after("/b/t-1/", 0);
+    let large = batch(&[&"x".repeat(700_000)]);
+    let mut waiting = Vec::new();
+    // Twice as much as there is.
+    for _ in 0..24 {
+        let (producer, large) = (broker.connect().await, large.clone());
+        waiting
+            .push(tokio::spawn(async move { produce(&producer, "t", 1, large).await.error_code }));
+    }
+    until(|| waiting.iter().any(|waiting| waiting.is_finished())).await;
+    for _ in 0..3 {
+        let appended = produce(&connection, "t", 0, large.clone());
+        let appended = tokio::time::timeout(Duration::from_secs(20), appended).await;
+        assert_eq!(appended.expect("in time").error_code, 0);
+    }
+    disk.release();
+    let mut errors = Vec::new();
+    for waiting in waiting {
+        errors.push(waiting.await.expect("no panic"));
+    }
+    // Those that waited are written, and the others are told to try again.
+    errors.sort_unstable();
+    errors.dedup();
+    assert_eq!(errors, [0, OFFLINE]);
+    broker.stop().await;
+}
+
+/// What follows from a failure waits for another disk, and the next failure does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_is_offline_at_once_whatever_waits_for_another() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(disks.b.parent().expect("is in another"));
+    let c = disks.b.with_file_name("c");
+    let log_dirs = format!("{},{}", disks.log_dirs(), c.display());
+    let settings = [("log.dirs", &*log_dirs), ("listeners", "127.0.0.1:0")];
+    let broker = TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts");
+    let connection = broker.connect().await;
+    // The topics cannot be brought in line while this one is being made.
+    disk.hold_writes_after("/a/u-", 0);
+    let creating = tokio::spawn(async move { create_topic(&connection, "u", 3).await });
+    until(|| disk.holds()).await;
+    let dirs = broker.broker().log_dirs.all();
+    let [b, c] = [1, 2].map(|index: usize| dirs[index].online().expect("is online"));
+    for dir in [&disks.b, &disks.b.with_file_name("c")] {
+        fs::rename(dir, dir.with_extension("unmounted")).expect("is there");
+    }
+    until(|| broker.broker().log_dirs.offline_count() == 2).await;
+    until(|| !b.is_running() && !c.is_running()).await;
+    disk.release();
+    creating.await.expect("no panic");
+    broker.stop().await;
+}
+
+#[tokio::test]
 async fn a_disk_on_which_no_log_can_be_made_is_offline_and_others_are_used() {
     let disks = Disks::new();
     let disk = FailingDisk::new(&disks.b);

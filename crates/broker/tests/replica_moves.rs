@@ -86,8 +86,12 @@ fn copy_all(from: &Path, to: &Path) {
 }
 
 async fn move_to(connection: &Connection, dir: &Path) -> ErrorCode {
-    let topic =
-        AlterReplicaLogDirTopic { name: "t".into(), partitions: vec![0], ..Default::default() };
+    move_topic_to(connection, "t", dir).await
+}
+
+async fn move_topic_to(connection: &Connection, name: &str, dir: &Path) -> ErrorCode {
+    let name = WireString::copy_of(name);
+    let topic = AlterReplicaLogDirTopic { name, partitions: vec![0], ..Default::default() };
     let path = WireString::copy_of(dir.to_str().expect("is text"));
     let dir = AlterReplicaLogDir { path, topics: vec![topic], ..Default::default() };
     let request = AlterReplicaLogDirsRequest { dirs: vec![dir], ..Default::default() };
@@ -566,5 +570,65 @@ async fn deleted_records_and_sequences_move_along() {
     let connection = broker.connect().await;
     assert_eq!(fetch(&connection, "t", 0, 2).await.error_code, 1, "out of range");
     assert_eq!(all_values(&connection, 3).await, ["3", "once"]);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_has_to_wait_holds_up_no_other() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let (broker, connection) = disks.with_topic(Arc::new(disk.clone())).await;
+    create_topic(&connection, "w", 1).await;
+    create_topic(&connection, "u", 1).await;
+    assert!(disks.a.join("u-0").exists());
+    for topic in ["t", "u"] {
+        assert_eq!(produce(&connection, topic, 0, batch(&["first"])).await.error_code, 0);
+    }
+    disk.refuse_writes_to("/b/t-0/0000");
+    assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
+    assert_eq!(move_topic_to(&connection, "u", &disks.b).await, ErrorCode::None);
+    until(|| !disks.a.join("u-0").exists()).await;
+    assert_eq!(broker.broker().replica_moves.count(), 1);
+    assert!(disks.a.join("t-0").exists());
+    broker.stop().await;
+}
+
+/// The metadata says already that the replica is in the target, and then its copy is of no use any
+/// more: a crash must not leave the replica where there is nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_is_begun_anew_is_not_where_the_replica_is() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.a);
+    let (broker, connection) = disks.with_topic(Arc::new(disk.clone())).await;
+    assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
+    until_moved(&broker).await;
+    let source = directory(&broker);
+    assert_eq!(produce_value(&connection, "first").await, 0);
+    // The switch cannot be completed in time.
+    disk.hold_writes_after("/a/log-start-offset-checkpoint", 0);
+    assert_eq!(move_to(&connection, &disks.a).await, ErrorCode::None);
+    until(|| disk.holds()).await;
+    assert_ne!(directory(&broker), source);
+    // Both wait until the partition goes on.
+    let request = produce_request("t", 0, batch(&["second"]));
+    let held = connection.send(&request, 12).await.expect("is sent");
+    let answer = held.response().await.expect("is answered");
+    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    let partition = DeleteRecordsPartition { partition_index: 0, offset: 2, ..Default::default() };
+    let topic =
+        DeleteRecordsTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request =
+        DeleteRecordsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.topics[0].partitions[0].error_code, 0);
+    // The copy is removed, and another one is about to be made.
+    disk.hold_writes_after("/a/t-0/replica-move", 0);
+    until(|| disk.holds()).await;
+    assert_eq!(directory(&broker), source);
+    disk.release();
+    until_moved(&broker).await;
+    assert_only_in(&disks.a, &disks.b);
+    assert_eq!(produce_value(&connection, "third").await, 0);
+    assert_eq!(all_values(&connection, 2).await, ["third"]);
     broker.stop().await;
 }

@@ -220,6 +220,11 @@ fn open_one(
         retention_check_interval: settings.retention_check_interval,
         producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
             .unwrap_or(i64::MAX),
+        queue_bytes_max: match settings.log_dirs.len() {
+            1 => defaults.queue_bytes_max,
+            // What waits for a disk that hangs, and what is in its writer's hands: half of it.
+            _ => settings.requests_memory_max_bytes / 4,
+        },
         producers_max: defaults.producers_max / settings.log_dirs.len(),
         // Until the topics' own settings are known nothing may be deleted.
         default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),

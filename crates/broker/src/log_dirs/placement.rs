@@ -109,10 +109,17 @@ impl LogDirs {
     fn open_in(&self, dir: &LogDir, wanted: &[NewLog]) -> Vec<Result<PlacedLog, LogError>> {
         let opened = dir.create_logs(wanted);
         let directory = dir.directory_id();
+        let mut has_failed = false;
         let placed = wanted.iter().zip(opened).map(|(new, opened)| {
-            // What failed before may have been put right, by time or by the operator.
-            let log = opened.or_else(|_| dir.try_again(new)).inspect_err(|error| {
+            // What failed before may have been put right, by time or by the operator; but not a disk
+            // that has just failed, each try on which may take long.
+            let opened = match opened {
+                Err(_) if !has_failed => dir.try_again(new),
+                opened => opened,
+            };
+            let log = opened.inspect_err(|error| {
                 if error.is_device_failure() {
+                    has_failed = true;
                     self.reports.report(dir.path(), error);
                 }
             })?;

@@ -121,16 +121,20 @@ impl Copying {
         let mut stopping = broker.replica_moves.is_stopping.subscribe();
         drop(broker);
         let mut cancelled = self.moved.is_cancelled.subscribe();
-        let _turn = tokio::select! {
-            turn = turn.acquire() => turn.ok(),
-            () = is_set(&mut cancelled) => None,
-            () = is_set(&mut stopping) => return,
-        };
+        let mut my_turn = None;
         let mut pause = RETRY_MIN;
-        while let Some(broker) = self.broker.upgrade() {
-            if *stopping.borrow() {
-                return;
+        loop {
+            if my_turn.is_none() {
+                // One that is cancelled copies nothing, and needs none.
+                my_turn = tokio::select! {
+                    turn = turn.acquire() => turn.ok(),
+                    () = is_set(&mut cancelled) => None,
+                    () = is_set(&mut stopping) => return,
+                };
             }
+            let Some(broker) = self.broker.upgrade().filter(|_| !*stopping.borrow()) else {
+                return;
+            };
             match self.step(&broker).await {
                 Ok(ControlFlow::Continue(())) => {
                     pause = RETRY_MIN;
@@ -142,6 +146,8 @@ impl Copying {
                     tracing::warn!(%partition, reason = failure.message,
                         "the move of a replica has to wait");
                     drop(broker);
+                    // Others have theirs meanwhile.
+                    my_turn = None;
                     let may_be_cancelled = !*cancelled.borrow();
                     tokio::select! {
                         () = sleep(pause) => {}

@@ -42,18 +42,23 @@ mod leftovers;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use logway_log::{Log, LogDir};
 use logway_metadata::controller::{AssignReplicasToDirs, ReplicaDirectory};
 use logway_model::{DirectoryId, ErrorCode, PartitionId, TopicId, TopicPartition};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::failure::Failure;
 use crate::partition::Partition;
 use copying::Copying;
+
+/// How long a client waits for the end of a move that it takes back: a disk may not answer.
+const CANCEL_MAX: Duration = Duration::from_secs(10);
 
 /// The moves that are under way.
 #[derive(Default)]
@@ -107,12 +112,16 @@ impl ReplicaMove {
         self.partition.partition
     }
 
-    /// Ends the move and waits until nothing is left of it, or it is done all the same.
-    async fn cancel(&self) {
+    /// Ends the move and waits until nothing is left of it, or it is done all the same. Fails if that
+    /// takes too long: it goes on to end.
+    async fn cancel(&self) -> Result<(), ErrorCode> {
         self.is_cancelled.send_replace(true);
         let mut ended = self.has_ended.subscribe();
-        // The sender is ours, so that this only ends when it has ended.
-        let _ = ended.wait_for(|ended| *ended).await;
+        match timeout(CANCEL_MAX, ended.wait_for(|ended| *ended)).await {
+            // The sender is ours, so that it has ended.
+            Ok(_) => Ok(()),
+            Err(_elapsed) => Err(ErrorCode::RequestTimedOut),
+        }
     }
 }
 
@@ -136,7 +145,7 @@ impl Broker {
                 if Arc::ptr_eq(&other.target, target) && other.topic_id == topic_id {
                     return Ok(());
                 }
-                other.cancel().await;
+                other.cancel().await?;
                 continue;
             }
             if partition.directory() == target.directory_id() {

@@ -18,6 +18,8 @@ pub struct FailingDisk {
     hold: Arc<(Mutex<Option<Writes>>, Condvar)>,
     /// What the file contains whose renaming is reported to have failed.
     doubtful: Arc<Mutex<Option<String>>>,
+    /// Which files find no space.
+    full: Arc<Mutex<Option<String>>>,
 }
 
 const EIO: i32 = 5;
@@ -37,6 +39,7 @@ impl FailingDisk {
             has_failed: Arc::default(),
             hold: Arc::default(),
             doubtful: Arc::default(),
+            full: Arc::default(),
         }
     }
 
@@ -72,6 +75,21 @@ impl FailingDisk {
     pub fn release(&self) {
         *self.hold.0.lock().expect("nobody panics") = None;
         self.hold.1.notify_all();
+    }
+
+    /// From now on no file whose path contains `path_part` can be written to, for want of space.
+    pub fn refuse_writes_to(&self, path_part: &str) {
+        *self.full.lock().expect("nobody panics") = Some(path_part.to_owned());
+    }
+
+    fn check_space(&self, path: &Path) -> io::Result<()> {
+        const ENOSPC: i32 = 28;
+        let full = self.full.lock().expect("nobody panics");
+        let is_meant = |part: &String| path.to_string_lossy().contains(part);
+        match path.starts_with(&self.disk) && full.as_ref().is_some_and(is_meant) {
+            true => Err(io::Error::from_raw_os_error(ENOSPC)),
+            false => Ok(()),
+        }
     }
 
     fn wait(&self, path: &Path) {
@@ -175,6 +193,7 @@ impl File for FileOnDisk {
 
     /// Succeeds, as a write to the page cache does.
     fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.disk.check_space(&self.path)?;
         self.disk.wait(&self.path);
         self.file.write_all_at(slices, position)
     }

@@ -218,6 +218,10 @@ impl Worker {
             for changed in &checkpoint.epochs {
                 self.queue.push(Command::EpochsUnsaved { key: changed.key });
             }
+            if error.is_device_failure() {
+                // On a directory that nobody writes to, this is the first to notice.
+                self.queue.note_failure(error);
+            }
         }
         let Checkpoint { then, ended, deleted, .. } = checkpoint;
         // First, because who is told that a log is released may make another of its name, whose
