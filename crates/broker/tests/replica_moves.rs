@@ -588,7 +588,7 @@ async fn a_move_that_has_to_wait_holds_up_no_other() {
     assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
     assert_eq!(move_topic_to(&connection, "u", &disks.b).await, ErrorCode::None);
     until(|| !disks.a.join("u-0").exists()).await;
-    assert_eq!(broker.broker().replica_moves.count(), 1);
+    until(|| broker.broker().replica_moves.count() == 1).await;
     assert!(disks.a.join("t-0").exists());
     broker.stop().await;
 }

@@ -564,6 +564,6 @@ fn a_checkpoint_that_fails_says_that_the_disk_has_failed() {
     let dir = LogDir::open(options, disk.metrics.clone()).expect("opens");
     disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path("offset-checkpoint"));
     dir.enforce_retention().wait().expect_err("no checkpoint can be written");
-    let error = tellings.recv().expect("is told");
+    let error = tellings.recv_timeout(Duration::from_secs(20)).expect("is told");
     assert!(error.contains("offset-checkpoint"), "{error}");
 }
