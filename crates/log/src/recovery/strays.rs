@@ -31,8 +31,8 @@ impl Recovery<'_> {
 
     /// Removes the producer snapshot that would lie about what is appended next: after a scan, one
     /// at the very end of the log, which would say that the active segment is sealed. Those of
-    /// earlier shutdowns go, too, except for the newest. None knows more than the log has, which
-    /// never ends before.
+    /// earlier shutdowns go, too, except for the newest. None that is whole knows more than the
+    /// log has, which never ends before; a damaged one that claims to goes, too.
     pub(super) fn remove_stray_snapshots(
         &self,
         listing: &Listing,
