@@ -322,7 +322,7 @@ fn a_log_and_a_snapshot_that_do_not_belong_together_are_refused() {
     let saved = |path: &Path| path.with_extension("saved");
     let runtime = runtime();
     let stop = async |quorum: MetadataQuorum| quorum.shutdown().await.expect("stops");
-    let refusal = || runtime.block_on(MetadataQuorum::open(options(&dir))).err().expect("refuses");
+    let refusal = || runtime.block_on(MetadataQuorum::open(options(&dir))).expect_err("refuses");
     runtime.block_on(async {
         stop(open(&dir).await).await;
         fs::copy(&log, saved(&log)).expect("is there");

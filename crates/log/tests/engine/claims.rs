@@ -96,6 +96,30 @@ fn a_log_start_that_a_crash_leaves_at_the_end_is_believed() {
 }
 
 #[test]
+fn an_end_before_the_recovery_point_is_a_loss_and_said_to_be() {
+    for is_removed in [true, false] {
+        let disk = log_of_60_records(false);
+        // Only the recovery point tells, which has no more to say than where the log ended.
+        remove(&disk, Path::new("/data/segment-lists"));
+        let names = names_in(&disk.fs, "/data/t-0");
+        let snapshots = names.iter().filter(|name| name.ends_with(".snapshot"));
+        snapshots.for_each(|name| remove(&disk, &Path::new("/data/t-0").join(name)));
+        let last = names.iter().rfind(|name| name.ends_with(".log")).expect("there are some");
+        let last = Path::new("/data/t-0").join(last);
+        match is_removed {
+            true => remove(&disk, &last),
+            false => write(&disk, last.to_str().expect("is text"), b""),
+        }
+        let dir = disk.open();
+        let findings = &dir.recovery_report().findings;
+        let is_missing =
+            |finding: &Finding| matches!(finding, Finding::Missing { to: Offset(60), .. });
+        assert!(findings.iter().any(is_missing), "{findings:?}");
+        assert_eq!(append_records(&disk.log(&dir), 1, 10), Offset(60), "no offset is given twice");
+    }
+}
+
+#[test]
 fn a_snapshot_that_is_none_does_not_move_the_end() {
     for is_clean in [true, false] {
         let disk = log_of_60_records(is_clean);
