@@ -75,8 +75,10 @@ impl From<LogError> for Failure {
             | LogError::OlderElsewhere { .. }
             | LogError::PerhapsElsewhere { .. }
             | LogError::DirectoryEmptied { .. }
+            | LogError::IdentityMissing { .. }
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }
+            | LogError::OffsetsExhausted { .. }
             | LogError::DuplicateDirectory { .. }
             | LogError::DirectoryOffline { .. }
             | LogError::Poisoned { .. }

@@ -87,6 +87,27 @@ impl Broker {
         }
     }
 
+    /// Names the partitions that have no log, before their logs are made: a crash came between the
+    /// commit that made the topic and its log, or the log was lost in its first second, before a
+    /// checkpoint knew it. Nobody can tell which. Done once, at the start.
+    pub(crate) fn report_missing_logs(&self) {
+        let image = self.image();
+        for topic in image.topics() {
+            for (id, replicas) in topic.numbered_partitions() {
+                let partition = TopicPartition::new(topic.name.clone(), id);
+                let assigned = replicas.directory_of(self.settings.node_id);
+                let place = self.log_dirs.by_id(assigned);
+                if let Some(place) = place
+                    && !self.log_dirs.has_log(&partition)
+                {
+                    let dir = place.path().display();
+                    tracing::warn!(%partition, %dir, "the partition has no log: it is made, and \
+                        begins at offset 0");
+                }
+            }
+        }
+    }
+
     /// Tries again and again to open the logs that could not be opened, e.g. for want of file
     /// descriptors, for as long as the broker exists; less and less often while that does not help.
     pub(crate) async fn retry_offline_logs(broker: Weak<Broker>) {

@@ -78,6 +78,13 @@ pub enum BrokerError {
         .0.display()
     )]
     MetadataMissing(PathBuf),
+    /// The directory of the metadata was in use and its log is gone.
+    #[error(
+        "{} is gone, and with it the metadata that tells which topics there are: put it back, from a \
+         copy if need be. To begin anew with no topics, move away all that the log directories hold",
+        .0.display()
+    )]
+    MetadataLogMissing(PathBuf),
     /// A log directory has failed without which the broker cannot go on.
     #[error(transparent)]
     LostDirectories(#[from] LostDirectories),
@@ -120,6 +127,7 @@ impl RunningBroker {
         let (reports, failures) = FailureReports::new(Arc::clone(&fs));
         let broker = Arc::new(open(fs, &settings, reports, registry).await?);
         broker.set_strays_aside();
+        broker.report_missing_logs();
         broker.register().await.map_err(BrokerError::Register)?;
         broker.resume_moves().await;
         broker.metrics.register(registry);
@@ -178,10 +186,11 @@ async fn open(
     registry: &mut Registry,
 ) -> Result<Broker, BrokerError> {
     let OpenedDirs { log_dirs, cluster_id } =
-        open_log_dirs(fs, Arc::clone(settings), reports, registry).await?;
+        open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, registry).await?;
     let metadata_dir = log_dirs.all()[0].path().join(METADATA_DIR);
     let quorum =
         MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    let log_dirs = off_thread(move || log_dirs.write_known(&*fs).map(|()| log_dirs)).await?;
     let attention = Arc::new(Attention::default());
     let requests_bytes = settings.requests_memory_max_bytes;
     let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
@@ -283,7 +292,9 @@ mod tests {
         log_dir.close().expect("closes");
         drop(log_dir);
         // A start goes on to make it; logs without it are refused.
-        std::fs::create_dir(dir.path().join(METADATA_DIR)).expect("is new");
+        let metadata_dir = dir.path().join(METADATA_DIR);
+        std::fs::create_dir(&metadata_dir).expect("is new");
+        std::fs::write(MetadataQuorum::log_path(&metadata_dir), "").expect("is new");
 
         let log_dir = open().await;
         log_dir.enforce_retention().await.expect("has looked");

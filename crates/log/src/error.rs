@@ -143,6 +143,18 @@ pub enum LogError {
         id: DirectoryId,
     },
 
+    /// A log directory has logs and does not say whose it is.
+    #[error(
+        "{}/meta.properties is gone: put it back, or write it anew with the lines version=1, \
+         node.id=, cluster.id= and directory.id= (what `known-log-dirs`, in the first log directory, \
+         has for it); by its id the metadata tells which partitions are in it",
+        dir.display()
+    )]
+    IdentityMissing {
+        /// The log directory.
+        dir: PathBuf,
+    },
+
     /// Two log directories have the same id: one is a copy of the other, or has taken its place.
     #[error(
         "{} and {} are both log directory {id}, and nobody knows which has the newest records, so \
@@ -190,14 +202,14 @@ pub enum LogError {
 
     /// The directory of a partition that has had records is not there, or nothing is in it.
     #[error(
-        "{} is gone, with the records before offset {end}: put it back, or delete the topic; or \
-         make the directory with an empty file `{}` in it, to go on without them",
+        "{} is gone, with its records up to offset {end} at least: put it back, or delete the topic; \
+         or make the directory with an empty file `{}` in it, to go on without them",
         dir.display(), crate::segment::ACCEPT_LOSS_FILE
     )]
     Vanished {
         /// The directory.
         dir: PathBuf,
-        /// The offset before which it had records.
+        /// The offset before which it had records; after a crash it may have had more.
         end: Offset,
     },
 
@@ -247,6 +259,15 @@ pub enum LogError {
         end: Offset,
         /// The first offset of the batch.
         got: Offset,
+    },
+
+    /// The log has come to the last offset that there is.
+    #[error("{partition} ends at {end} and has no offsets left: a file that is damaged said so")]
+    OffsetsExhausted {
+        /// The partition.
+        partition: TopicPartition,
+        /// The log end.
+        end: Offset,
     },
 
     /// A batch does not continue its producer's sequence: batches before it are missing.

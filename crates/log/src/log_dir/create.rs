@@ -208,6 +208,7 @@ impl LogDir {
             dir,
             view,
             producers: ProducerStateTable::new(partition.clone(), limits),
+            unsealed: Vec::new(),
             is_changed: false,
             needs_dir_sync: false,
             now: self.options.clock.now(),

@@ -132,7 +132,8 @@ impl LogDir {
             let (done, forgotten) = Completion::new(log.name());
             self.queue.push(Command::Release { key: log.key(), done });
             let log_start = log.log_start_offset();
-            let remembered = RememberedLog { recovery_point: None, log_start, list: None };
+            let remembered =
+                RememberedLog { recovery_point: None, log_start, list: None, was_in_use: false };
             return Some(Leaving { partition, config: log.config(), remembered, forgotten });
         }
         let FailedLog { remembered, .. } = changes.failed.remove(&partition)?;

@@ -32,7 +32,7 @@ impl FailedLog {
     /// One that never came to be.
     pub(super) fn unfinished(error: LogError) -> FailedLog {
         let (log_start, recovery_point) = (Offset::ZERO, Some(Offset::ZERO));
-        let remembered = RememberedLog { recovery_point, log_start, list: None };
+        let remembered = RememberedLog { recovery_point, log_start, list: None, was_in_use: false };
         FailedLog { error, remembered, is_deleted: true }
     }
 }

@@ -86,7 +86,8 @@ impl LogDir {
     ///
     /// # Errors
     ///
-    /// [`LogError::Locked`] if another process has it open, [`LogError::WrongOwner`] if it is
+    /// [`LogError::Locked`] if another process has it open, [`LogError::IdentityMissing`] if
+    /// `meta.properties` is missing and there are logs, [`LogError::WrongOwner`] if it is
     /// another broker's or cluster's, [`LogError::Malformed`] if `meta.properties` is damaged,
     /// [`LogError::Io`].
     pub fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir, LogError> {

@@ -127,6 +127,10 @@ fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError>
 fn claim(fs: &dyn Fs, options: &LogDirOptions, has_logs: bool) -> Result<DirectoryId, LogError> {
     let path = options.path.join(MetaProperties::FILE);
     let Some(found) = MetaProperties::read(fs, &path)? else {
+        if has_logs && options.new_directory_id.is_none() {
+            // Under a new id, all that it holds would be offline.
+            return Err(LogError::IdentityMissing { dir: options.path.clone() });
+        }
         let points = options.path.join(RECOVERY_POINT_FILE);
         if !has_logs && !fs.exists(&points).map_err(LogError::io("look for", &points))? {
             // From here on, a checkpoint that is missing is one that was lost.

@@ -32,6 +32,9 @@ pub(super) struct RememberedLog {
     pub(super) recovery_point: Option<Offset>,
     pub(super) log_start: Offset,
     pub(super) list: Option<SegmentList>,
+    /// The log was there and in use after this was written down, so that it may have had records
+    /// of which this does not tell.
+    pub(super) was_in_use: bool,
 }
 
 impl Remembered {
@@ -92,6 +95,7 @@ impl Remembered {
             },
             log_start: log_start.max(Offset::ZERO),
             list: self.lists.get(partition).cloned(),
+            was_in_use: !self.was_clean && self.offsets.recovery_points.contains_key(partition),
         }
     }
 
@@ -108,7 +112,7 @@ impl RememberedLog {
     /// Whether the log had records, or nobody knows.
     pub(super) fn may_have_records(&self) -> bool {
         let is_unknown = self.recovery_point.is_none() && self.list.is_none();
-        is_unknown || self.expected().end() > Offset::ZERO
+        is_unknown || self.expected().had_records()
     }
 
     /// For recovery.
@@ -117,6 +121,7 @@ impl RememberedLog {
             recovery_point: self.recovery_point,
             log_start: self.log_start,
             listed: self.list.as_ref(),
+            was_in_use: self.was_in_use,
         }
     }
 }

@@ -82,6 +82,10 @@ impl Listing {
                 None if name == PartitionMetadata::FILE => listing.has_metadata = true,
                 None if name == ReplicaMove::FILE => listing.has_move = true,
                 None if name == FAILED_SYNC_FILE => listing.has_failed_sync = true,
+                None if name.ends_with(".log") => {
+                    let path = dir.join(name);
+                    tracing::warn!(path = %path.display(), "this is no segment: its name is no offset");
+                }
                 None => {}
             }
         }

@@ -38,6 +38,7 @@ use listing::Listing;
 pub use report::{Finding, RecoveryReport};
 
 mod check;
+mod known;
 mod listing;
 mod names;
 mod report;
@@ -67,6 +68,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) log_start: Offset,
     /// The segments that a log of this name had.
     pub(crate) listed: Option<&'a SegmentList>,
+    /// The log was there and in use after all this was written down.
+    pub(crate) was_in_use: bool,
 }
 
 /// A log that is ready for the writer; all of it is on stable storage.
@@ -75,6 +78,9 @@ pub(crate) struct RecoveredLog {
     pub(crate) replica_move: Option<ReplicaMove>,
     pub(crate) view: LogView,
     pub(crate) producers: ProducerStateTable,
+    /// Full segments whose indexes, or the snapshot behind them, found no space on the disk; the
+    /// oldest first.
+    pub(crate) unsealed: Vec<Arc<Segment>>,
     /// How much was scanned; if anything, checkpoints and snapshots on disk are behind.
     pub(crate) scanned_bytes: u64,
     pub(crate) findings: Vec<Finding>,
@@ -104,7 +110,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         listing = Listing::read(&**fs, dir)?;
     }
     if listing.is_unfinished() {
-        if options.expected.end() > Offset::ZERO {
+        if options.expected.had_records() {
             return Err(options.expected.vanished(dir));
         }
         tracing::info!(dir = %dir.display(), "a log whose creation was interrupted is removed");
@@ -118,13 +124,12 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
     };
     let Expected { recovery_point, listed, .. } = options.expected;
     let listed = listed.filter(|listed| listed.topic_id == topic_id);
-    let durable_ends =
-        [recovery_point, listing.snapshots.last().copied(), listed.map(|list| list.end)];
     let mut recovery = Recovery {
         options,
         listed,
         recovery_point,
-        durable_end: durable_ends.into_iter().flatten().max().unwrap_or(Offset::ZERO),
+        durable_end: recovery_point.max(listed.map(|list| list.end)).unwrap_or(Offset::ZERO),
+        log_start: options.expected.log_start,
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
         producers: ProducerStateTable::new(
@@ -132,9 +137,12 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
             options.producer_limits.clone(),
         ),
         findings: Vec::new(),
+        unsealed: Vec::new(),
         scanned_bytes: 0,
     };
     recovery.clear_leftovers(&listing);
+    recovery.ask_snapshots(&listing)?;
+    recovery.judge_log_start(&listing)?;
     recovery.find_segments(&listing)?;
     recovery.load_epochs(&listing)?;
     let end = match recovery.load_clean_end(&listing)? {
@@ -156,10 +164,13 @@ struct Recovery<'a> {
     recovery_point: Option<Offset>,
     /// Everything before was on stable storage.
     durable_end: Offset,
+    /// As expected, unless that cannot be.
+    log_start: Offset,
     segments: Vec<Arc<Segment>>,
     epochs: LeaderEpochCache,
     producers: ProducerStateTable,
     findings: Vec<Finding>,
+    unsealed: Vec<Arc<Segment>>,
     scanned_bytes: u64,
 }
 
@@ -169,6 +180,11 @@ impl Expected<'_> {
     pub(crate) fn end(&self) -> Offset {
         let listed = || self.listed.map_or(Offset::ZERO, |listed| listed.end);
         self.recovery_point.unwrap_or_else(listed).max(self.log_start)
+    }
+
+    /// Whether the log had records, or may have had some.
+    pub(crate) fn had_records(&self) -> bool {
+        self.was_in_use || self.end() > Offset::ZERO
     }
 
     /// The error for a log of which nothing is in its directory, `dir`.
@@ -202,7 +218,8 @@ impl Recovery<'_> {
     /// Takes up the segments that hold records from the log start on, and makes the first one of
     /// a log that has none.
     fn find_segments(&mut self, listing: &Listing) -> Result<(), LogError> {
-        let RecoveryOptions { fs, dir, expected: Expected { log_start, .. }, .. } = *self.options;
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let log_start = self.log_start;
         let ends = listing.segments.iter().skip(1).map(|next| Some(next.base_offset));
         for (found, end) in listing.segments.iter().zip(ends.chain([None])) {
             let segment = Segment::existing(fs, dir, found.base_offset, found.len_bytes);
@@ -247,7 +264,7 @@ impl Recovery<'_> {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
-        if end < self.durable_end.max(self.options.expected.log_start) {
+        if end < self.durable_end.max(self.log_start) {
             // Something was removed since. A scan reports it, and gives no offset again.
             return Ok(None);
         }
@@ -352,7 +369,7 @@ impl Recovery<'_> {
     fn into_log(mut self, topic_id: TopicId, end: Offset) -> RecoveredLog {
         let first = self.segments.first().expect("a log has at least one segment");
         let active = self.segments.last().expect("a log has at least one segment");
-        let log_start = self.options.expected.log_start.max(first.base_offset()).min(end);
+        let log_start = self.log_start.max(first.base_offset()).min(end);
         let end =
             LogPoint { offset: end, segment: active.base_offset(), position: active.size_bytes() };
         self.epochs.truncate_from_end(end.offset);
@@ -369,14 +386,17 @@ impl Recovery<'_> {
             replica_move: None,
             view,
             producers: self.producers,
+            unsealed: self.unsealed,
             scanned_bytes: self.scanned_bytes,
             findings: self.findings,
         }
     }
 
-    /// Closes what was opened: most logs are idle, and open files are few.
+    /// Closes what was opened: most logs are idle, and open files are few. An index that finds no
+    /// space stays in memory.
     fn close_files(&self) -> Result<(), LogError> {
-        self.segments.iter().filter(|segment| segment.is_open()).try_for_each(|s| s.close())
+        let close = |segment: &Arc<Segment>| unless_disk_full(segment.close());
+        self.segments.iter().filter(|segment| segment.is_open()).try_for_each(close)
     }
 }
 
@@ -413,6 +433,11 @@ fn for_each_header(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// What was to be written can be made again and is in memory: a full disk is no error then.
+fn unless_disk_full(result: Result<(), LogError>) -> Result<(), LogError> {
+    result.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })
 }
 
 fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {

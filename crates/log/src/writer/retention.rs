@@ -59,6 +59,11 @@ impl LogTail {
             let partition = self.log.topic_partition().clone();
             return Err(LogError::OffsetOutOfRange { partition, requested: before, start, end });
         }
+        if before > self.view.flushed.offset
+            && let Some(error) = self.poisoned().or_else(|| self.delayed())
+        {
+            return Err(error);
+        }
         self.advance_log_start(before);
         let full = self.view.segments.len() - 1;
         let count = (0..full).take_while(|&index| self.view.segment_end(index) <= before).count();

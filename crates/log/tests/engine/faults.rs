@@ -540,13 +540,14 @@ fn checkpoints_that_are_asked_for_while_one_waits_are_one() {
     disk.fs.inject(checkpoints.after(10));
     let mut starts = Vec::new();
     for _ in 0..100 {
-        starts.push(log.delete_records_before(Offset(2)));
+        // It needs no sync: that would be held, too.
+        starts.push(log.delete_records_before(Offset(0)));
         // Each in a turn of the writer of its own.
         append_records(&log, 1, 10);
     }
     disk.fs.release_syncs();
     for start in starts {
-        assert_eq!(start.wait().expect("few checkpoints are written"), Offset(2));
+        assert_eq!(start.wait().expect("few checkpoints are written"), Offset(0));
     }
 }
 

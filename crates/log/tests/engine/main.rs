@@ -1,12 +1,14 @@
 //! The storage engine as its users see it: appends, reads, crashes, faults.
 
 mod appends;
+mod claims;
 mod closing;
 mod concurrency;
 mod crashes;
 mod deletion;
 mod directory_syncs;
 mod faults;
+mod full_disk;
 mod inspection;
 mod losses;
 mod oracle;
