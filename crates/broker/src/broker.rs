@@ -151,8 +151,8 @@ impl Broker {
 
     /// Judges a batch against its topic's rules.
     ///
-    /// Records that are not compressed are looked at where they are, which takes less time than
-    /// to compare the CRC. All others are unpacked piece by piece, at a place for that.
+    /// Records that are not compressed are looked at where they are, at some nanoseconds for each.
+    /// All others are unpacked piece by piece, at a place for that.
     pub(crate) async fn validate(
         &self,
         batch: &Batch,
