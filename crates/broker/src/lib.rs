@@ -24,6 +24,7 @@ pub mod replica_moves;
 pub mod running;
 pub mod telemetry;
 pub mod topics;
+mod unpacking;
 
 pub use broker::Broker;
 pub use running::{BrokerError, RunningBroker};

@@ -30,6 +30,7 @@ use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
+use crate::unpacking::UnpackingPlaces;
 
 /// The metadata's place in the first log directory. Partition directories end in `-` and a number,
 /// so none can have this name.
@@ -212,7 +213,9 @@ async fn open(
         connection_rates: ConnectionRates::new(settings),
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
-        unpacking: Mutex::new(()),
+        append_unpacking: UnpackingPlaces::new(),
+        search_unpacking: UnpackingPlaces::new(),
+        age_unpacking: Mutex::new(()),
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),

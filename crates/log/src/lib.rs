@@ -40,7 +40,7 @@ pub use log_dir::{FailureListener, LogDir, LogDirOptions, NewLog};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
 pub use random::random_uuid;
-pub use read::{FileRange, ReadRequest, ReadSlice, TimestampedOffset};
+pub use read::{FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOffset};
 pub use recovery::{Finding, RecoveryReport};
 pub use segment::ACCEPT_LOSS_FILE;
 pub use tail_listener::TailListener;

@@ -131,7 +131,7 @@ async fn lags_of_group(broker: &Arc<Broker>, group: &WireString) -> Vec<Partitio
     for some in committed.chunks(AGES_AT_ONCE) {
         let (some, broker) = (some.to_vec(), Arc::clone(broker));
         let measure = move || -> Vec<PartitionLag> {
-            let mut ages = UnreadAges::new(&broker.unpacking, broker.now(), AGES_TIME_MAX);
+            let mut ages = UnreadAges::new(&broker.age_unpacking, broker.now(), AGES_TIME_MAX);
             let lags =
                 some.into_iter().map(|(partition, offset)| lag(&partition, offset, &mut ages));
             lags.collect()

@@ -26,12 +26,18 @@ pub(crate) struct Question {
 /// An answer, with the memory that it takes if it waited for other members and takes much.
 pub(crate) type Answer = Result<(Reply, Option<Arc<BudgetShare>>), ErrorCode>;
 
-/// An answer of a shard, on its way; `None` where there is no shard.
-pub(crate) struct Pending(Option<oneshot::Receiver<Answer>>);
+/// An answer of a shard, on its way, or why none is asked.
+pub(crate) struct Pending(Result<oneshot::Receiver<Answer>, ErrorCode>);
 
 impl Pending {
     pub(super) fn of(shard: Option<&ShardHandle>, question: Question) -> Pending {
+        let shard = shard.ok_or(ErrorCode::NotCoordinator);
         Pending(shard.map(|shard| ask(shard, question, None)))
+    }
+
+    /// The answer to what no shard has to judge.
+    pub(crate) fn refused(code: ErrorCode) -> Pending {
+        Pending(Err(code))
     }
 
     /// The answer; or `NOT_COORDINATOR`, if the group's shard is not here or has just gone.
@@ -41,7 +47,7 @@ impl Pending {
 
     /// The same for an answer that waits for other members.
     pub(crate) async fn reply_that_waited(self) -> Answer {
-        let answer = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        let answer = self.0?;
         answer.await.unwrap_or(Err(ErrorCode::NotCoordinator))
     }
 }
@@ -108,6 +114,6 @@ impl Measured {
     pub(crate) fn ask(mut self, held: Option<Arc<BudgetShare>>) -> Pending {
         let answer_bytes_max = self.answer_bytes();
         self.question.held.extend(held);
-        Pending(Some(ask(&self.shard, self.question, Some(answer_bytes_max))))
+        Pending(Ok(ask(&self.shard, self.question, Some(answer_bytes_max))))
     }
 }

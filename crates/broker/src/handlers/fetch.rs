@@ -211,6 +211,9 @@ struct Place {
 }
 
 fn find(context: &RequestContext, key: &FetchKey) -> Result<Place, ErrorCode> {
+    if context.version >= BY_TOPIC_ID_FROM && key.topic_id.is_zero() {
+        return Err(ErrorCode::UnknownTopicId);
+    }
     let table = context.topics();
     let topic = Arc::clone(table.by_name_or_id(&key.topic, key.topic_id)?);
     let partition = Arc::clone(topic.partition(PartitionId(key.partition))?);

@@ -126,7 +126,7 @@ fn with_ages(
     mut groups: Vec<OffsetFetchResponseGroup>,
 ) -> Vec<OffsetFetchResponseGroup> {
     let table = context.topics();
-    let mut ages = UnreadAges::new(&context.broker.unpacking, context.now(), AGES_TIME_MAX);
+    let mut ages = UnreadAges::new(&context.broker.age_unpacking, context.now(), AGES_TIME_MAX);
     for topic in groups.iter_mut().flat_map(|group| &mut group.topics) {
         let served = table.by_name_or_id(&topic.name, topic.topic_id);
         for partition in &mut topic.partitions {
