@@ -20,11 +20,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use crate::connection::{Attention, BudgetShare, MemoryBudget};
+use crate::connection::{Attention, BudgetShare, MemoryBudget, RequestMemory};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
 use crate::log_dirs::{LogDirs, LostDirectories};
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
@@ -47,7 +48,7 @@ pub struct Broker {
     /// The replicas that move from one log directory to another.
     pub replica_moves: ReplicaMoves,
     /// What requests may hold.
-    pub memory: MemoryBudget,
+    pub memory: RequestMemory,
     /// What answering may take beyond that, for answers that are much larger than their requests.
     pub building: MemoryBudget,
     /// What large replies may hold until their clients have read them.
@@ -73,6 +74,8 @@ pub struct Broker {
     /// Held by whoever unpacks compressed records: one at a time, so that the memory for it is
     /// bounded and the processors are not all taken.
     pub(crate) unpacking: Mutex<()>,
+    /// Does the work on large requests.
+    pub(crate) heavy_work: HeavyWork,
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Bounds the admin commands in work, with those that nobody waits for any more.
     pub(crate) admin_slots: Arc<Semaphore>,
