@@ -1,7 +1,9 @@
 import os
+import resource
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 from harness.broker import fresh_directory
@@ -45,6 +47,24 @@ class ForgedLines(OwnBroker):
         self.assertFalse([line for line in log.splitlines() if line.startswith("2026-01-01")])
         closed = log.count("connection closed")
         self.assertTrue(1 <= closed <= 60, log)
+
+
+@unittest.skipIf(os.environ["AGAINST"] != "logway", "about Logway's own log")
+class OutOfFiles(OwnBroker):
+    def test_a_broker_that_is_out_of_files_says_so_once_and_recovers(self):
+        few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+        self.start("out-of-files", preexec_fn=few)
+        hogs = [Connection(self.address, timeout_s=10) for _ in range(120)]
+        deadline = time.monotonic() + 10
+        while "cannot accept" not in self.log.read_text():
+            self.assertLess(time.monotonic(), deadline, "it is said")
+        for hog in hogs:
+            hog.close()
+        with Connection(self.address, timeout_s=20) as polite:
+            self.assertTrue(polite.request(METADATA, 1, metadata_v1([])))
+        log = self.log.read_text()
+        self.assertLessEqual(log.count("cannot accept"), 2, log)
+        self.assertIn("ulimit -n", log)
 
 
 @unittest.skipIf(os.environ["AGAINST"] != "logway", "about Logway's own signals")

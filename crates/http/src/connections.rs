@@ -74,7 +74,7 @@ async fn pause_after(error: &io::Error) {
         matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
     if !one_connection_failed {
         tracing::error!(target: CLIENTS, %error,
-            "cannot accept HTTP connections; if files are too many: raise `ulimit -n`");
+            "cannot accept HTTP connections (out of files? raise `ulimit -n`)");
         sleep(ACCEPT_RETRY).await;
     }
 }

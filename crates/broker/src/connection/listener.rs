@@ -167,8 +167,7 @@ async fn pause_after(error: &io::Error) {
         matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
     if !one_connection_failed {
         tracing::error!(target: CLIENTS, %error,
-            "cannot accept connections; if files are too many: raise `ulimit -n`, or lower \
-             max.connections");
+            "cannot accept connections (out of files? raise `ulimit -n`, or lower max.connections)");
         sleep(ACCEPT_RETRY).await;
     }
 }
