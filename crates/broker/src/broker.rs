@@ -18,11 +18,12 @@ use logway_record::{
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::connection::{Attention, BudgetShare, MemoryBudget};
+use crate::connection::{Attention, BudgetShare, MemoryBudget, RequestMemory};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
 use crate::log_dirs::{LogDirs, LostDirectories};
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
@@ -46,7 +47,7 @@ pub struct Broker {
     /// The replicas that move from one log directory to another.
     pub replica_moves: ReplicaMoves,
     /// What requests may hold.
-    pub memory: MemoryBudget,
+    pub memory: RequestMemory,
     /// What answering may take beyond that, for answers that are much larger than their requests.
     pub building: MemoryBudget,
     /// What large replies may hold until their clients have read them.
@@ -75,6 +76,8 @@ pub struct Broker {
     pub(crate) search_unpacking: UnpackingPlaces,
     /// Held by whoever unpacks a batch for the age of a record.
     pub(crate) age_unpacking: Mutex<()>,
+    /// Does the work on large requests.
+    pub(crate) heavy_work: HeavyWork,
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Bounds the admin commands in work, with those that nobody waits for any more.
     pub(crate) admin_slots: Arc<Semaphore>,

@@ -21,13 +21,11 @@ use logway_wire::{
 use thiserror::Error;
 
 use crate::Broker;
-use crate::connection::{BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply};
+use crate::connection::{
+    BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply, decoded_bytes_max,
+};
 use crate::handlers::{self, groups};
 use crate::quotas::RequestCharge;
-
-/// The memory that the decoded form of one request may take, apart from its frame. Names and
-/// records stay in the frame; what counts here is the structs around them.
-const DECODED_BYTES_MAX: usize = 32 << 20;
 
 /// What a handler knows of the connection that a request came by.
 #[derive(Debug)]
@@ -297,7 +295,7 @@ pub(crate) fn prepare(
     frame: Bytes,
 ) -> Result<Work, RequestError> {
     let frame_bytes = frame.len();
-    let mut body = Decoder::with_limit(frame, DECODED_BYTES_MAX);
+    let mut body = Decoder::with_limit(frame, decoded_bytes_max(frame_bytes));
     let (key, header) = decode_request_header(&mut body).map_err(RequestError::Header)?;
     let version = header.request_api_version;
     let api = SERVED_APIS.iter().find(|api| api.key == key);
@@ -433,8 +431,8 @@ fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded
 mod tests {
     use std::cell::Cell;
 
-    use logway_wire::Message;
-    use logway_wire::messages::{FetchResponse, ListGroupsResponse};
+    use logway_wire::messages::{FetchResponse, FindCoordinatorRequest, ListGroupsResponse};
+    use logway_wire::{Message, encode_request};
 
     use super::*;
 
@@ -466,5 +464,23 @@ mod tests {
             assert_eq!(told.throttle_time_ms, wait_ms);
         }
         assert_eq!(encoded_times(FetchResponse::default(), 0).0, 1);
+    }
+
+    #[test]
+    fn a_large_request_is_not_decoded_into_more_than_it_is_charged() {
+        let keys = |count: usize, key: &'static str| {
+            let request = FindCoordinatorRequest {
+                coordinator_keys: vec![WireString::from_static(key); count],
+                ..Default::default()
+            };
+            let frame = encode_request(1, None, 4, &request).expect("encodes").bytes.slice(4..);
+            let mut body = Decoder::with_limit(frame.clone(), decoded_bytes_max(frame.len()));
+            decode_request_header(&mut body).expect("is a header");
+            FindCoordinatorRequest::decode(&mut body, 4)
+                .map(|request| request.coordinator_keys.len())
+        };
+        assert_eq!(keys(10_000, "").ok(), Some(10_000), "a small one may be dense");
+        assert_eq!(keys(1_000_000, "g").ok(), Some(1_000_000));
+        assert!(keys(1_000_000, "").is_err(), "no memory was taken for that");
     }
 }

@@ -12,6 +12,7 @@ pub mod fetch_session;
 pub mod group_lag;
 pub mod groups;
 mod handlers;
+mod heavy_work;
 pub mod high_watermark;
 pub mod log_dirs;
 pub mod metrics;

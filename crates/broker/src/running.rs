@@ -18,11 +18,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::broker::{Broker, off_thread};
-use crate::connection::{Attention, MemoryBudget, accept_connections};
+use crate::connection::{Attention, MemoryBudget, RequestMemory, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
 use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
@@ -201,7 +202,7 @@ async fn open(
         quorum,
         log_dirs,
         replica_moves: ReplicaMoves::default(),
-        memory: budget(requests_bytes),
+        memory: RequestMemory::new(requests_bytes, &attention),
         building: budget(requests_bytes / REPLY_MEMORY_PART),
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
@@ -216,6 +217,7 @@ async fn open(
         append_unpacking: UnpackingPlaces::new(),
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),
+        heavy_work: HeavyWork::default(),
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),

@@ -249,7 +249,7 @@ async fn who_waits_for_the_memory_for_an_answer_keeps_that_of_requests_from_nobo
     let request = MetadataRequest { topics: Some(topics[..300].to_vec()), ..Default::default() };
     let waiting = broker.connect().await.send(&request, 9).await.expect("is sent");
     until(|| building.is_contended()).await;
-    let rest = timeout(PATIENCE, memory.take(memory.limit_bytes())).await;
+    let rest = timeout(PATIENCE, memory.take_large(memory.limit_bytes())).await;
     drop(rest.expect("the request that waits gives up"));
     assert!(waiting.response().await.is_err(), "its connection has ended");
     drop(all);

@@ -1,4 +1,4 @@
-//! The bound on memory that requests may hold, over all connections together.
+//! A bound on memory, over all connections together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use super::attention::Attention;
 /// What one permit of the semaphore stands for: a frame is charged in steps of this size.
 const UNIT_BYTES: usize = 1024;
 
-/// Counts the bytes of requests that were read and not yet answered.
+/// Counts bytes that requests or their answers hold.
 ///
-/// A request is charged whole before its body is read, so no two half-read requests can wait for
-/// each other's memory. Waiting is first come, first served. Whoever holds memory and depends on a
+/// Waiting is first come, first served: who must not queue behind larger ones needs a budget of its
+/// own, as in [`RequestMemory`](super::RequestMemory). Whoever holds memory and depends on a
 /// client to go on must look at [`MemoryBudget::is_contended`] and give way.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {

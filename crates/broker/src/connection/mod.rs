@@ -11,6 +11,7 @@ mod listener;
 mod memory_budget;
 mod mute;
 mod replies;
+mod request_memory;
 mod send;
 
 use std::io;
@@ -26,11 +27,13 @@ use tokio::time::{Duration, sleep, timeout};
 
 pub use attention::Attention;
 pub use frame::FrameError;
+pub(crate) use frame::decoded_bytes_max;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
 pub use memory_budget::{BudgetShare, MemoryBudget};
 pub use mute::Mute;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
+pub use request_memory::RequestMemory;
 
 use crate::Broker;
 use crate::dispatch::{ConnectionInfo, RequestError, prepare};
@@ -52,6 +55,9 @@ const HELD_FREELY_BYTES_MAX: usize = 64 * 1024;
 /// All connections together hold no more than this part of the requests' budget for as long as they
 /// like, however many there are.
 const HELD_FREELY_PART: usize = 2;
+
+/// Up to here an answer is made on the way: above, it is heavy work.
+const LIGHT_BYTES_MAX: usize = 1 << 20;
 
 /// How long a request holds its memory while others wait for that and it for the memory for its answer.
 const BUILD_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -238,9 +244,10 @@ impl Connection {
         // A client that has sent a thousand requests at once takes turns with the others.
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
-        let Frame { body, share: request_share } = frame;
+        let Frame { body, is_dense, share: request_share } = frame;
         let request_share = Arc::new(request_share);
-        let work = prepare(&self.broker, &self.info, body)?;
+        let prepare = || prepare(&self.broker, &self.info, body);
+        let work = if is_dense { self.broker.heavy_work.run(prepare)? } else { prepare()? };
         let (api_key, built_bytes) = (work.api_key, work.built_bytes);
         let max_bytes = self.broker.building.limit_bytes();
         if built_bytes > max_bytes {
@@ -249,7 +256,13 @@ impl Connection {
         }
         let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
-        let reply = work.run(Arc::clone(&request_share), building.clone()).await?;
+        let work = work.run(Arc::clone(&request_share), building.clone());
+        let reply = if is_dense || built_bytes > LIGHT_BYTES_MAX {
+            let reply = self.broker.heavy_work.run_async(work).await?;
+            heavily(&self.broker, reply)
+        } else {
+            work.await?
+        };
         let (request_share, share, uncounted_bytes) = match &reply {
             Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
             Reply::Parked(_) => (None, building, uncounted_bytes),
@@ -385,6 +398,19 @@ async fn closed(socket: &TcpStream) {
             // Its next request waits until it may be read.
             Ok(_) => sleep(LOOK_INTERVAL).await,
         }
+    }
+}
+
+/// A reply whose making is heavy work, too.
+fn heavily(broker: &Arc<Broker>, reply: Reply) -> Reply {
+    let broker = Arc::clone(broker);
+    let heavily = |pending: PendingReply| -> PendingReply {
+        Box::pin(async move { broker.heavy_work.run_async(pending).await })
+    };
+    match reply {
+        Reply::Later(pending) => Reply::Later(heavily(pending)),
+        Reply::Parked(pending) => Reply::Parked(heavily(pending)),
+        Reply::Ready(encoded) => Reply::Ready(encoded),
     }
 }
 

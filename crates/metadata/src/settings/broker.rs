@@ -21,7 +21,11 @@ use std::sync::LazyLock;
 
 use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
 use super::topic::{NO_REPLICATION, TOPIC_SETTINGS};
+use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
+
+/// A topic is made by one command, with a record for each partition, for itself and for its settings.
+const PARTITIONS: Kind = Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
 
 /// The broker setting of a name, or the error that says so and which name comes close.
 pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
@@ -106,7 +110,7 @@ pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.se
 static OWN_SETTINGS: &[Setting] = &[
     row(
         "advertised.listeners",
-        Kind::Address,
+        Kind::Reachable,
         None,
         "",
         "The address that clients are told to use. Not set, each client is told the address that \
@@ -297,7 +301,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     row(
         "num.partitions",
-        Kind::int(1),
+        PARTITIONS,
         Some("1"),
         "partitions",
         "How many partitions a topic gets where its creator does not say.",
@@ -325,7 +329,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     row(
         "offsets.topic.num.partitions",
-        Kind::int(1),
+        PARTITIONS,
         Some("50"),
         "partitions",
         "The partitions of `__consumer_offsets`, which keeps the groups and their offsets; it is \
