@@ -67,7 +67,8 @@ pub(super) async fn produce(
     let is_answered = load.acks != Acks::None;
     let mut lanes = Vec::new();
     for (number, conversation) in conversations.into_iter().enumerate() {
-        let publication = peer.publication(setting.queue_of(number), &body, load.acks);
+        let publication =
+            peer.publication(&conversation, setting.queue_of(number), &body, load.acks);
         let tape = Tape::repeating(&publication.repeat(records), load.in_flight).without_ids();
         let acknowledgements = peer.acknowledgements();
         let traffic = PeerTraffic::producer(acknowledgements, size, load.pace(), is_answered);
@@ -162,7 +163,7 @@ impl Setting {
         if self.acks == Acks::None {
             let framing = self.peer.acknowledgements().framing();
             for (number, lane) in lanes.into_iter().enumerate() {
-                let mut conversation = Conversation::of(lane.stream, framing);
+                let mut conversation = Conversation::of(lane.stream, framing)?;
                 self.peer.await_arrival(&mut conversation, self.queue_of(number))?;
             }
             observed.counted = Some(Instant::now() - observed.window.from);
@@ -174,7 +175,7 @@ impl Setting {
     fn fill(&self, body: &[u8], messages: u64, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut conversations = self.open(1)?;
         let conversation = conversations.first_mut().context("a run without connections")?;
-        let publication = self.peer.publication(self.queue_of(0), body, self.acks);
+        let publication = self.peer.publication(conversation, self.queue_of(0), body, self.acks);
         let at_once = (FILL_BYTES / publication.len()).max(1) as u64;
         let mut listener = self.peer.acknowledgements();
         let (mut sent, mut acknowledged) = (0, 0);
