@@ -117,7 +117,7 @@ mod tests {
         ];
         for (value, bytes) in known {
             assert_eq!(encoded(value), bytes, "{value}");
-            assert_eq!(get_i64(&mut Bytes::copy_from_slice(&bytes[..])), Ok(value));
+            assert_eq!(get_i64(&mut Bytes::copy_from_slice(bytes)), Ok(value));
         }
     }
 

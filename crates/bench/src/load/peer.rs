@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use logway_client::BrokerAddress;
@@ -53,7 +53,7 @@ pub(super) async fn produce(
         bail!("a peer has no batches by their bytes");
     };
     let queues = (0..load.partitions).map(|_| queue(load.durability)).collect();
-    let setting = Setting { peer, address: side.address.clone(), queues, acks: load.acks };
+    let setting = Setting::on(side, peer, queues, load.acks);
     let connections = load.connections;
     let (setting, conversations) = tokio::task::spawn_blocking(move || {
         let conversations = setting.open(connections)?;
@@ -67,7 +67,8 @@ pub(super) async fn produce(
     let is_answered = load.acks != Acks::None;
     let mut lanes = Vec::new();
     for (number, conversation) in conversations.into_iter().enumerate() {
-        let publication = peer.publication(setting.queue_of(number), &body, load.acks);
+        let publication =
+            peer.publication(&conversation, setting.queue_of(number), &body, load.acks);
         let tape = Tape::repeating(&publication.repeat(records), load.in_flight).without_ids();
         let acknowledgements = peer.acknowledgements();
         let traffic = PeerTraffic::producer(acknowledgements, size, load.pace(), is_answered);
@@ -88,13 +89,13 @@ pub(super) async fn consume(
     let durability = Durability::Unsynced;
     side.promise(durability).await?;
     let body_bytes = load.record_bytes;
-    let messages = (run.preloaded_bytes / body_bytes as u64).clamp(1, load.batches_max);
+    let messages = (run.preloaded_bytes / body_bytes as u64).min(load.batches_max).max(1);
     let acks = match peer.refusal(Acks::None, durability) {
         None => Acks::None,
         Some(_) => Acks::All,
     };
     let queues = vec![queue(durability)];
-    let setting = Setting { peer, address: side.address.clone(), queues, acks };
+    let setting = Setting::on(side, peer, queues, acks);
     let stop = Arc::clone(&run.stop);
     let (setting, subscription, conversation) = tokio::task::spawn_blocking(move || {
         setting.fill(&filler(body_bytes), messages, &stop)?;
@@ -132,11 +133,16 @@ fn queue(durability: Durability) -> Queue {
 struct Setting {
     peer: &'static dyn Peer,
     address: BrokerAddress,
+    pid: Option<u32>,
     queues: Vec<Queue>,
     acks: Acks,
 }
 
 impl Setting {
+    fn on(side: &Side, peer: &'static dyn Peer, queues: Vec<Queue>, acks: Acks) -> Setting {
+        Setting { peer, address: side.address.clone(), pid: side.pid, queues, acks }
+    }
+
     fn queue_of(&self, connection: usize) -> &Queue {
         &self.queues[connection % self.queues.len()]
     }
@@ -162,10 +168,10 @@ impl Setting {
         if self.acks == Acks::None {
             let framing = self.peer.acknowledgements().framing();
             for (number, lane) in lanes.into_iter().enumerate() {
-                let mut conversation = Conversation::of(lane.stream, framing);
+                let mut conversation = Conversation::of(lane.stream, framing)?;
                 self.peer.await_arrival(&mut conversation, self.queue_of(number))?;
             }
-            observed.counted = Some(Instant::now() - observed.window.from);
+            observed.arrived(self.pid);
         }
         self.delete()
     }
@@ -174,7 +180,7 @@ impl Setting {
     fn fill(&self, body: &[u8], messages: u64, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut conversations = self.open(1)?;
         let conversation = conversations.first_mut().context("a run without connections")?;
-        let publication = self.peer.publication(self.queue_of(0), body, self.acks);
+        let publication = self.peer.publication(conversation, self.queue_of(0), body, self.acks);
         let at_once = (FILL_BYTES / publication.len()).max(1) as u64;
         let mut listener = self.peer.acknowledgements();
         let (mut sent, mut acknowledged) = (0, 0);

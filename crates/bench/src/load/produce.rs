@@ -1,7 +1,6 @@
 //! Producing: in a closed loop, or at a fixed rate.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::peer;
 use super::preload::append;
@@ -152,6 +151,7 @@ impl Load for ProduceLoad {
         let acknowledged = ProduceShape { acks: Acks::All, ..shape(0) };
         let is_unanswered = self.acks == Acks::None;
         let batch = batches[0].clone();
+        let pid = side.pid;
         let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
             if !is_unanswered {
                 return Ok(());
@@ -161,7 +161,7 @@ impl Load for ProduceLoad {
             for mut lane in lanes {
                 append(&mut lane.stream, &acknowledged, &batch, 1, None)?;
             }
-            observed.counted = Some(Instant::now() - observed.window.from);
+            observed.arrived(pid);
             Ok(())
         };
         let run = run.of_acks(self.acks);

@@ -120,21 +120,8 @@ impl Peer for Amqp {
         await_method(conversation, CONFIRM_SELECT_OK)
     }
 
-    fn publication(&self, queue: &Queue, body: &[u8], _acks: Acks) -> Vec<u8> {
-        let publish = Arguments::default().u16(0).short_string("").short_string(&queue.name).u8(0);
-        let mut bytes = publish.method(CHANNEL, BASIC_PUBLISH);
-        let header = Arguments::default()
-            .u16(BASIC_PUBLISH.0)
-            .u16(0)
-            .u64(body.len() as u64)
-            .u16(HAS_DELIVERY_MODE)
-            .u8(PERSISTENT);
-        bytes.extend(frame(HEADER, CHANNEL, &header.0));
-        let part_bytes_max = FRAME_BYTES_MAX as usize - FRAME_HEAD_BYTES - 1;
-        for part in body.chunks(part_bytes_max) {
-            bytes.extend(frame(BODY, CHANNEL, part));
-        }
-        bytes
+    fn publication(&self, _: &Conversation, queue: &Queue, body: &[u8], _: Acks) -> Vec<u8> {
+        publication(queue, body)
     }
 
     fn acknowledgements(&self) -> Box<dyn Listener> {
@@ -210,6 +197,24 @@ impl Listener for Ears {
             _ => Ok(Heard::default()),
         }
     }
+}
+
+/// A method, a header and the body.
+fn publication(queue: &Queue, body: &[u8]) -> Vec<u8> {
+    let publish = Arguments::default().u16(0).short_string("").short_string(&queue.name).u8(0);
+    let mut bytes = publish.method(CHANNEL, BASIC_PUBLISH);
+    let header = Arguments::default()
+        .u16(BASIC_PUBLISH.0)
+        .u16(0)
+        .u64(body.len() as u64)
+        .u16(HAS_DELIVERY_MODE)
+        .u8(PERSISTENT);
+    bytes.extend(frame(HEADER, CHANNEL, &header.0));
+    let part_bytes_max = FRAME_BYTES_MAX as usize - FRAME_HEAD_BYTES - 1;
+    for part in body.chunks(part_bytes_max) {
+        bytes.extend(frame(BODY, CHANNEL, part));
+    }
+    bytes
 }
 
 fn declare(
@@ -322,7 +327,7 @@ mod tests {
     #[test]
     fn a_publication_is_three_frames() {
         let queue = Queue { name: "q".to_owned(), durability: Durability::Synced };
-        let bytes = Amqp.publication(&queue, b"hello", Acks::All);
+        let bytes = publication(&queue, b"hello");
         let mut rest = bytes.as_slice();
         let mut kinds = Vec::new();
         while let Some(length) = frame_bytes(rest).expect("they are sound") {

@@ -21,6 +21,8 @@ const READ_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Conversation {
     stream: TcpStream,
+    /// Our own port, which no other connection to the peer has.
+    port: u16,
     framing: Framing,
     /// Read, but not yet taken.
     pending: Vec<u8>,
@@ -31,12 +33,18 @@ impl Conversation {
         let stream = TcpStream::connect((address.host.as_str(), address.port));
         let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
-        Ok(Conversation::of(stream, framing))
+        Conversation::of(stream, framing)
     }
 
     /// The same over a connection that the generator has used.
-    pub(crate) fn of(stream: TcpStream, framing: Framing) -> Conversation {
-        Conversation { stream, framing, pending: Vec::new() }
+    pub(crate) fn of(stream: TcpStream, framing: Framing) -> anyhow::Result<Conversation> {
+        let port = stream.local_addr()?.port();
+        Ok(Conversation { stream, port, framing, pending: Vec::new() })
+    }
+
+    /// What tells this connection from others to the same peer.
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {

@@ -77,8 +77,14 @@ pub(crate) trait Peer: fmt::Debug + Send + Sync {
     /// The peer refuses.
     fn begin_publishing(&self, conversation: &mut Conversation, acks: Acks) -> anyhow::Result<()>;
 
-    /// The bytes that publish one message.
-    fn publication(&self, queue: &Queue, body: &[u8], acks: Acks) -> Vec<u8>;
+    /// The bytes that publish one message over that connection.
+    fn publication(
+        &self,
+        conversation: &Conversation,
+        queue: &Queue,
+        body: &[u8],
+        acks: Acks,
+    ) -> Vec<u8>;
 
     /// Understands the acknowledgements of publications.
     fn acknowledgements(&self) -> Box<dyn Listener>;

@@ -21,9 +21,6 @@ const LINE_BYTES_MAX: usize = 32 << 10;
 /// No payload is longer.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// Where answers and messages come to, on each connection.
-const INBOX: &str = "_INBOX";
-
 /// The consumer's name in its stream.
 const CONSUMER: &str = "bench";
 
@@ -44,8 +41,8 @@ impl Peer for Nats {
             "verbose": false, "pedantic": false, "headers": true, "no_responders": true,
             "name": "logway-bench", "lang": "rust", "version": env!("CARGO_PKG_VERSION"),
         });
-        // The number of the subscription is that of a Listener's messages.
-        conversation.send(format!("CONNECT {options}\r\nSUB {INBOX} 1\r\nPING\r\n").as_bytes())?;
+        let inbox = inbox(&conversation);
+        conversation.send(format!("CONNECT {options}\r\nSUB {inbox} 1\r\nPING\r\n").as_bytes())?;
         await_line(&mut conversation, b"PONG")?;
         Ok(conversation)
     }
@@ -70,8 +67,8 @@ impl Peer for Nats {
         Ok(())
     }
 
-    fn publication(&self, queue: &Queue, body: &[u8], _acks: Acks) -> Vec<u8> {
-        publish(&queue.name, body)
+    fn publication(&self, to: &Conversation, queue: &Queue, body: &[u8], _: Acks) -> Vec<u8> {
+        publish(to, &queue.name, body)
     }
 
     fn acknowledgements(&self) -> Box<dyn Listener> {
@@ -102,7 +99,7 @@ impl Peer for Nats {
         // Without waiting, so that the last request is answered too.
         let pull = json!({ "batch": PULL, "no_wait": true }).to_string();
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{CONSUMER}");
-        let request = publish(&subject, pull.as_bytes());
+        let request = publish(conversation, &subject, pull.as_bytes());
         let listener = Box::new(Messages { missing: PULL });
         Ok(Subscription { request: Some((request, PULLS)), listener })
     }
@@ -180,9 +177,15 @@ impl Listener for Messages {
     }
 }
 
-/// A publication whose answer comes to our inbox.
-fn publish(subject: &str, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = format!("PUB {subject} {INBOX} {}\r\n", payload.len()).into_bytes();
+/// Where answers and messages come to, on this connection and no other.
+fn inbox(conversation: &Conversation) -> String {
+    format!("_INBOX.{}", conversation.port())
+}
+
+/// A publication whose answer comes to the connection's inbox.
+fn publish(to: &Conversation, subject: &str, payload: &[u8]) -> Vec<u8> {
+    let line = format!("PUB {subject} {} {}\r\n", inbox(to), payload.len());
+    let mut bytes = line.into_bytes();
     bytes.extend(payload);
     bytes.extend(b"\r\n");
     bytes
@@ -191,7 +194,8 @@ fn publish(subject: &str, payload: &[u8]) -> Vec<u8> {
 /// Asks JetStream for something.
 fn ask(conversation: &mut Conversation, what: &str, body: &Value) -> anyhow::Result<()> {
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    conversation.send(&publish(&format!("$JS.API.{what}"), body.as_bytes()))?;
+    let question = publish(conversation, &format!("$JS.API.{what}"), body.as_bytes());
+    conversation.send(&question)?;
     let answer = conversation.await_frame(|frame| {
         refuse_error(frame)?;
         Ok(!is_line(frame))

@@ -56,14 +56,8 @@ impl Peer for Stomp {
         Ok(())
     }
 
-    fn publication(&self, queue: &Queue, body: &[u8], acks: Acks) -> Vec<u8> {
-        let destination = destination(queue);
-        let length = format!("content-length:{}", body.len());
-        let mut headers = vec![destination.as_str(), "persistent:true", length.as_str()];
-        if acks != Acks::None {
-            headers.push("receipt:1");
-        }
-        frame("SEND", &headers, body)
+    fn publication(&self, _: &Conversation, queue: &Queue, body: &[u8], acks: Acks) -> Vec<u8> {
+        publication(queue, body, acks)
     }
 
     fn acknowledgements(&self) -> Box<dyn Listener> {
@@ -92,7 +86,7 @@ impl Peer for Stomp {
     /// Nothing in the protocol removes a queue: it is read until it is empty, and the broker then
     /// forgets it.
     fn delete(&self, conversation: &mut Conversation, queue: &Queue) -> anyhow::Result<()> {
-        conversation.send(&self.publication(queue, LAST, Acks::All))?;
+        conversation.send(&publication(queue, LAST, Acks::All))?;
         await_command(conversation, "RECEIPT")?;
         self.subscribe(conversation, queue)?;
         let is_last = |frame: &[u8]| {
@@ -148,6 +142,17 @@ impl Listener for Ears {
             messages: u64::from(frame.starts_with(b"MESSAGE")),
         })
     }
+}
+
+/// A message, with the wish for a receipt where it is waited for.
+fn publication(queue: &Queue, body: &[u8], acks: Acks) -> Vec<u8> {
+    let destination = destination(queue);
+    let length = format!("content-length:{}", body.len());
+    let mut headers = vec![destination.as_str(), "persistent:true", length.as_str()];
+    if acks != Acks::None {
+        headers.push("receipt:1");
+    }
+    frame("SEND", &headers, body)
 }
 
 fn destination(queue: &Queue) -> String {
@@ -230,11 +235,11 @@ mod tests {
     #[test]
     fn a_publication_says_whether_it_wants_a_receipt() {
         let queue = Queue { name: "q".to_owned(), durability: Durability::Synced };
-        let acked = Stomp.publication(&queue, b"xy", Acks::All);
+        let acked = publication(&queue, b"xy", Acks::All);
         let expected = "SEND\ndestination:/queue/synced.q\npersistent:true\ncontent-length:2\n\
                         receipt:1\n\nxy\0";
         assert_eq!(String::from_utf8_lossy(&acked), expected);
-        let unanswered = Stomp.publication(&queue, b"xy", Acks::None);
+        let unanswered = publication(&queue, b"xy", Acks::None);
         assert!(!String::from_utf8_lossy(&unanswered).contains("receipt"));
     }
 }

@@ -51,10 +51,12 @@ enum Figure {
 
 #[derive(Debug, Clone, Copy)]
 enum Aim {
-    AtLeast(f64),
-    /// One part in so many.
-    AtMostOneIn(f64),
-    AtMost(f64),
+    /// At least so many times.
+    NoLess(f64),
+    /// At most one part in so many.
+    OnePartIn(f64),
+    /// At most so many times.
+    NoMore(f64),
 }
 
 struct Target {
@@ -71,7 +73,7 @@ pub(super) fn targets(rows: &[Row]) -> Vec<TargetRow> {
 }
 
 fn all() -> Vec<Target> {
-    use Aim::{AtLeast, AtMost, AtMostOneIn};
+    use Aim::{NoLess, NoMore, OnePartIn};
     use Figure::{CpuPerGigabyte, CpuPerRecord, Megabytes, P50, P99, P99_9, Rate, Resident};
     let produce = |work, durability| Of::ours("produce", work, Some(durability));
     let appends = |work, durability| Of::ours("appends", work, Some(durability));
@@ -87,30 +89,30 @@ fn all() -> Vec<Target> {
     let over_kafka = |ours: Of, figure, aim| Target { ours, theirs: ours.on(KAFKA), figure, aim };
     let over = |ours, theirs, figure, aim| Target { ours, theirs, figure, aim };
     vec![
-        over_kafka(batches, Rate, AtLeast(12.0)),
-        over_kafka(batches, CpuPerRecord, AtMostOneIn(15.0)),
-        over(synced, unsynced(synced), Rate, AtLeast(2.5)),
-        over_kafka(large, Rate, AtLeast(6.0)),
-        over(large, produce("files alone", Unsynced), Megabytes, AtLeast(0.8)),
-        over_kafka(produce("batch of 1", Unsynced), Rate, AtLeast(25.0)),
-        over_kafka(spread, Rate, AtLeast(30.0)),
-        over(spread, unsynced(spread), Rate, AtLeast(3.0)),
-        over(spread, appends(APPENDERS_4, Synced), Rate, AtLeast(0.6)),
-        over_kafka(fetch("1 MiB cached"), Rate, AtLeast(2.5)),
-        over_kafka(fetch("8 MiB cached"), Rate, AtLeast(2.5)),
-        over(fetch("1 MiB cached"), fetch("1 MiB cached").on(NULL), CpuPerGigabyte, AtMost(1.3)),
-        over(fetch("8 MiB cached"), fetch("8 MiB cached").on(NULL), CpuPerGigabyte, AtMost(1.3)),
-        over_kafka(produce("100 partitions, 100 connections", Synced), Rate, AtLeast(15.0)),
-        over(paced, unsynced(paced), P50, AtMostOneIn(2.0)),
-        over(paced, unsynced(paced), P99, AtMostOneIn(3.0)),
-        over_kafka(latency("end to end at ", Unsynced), P99_9, AtMostOneIn(3.0)),
-        over_kafka(start, P50, AtMostOneIn(50.0)),
-        over_kafka(start, Resident, AtMostOneIn(15.0)),
-        over_kafka(batches, Resident, AtMostOneIn(20.0)),
+        over_kafka(batches, Rate, NoLess(12.0)),
+        over_kafka(batches, CpuPerRecord, OnePartIn(15.0)),
+        over(synced, unsynced(synced), Rate, NoLess(2.5)),
+        over_kafka(large, Rate, NoLess(6.0)),
+        over(large, produce("files alone", Unsynced), Megabytes, NoLess(0.8)),
+        over_kafka(produce("batch of 1", Unsynced), Rate, NoLess(25.0)),
+        over_kafka(spread, Rate, NoLess(30.0)),
+        over(spread, unsynced(spread), Rate, NoLess(3.0)),
+        over(spread, appends(APPENDERS_4, Synced), Rate, NoLess(0.6)),
+        over_kafka(fetch("1 MiB cached"), Rate, NoLess(2.5)),
+        over_kafka(fetch("8 MiB cached"), Rate, NoLess(2.5)),
+        over(fetch("1 MiB cached"), fetch("1 MiB cached").on(NULL), CpuPerGigabyte, NoMore(1.3)),
+        over(fetch("8 MiB cached"), fetch("8 MiB cached").on(NULL), CpuPerGigabyte, NoMore(1.3)),
+        over_kafka(produce("100 partitions, 100 connections", Synced), Rate, NoLess(15.0)),
+        over(paced, unsynced(paced), P50, OnePartIn(2.0)),
+        over(paced, unsynced(paced), P99, OnePartIn(3.0)),
+        over_kafka(latency("end to end at ", Unsynced), P99_9, OnePartIn(3.0)),
+        over_kafka(start, P50, OnePartIn(50.0)),
+        over_kafka(start, Resident, OnePartIn(15.0)),
+        over_kafka(batches, Resident, OnePartIn(20.0)),
         over_kafka(
             Of::ours("start", "restart after kill -9", Some(Unsynced)),
             P50,
-            AtMostOneIn(100.0),
+            OnePartIn(100.0),
         ),
     ]
 }
@@ -169,17 +171,17 @@ impl Figure {
 impl Aim {
     fn is_met(self, ratio: f64) -> bool {
         match self {
-            Aim::AtLeast(least) => ratio >= least,
-            Aim::AtMost(most) => ratio <= most,
-            Aim::AtMostOneIn(parts) => ratio * parts <= 1.0,
+            Aim::NoLess(least) => ratio >= least,
+            Aim::NoMore(most) => ratio <= most,
+            Aim::OnePartIn(parts) => ratio * parts <= 1.0,
         }
     }
 
     fn text(self) -> String {
         match self {
-            Aim::AtLeast(least) => format!("at least {}", short(least)),
-            Aim::AtMost(most) => format!("at most {}", short(most)),
-            Aim::AtMostOneIn(parts) => format!("at most 1/{parts} ({})", short(1.0 / parts)),
+            Aim::NoLess(least) => format!("at least {}", short(least)),
+            Aim::NoMore(most) => format!("at most {}", short(most)),
+            Aim::OnePartIn(parts) => format!("at most 1/{parts} ({})", short(1.0 / parts)),
         }
     }
 }
@@ -239,8 +241,8 @@ mod tests {
 
     #[test]
     fn aims_are_bounds_on_one_side() {
-        assert!(Aim::AtLeast(2.0).is_met(2.0) && !Aim::AtLeast(2.0).is_met(1.9));
-        assert!(Aim::AtMost(1.3).is_met(1.3) && !Aim::AtMost(1.3).is_met(1.31));
-        assert!(Aim::AtMostOneIn(50.0).is_met(0.02) && !Aim::AtMostOneIn(50.0).is_met(0.03));
+        assert!(Aim::NoLess(2.0).is_met(2.0) && !Aim::NoLess(2.0).is_met(1.9));
+        assert!(Aim::NoMore(1.3).is_met(1.3) && !Aim::NoMore(1.3).is_met(1.31));
+        assert!(Aim::OnePartIn(50.0).is_met(0.02) && !Aim::OnePartIn(50.0).is_met(0.03));
     }
 }

@@ -15,13 +15,16 @@ pub use args::SessionArgs;
 use progress::Progress;
 
 use crate::generator::{Acks, BatchShape};
-use crate::load::{Load, ProduceLoad, Run, Stop};
+use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
 use crate::measure::{Durability, Machine, Row, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side};
 
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// So that filling the queue takes no longer than what is warmed.
+const WARMING_MESSAGES_IN_SECOND: f64 = 10_000.0;
 
 /// The sides, how long each run is, and the rows so far.
 ///
@@ -106,6 +109,19 @@ impl<'a> Session<'a> {
             let run = self.run.lasting(Duration::ZERO, each);
             for load in loads {
                 load.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
+            }
+            // A fetch is little work for a broker with batches; peers handle each message.
+            if side.peer.is_some() {
+                let consumer = FetchLoad {
+                    batch: BatchShape::Records(1),
+                    record_bytes: 200,
+                    fetch_bytes: 0,
+                    partitions: 1,
+                    is_cached: true,
+                    batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
+                };
+                let run = Run { preloaded_bytes: u64::MAX, ..run };
+                consumer.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
             }
         }
         Ok(())
