@@ -94,7 +94,9 @@ async fn check_history(
         );
         return Err(QuorumError::Log { path, reason });
     }
-    if state.last_log_id.is_some() && vote.is_none() {
+    // The entry of term 0, with the first membership, is written before there is a vote.
+    let has_led = state.last_log_id.is_some_and(|id| id.leader_id.term > 0);
+    if has_led && vote.is_none() {
         return Err(QuorumError::Log { path, reason: "it has entries and no vote".to_owned() });
     }
     Ok(())
