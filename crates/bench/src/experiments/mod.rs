@@ -171,6 +171,8 @@ impl Experiment {
             Experiment::All(args) => {
                 produce::run(session, &args.durability).await?;
                 fetch::run(session).await?;
+                // It has shown the ceiling.
+                session.dismiss("null");
                 appends::run(session, &AppendsArgs::usual(args)).await?;
                 latency::run(session, &LatencyArgs::usual(args)).await?;
                 paper::run(session).await?;

@@ -18,7 +18,7 @@ use crate::generator::{Acks, BatchShape};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
 use crate::measure::{Durability, Machine, Row, settle};
 use crate::report::{Omission, Statement};
-use crate::side::{Opponent, Side};
+use crate::side::{Opponent, Side, StatedSide};
 
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -31,6 +31,8 @@ const WARMING_MESSAGES_IN_SECOND: f64 = 10_000.0;
 /// It owns the brokers that were started for it: when it goes, they end.
 pub(crate) struct Session<'a> {
     sides: Vec<Side>,
+    /// All that took part, those that were dismissed as well.
+    stated: Vec<StatedSide>,
     rounds: u32,
     run: Run,
     pub(crate) lengths: Lengths,
@@ -71,6 +73,7 @@ impl<'a> Session<'a> {
             stop: Arc::clone(&stop.0),
         };
         let mut session = Session {
+            stated: sides.iter().map(Side::stated).collect(),
             sides,
             rounds: lengths.rounds,
             run,
@@ -187,6 +190,11 @@ impl<'a> Session<'a> {
         self.sides.iter().map(|side| side.name.clone()).collect()
     }
 
+    /// Ends a side that has nothing more to say.
+    pub(crate) fn dismiss(&mut self, name: &str) {
+        self.sides.retain(|side| side.name != name);
+    }
+
     /// Whether a side can be given a load.
     pub(crate) fn takes(&self, side: &str, load: &impl Load) -> bool {
         self.sides.iter().any(|known| known.name == side && load.refusal(known).is_none())
@@ -201,7 +209,7 @@ impl<'a> Session<'a> {
     pub(crate) fn statement(&self) -> Statement {
         Statement {
             machine: self.machine.clone(),
-            sides: self.sides.iter().map(Side::stated).collect(),
+            sides: self.stated.clone(),
             rounds: self.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
