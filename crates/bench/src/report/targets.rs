@@ -49,14 +49,15 @@ enum Figure {
     Resident,
 }
 
+/// A bound for a ratio.
 #[derive(Debug, Clone, Copy)]
 enum Aim {
-    /// At least so many times.
-    NoLess(f64),
+    /// At least so much.
+    Floor(f64),
+    /// At most so much.
+    Ceiling(f64),
     /// At most one part in so many.
-    OnePartIn(f64),
-    /// At most so many times.
-    NoMore(f64),
+    OneIn(f64),
 }
 
 struct Target {
@@ -73,7 +74,7 @@ pub(super) fn targets(rows: &[Row]) -> Vec<TargetRow> {
 }
 
 fn all() -> Vec<Target> {
-    use Aim::{NoLess, NoMore, OnePartIn};
+    use Aim::{Ceiling, Floor, OneIn};
     use Figure::{CpuPerGigabyte, CpuPerRecord, Megabytes, P50, P99, P99_9, Rate, Resident};
     let produce = |work, durability| Of::ours("produce", work, Some(durability));
     let appends = |work, durability| Of::ours("appends", work, Some(durability));
@@ -89,31 +90,27 @@ fn all() -> Vec<Target> {
     let over_kafka = |ours: Of, figure, aim| Target { ours, theirs: ours.on(KAFKA), figure, aim };
     let over = |ours, theirs, figure, aim| Target { ours, theirs, figure, aim };
     vec![
-        over_kafka(batches, Rate, NoLess(12.0)),
-        over_kafka(batches, CpuPerRecord, OnePartIn(15.0)),
-        over(synced, unsynced(synced), Rate, NoLess(2.5)),
-        over_kafka(large, Rate, NoLess(6.0)),
-        over(large, produce("files alone", Unsynced), Megabytes, NoLess(0.8)),
-        over_kafka(produce("batch of 1", Unsynced), Rate, NoLess(25.0)),
-        over_kafka(spread, Rate, NoLess(30.0)),
-        over(spread, unsynced(spread), Rate, NoLess(3.0)),
-        over(spread, appends(APPENDERS_4, Synced), Rate, NoLess(0.6)),
-        over_kafka(fetch("1 MiB cached"), Rate, NoLess(2.5)),
-        over_kafka(fetch("8 MiB cached"), Rate, NoLess(2.5)),
-        over(fetch("1 MiB cached"), fetch("1 MiB cached").on(NULL), CpuPerGigabyte, NoMore(1.3)),
-        over(fetch("8 MiB cached"), fetch("8 MiB cached").on(NULL), CpuPerGigabyte, NoMore(1.3)),
-        over_kafka(produce("100 partitions, 100 connections", Synced), Rate, NoLess(15.0)),
-        over(paced, unsynced(paced), P50, OnePartIn(2.0)),
-        over(paced, unsynced(paced), P99, OnePartIn(3.0)),
-        over_kafka(latency("end to end at ", Unsynced), P99_9, OnePartIn(3.0)),
-        over_kafka(start, P50, OnePartIn(50.0)),
-        over_kafka(start, Resident, OnePartIn(15.0)),
-        over_kafka(batches, Resident, OnePartIn(20.0)),
-        over_kafka(
-            Of::ours("start", "restart after kill -9", Some(Unsynced)),
-            P50,
-            OnePartIn(100.0),
-        ),
+        over_kafka(batches, Rate, Floor(12.0)),
+        over_kafka(batches, CpuPerRecord, OneIn(15.0)),
+        over(synced, unsynced(synced), Rate, Floor(2.5)),
+        over_kafka(large, Rate, Floor(6.0)),
+        over(large, produce("files alone", Unsynced), Megabytes, Floor(0.8)),
+        over_kafka(produce("batch of 1", Unsynced), Rate, Floor(25.0)),
+        over_kafka(spread, Rate, Floor(30.0)),
+        over(spread, unsynced(spread), Rate, Floor(3.0)),
+        over(spread, appends(APPENDERS_4, Synced), Rate, Floor(0.6)),
+        over_kafka(fetch("1 MiB cached"), Rate, Floor(2.5)),
+        over_kafka(fetch("8 MiB cached"), Rate, Floor(2.5)),
+        over(fetch("1 MiB cached"), fetch("1 MiB cached").on(NULL), CpuPerGigabyte, Ceiling(1.3)),
+        over(fetch("8 MiB cached"), fetch("8 MiB cached").on(NULL), CpuPerGigabyte, Ceiling(1.3)),
+        over_kafka(produce("100 partitions, 100 connections", Synced), Rate, Floor(15.0)),
+        over(paced, unsynced(paced), P50, OneIn(2.0)),
+        over(paced, unsynced(paced), P99, OneIn(3.0)),
+        over_kafka(latency("end to end at ", Unsynced), P99_9, OneIn(3.0)),
+        over_kafka(start, P50, OneIn(50.0)),
+        over_kafka(start, Resident, OneIn(15.0)),
+        over_kafka(batches, Resident, OneIn(20.0)),
+        over_kafka(Of::ours("start", "restart after kill -9", Some(Unsynced)), P50, OneIn(100.0)),
     ]
 }
 
@@ -171,17 +168,17 @@ impl Figure {
 impl Aim {
     fn is_met(self, ratio: f64) -> bool {
         match self {
-            Aim::NoLess(least) => ratio >= least,
-            Aim::NoMore(most) => ratio <= most,
-            Aim::OnePartIn(parts) => ratio * parts <= 1.0,
+            Aim::Floor(least) => ratio >= least,
+            Aim::Ceiling(most) => ratio <= most,
+            Aim::OneIn(parts) => ratio * parts <= 1.0,
         }
     }
 
     fn text(self) -> String {
         match self {
-            Aim::NoLess(least) => format!("at least {}", short(least)),
-            Aim::NoMore(most) => format!("at most {}", short(most)),
-            Aim::OnePartIn(parts) => format!("at most 1/{parts} ({})", short(1.0 / parts)),
+            Aim::Floor(least) => format!("at least {}", short(least)),
+            Aim::Ceiling(most) => format!("at most {}", short(most)),
+            Aim::OneIn(parts) => format!("at most 1/{parts} ({})", short(1.0 / parts)),
         }
     }
 }
@@ -241,8 +238,8 @@ mod tests {
 
     #[test]
     fn aims_are_bounds_on_one_side() {
-        assert!(Aim::NoLess(2.0).is_met(2.0) && !Aim::NoLess(2.0).is_met(1.9));
-        assert!(Aim::NoMore(1.3).is_met(1.3) && !Aim::NoMore(1.3).is_met(1.31));
-        assert!(Aim::OnePartIn(50.0).is_met(0.02) && !Aim::OnePartIn(50.0).is_met(0.03));
+        assert!(Aim::Floor(2.0).is_met(2.0) && !Aim::Floor(2.0).is_met(1.9));
+        assert!(Aim::Ceiling(1.3).is_met(1.3) && !Aim::Ceiling(1.3).is_met(1.31));
+        assert!(Aim::OneIn(50.0).is_met(0.02) && !Aim::OneIn(50.0).is_met(0.03));
     }
 }
