@@ -260,7 +260,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DescribeAclsRequest => answered_by!(acls::describe);
     CreateAclsRequest => answered_by!(acls::create);
     DeleteAclsRequest => answered_by!(acls::delete);
-    DescribeConfigsRequest => answered_by!(describe_configs);
+    DescribeConfigsRequest => handlers::describe_configs::prepare;
     AlterConfigsRequest => answered_by!(alter_configs);
     AlterReplicaLogDirsRequest => answered_by!(alter_replica_log_dirs);
     DescribeLogDirsRequest => answered_by!(describe_log_dirs);
@@ -424,7 +424,15 @@ fn encode_charged<M: Response>(
 fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded, RequestError> {
     let version = context.version;
     encode_response(context.correlation_id, version, response)
-        .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })
+        .map_err(encode_error(M::API_KEY, version))
+}
+
+/// Says of which answer it is that something in it does not fit the version.
+pub(crate) fn encode_error(
+    api_key: ApiKey,
+    version: i16,
+) -> impl Fn(EncodeError) -> RequestError + Copy {
+    move |source| RequestError::Encode { api: api_key.name(), version, source }
 }
 
 #[cfg(test)]
