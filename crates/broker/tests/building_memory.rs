@@ -329,6 +329,27 @@ async fn the_settings_of_thousands_of_topics_are_one_answer() {
 }
 
 #[tokio::test]
+async fn a_large_answer_for_which_replies_leave_no_room_keeps_what_it_was_made_with() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    // Groups have settings whether there are such groups or not.
+    const GROUP: i8 = 32;
+    let resource = |number| DescribeConfigsResource {
+        resource_type: GROUP,
+        resource_name: name(number),
+        ..Default::default()
+    };
+    let request = DescribeConfigsRequest { resources: many(resource), ..Default::default() };
+    let (building, replies) = (&broker.broker().building, &broker.broker().reply_memory);
+    let _all = replies.try_take(replies.limit_bytes()).expect("there are no large replies");
+    let answer = timeout(PATIENCE, connection.call(&request)).await.expect("in time");
+    assert_eq!(answer.expect("is answered").results.len(), MANY as usize);
+    until(|| building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
 async fn settings_for_which_there_is_no_room_are_refused_by_themselves() {
     const TOPICS: i32 = 200;
     let dir = tempfile::tempdir().expect("a directory");
