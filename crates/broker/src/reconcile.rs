@@ -65,10 +65,7 @@ impl Broker {
     /// lost they are all that is left, so they are set aside under another name and not deleted.
     pub(crate) fn set_strays_aside(&self) {
         let image = self.image();
-        let dirs = self.log_dirs.online();
-        let logs =
-            dirs.flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)));
-        for (dir, log) in logs {
+        for (dir, log) in self.log_dirs.logs_in_place() {
             let partition = log.topic_partition();
             // One that does not say whose it is keeps its name: its partition is then offline,
             // which somebody will notice, instead of empty.
