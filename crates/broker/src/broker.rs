@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::timeout;
 
-use crate::connection::{Attention, BudgetShare, MemoryBudget, RequestMemory};
+use crate::connection::{Attention, Held, MemoryBudget, RequestMemory};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
@@ -109,7 +109,7 @@ impl Broker {
         self: &Arc<Self>,
         command: C,
         time_max: Option<Duration>,
-        held: Option<Arc<BudgetShare>>,
+        held: Held,
     ) -> Result<C::Reply, Failure> {
         let broker = Arc::clone(self);
         let work = async move {

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::Broker;
 use crate::connection::{
-    BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply, decoded_bytes_max,
+    BudgetShare, EncodedReply, FileSpan, Held, Hurry, Mute, Reply, decoded_bytes_max,
 };
 use crate::handlers::{self, groups};
 use crate::quotas::RequestCharge;
@@ -71,10 +71,10 @@ pub struct RequestContext {
     /// What the client calls itself.
     pub client_id: Option<WireString>,
     /// The memory of the request itself. Who keeps something of the request keeps it, whatever becomes of the client.
-    pub request_share: Option<Arc<BudgetShare>>,
+    pub request_share: Held,
     /// The memory that answering takes, if it takes much. Work that goes on when the request is
     /// answered keeps it.
-    pub building: Option<Arc<BudgetShare>>,
+    pub building: Held,
     /// What the request uses up, if any client has a quota.
     pub(crate) charge: Option<Arc<RequestCharge>>,
 }
@@ -161,11 +161,7 @@ impl Work {
     ///
     /// Ends when the request has been worked on far enough for the next one of the connection to
     /// be started: its effects are ordered, its answer may come later.
-    pub(crate) fn run(
-        mut self,
-        request_share: Arc<BudgetShare>,
-        building: Option<Arc<BudgetShare>>,
-    ) -> Answer {
+    pub(crate) fn run(mut self, request_share: Arc<BudgetShare>, building: Held) -> Answer {
         self.context.request_share = Some(request_share);
         self.context.building = building;
         let Work { context, answer, .. } = self;

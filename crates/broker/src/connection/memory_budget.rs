@@ -39,6 +39,9 @@ pub struct BudgetShare {
     permit: OwnedSemaphorePermit,
 }
 
+/// Memory that goes back when the last of those who hold it drops it; `None` for what is not counted.
+pub type Held = Option<Arc<BudgetShare>>;
+
 impl BudgetShare {
     /// How much it is, rounded up.
     pub fn bytes(&self) -> usize {

@@ -30,7 +30,7 @@ pub use frame::FrameError;
 pub(crate) use frame::decoded_bytes_max;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
-pub use memory_budget::{BudgetShare, MemoryBudget};
+pub use memory_budget::{BudgetShare, Held, MemoryBudget};
 pub use mute::Mute;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 pub use request_memory::RequestMemory;
@@ -67,9 +67,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-/// Memory that goes back when this is dropped.
-type Held = Option<Arc<BudgetShare>>;
 
 /// Why a connection ended before its client closed it.
 #[derive(Debug, Error)]
