@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use logway_client::Connection;
+use logway_model::ErrorCode;
 use logway_wire::messages::alter_configs_request::AlterConfigsResource;
 use logway_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use logway_wire::messages::create_topics_request::CreatableTopic;
@@ -263,17 +264,149 @@ async fn a_request_whose_answer_could_take_more_than_all_memory_for_answers_is_r
     let broker = TestBroker::start_with(dir.path(), &settings).await;
     let connection = broker.connect().await;
     create_topic(&connection, "t", 2_000).await;
-    let resource = |_| DescribeConfigsResource {
+    let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
+    let request = MetadataRequest { topics: Some(many(|n| named(name(n)))), ..Default::default() };
+    let answer = broker.connect().await.send(&request, 9).await.expect("is sent").response();
+    let answer = timeout(PATIENCE, answer).await.expect("in time");
+    assert!(answer.is_err(), "its connection has ended");
+    // What there is of everything can be had, however much it is, also by name.
+    let by_name = MetadataRequest { topics: Some(vec![named("t".into())]), ..Default::default() };
+    for request in [metadata_request(), by_name] {
+        let topics = timeout(PATIENCE, connection.call(&request)).await.expect("in time");
+        assert_eq!(topics.expect("is answered").topics[0].partitions.len(), 2_000);
+    }
+    broker.stop().await;
+}
+
+/// The least memory for answers that there can be is a 128th of the default.
+const MANY_TOPICS: i32 = 6_000 / 128 + 1;
+
+#[tokio::test]
+async fn the_settings_of_thousands_of_topics_are_one_answer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    let topics = (0..MANY_TOPICS).map(|number| CreatableTopic {
+        name: name(number),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let create =
+        CreateTopicsRequest { topics: topics.collect(), timeout_ms: 60_000, ..Default::default() };
+    let created = connection.call(&create).await.expect("is answered").topics;
+    assert!(created.iter().all(|topic| topic.error_code == 0), "{created:?}");
+
+    let resource = |number| DescribeConfigsResource {
         resource_type: 2,
-        resource_name: "t".into(),
+        resource_name: name(number),
+        ..Default::default()
+    };
+    for (include_synonyms, include_documentation) in [(false, false), (true, false), (true, true)] {
+        let request = DescribeConfigsRequest {
+            resources: (0..MANY_TOPICS).map(resource).collect(),
+            include_synonyms,
+            include_documentation,
+            ..Default::default()
+        };
+        for version in [3, 4] {
+            let pending = connection.send(&request, version).await.expect("is sent");
+            let results = pending.response().await.expect("is answered").results;
+            assert_eq!(results.len(), MANY_TOPICS as usize);
+            for (number, result) in (0..).zip(results) {
+                assert_eq!(result.error_code, 0, "{:?}", result.error_message);
+                assert_eq!(result.resource_name, name(number));
+                let retention = result.configs.iter().find(|config| config.name == "retention.ms");
+                let retention = retention.expect("is told");
+                assert_eq!(retention.value.as_deref(), Some("604800000"));
+                assert_eq!(retention.synonyms.is_empty(), !include_synonyms);
+            }
+        }
+    }
+    until(|| broker.broker().building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_answer_for_which_replies_leave_no_room_keeps_what_it_was_made_with() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    // Groups have settings whether there are such groups or not.
+    const GROUP: i8 = 32;
+    let resource = |number| DescribeConfigsResource {
+        resource_type: GROUP,
+        resource_name: name(number),
         ..Default::default()
     };
     let request = DescribeConfigsRequest { resources: many(resource), ..Default::default() };
-    let answer = broker.connect().await.send(&request, 4).await.expect("is sent").response();
-    let answer = timeout(PATIENCE, answer).await.expect("in time");
-    assert!(answer.is_err(), "its connection has ended");
-    // What there is of everything can be had, however much it is.
-    let topics = timeout(PATIENCE, connection.call(&metadata_request())).await.expect("in time");
-    assert_eq!(topics.expect("is answered").topics[0].partitions.len(), 2_000);
+    let (building, replies) = (&broker.broker().building, &broker.broker().reply_memory);
+    let _all = replies.try_take(replies.limit_bytes()).expect("there are no large replies");
+    let answer = timeout(PATIENCE, connection.call(&request)).await.expect("in time");
+    assert_eq!(answer.expect("is answered").results.len(), MANY as usize);
+    until(|| building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn settings_for_which_there_is_no_room_are_refused_by_themselves() {
+    const TOPICS: i32 = 200;
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    let policy_violation = ErrorCode::PolicyViolation.code();
+    let topics = (0..TOPICS).map(|number| CreatableTopic {
+        name: name(number),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let create =
+        CreateTopicsRequest { topics: topics.collect(), timeout_ms: 60_000, ..Default::default() };
+    let created = connection.call(&create).await.expect("is answered").topics;
+    assert!(created.iter().all(|topic| topic.error_code == 0), "{created:?}");
+    let (told, untold): (Vec<_>, Vec<_>) =
+        created.iter().partition(|topic| topic.topic_config_error_code == 0);
+    assert!(told.iter().all(|topic| topic.configs.as_ref().is_some_and(|all| all.len() > 30)));
+    let is_untold = |code| code == policy_violation;
+    assert!(untold.iter().all(|topic| is_untold(topic.topic_config_error_code)));
+    assert!(!told.is_empty() && !untold.is_empty(), "{} {}", told.len(), untold.len());
+
+    let resources = (0..TOPICS).map(|number| DescribeConfigsResource {
+        resource_type: 2,
+        resource_name: name(number),
+        ..Default::default()
+    });
+    let request = DescribeConfigsRequest {
+        resources: resources.collect(),
+        include_synonyms: true,
+        include_documentation: true,
+        ..Default::default()
+    };
+    let results = connection.call(&request).await.expect("is answered").results;
+    assert_eq!(results.len(), TOPICS as usize);
+    let (told, refused): (Vec<_>, Vec<_>) =
+        results.iter().partition(|result| result.error_code == 0);
+    assert!(
+        told.len() > 20 && told.iter().all(|result| result.configs.len() > 30),
+        "{}",
+        told.len()
+    );
+    for result in &refused {
+        assert_eq!((result.error_code, result.configs.len()), (policy_violation, 0));
+        let message = result.error_message.as_deref().expect("says why");
+        assert!(message.contains("524288 bytes (half of queued.max.request.bytes)"), "{message}");
+    }
+    // A part of them can be had.
+    let again = refused.iter().take(told.len()).map(|result| DescribeConfigsResource {
+        resource_type: 2,
+        resource_name: result.resource_name.clone(),
+        ..Default::default()
+    });
+    let request = DescribeConfigsRequest { resources: again.collect(), ..request };
+    let results = connection.call(&request).await.expect("is answered").results;
+    assert!(results.iter().all(|result| result.error_code == 0));
     broker.stop().await;
 }

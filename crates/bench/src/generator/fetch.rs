@@ -59,8 +59,7 @@ impl Traffic for FetchTraffic {
     }
 
     fn prepare(&mut self, frame: &mut [u8]) {
-        let offset = self.next_offset.to_be_bytes();
-        frame[self.offset_at..self.offset_at + 8].copy_from_slice(&offset);
+        set_offset(frame, self.offset_at, self.next_offset);
     }
 
     fn answer(
@@ -103,6 +102,11 @@ impl Traffic for FetchTraffic {
         };
         has_more && now < observed.window.to
     }
+}
+
+/// Has a request ask for records from `offset` on.
+pub(super) fn set_offset(frame: &mut [u8], offset_at: usize, offset: u64) {
+    frame[offset_at..offset_at + 8].copy_from_slice(&offset.to_be_bytes());
 }
 
 /// The beginning of an answer to a fetch of one partition.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use logway_record::BatchHeader;
 
-use super::fetch::FetchedHead;
+use super::fetch::{FetchedHead, set_offset};
 use super::observed::record;
 use super::{Asked, Observed, Timetable, Traffic};
 
@@ -39,8 +39,7 @@ impl Traffic for TailTraffic {
     }
 
     fn prepare(&mut self, frame: &mut [u8]) {
-        let offset = self.next_offset.to_be_bytes();
-        frame[self.offset_at..self.offset_at + 8].copy_from_slice(&offset);
+        set_offset(frame, self.offset_at, self.next_offset);
     }
 
     fn answer(

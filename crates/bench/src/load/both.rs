@@ -29,15 +29,12 @@ impl Load for BothLoad {
         Ok(Parameters {
             durability: Some(self.durability),
             acks: Some(Acks::All.name()),
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
             partitions: self.partitions,
             producers: 1,
             consumers: self.partitions as usize,
             in_flight: self.in_flight,
             fetch_bytes: self.fetch_bytes as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 

@@ -31,15 +31,12 @@ impl Load for EndToEndLoad {
         Ok(Parameters {
             durability: Some(self.durability),
             acks: Some(self.acks.name()),
-            batch_records: 1,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
             partitions: 1,
             producers: 1,
             consumers: 1,
             rate: Some(self.rate),
             fetch_bytes: TAIL_BYTES_MAX as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 

@@ -67,14 +67,11 @@ impl Load for FetchLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batch = self.batch()?;
         Ok(Parameters {
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
             partitions: self.partitions,
             consumers: self.partitions as usize,
             in_flight: 1,
             fetch_bytes: self.fetch_bytes as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 

@@ -102,23 +102,18 @@ impl ProduceLoad {
 impl Load for ProduceLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batches = self.batches()?;
+        let record_bytes = match &self.values {
+            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
+            None => self.record_bytes,
+        };
         Ok(Parameters {
             durability: Some(self.durability),
             acks: Some(self.acks.name()),
-            batch_records: batches[0].records,
-            batch_bytes: batches[0].bytes.len() as u64,
-            record_bytes: match &self.values {
-                Some(values) => {
-                    let total: usize = values.iter().map(Vec::len).sum();
-                    (total / values.len()) as u64
-                }
-                None => self.record_bytes as u64,
-            },
             partitions: self.partitions,
             producers: self.connections,
             in_flight: if self.rate.is_some() { 0 } else { self.in_flight },
             rate: self.rate,
-            ..Parameters::default()
+            ..Parameters::of_batch(batches[0].size(), record_bytes)
         })
     }
 

@@ -29,10 +29,7 @@ impl Load for WriteLoad {
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         Ok(Parameters {
             durability: Some(Durability::Unsynced),
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 

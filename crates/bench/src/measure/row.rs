@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use super::Usage;
-use crate::generator::Observed;
+use crate::generator::{BatchSize, Observed};
 
 /// What an acknowledgement promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -60,6 +60,18 @@ pub struct Parameters {
     pub fetch_bytes: u64,
     /// How the connections are encrypted.
     pub tls: &'static str,
+}
+
+impl Parameters {
+    /// Those of batches of a size, with values of a size.
+    pub(crate) fn of_batch(batch: BatchSize, record_bytes: usize) -> Parameters {
+        Parameters {
+            batch_records: batch.records,
+            batch_bytes: batch.bytes,
+            record_bytes: record_bytes as u64,
+            ..Parameters::default()
+        }
+    }
 }
 
 impl Default for Parameters {
