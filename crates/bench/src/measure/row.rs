@@ -206,10 +206,13 @@ impl Row {
     }
 }
 
+/// The fields that a row is shown with: some formats say how many before they write the first.
+const SHOWN_FIELDS: usize = 24;
+
 /// The figures that are shown, not the histogram.
 impl Serialize for Row {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 22)?;
+        let mut row = serializer.serialize_struct("Row", SHOWN_FIELDS)?;
         row.serialize_field("experiment", self.experiment)?;
         row.serialize_field("work", &self.work)?;
         row.serialize_field("side", &self.side)?;
@@ -247,3 +250,19 @@ impl Serialize for Row {
 /// The quantiles of the latency that are shown.
 pub(crate) const QUANTILES: [(&str, f64); 4] =
     [("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("p99_9_ms", 0.999)];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::generator::Window;
+
+    #[test]
+    fn as_many_fields_are_shown_as_are_announced() {
+        let observed = Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
+        let row = Row::of(("produce", "work"), ("logway", 1), Parameters::default(), observed);
+        let shown = serde_json::to_value(row).expect("a row has only plain values");
+        assert_eq!(shown.as_object().map(serde_json::Map::len), Some(SHOWN_FIELDS));
+    }
+}
