@@ -28,6 +28,7 @@
 //! [timetable]: generator::Timetable
 
 mod experiments;
+mod files;
 mod generator;
 mod load;
 mod measure;

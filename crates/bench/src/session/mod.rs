@@ -14,6 +14,7 @@ use args::Lengths;
 pub use args::SessionArgs;
 use progress::Progress;
 
+use crate::files::create_directory;
 use crate::generator::{Acks, BatchShape};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
 use crate::measure::{Durability, Machine, Row, settle};
@@ -56,11 +57,9 @@ impl<'a> Session<'a> {
     ) -> anyhow::Result<Session<'a>> {
         let lengths = args.lengths();
         let output = args.output.clone().unwrap_or_else(|| default_output(name));
-        std::fs::create_dir_all(&output)
-            .with_context(|| format!("cannot create {}", output.display()))?;
+        create_directory(&output)?;
         let work_dir = args.work_dir.clone().unwrap_or_else(|| output.join("brokers"));
-        std::fs::create_dir_all(&work_dir)
-            .with_context(|| format!("cannot create {}", work_dir.display()))?;
+        create_directory(&work_dir)?;
         let machine = Machine::look(&work_dir);
         let stop = Stop::default();
         let progress = Progress::start();

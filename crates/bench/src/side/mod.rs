@@ -26,6 +26,7 @@ use launch::{Launch, free_address};
 pub use opponent::Opponent;
 use process::OwnedProcess;
 
+use crate::files::create_directory;
 use crate::load::RunTopic;
 use crate::measure::Durability;
 use crate::peer::Peer;
@@ -64,6 +65,13 @@ struct Own {
     /// What the process that runs promises, where that is decided for the whole broker.
     durability: Durability,
     directory: PathBuf,
+}
+
+impl Own {
+    /// Where its processes' output goes.
+    fn log_path(&self) -> PathBuf {
+        self.directory.join("broker.log")
+    }
 }
 
 /// A side as the report states it.
@@ -124,15 +132,16 @@ impl Side {
     pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
         let began = Instant::now();
         let own = self.own_mut()?;
-        let Launch { command, synced_command, companion, log_path, .. } = &own.launch;
+        let Launch { command, synced_command, companion, .. } = &own.launch;
+        let log_path = own.log_path();
         if let (Some(companion), None) = (companion, &own.companion) {
-            own.companion = Some(OwnedProcess::spawn(companion, log_path)?);
+            own.companion = Some(OwnedProcess::spawn(companion, &log_path)?);
         }
         let command = match own.durability {
             Durability::Synced => synced_command.as_ref().unwrap_or(command),
             Durability::Unsynced => command,
         };
-        let process = OwnedProcess::spawn(command, log_path)?;
+        let process = OwnedProcess::spawn(command, &log_path)?;
         let pid = process.pid();
         own.process = Some(process);
         self.pid = Some(pid);
@@ -235,7 +244,7 @@ impl Side {
 
     fn log_end(&self) -> String {
         let Some(own) = &self.own else { return String::new() };
-        let log = std::fs::read(&own.launch.log_path).unwrap_or_default();
+        let log = std::fs::read(own.log_path()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")

@@ -70,7 +70,7 @@ impl Opponent {
             Opponent::RabbitMq => rabbitmq::launch(directory),
             Opponent::ActiveMq => activemq::launch(directory),
             Opponent::Nats => nats::launch(directory),
-            Opponent::Null => null::launch(&this()?, directory),
+            Opponent::Null => null::launch(&this()?),
         }
     }
 }
