@@ -55,7 +55,7 @@ impl<'a> Session<'a> {
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let lengths = args.lengths();
+        let (lengths, opponents) = (args.lengths(), args.opponents()?);
         let output = args.output.clone().unwrap_or_else(|| default_output(name));
         create_directory(&output)?;
         let work_dir = args.work_dir.clone().unwrap_or_else(|| output.join("brokers"));
@@ -63,7 +63,10 @@ impl<'a> Session<'a> {
         let machine = Machine::look(&work_dir);
         let stop = Stop::default();
         let progress = Progress::start();
-        let sides = start_sides(args, brokers, &work_dir, &progress).await?;
+        let sides = match opponents.as_slice() {
+            [] => vec![given_side(brokers, args.broker_pid)?],
+            opponents => start_sides(opponents, &work_dir, &progress).await?,
+        };
         let run = Run {
             warm_up: lengths.warm_up,
             measured: lengths.measured,
@@ -233,23 +236,22 @@ impl Drop for Session<'_> {
 }
 
 async fn start_sides(
-    args: &SessionArgs,
-    brokers: &[BrokerAddress],
+    opponents: &[Opponent],
     work_dir: &Path,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Side>> {
-    if !args.starts_own() {
-        let [address] = brokers else { bail!("an experiment needs one broker") };
-        return Ok(vec![Side::given("broker", address.clone(), args.broker_pid)]);
-    }
-    let mut opponents = vec![Opponent::Logway];
-    opponents.extend(args.against.iter().cloned());
     let mut sides = Vec::new();
     for opponent in opponents {
         progress.say(&format!("starting {opponent}"));
-        sides.push(Side::start(&opponent, work_dir).await?);
+        sides.push(Side::start(opponent, work_dir).await?);
     }
     Ok(sides)
+}
+
+/// The side that a running broker is.
+fn given_side(brokers: &[BrokerAddress], pid: Option<u32>) -> anyhow::Result<Side> {
+    let [address] = brokers else { bail!("an experiment needs one broker") };
+    Ok(Side::given("broker", address.clone(), pid))
 }
 
 /// The order of the sides: as they are, or reversed in every other run.

@@ -101,9 +101,8 @@ impl Side {
     ///
     /// What it runs cannot be fetched or started, or gave no answer in time.
     pub(crate) async fn start(opponent: &Opponent, directory: &Path) -> anyhow::Result<Side> {
-        let directory = directory.join(opponent.to_string().replace('/', "-"));
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        let directory = directory.join(opponent.directory_name());
+        create_directory(&directory)?;
         let (what, data_directory) = (opponent.clone(), directory.clone());
         // It may fetch for minutes.
         let launch = tokio::task::spawn_blocking(move || what.launch(&data_directory)).await??;

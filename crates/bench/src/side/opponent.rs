@@ -60,6 +60,11 @@ impl fmt::Display for Opponent {
 }
 
 impl Opponent {
+    /// The directory that a session has for it.
+    pub(crate) fn directory_name(&self) -> String {
+        self.to_string().replace('/', "-")
+    }
+
     /// Gets whatever is needed, and says how to start it with its data in `directory`.
     pub(super) fn launch(&self, directory: &Path) -> anyhow::Result<Launch> {
         let this = || std::env::current_exe().context("cannot find this executable");
