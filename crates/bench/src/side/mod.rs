@@ -24,6 +24,7 @@ pub(crate) use data_files::drop_from_memory;
 use data_files::segments;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
+pub(crate) use opponent::{KAFKA, NULL, OURS, does_store};
 use process::OwnedProcess;
 
 use crate::files::create_directory;
