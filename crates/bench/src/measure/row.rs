@@ -129,6 +129,14 @@ pub struct Row {
     pub usage: Usage,
 }
 
+/// What tells works apart: a work is done once with each promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkKey<'a> {
+    pub(crate) experiment: &'static str,
+    pub(crate) work: &'a str,
+    pub(crate) durability: Option<Durability>,
+}
+
 /// A generator that works so much of the time may be what holds the run back.
 const GENERATOR_BUSY_MAX: f64 = 0.85;
 
@@ -154,6 +162,15 @@ impl Row {
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
             usage: observed.usage,
+        }
+    }
+
+    /// Which work it is a run of.
+    pub(crate) fn key(&self) -> WorkKey<'_> {
+        WorkKey {
+            experiment: self.experiment,
+            work: &self.work,
+            durability: self.parameters.durability,
         }
     }
 
@@ -193,6 +210,11 @@ impl Row {
     pub fn broker_cpu_seconds_per_million_records(&self) -> Option<f64> {
         let cpu_seconds = self.usage.broker_cpu_seconds?;
         (self.records > 0).then(|| cpu_seconds / (self.records as f64 / 1e6))
+    }
+
+    /// The broker's resident memory at the end, in megabytes (10^6).
+    pub(crate) fn resident_megabytes(&self) -> Option<f64> {
+        self.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
     }
 
     /// How much of the time the generator's thread was working.

@@ -147,7 +147,7 @@ impl Figure {
             Figure::P50 => Some(row.latency_ms(0.5)),
             Figure::P99 => Some(row.latency_ms(0.99)),
             Figure::P99_9 => Some(row.latency_ms(0.999)),
-            Figure::Resident => row.usage.memory.map(|memory| memory.resident_bytes as f64),
+            Figure::Resident => row.resident_megabytes(),
         }
     }
 
@@ -187,7 +187,7 @@ impl Target {
     fn judge(&self, rows: &[Row]) -> TargetRow {
         let Target { ours, theirs, figure, aim } = *self;
         let figures = |of: Of| of.by_round(rows, figure);
-        let ratio = compare(&figures(ours), &figures(theirs)).map(|comparison| comparison.ratio);
+        let ratio = compare(&figures(ours), &figures(theirs));
         let durability =
             |of: Of| of.durability.map_or(String::new(), |is| format!(", {}", is.name()));
         let is_same_work = (ours.work, ours.durability) == (theirs.work, theirs.durability);
