@@ -92,7 +92,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: &IngestArgs) -> anyhow:
     ensure!(!values.is_empty(), "the file has no lines");
     for &batch_bytes in &args.batch_bytes {
         let batch = BatchShape::Bytes(batch_bytes);
-        let records_in_batch = EncodedBatch::of(batch, &values)?.records as f64;
+        let records_in_batch = EncodedBatch::of(batch, &values, 0)?.records as f64;
         for &acks in &args.acks {
             for &rate in &args.rate {
                 let load = ProduceLoad {

@@ -78,12 +78,17 @@ pub(crate) struct EncodedBatch {
 }
 
 impl EncodedBatch {
-    /// A batch of records without keys, their values taken from `values` in turn.
-    pub(crate) fn of(shape: BatchShape, values: &[Vec<u8>]) -> anyhow::Result<EncodedBatch> {
+    /// A batch of records without keys, their values taken from `values` in turn, that with the
+    /// index `first` before the others.
+    pub(crate) fn of(
+        shape: BatchShape,
+        values: &[Vec<u8>],
+        first: usize,
+    ) -> anyhow::Result<EncodedBatch> {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let timestamp = TimestampMs(i64::try_from(now_ms)?);
         let mut batch = BatchBuilder::new(Compression::None);
-        for value in values.iter().cycle() {
+        for value in values.iter().cycle().skip(first) {
             let is_full = match shape {
                 BatchShape::Records(count) => batch.record_count() as usize >= count,
                 BatchShape::Bytes(bytes) => {
@@ -115,7 +120,7 @@ impl EncodedBatch {
 
     /// A batch of records with values of one size.
     pub(crate) fn of_size(shape: BatchShape, value_bytes: usize) -> anyhow::Result<EncodedBatch> {
-        EncodedBatch::of(shape, &[filler(value_bytes)])
+        EncodedBatch::of(shape, &[filler(value_bytes)], 0)
     }
 }
 

@@ -59,10 +59,10 @@ impl ProduceLoad {
             return Ok(vec![EncodedBatch::of_size(self.batch, self.record_bytes)?]);
         };
         let mut batches: Vec<EncodedBatch> = Vec::new();
-        let mut at = 0;
+        let mut first = 0;
         for _ in 0..DIFFERENT_BATCHES {
-            let batch = EncodedBatch::of(self.batch, &values[at..])?;
-            at = (at + batch.records as usize) % values.len();
+            let batch = EncodedBatch::of(self.batch, values, first)?;
+            first = (first + batch.records as usize) % values.len();
             batches.push(batch);
         }
         Ok(batches)
