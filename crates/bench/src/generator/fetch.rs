@@ -9,8 +9,7 @@ use logway_record::{MAGIC_AT, MAGIC_V2};
 use logway_wire::{ApiKey, Decoder, decode_response_header};
 
 use super::frames::BatchSize;
-use super::observed::record;
-use super::{Asked, Observed, Traffic};
+use super::{Asked, Observed, Pace, Traffic};
 
 /// An answer's fields before its records are some fifty bytes and the topic's name; after them
 /// this looks at the first batch's header.
@@ -83,9 +82,7 @@ impl Traffic for FetchTraffic {
         );
         let records = batches * self.batch.records;
         observed.count(now, records, fetched.records_bytes);
-        if observed.window.contains(now) {
-            record(&mut observed.latency_ns, now.saturating_duration_since(due), 1);
-        }
+        observed.note_answer(Pace::Closed(1), due, now);
         self.next_offset += records;
         if matches!(self.span, Span::Repeat(end_offset) if self.next_offset >= end_offset) {
             self.next_offset = 0;

@@ -13,6 +13,9 @@ use logway_wire::{Request, WireString, encode_request};
 /// The newest version of Produce and of Fetch that names topics by name.
 pub(crate) const VERSION_MAX: i16 = 12;
 
+/// How long a broker may wait for records, where there are none yet.
+const WAIT_MAX_MS: i32 = 500;
+
 /// What a record without key and headers has around its value, at most.
 const RECORD_OVERHEAD_BYTES: usize = 20;
 
@@ -169,7 +172,6 @@ pub(crate) struct FetchShape {
     pub(crate) partition: i32,
     /// The most to be answered, but for a first batch that is larger.
     pub(crate) bytes_max: i32,
-    pub(crate) wait_max_ms: i32,
     pub(crate) version: i16,
 }
 
@@ -196,7 +198,7 @@ impl FetchShape {
             ..FetchTopic::default()
         };
         FetchRequest {
-            max_wait_ms: self.wait_max_ms,
+            max_wait_ms: WAIT_MAX_MS,
             min_bytes: 1,
             max_bytes: self.bytes_max,
             // No session (KIP-227): each request stands for itself.
@@ -240,7 +242,6 @@ mod tests {
             topic: TopicName::new("t").expect("a name"),
             partition: 3,
             bytes_max: 1 << 20,
-            wait_max_ms: 500,
             version: VERSION_MAX,
         };
         let (frame, at) = shape.encode().expect("a frame");

@@ -10,7 +10,6 @@ use anyhow::Context;
 
 use super::frames::BatchSize;
 use super::intake::Intake;
-use super::observed::record;
 use super::{Asked, Framing, Observed, Tape};
 
 /// What is said over a connection, and what the answers mean.
@@ -162,7 +161,7 @@ impl Lane {
         self.writing = stretch;
         for due in self.due.drain(..taken) {
             if self.pace == Pace::Open && observed.window.contains(due) {
-                record(&mut observed.lateness_ns, now.saturating_duration_since(due), 1);
+                observed.note_lateness(now.saturating_duration_since(due));
             }
             match unanswered {
                 Some(batch) => observed.count(now, batch.records, batch.bytes),

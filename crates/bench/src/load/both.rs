@@ -1,12 +1,10 @@
 //! Producing and consuming at once.
 
-use super::fetch::WAIT_MAX_MS;
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
-    ProduceTraffic, Span, Tape,
+    ProduceTraffic, Span, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
@@ -51,7 +49,6 @@ impl Load for BothLoad {
                 topic: topic.clone(),
                 partition,
                 bytes_max: self.fetch_bytes,
-                wait_max_ms: WAIT_MAX_MS,
                 version: fetched,
             };
             let (frame, offset_at) = fetch.encode()?;

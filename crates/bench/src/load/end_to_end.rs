@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
-    TAIL_BYTES_MAX, TailTraffic, Tape,
+    TAIL_BYTES_MAX, TailTraffic, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
-
-/// How long a broker may wait for records.
-const WAIT_MAX_MS: i32 = 500;
 
 /// One producer sends single records by a timetable, one consumer waits for them.
 #[derive(Debug, Clone)]
@@ -55,7 +51,6 @@ impl Load for EndToEndLoad {
             topic: topic_name,
             partition,
             bytes_max: TAIL_BYTES_MAX,
-            wait_max_ms: WAIT_MAX_MS,
             version: fetched,
         };
         let produce_tape = Tape::repeating(&produce.encode(&batch)?, usize::MAX);

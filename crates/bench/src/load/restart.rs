@@ -9,11 +9,10 @@ use logway_client::{MissingTopic, OffsetAt};
 use logway_model::{Offset, PartitionId, TopicPartition};
 
 use super::preload::append;
-use super::run::connect;
-use super::start::started;
+use super::start::{NOT_KILLED, started};
 use super::topic::RunTopic;
-use super::{Load, Run};
-use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape};
+use super::{Load, NO_KAFKA, Run};
+use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape, connect};
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
 

@@ -67,8 +67,7 @@ fn write_all(directory: &Path, batch: &EncodedBatch, run: &Run) -> anyhow::Resul
                 before.get_or_insert_with(|| Snapshot::take(None));
             }
             if now >= window.to {
-                let before = before.unwrap_or_default();
-                observed.usage = before.until(&Snapshot::take(None), None);
+                observed.usage = before.map(|before| before.until_now()).unwrap_or_default();
                 return Ok(observed);
             }
             observed.count(now, batch.records, batch.bytes.len() as u64);
