@@ -23,7 +23,8 @@ pub(crate) struct Observed {
     pub(crate) records: u64,
     /// Bytes of record batches in them, or in their answers.
     pub(crate) bytes: u64,
-    /// Records of each tenth of a second, the window's first one first.
+    /// Records of each tenth of a second, the window's first one first. What gets no answers is in
+    /// the tenth in which it was due.
     pub(crate) timeline: Vec<u64>,
     /// In nanoseconds; from when, the traffic says.
     pub(crate) latency_ns: Histogram<u64>,

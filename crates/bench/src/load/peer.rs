@@ -168,6 +168,20 @@ impl Setting {
         self.delete()
     }
 
+    /// Waits until all has arrived; but where the generator gave up, a message may be half written,
+    /// and no question can follow it.
+    fn await_arrival(&self, lanes: Vec<Lane>, observed: &Observed) -> anyhow::Result<()> {
+        if observed.unanswered > 0 {
+            return Ok(());
+        }
+        let framing = self.peer.acknowledgements().framing();
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let mut conversation = Conversation::of(lane.stream, framing)?;
+            self.peer.await_arrival(&mut conversation, self.queue_of(number))?;
+        }
+        Ok(())
+    }
+
     /// Publishes a number of messages to the first queue.
     fn fill(&self, body: &[u8], messages: u64, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut conversations = self.open(1)?;

@@ -147,8 +147,9 @@ impl Load for ProduceLoad {
         let is_unanswered = self.acks == Acks::None;
         let batch = batches[0].clone();
         let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
-            if !is_unanswered {
-                return Ok(());
+            if is_unanswered {
+                await_arrival(lanes, &acknowledged, &batch, observed)?;
+                observed.arrived();
             }
             Ok(())
         };
