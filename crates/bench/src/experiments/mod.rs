@@ -11,7 +11,8 @@ mod soak;
 mod start;
 mod targets;
 
-use clap::{Args, Subcommand, ValueEnum};
+use anyhow::ensure;
+use clap::{Args, Command, Subcommand};
 use logway_client::BrokerAddress;
 
 pub use appends::AppendsArgs;
@@ -77,22 +78,12 @@ pub struct WithDurability {
     pub(crate) session: SessionArgs,
 }
 
-/// [`Durability`] on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DurabilityArg {
-    /// Records are on the disk before they are acknowledged
-    Synced,
-    /// Records are with the operating system when they are acknowledged
-    Unsynced,
-}
-
-impl From<DurabilityArg> for Durability {
-    fn from(arg: DurabilityArg) -> Durability {
-        match arg {
-            DurabilityArg::Synced => Durability::Synced,
-            DurabilityArg::Unsynced => Durability::Unsynced,
-        }
-    }
+/// What an experiment takes from a command line without arguments.
+fn defaults<A: Args>() -> A {
+    let command = A::augment_args(Command::new("defaults"));
+    let matches = command.try_get_matches_from(["defaults"]);
+    let args = matches.and_then(|matches| A::from_arg_matches(&matches));
+    args.expect("every argument has a default")
 }
 
 /// Makes an experiment and writes its report. `brokers` is measured unless the arguments ask for
@@ -108,6 +99,10 @@ pub async fn run(
     on_row: &mut dyn FnMut(&Row),
 ) -> anyhow::Result<Report> {
     let (name, args) = (experiment.name(), experiment.session());
+    ensure!(
+        args.starts_own() || !experiment.kills(),
+        "only brokers that were started here are killed: use --own"
+    );
     let mut session = Session::open(name, args, brokers, on_row).await?;
     let outcome = experiment.measure(&mut session).await;
     let report = Report {
@@ -156,6 +151,11 @@ impl Experiment {
         }
     }
 
+    /// Whether it is about brokers that are killed. `all` leaves those works out where it may not.
+    fn kills(&self) -> bool {
+        matches!(self, Experiment::Start(_) | Experiment::Targets(_))
+    }
+
     async fn measure(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
         match self {
             Experiment::Produce(args) => produce::run(session, &args.durability).await,
@@ -182,5 +182,48 @@ impl Experiment {
                 start::run(session).await
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::generator::BatchShape;
+    use crate::load::{Load, RestartLoad, StartLoad};
+    use crate::side::Side;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(subcommand)]
+        experiment: Experiment,
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_runs_is_not_measured_by_killing_it() {
+        // Nobody listens there, and nobody is asked.
+        let nobody = BrokerAddress::new("127.0.0.1", 1);
+        for name in ["start", "targets"] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let output = directory.path().join("report");
+            let output = output.to_string_lossy();
+            let line = ["bench", name, "--output", output.as_ref()];
+            let experiment = CommandLine::parse_from(line).experiment;
+            let error = run(&experiment, std::slice::from_ref(&nobody), &mut |_| ()).await;
+            assert!(error.expect_err("it is refused").to_string().contains("--own"), "{name}");
+            assert!(!directory.path().join("report").exists(), "{name}");
+        }
+        let side = Side::given("broker", nobody, None);
+        let restart = RestartLoad { batch: BatchShape::Records(1), record_bytes: 1 };
+        assert!(StartLoad.refusal(&side).is_some() && restart.refusal(&side).is_some());
+    }
+
+    #[test]
+    fn every_experiment_has_defaults() {
+        let durability = [Durability::Unsynced];
+        assert_eq!(Appends::usual(&durability, false).connections, [1, 4, 16, 64, 128]);
+        assert_eq!(Latency::usual(&durability).durability, durability);
+        assert_eq!(Ingest::usual(true).rate, [100_000.0, 250_000.0, 1_000_000.0]);
     }
 }

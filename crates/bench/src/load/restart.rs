@@ -34,6 +34,13 @@ impl Load for RestartLoad {
         })
     }
 
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        match side.peer {
+            Some(_) => Some(NO_KAFKA),
+            None => (!side.is_own()).then_some(NOT_KILLED),
+        }
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let topic = RunTopic::create(&side.client, 1, Durability::Unsynced).await?;
         let empty =
