@@ -6,6 +6,8 @@ use crate::generator::{Acks, BatchShape};
 use crate::load::{BothLoad, EndToEndLoad, FetchLoad, ProduceLoad};
 use crate::measure::Durability;
 use crate::session::Session;
+use crate::side::does_store;
+use crate::works;
 
 const EXPERIMENT: &str = "linkedin";
 
@@ -51,7 +53,6 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         in_flight: producer.in_flight,
         fetch_bytes: FETCH_BYTES,
     };
-    let does_store = |side: &str| side != "null";
     session.measure_on(EXPERIMENT, "producer and consumer", &both, does_store).await?;
 
     for record_bytes in RECORD_BYTES {
@@ -64,6 +65,6 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         durability: Durability::Unsynced,
         rate: 1000.0,
     };
-    session.measure_on(EXPERIMENT, "end to end at 1000/s", &load, does_store).await?;
+    session.measure_on(EXPERIMENT, &works::end_to_end_at(load.rate), &load, does_store).await?;
     Ok(())
 }

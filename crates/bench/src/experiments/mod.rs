@@ -15,13 +15,17 @@ use anyhow::ensure;
 use clap::{Args, Command, Subcommand};
 use logway_client::BrokerAddress;
 
+use appends::Appends;
 pub use appends::AppendsArgs;
+use ingest::Ingest;
 pub use ingest::{AcksArg, IngestArgs};
+use latency::Latency;
 pub use latency::LatencyArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
 use crate::session::{Session, SessionArgs};
+use crate::side;
 
 /// An experiment with its parameters.
 #[derive(Debug, Clone, Subcommand)]
@@ -73,7 +77,7 @@ pub struct Only {
 pub struct WithDurability {
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
-    pub(crate) durability: Vec<DurabilityArg>,
+    pub(crate) durability: Vec<Durability>,
     #[command(flatten)]
     pub(crate) session: SessionArgs,
 }
@@ -160,24 +164,25 @@ impl Experiment {
         match self {
             Experiment::Produce(args) => produce::run(session, &args.durability).await,
             Experiment::Fetch(_) => fetch::run(session).await,
-            Experiment::Appends(args) => appends::run(session, args).await,
-            Experiment::Latency(args) => latency::run(session, args).await,
+            Experiment::Appends(args) => appends::run(session, &args.appends).await,
+            Experiment::Latency(args) => latency::run(session, &args.latency).await,
             Experiment::Start(_) => start::run(session).await,
             Experiment::Paper(_) => paper::run(session).await,
             Experiment::Linkedin(_) => linkedin::run(session).await,
-            Experiment::Ingest(args) => ingest::run(session, args).await,
+            Experiment::Ingest(args) => ingest::run(session, &args.ingest).await,
             Experiment::Soak(_) => soak::run(session).await,
-            Experiment::Targets(args) => targets::run(session, &args.session).await,
+            Experiment::Targets(_) => targets::run(session).await,
             Experiment::All(args) => {
+                let is_quick = session.lengths.is_quick;
                 produce::run(session, &args.durability).await?;
                 fetch::run(session).await?;
                 // It has shown the ceiling.
-                session.dismiss("null");
-                appends::run(session, &AppendsArgs::usual(args)).await?;
-                latency::run(session, &LatencyArgs::usual(args)).await?;
+                session.dismiss(side::NULL);
+                appends::run(session, &Appends::usual(&args.durability, is_quick)).await?;
+                latency::run(session, &Latency::usual(&args.durability)).await?;
                 paper::run(session).await?;
                 linkedin::run(session).await?;
-                ingest::run(session, &IngestArgs::usual(&args.session)).await?;
+                ingest::run(session, &Ingest::usual(is_quick)).await?;
                 soak::run(session).await?;
                 start::run(session).await
             }

@@ -1,5 +1,6 @@
 //! The result of one run.
 
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
@@ -8,12 +9,12 @@ use super::Usage;
 use crate::generator::{BatchSize, Observed};
 
 /// What an acknowledgement promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// The records are on the disk (`flush.messages=1`).
+    /// Records are on the disk before they are acknowledged.
     Synced,
-    /// The records are with the system, which writes them when it likes.
+    /// Records are with the operating system when they are acknowledged.
     Unsynced,
 }
 
