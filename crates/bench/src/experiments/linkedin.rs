@@ -2,7 +2,7 @@
 //! Second (On Three Cheap Machines)", 2014. Records of 100 bytes, six partitions, acknowledged
 //! without a sync; here on one machine and without replication.
 
-use crate::generator::{Acks, BatchShape};
+use crate::generator::BatchShape;
 use crate::load::{BothLoad, EndToEndLoad, FetchLoad, ProduceLoad};
 use crate::measure::Durability;
 use crate::session::Session;
@@ -48,7 +48,6 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     let both = BothLoad {
         batch: BATCH,
         record_bytes: producer.record_bytes,
-        durability: Durability::Unsynced,
         partitions: PARTITIONS,
         in_flight: producer.in_flight,
         fetch_bytes: FETCH_BYTES,
@@ -61,7 +60,6 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     }
     let load = EndToEndLoad {
         record_bytes: producer.record_bytes,
-        acks: Acks::All,
         durability: Durability::Unsynced,
         rate: 1000.0,
     };

@@ -1,7 +1,6 @@
 //! Hours of a load that programs make, to see whether anything is lost, changed or slowly grows.
 
 use crate::load::SoakLoad;
-use crate::measure::Durability;
 use crate::session::Session;
 use crate::side::does_store;
 

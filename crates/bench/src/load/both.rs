@@ -15,7 +15,6 @@ use crate::side::Side;
 pub(crate) struct BothLoad {
     pub(crate) batch: BatchShape,
     pub(crate) record_bytes: usize,
-    pub(crate) durability: Durability,
     pub(crate) partitions: i32,
     pub(crate) in_flight: usize,
     pub(crate) fetch_bytes: i32,
@@ -25,7 +24,7 @@ impl Load for BothLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         Ok(Parameters {
-            durability: Some(self.durability),
+            durability: Some(Durability::Unsynced),
             acks: Some(Acks::All.name()),
             partitions: self.partitions,
             producers: 1,
@@ -37,7 +36,7 @@ impl Load for BothLoad {
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
-        let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
+        let topic = RunTopic::create(&side.client, self.partitions, Durability::Unsynced).await?;
         let (produced, fetched) = (topic.produce_version().await?, topic.fetch_version().await?);
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         let pace = Pace::Closed(self.in_flight);

@@ -15,7 +15,6 @@ use crate::side::Side;
 #[derive(Debug, Clone)]
 pub(crate) struct EndToEndLoad {
     pub(crate) record_bytes: usize,
-    pub(crate) acks: Acks,
     pub(crate) durability: Durability,
     /// Records a second.
     pub(crate) rate: f64,
@@ -26,7 +25,7 @@ impl Load for EndToEndLoad {
         let batch = EncodedBatch::of_size(BatchShape::Records(1), self.record_bytes)?;
         Ok(Parameters {
             durability: Some(self.durability),
-            acks: Some(self.acks.name()),
+            acks: Some(Acks::All.name()),
             partitions: 1,
             producers: 1,
             consumers: 1,
@@ -44,7 +43,7 @@ impl Load for EndToEndLoad {
         let produce = ProduceShape {
             topic: topic_name.clone(),
             partition,
-            acks: self.acks,
+            acks: Acks::All,
             version: produced,
         };
         let fetch = FetchShape {
@@ -56,7 +55,7 @@ impl Load for EndToEndLoad {
         let produce_tape = Tape::repeating(&produce.encode(&batch)?, usize::MAX);
         let (fetch_frame, offset_at) = fetch.encode()?;
         let (producer, consumer) = (connect(&side.address)?, connect(&side.address)?);
-        let traffic = ProduceTraffic::new(batch.size(), self.acks, produced, Pace::Open);
+        let traffic = ProduceTraffic::new(batch.size(), Acks::All, produced, Pace::Open);
         let traffic = Box::new(traffic.uncounted());
         let lanes = |timetable: Option<&Arc<_>>| {
             let timetable = Arc::clone(timetable.expect("an open loop has a timetable"));

@@ -34,7 +34,6 @@ pub(crate) struct Session<'a> {
     sides: Vec<Side>,
     /// All that took part, those that were dismissed as well.
     stated: Vec<StatedSide>,
-    rounds: u32,
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
@@ -77,7 +76,6 @@ impl<'a> Session<'a> {
         let mut session = Session {
             stated: sides.iter().map(Side::stated).collect(),
             sides,
-            rounds: lengths.rounds,
             run,
             lengths,
             rows: Vec::new(),
@@ -164,13 +162,13 @@ impl<'a> Session<'a> {
             });
             self.omissions.extend(omission);
         }
-        for round in 1..=self.rounds {
+        for round in 1..=self.lengths.rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
                 if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
-                let (name, rounds) = (side.name.clone(), self.rounds);
+                let (name, rounds) = (side.name.clone(), self.lengths.rounds);
                 self.progress
                     .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
                 settle(self.run.measured.min(SETTLE_PATIENCE)).await;
@@ -212,7 +210,7 @@ impl<'a> Session<'a> {
         Statement {
             machine: self.machine.clone(),
             sides: self.stated.clone(),
-            rounds: self.rounds,
+            rounds: self.lengths.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
             preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
