@@ -4,11 +4,11 @@ mod group_lag;
 mod partition_lag;
 mod text;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 use logway_client::Client;
-use logway_model::TimestampMs;
+use logway_model::ErrorCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::group_lag::GroupLag;
@@ -132,7 +132,7 @@ async fn view(client: &Client, names: &[String], format: Format) -> Result<Strin
     }
     match format {
         Format::Text => {
-            let now = timestamp::format(now());
+            let now = timestamp::format(timestamp::now());
             Ok(format!("{now}\n{}{talk}\n", text::render(&groups)))
         }
         Format::Json => {
@@ -140,11 +140,6 @@ async fn view(client: &Client, names: &[String], format: Format) -> Result<Strin
             output::json_line(&groups)
         }
     }
-}
-
-fn now() -> TimestampMs {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
