@@ -8,9 +8,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 
-use super::observed::record;
 use super::{Lane, Observed, Pace, Timetable, Window};
-use crate::measure::Snapshot;
+use crate::measure::{Snapshot, Usage};
 
 /// How long an open loop waits for answers that are still due when the window is over: a broker
 /// beyond its knee may have a backlog without end.
@@ -23,20 +22,14 @@ const CLOSED_DRAIN_PATIENCE: Duration = Duration::from_secs(120);
 /// How often to look whether the run was called off.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Whose use of the machine to measure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe {
-    /// The broker's process, if it runs here.
-    pub(crate) broker_pid: Option<u32>,
-}
-
 /// Connections and when they are used.
 pub(crate) struct Drive<'a> {
     pub(crate) lanes: Vec<Lane>,
     /// For the lanes whose pace is open; their requests are dealt out in turn.
     pub(crate) timetable: Option<Timetable>,
     pub(crate) window: Window,
-    pub(crate) probe: Probe,
+    /// The broker's process, if it runs here: its use of the machine is measured.
+    pub(crate) broker_pid: Option<u32>,
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -56,12 +49,12 @@ impl Drive<'_> {
             lane.begin(now);
         }
         let mut events: Vec<Event> = Vec::with_capacity(self.lanes.len().max(1));
-        let mut snapshots = Snapshots::default();
+        let mut meter = Meter { broker_pid: self.broker_pid, opening: None, usage: None };
         // Those that have something to write.
         let mut ready: Vec<usize> = (0..self.lanes.len()).collect();
         loop {
             let now = Instant::now();
-            snapshots.look(now, &self.window, self.probe);
+            meter.look(now, &self.window);
             self.deal_out(now, &mut ready);
             for index in ready.drain(..) {
                 let is_blocked = self.lanes[index].write(&mut observed)?;
@@ -77,7 +70,7 @@ impl Drive<'_> {
                 bail!("the run was called off");
             }
             if self.is_over(now, &observed) {
-                snapshots.close(self.probe);
+                meter.close();
                 if now < self.window.to {
                     observed.counted = Some(now.saturating_duration_since(self.window.from));
                 }
@@ -103,8 +96,8 @@ impl Drive<'_> {
                 ready.push(index);
             }
         }
-        observed.opening = snapshots.opening;
-        observed.usage = snapshots.usage(self.probe);
+        observed.opening = meter.opening;
+        observed.usage = meter.usage.unwrap_or_default();
         Ok(observed)
     }
 
@@ -156,7 +149,7 @@ impl Drive<'_> {
         let open = self.lanes.iter().filter(|lane| lane.pace == Pace::Open);
         for due in open.flat_map(Lane::outstanding_since) {
             if self.window.contains(due) {
-                record(&mut observed.latency_ns, now - due, 1);
+                observed.note_latency(now - due);
                 observed.unanswered += 1;
             }
         }
@@ -167,32 +160,28 @@ impl Drive<'_> {
     }
 }
 
-/// The use of the machine at the window's edges.
-#[derive(Debug, Default)]
-struct Snapshots {
+/// What is used of the machine while the window is open. For the generator's thread.
+#[derive(Debug)]
+struct Meter {
+    broker_pid: Option<u32>,
     opening: Option<Snapshot>,
-    closing: Option<Snapshot>,
+    usage: Option<Usage>,
 }
 
-impl Snapshots {
-    fn look(&mut self, now: Instant, window: &Window, probe: Probe) {
+impl Meter {
+    fn look(&mut self, now: Instant, window: &Window) {
         if self.opening.is_none() && now >= window.from {
-            self.opening = Some(Snapshot::take(probe.broker_pid));
+            self.opening = Some(Snapshot::take(self.broker_pid));
         }
-        if self.closing.is_none() && now >= window.to {
-            self.closing = Some(Snapshot::take(probe.broker_pid));
+        if now >= window.to {
+            self.close();
         }
     }
 
     /// The run ends here, if the window did not before.
-    fn close(&mut self, probe: Probe) {
-        self.closing.get_or_insert_with(|| Snapshot::take(probe.broker_pid));
-    }
-
-    fn usage(self, probe: Probe) -> crate::measure::Usage {
-        match (self.opening, self.closing) {
-            (Some(opening), Some(closing)) => opening.until(&closing, probe.broker_pid),
-            _ => crate::measure::Usage::default(),
+    fn close(&mut self) {
+        if self.usage.is_none() {
+            self.usage = self.opening.map(|opening| opening.until_now());
         }
     }
 }
@@ -248,9 +237,9 @@ mod tests {
     fn run(lane: Lane, rate: Option<f64>, measured: Duration) -> Observed {
         let stop = AtomicBool::new(false);
         let window = Window::starting_now(Duration::from_millis(20), measured);
-        let probe = Probe { broker_pid: Some(std::process::id()) };
+        let broker_pid = Some(std::process::id());
         let timetable = rate.map(|rate| Timetable::new(window.from, rate, measured));
-        let mut drive = Drive { lanes: vec![lane], timetable, window, probe, stop: &stop };
+        let mut drive = Drive { lanes: vec![lane], timetable, window, broker_pid, stop: &stop };
         let observed = drive.run().expect("nobody refuses anything");
         assert!(Instant::now() >= window.to, "it ended early");
         observed
@@ -285,8 +274,7 @@ mod tests {
         let stop = AtomicBool::new(true);
         let window = Window::starting_now(Duration::ZERO, Duration::from_secs(600));
         let lanes = vec![lane(Acks::All, Pace::Closed(1))];
-        let probe = Probe { broker_pid: None };
-        let error = Drive { lanes, timetable: None, window, probe, stop: &stop }.run();
+        let error = Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop }.run();
         assert!(error.expect_err("it ends").to_string().contains("called off"));
     }
 }

@@ -7,7 +7,6 @@ use anyhow::ensure;
 use logway_record::BatchHeader;
 
 use super::fetch::{FetchedHead, set_offset};
-use super::observed::record;
 use super::{Asked, Observed, Timetable, Traffic};
 
 /// The most that a consumer asks for at a time, and so the most that is looked through.
@@ -68,7 +67,7 @@ impl Traffic for TailTraffic {
                 let moment = self.timetable.moment(offset);
                 observed.count(now, 1, 0);
                 if observed.window.contains(moment) {
-                    record(&mut observed.latency_ns, now.saturating_duration_since(moment), 1);
+                    observed.note_latency(now.saturating_duration_since(moment));
                 }
             }
             let _ = records.split_to(header.size_bytes());

@@ -7,18 +7,14 @@ use anyhow::Context;
 
 use super::peer;
 use super::preload::append;
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
-    Span, Tape,
+    Span, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{Side, drop_from_memory};
-
-/// How long a broker may wait for records; there always are some.
-pub(super) const WAIT_MAX_MS: i32 = 500;
 
 /// Partitions of uniform batches, each read from start to end, again and again, by one connection.
 #[derive(Debug, Clone)]
@@ -98,7 +94,6 @@ impl Load for FetchLoad {
                 topic: stored.topic.name.clone(),
                 partition,
                 bytes_max: self.fetch_bytes,
-                wait_max_ms: WAIT_MAX_MS,
                 version,
             };
             let (frame, offset_at) = shape.encode()?;

@@ -35,13 +35,10 @@ fn partition_dirs(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut found = Vec::new();
     for dir in dirs {
         let mut partitions = inspect::partition_dirs(&RealFs, dir)?;
-        // Several directories are often what a pattern of the shell has found.
-        if partitions.is_empty() && dirs.len() == 1 {
-            return Err(no_partitions(dir));
-        }
         partitions.sort();
         found.extend(partitions);
     }
+    // Several directories are often what a pattern of the shell has found: one without is no error.
     match dirs.first().filter(|_| found.is_empty()) {
         Some(first) => Err(no_partitions(first)),
         None => Ok(found),
