@@ -40,8 +40,7 @@ pub(super) fn newest_snapshot(fs: &dyn Fs, dir: &Path) -> Result<Option<Offset>,
 }
 
 impl PartitionCheck<'_> {
-    /// Whether a compaction was interrupted while segments took the place of others. Until a start
-    /// has finished that, files that seem to be missing or superfluous say nothing.
+    /// Reports segments that are about to take the place of others; returns whether there are any.
     pub(super) fn report_swaps(&mut self) -> Result<bool, LogError> {
         let names = self.names()?;
         let is_swap = |name: &&String| {
@@ -50,8 +49,7 @@ impl PartitionCheck<'_> {
         let mut is_swapping = false;
         for name in names.iter().filter(is_swap) {
             is_swapping = true;
-            let reason = "a compaction was interrupted: the partition cannot be looked at before a \
-                          start of the broker has finished it";
+            let reason = "compaction has not come to its end";
             (self.report)(Problem::new(self.dir.join(name), 0, reason).unfinished_if(true));
         }
         Ok(is_swapping)
@@ -169,6 +167,10 @@ impl PartitionCheck<'_> {
         }
         let start = self.epochs_from(&epochs);
         let end = if self.is_end_damaged { Offset::LIMIT } else { self.end() };
+        if epochs.entries().is_empty() && self.known.may_be_in_use() {
+            // It is written some time after the first batch.
+            return;
+        }
         let Some(found) = self.epochs.disagreement(&epochs, start, end) else { return };
         let position = line_position(self.fs, &path, EPOCHS_FIRST_LINE + found.entry);
         let known_before = self.known.recovery_point.unwrap_or(Offset::ZERO);

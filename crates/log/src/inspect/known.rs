@@ -45,6 +45,11 @@ impl<'a> Known<'a> {
         })
     }
 
+    /// Whether the directory may be a running broker's, or one that was killed, for all that is known.
+    pub(super) fn may_be_in_use(&self) -> bool {
+        !self.is_clean && self.recovery_point.is_none()
+    }
+
     /// Whether the next start scans a segment, and so makes its indexes anew. `end` is where the
     /// next segment begins; `None` for the last one.
     pub(super) fn is_scanned(&self, end: Option<Offset>) -> bool {

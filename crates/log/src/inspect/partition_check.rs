@@ -99,11 +99,13 @@ pub(super) fn check(
         verified: Verified { segments: segments.len(), ..Verified::default() },
         epochs: EpochRuns::default(),
         is_end_damaged: false,
+        is_swapping: false,
         changes: Vec::new(),
         report: &mut report,
     };
-    if !check.report_swaps()? {
-        check.check_segments();
+    check.is_swapping = check.report_swaps()?;
+    check.check_segments();
+    if !check.is_swapping {
         check.check_listed();
         check.check_companions()?;
     }
@@ -123,6 +125,9 @@ pub(super) struct PartitionCheck<'a> {
     pub(super) epochs: EpochRuns,
     /// The last segment ends with damage.
     pub(super) is_end_damaged: bool,
+    /// A compaction was interrupted while segments took the place of others: until a start has
+    /// finished that, files that seem to be missing or superfluous say nothing.
+    is_swapping: bool,
     pub(super) changes: Vec<Change>,
     pub(super) report: &'a mut dyn FnMut(Problem),
 }
@@ -155,6 +160,7 @@ impl PartitionCheck<'_> {
                 segment,
                 next_base,
                 known: self.known,
+                has_indexes: !self.is_swapping,
                 verified: &mut self.verified,
                 epochs: &mut self.epochs,
                 report: &mut *self.report,
@@ -171,7 +177,7 @@ impl PartitionCheck<'_> {
             if let Some(next_base) = next_base.filter(is_gap) {
                 let reason = "segments or their ends are missing behind it";
                 let problem = Problem::new(&segment.path, segment.len_bytes, reason);
-                let is_cut_off = self.known.is_cut_off_at(end);
+                let is_cut_off = self.is_swapping || self.known.is_cut_off_at(end);
                 missing.push(problem.losing(end, next_base).unfinished_if(is_cut_off));
             }
         }

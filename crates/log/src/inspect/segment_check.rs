@@ -29,6 +29,8 @@ pub(super) struct SegmentCheck<'a> {
     /// Where the next segment begins; `None` for the last one.
     pub(super) next_base: Option<Offset>,
     pub(super) known: Known<'a>,
+    /// Whether its indexes are there already, and not about to be replaced with it.
+    pub(super) has_indexes: bool,
     /// What was looked at, in this segment and those before.
     pub(super) verified: &'a mut Verified,
     /// The leader epochs up to here.
@@ -61,7 +63,8 @@ impl SegmentCheck<'_> {
         let mut times = self.open_index::<TimestampOffset>(fs);
         self.found.is_whole = true;
         match self.walk(fs, &mut offsets, &mut times) {
-            Ok(true) => self.check_ends(&mut offsets, &mut times),
+            Ok(true) if self.has_indexes => self.check_ends(&mut offsets, &mut times),
+            Ok(true) => {}
             // Entries about batches that nobody can find say nothing.
             Ok(false) => self.found.is_whole = false,
             Err(error) => {
@@ -238,7 +241,9 @@ impl SegmentCheck<'_> {
                     largest.offset, largest.timestamp
                 ),
             };
-            self.index_problem::<TimestampOffset>(times.position(), reason);
+            // It is written when the segment is sealed, which may be under way.
+            let is_unfinished = self.known.may_be_in_use() || self.known.is_scanned(self.next_base);
+            self.report_index::<TimestampOffset>(times.position(), reason, is_unfinished);
         }
     }
 
@@ -254,6 +259,9 @@ impl SegmentCheck<'_> {
     }
 
     fn open_index<E: IndexEntry>(&mut self, fs: &dyn Fs) -> IndexCursor<E> {
+        if !self.has_indexes {
+            return IndexCursor::none(self.segment);
+        }
         let cursor = IndexCursor::open(fs, self.segment).unwrap_or_else(|error| {
             let path = self.segment.path.with_extension(E::EXTENSION);
             let reason = Problem::of_error(fs, &path, error).reason;
@@ -290,14 +298,18 @@ impl SegmentCheck<'_> {
     }
 
     fn index_problem<E: IndexEntry>(&mut self, position: u64, reason: String) {
+        let is_remade = self.known.is_scanned(self.next_base);
+        self.report_index::<E>(position, reason, is_remade);
+    }
+
+    fn report_index<E: IndexEntry>(&mut self, position: u64, reason: String, is_unfinished: bool) {
         let path = self.segment.path.with_extension(E::EXTENSION);
         match E::EXTENSION {
             INDEX_EXTENSION => self.found.needs_offsets = true,
             _ => self.found.needs_times = true,
         }
-        let is_remade = self.known.is_scanned(self.next_base);
         let problem = Problem::new(path, position, reason).repaired_by(Repair::Rebuild);
-        (self.report)(problem.unfinished_if(is_remade));
+        (self.report)(problem.unfinished_if(is_unfinished));
     }
 
     fn batch_problem(&mut self, position: u64, offset: Offset, reason: String) {
