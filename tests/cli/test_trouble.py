@@ -100,12 +100,13 @@ class Damage(Trouble):
         self.segment.write_bytes(stored)
 
     def test_it_is_passed_over_by_who_looks_into_the_files(self):
-        verified = run("log", "verify", str(self.broker.data_dir), "--format", "json")
+        verified = run("log", "verify", str(self.broker.data_dir), "--while-running", "--format", "json")
         self.assertEqual(verified.returncode, 1)
         (row,) = [row for row in json.loads(verified.stdout) if row["partition"] == "t-0"]
         (problem,) = row["problems"]
         self.assertEqual((row["batches"], row["records"], row["end_offset"]), (3, 30, 40))
         self.assertEqual((problem["first_lost_offset"], problem["end_lost_offset"]), (10, 20))
+        self.assertIn("while no broker runs", verified.stderr.decode())
         dumped = run("log", "dump", str(self.segment.parent), str(self.broker.data_dir), "--records")
         self.assertEqual((dumped.returncode, dumped.stdout.count(b"line 9\n")), (1, 6))
         self.assertIn("offsets 10 to 19 lost", dumped.stderr.decode())

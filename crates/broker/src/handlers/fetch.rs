@@ -96,7 +96,7 @@ fn report_damage(
     match error {
         LogError::Corrupt { .. } => {
             context.metrics.damaged_batches.inc();
-            let advice = "'logway log verify' checks all files of the partition";
+            let advice = "'logway log verify --while-running' checks all its files";
             tracing::error!(%partition, %offset, %error, advice, "stored records are damaged");
         }
         _ => tracing::error!(%partition, %offset, %error, "a read failed"),

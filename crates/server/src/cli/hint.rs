@@ -42,7 +42,7 @@ pub(super) fn hint(error: &ClientError, subject: &Subject) -> Option<String> {
 fn hint_for_damage(topic: &TopicName, partition: PartitionId, next: Offset) -> String {
     format!(
         "go on behind them with 'logway consume {topic} -p {partition} -o {next}'; 'logway log \
-         verify DIR' finds all that is damaged in the broker's data directory"
+         verify --while-running DIR' finds all that is damaged in the broker's data directory"
     )
 }
 

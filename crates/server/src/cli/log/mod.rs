@@ -1,8 +1,12 @@
 //! `logway log`: partitions' files, without a broker.
 
 mod batch_row;
+mod check;
 mod dump;
 mod group_record;
+mod metadata;
+mod problem_row;
+mod repair;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +24,7 @@ use super::quantity;
 pub(super) enum LogCommand {
     Dump(dump::DumpArgs),
     Verify(verify::VerifyArgs),
+    Repair(repair::RepairArgs),
 }
 
 /// Carries a command out.
@@ -27,6 +32,7 @@ pub(super) fn run(command: LogCommand, global: &GlobalArgs) -> Result<(), CliErr
     match command {
         LogCommand::Dump(args) => dump::run(&args, global),
         LogCommand::Verify(args) => verify::run(&args, global),
+        LogCommand::Repair(args) => repair::run(&args, global),
     }
 }
 
