@@ -9,9 +9,9 @@ use super::problem::line_position;
 use super::repair::{Change, NewContent};
 use super::{ExpectedLogs, Problem, Repair};
 use crate::LogError;
+use crate::checkpoint::MetaProperties;
 use crate::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE, KnownDirs};
-use crate::checkpoint::{MetaProperties, read_text};
-use crate::fs::Fs;
+use crate::fs::{Fs, OpenMode, read_to_end};
 
 /// More than either file may have.
 const TEXT_MAX_BYTES: usize = 4 << 20;
@@ -88,7 +88,7 @@ impl Identity<'_> {
     /// The owner, from what can be read of the file and what others say; `None` if nobody knows.
     /// Only the file knows the cluster.
     fn readable_owner(&self, path: &Path, of_this: Option<DirectoryId>) -> Option<MetaProperties> {
-        let text = read_text(self.fs, path, TEXT_MAX_BYTES).ok()??;
+        let text = self.text(path);
         let node_id = self.expected.map(|expected| expected.node_id);
         let node_id = node_id
             .or_else(|| field(&text, "node.id").map(BrokerId).filter(|node_id| node_id.0 >= 0))?;
@@ -101,8 +101,7 @@ impl Identity<'_> {
     /// knows the one that `known-log-dirs` has.
     fn true_id(&self, of_this: Option<DirectoryId>) -> Option<DirectoryId> {
         let path = self.root.join(MetaProperties::FILE);
-        let text = read_text(self.fs, &path, TEXT_MAX_BYTES).ok().flatten();
-        let own = text.and_then(|text| field::<Uuid>(&text, "directory.id")).map(DirectoryId);
+        let own = field::<Uuid>(&self.text(&path), "directory.id").map(DirectoryId);
         let is_known = |id: &DirectoryId| {
             self.expected.is_none_or(|expected| expected.directories.contains(id))
         };
@@ -119,8 +118,9 @@ impl Identity<'_> {
 
     /// The lines of a damaged `known-log-dirs` that can be read, but for that of this directory.
     fn readable_dirs(&self, path: &Path) -> KnownDirs {
-        let text = read_text(self.fs, path, TEXT_MAX_BYTES).ok().flatten().unwrap_or_default();
-        let lines = text.lines().skip(2).filter_map(|line| line.split_once(' '));
+        let text = self.text(path);
+        let readable = text.lines().skip(2).filter(|line| !line.contains('\u{fffd}'));
+        let lines = readable.filter_map(|line| line.split_once(' '));
         let dirs = lines.filter_map(|(id, dir)| Some((dir.into(), DirectoryId(id.parse().ok()?))));
         let own = self.true_id(None);
         let mut dirs: KnownDirs = dirs.collect();
@@ -128,8 +128,15 @@ impl Identity<'_> {
         dirs
     }
 
+    /// What a file holds, with U+FFFD for what is no UTF-8; nothing if it cannot be read.
+    fn text(&self, path: &Path) -> String {
+        let Ok(file) = self.fs.open(path, OpenMode::Read) else { return String::new() };
+        let content = read_to_end(&*file, TEXT_MAX_BYTES).unwrap_or_default();
+        String::from_utf8_lossy(&content).into_owned()
+    }
+
     fn line_of_this(&self, path: &Path) -> u64 {
-        let text = read_text(self.fs, path, TEXT_MAX_BYTES).ok().flatten().unwrap_or_default();
+        let text = self.text(path);
         let dir = self.absolute();
         let is_this =
             |line: &str| line.split_once(' ').is_some_and(|(_, path)| dir == Path::new(path));
