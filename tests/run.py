@@ -131,7 +131,7 @@ def is_given(suite: dict) -> bool:
 
 def run_and_report(run: tuple[dict, str]) -> Result:
     suite, against = run
-    print(f"       {name_of(suite['name'], against)} begins", flush=True)
+    say(f"       {name_of(suite['name'], against)} begins")
     result = run_suite(suite, against)
     report(result)
     return result
@@ -222,8 +222,13 @@ def report(result: Result):
     lines.append(
         f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s"
     )
-    # At once: another suite may report at the same time.
-    print("\n".join(lines), flush=True)
+    say("\n".join(lines))
+
+
+def say(text: str):
+    """Prints in one piece: another suite may have something to say at the same time."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
