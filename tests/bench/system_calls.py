@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +33,7 @@ from harness.protocol import (
     produce_error_v3,
     produce_v3,
 )
+from harness.waiting import wait_until
 
 TOPIC = "system-calls"
 FETCHED_BYTES = 1 << 20
@@ -93,9 +93,7 @@ def counted(pid: int):
 
 def requests(broker: Logway, api: str) -> int:
     """How many requests of an API the broker has answered."""
-    with urllib.request.urlopen(f"http://{broker.http}/metrics", timeout=DEADLINE_S) as page:
-        metrics = page.read().decode()
-    found = re.search(rf'^logway_request_seconds_count{{api="{api}"}} (\d+)', metrics, re.MULTILINE)
+    found = re.search(rf'^logway_request_seconds_count{{api="{api}"}} (\d+)', broker.metrics(), re.MULTILINE)
     return int(found[1]) if found else 0
 
 
@@ -104,22 +102,22 @@ def fill(broker: Logway):
     with Connection(broker.bootstrap) as connection:
         connection.request(CREATE_TOPICS, 2, create_topic_v2(TOPIC, 1))
         batch = batch_v2([bytes(1000) for _ in range(900)], timestamp_ms=1_700_000_000_000)
-        deadline = time.monotonic() + DEADLINE_S
-        stored = 0
-        while stored < BATCHES and time.monotonic() < deadline:
-            stored += produce_error_v3(connection.request(PRODUCE, 3, produce_v3(TOPIC, 0, batch))) == 0
-        if stored < BATCHES:
-            raise SystemExit(f"only {stored} of {BATCHES} batches were stored")
+        append = produce_v3(TOPIC, 0, batch)
+        for _ in range(BATCHES):
+            wait_until(lambda: is_stored(connection, append), "a batch to be stored", DEADLINE_S)
+
+
+def is_stored(connection: Connection, append: bytes) -> bool:
+    return produce_error_v3(connection.request(PRODUCE, 3, append)) == 0
 
 
 def produce_alone(broker: Logway, seconds: float):
-    batch = batch_v2([bytes(2048)], timestamp_ms=1_700_000_000_000)
+    append = produce_v3(TOPIC, 0, batch_v2([bytes(2048)], timestamp_ms=1_700_000_000_000))
     with Connection(broker.bootstrap) as connection:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            error = produce_error_v3(connection.request(PRODUCE, 3, produce_v3(TOPIC, 0, batch)))
-            if error:
-                raise SystemExit(f"an append failed with error {error}")
+            if not is_stored(connection, append):
+                raise SystemExit("an append failed")
 
 
 def fetch_alone(broker: Logway, seconds: float):

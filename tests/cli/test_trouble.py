@@ -121,12 +121,8 @@ class Damage(Trouble):
     def test_the_broker_tells_of_it_when_it_is_read_again(self):
         for _ in range(2):
             self.refused("consume", "t", "-e", "-o", "10")
-        self.assertIn("logway_damaged_batches_total 1\n", self.metrics())
+        self.assertIn("logway_damaged_batches_total 1\n", self.broker.metrics())
         self.assertRegex(self.broker.log_since_start(), r"t-0.*offset=10.*0\.log is corrupt at byte \d+")
-
-    def metrics(self) -> str:
-        with urllib.request.urlopen(f"http://{self.broker.http}/metrics", timeout=DEADLINE_S) as answer:
-            return answer.read().decode()
 
 
 class Settings(Trouble):
