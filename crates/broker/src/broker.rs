@@ -26,6 +26,7 @@ use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
+use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{LogDirs, LostDirectories};
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
@@ -80,6 +81,8 @@ pub struct Broker {
     pub(crate) age_unpacking: Mutex<()>,
     /// Does the work on large requests.
     pub(crate) heavy_work: HeavyWork,
+    /// Appends what clients send.
+    pub(crate) inline_appends: InlineAppends,
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Bounds the admin commands in work, with those that nobody waits for any more.
     pub(crate) admin_slots: Arc<Semaphore>,

@@ -24,6 +24,7 @@ use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
+use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
@@ -93,6 +94,9 @@ pub enum BrokerError {
     /// The metadata cannot be used.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
     /// The broker could not join its cluster.
     #[error("the broker could not register itself: {}", .0.message)]
     Register(Failure),
@@ -218,6 +222,7 @@ async fn open(
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),
+        inline_appends: InlineAppends::new().map_err(BrokerError::Threads)?,
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),

@@ -44,6 +44,7 @@ pub use read::{FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOf
 pub use recovery::{Finding, RecoveryReport};
 pub use segment::ACCEPT_LOSS_FILE;
 pub use tail_listener::TailListener;
+pub use writer::InlineRound;
 
 mod append;
 pub mod checkpoint;

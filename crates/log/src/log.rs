@@ -11,7 +11,7 @@ use logway_record::{Batch, DecodeLimit};
 use crate::checkpoint::{EpochEnd, ReplicaMove};
 use crate::producer_state::ProducerState;
 use crate::view::LogView;
-use crate::writer::{Append, Command, CommandQueue, LogKey, Offsets};
+use crate::writer::{Append, Command, CommandQueue, InlineRound, LogKey, Offsets};
 use crate::{
     AppendBatches, AppendFuture, Completion, HeldAppend, LogConfig, LogError, ReadRequest,
     ReadSlice, TailListener, TimestampLookup,
@@ -106,6 +106,23 @@ impl Log {
         completion
     }
 
+    /// As [`Log::append`], but an append that is small and needs no sync joins the round that the
+    /// caller holds, or begins one if the writer has nothing to do: see [`InlineRound`].
+    pub fn append_inline(
+        &self,
+        batches: AppendBatches,
+        held: &mut Option<InlineRound>,
+    ) -> AppendFuture {
+        let (append, completion) = HeldAppend::new(batches, &self.name);
+        let command = self.append_command(append, Offsets::Assigned);
+        match held {
+            Some(round) if round.is_of(&self.queue) => round.add(command),
+            Some(_) => self.queue.push(command),
+            None => *held = self.queue.push_or_begin(command),
+        }
+        completion
+    }
+
     /// As [`Log::append`], of one that was made before it was known that this is its log.
     pub fn append_held(&self, held: HeldAppend) {
         self.push_append(held, Offsets::Assigned);
@@ -124,9 +141,14 @@ impl Log {
     }
 
     fn push_append(&self, held: HeldAppend, offsets: Offsets) {
+        self.queue.push(self.append_command(held, offsets));
+    }
+
+    fn append_command(&self, held: HeldAppend, offsets: Offsets) -> Command {
         let HeldAppend { batches, done } = held;
         assert!(!batches.batches.is_empty(), "an append is of at least one batch");
-        self.queue.push(Command::Append(Append { key: self.key, batches, offsets, done }));
+        let is_sync_free = !self.config.load().is_durable();
+        Command::Append(Append { key: self.key, batches, offsets, is_sync_free, done })
     }
 
     /// What the log has to do with a move of its partition to this log directory, if anything.

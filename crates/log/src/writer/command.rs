@@ -71,6 +71,8 @@ pub(crate) struct Append {
     pub(crate) key: LogKey,
     pub(crate) batches: AppendBatches,
     pub(crate) offsets: Offsets,
+    /// The settings of the log want no sync before the answer.
+    pub(crate) is_sync_free: bool,
     pub(crate) done: Completer<AppendOutcome>,
 }
 
@@ -83,6 +85,9 @@ pub(crate) enum Offsets {
     Kept,
 }
 
+/// Above, copying an append takes longer than handing it over.
+const QUICK_BYTES_MAX: usize = 64 << 10;
+
 /// What an append takes beside the bytes of its batches.
 const APPEND_COST_BYTES: usize = 400;
 
@@ -92,6 +97,14 @@ impl Command {
         match self {
             Command::Append(append) => append.batches.size_bytes() + APPEND_COST_BYTES,
             _ => 0,
+        }
+    }
+
+    /// Whether it is done in a few microseconds as a rule, so that any thread may do it.
+    pub(crate) fn is_quick(&self) -> bool {
+        match self {
+            Command::Append(append) => append.is_sync_free && self.cost_bytes() <= QUICK_BYTES_MAX,
+            _ => false,
         }
     }
 

@@ -225,8 +225,7 @@ impl Writer {
     /// Waits until the background thread has done what it was told, and takes note of it.
     fn finish_background(&mut self) {
         self.round.background.stop();
-        let mut late = Vec::new();
-        self.queue.take(&mut late, Duration::ZERO);
+        let late = self.queue.take_last();
         for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
             match command {
                 Command::Sealed { job, outcome } => self.note_sealed(job, outcome),

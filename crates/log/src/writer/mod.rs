@@ -7,7 +7,8 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`queue`] | how commands reach the thread |
+//! | [`queue`] | how commands reach the writer |
+//! | [`inline_round`] | what the thread that appends does itself |
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
@@ -43,6 +44,7 @@ use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
 pub(crate) use command::{Append, Command, LogKey, Offsets};
+pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;
@@ -51,6 +53,7 @@ mod append;
 mod background;
 mod command;
 mod flush;
+mod inline_round;
 mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
@@ -85,7 +88,8 @@ pub(crate) struct WriterOptions {
     pub(crate) unscanned: BTreeSet<TopicPartition>,
 }
 
-/// The state of the writer thread.
+/// The state of the writer: its thread has it, or while that sleeps the queue, or who does an
+/// inline round.
 struct Writer {
     queue: Arc<CommandQueue>,
     clock: Arc<dyn Clock>,
@@ -141,7 +145,7 @@ pub(crate) fn spawn(
 ) -> Result<JoinHandle<()>, LogError> {
     let dir = options.dir.clone();
     let now = options.clock.instant();
-    let writer = Writer {
+    let writer = Box::new(Writer {
         queue,
         burst_bytes_max: options.burst_bytes_max,
         producer_expiration_ms: options.producer_expiration_ms,
@@ -176,37 +180,38 @@ pub(crate) fn spawn(
             started: now,
         },
         clock: options.clock,
-    };
+    });
     thread::Builder::new()
         .name("log-writer".to_owned())
         .spawn(move || {
-            let _closed_at_the_end = CloseOnDrop(Arc::clone(&writer.queue));
+            let queue = Arc::clone(&writer.queue);
+            let _closed_by_panic = CloseOnPanic(Arc::clone(&queue));
             writer.run();
+            queue.close();
         })
         .map_err(LogError::io("start a thread for", &dir))
 }
 
-/// Refuses commands once the writer has ended, also by a panic: whoever waits is told.
-struct CloseOnDrop(Arc<CommandQueue>);
+/// Refuses commands once the writer is lost by a panic: whoever waits is told.
+struct CloseOnPanic(Arc<CommandQueue>);
 
-impl Drop for CloseOnDrop {
+impl Drop for CloseOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.note_panic();
+            self.0.close();
         }
-        self.0.close();
     }
 }
 
 impl Writer {
-    fn run(mut self) {
+    fn run(mut self: Box<Self>) {
         loop {
             if self.backlog.is_empty() {
-                let timeout = self.time_to_next_timer();
-                self.queue.take(&mut self.backlog, timeout);
+                let (queue, timeout) = (Arc::clone(&self.queue), self.time_to_next_timer());
+                let Some(writer) = queue.wait(self, timeout) else { return };
+                self = writer;
             }
-            self.round.now = self.clock.now();
-            self.round.started = self.clock.instant();
             match self.do_round() {
                 Next::GoOn => {}
                 Next::Abort => return,
@@ -219,6 +224,7 @@ impl Writer {
     }
 
     fn do_round(&mut self) -> Next {
+        self.begin_round();
         self.take_group();
         self.append_and_sync();
         let mut next = Next::GoOn;
@@ -233,6 +239,22 @@ impl Writer {
         self.start_seals();
         self.start_checkpoint();
         next
+    }
+
+    /// A round of quick appends alone. Whether there is something left for the writer's thread.
+    fn do_inline_round(&mut self) -> bool {
+        self.begin_round();
+        let mut is_thread_wanted = false;
+        while !self.backlog.is_empty() {
+            self.take_group();
+            is_thread_wanted |= self.append_without_sync();
+        }
+        is_thread_wanted || !self.round.rolled.is_empty()
+    }
+
+    fn begin_round(&mut self) {
+        self.round.now = self.clock.now();
+        self.round.started = self.clock.instant();
     }
 
     /// Deals the next commands out to their logs: as many as the burst allows.
@@ -278,14 +300,7 @@ impl Writer {
     /// Writes all logs of the group, then syncs those that need it: what has been written is
     /// visible to followers while the disk works.
     fn append_and_sync(&mut self) {
-        let mut touched = std::mem::take(&mut self.touched);
-        for key in &touched {
-            let Some(tail) = self.tails.get_mut(key) else { continue };
-            self.round.config = tail.log.config();
-            tail.append_incoming(&mut self.round);
-            tail.publish();
-            tail.complete_due();
-        }
+        let mut touched = self.append_group();
         let due = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
         self.sync(due);
         for key in touched.drain(..) {
@@ -293,6 +308,35 @@ impl Writer {
         }
         self.touched = touched;
         self.evict_producers();
+    }
+
+    /// Writes all logs of the group. What is to be synced now or at some time, and was not before, is left to the
+    /// timers of the writer's thread: whether there is any.
+    fn append_without_sync(&mut self) -> bool {
+        let mut touched = self.append_group();
+        let mut is_thread_wanted = false;
+        for key in touched.drain(..) {
+            is_thread_wanted |= match self.must_sync(key) {
+                true => self.lagging.insert(key),
+                false => self.note_lag(key),
+            };
+        }
+        self.touched = touched;
+        self.evict_producers();
+        is_thread_wanted
+    }
+
+    /// Writes all logs of the group, and says which they are.
+    fn append_group(&mut self) -> Vec<LogKey> {
+        let touched = std::mem::take(&mut self.touched);
+        for key in &touched {
+            let Some(tail) = self.tails.get_mut(key) else { continue };
+            self.round.config = tail.log.config();
+            tail.append_incoming(&mut self.round);
+            tail.publish();
+            tail.complete_due();
+        }
+        touched
     }
 
     fn must_sync(&self, key: LogKey) -> bool {
@@ -329,14 +373,14 @@ impl Writer {
         }
     }
 
-    /// Remembers whether a log is to be synced at some time.
-    fn note_lag(&mut self, key: LogKey) {
-        let Some(tail) = self.tails.get(&key) else { return };
+    /// Remembers whether a log is to be synced at some time; whether that is news.
+    fn note_lag(&mut self, key: LogKey) -> bool {
+        let Some(tail) = self.tails.get(&key) else { return false };
         if tail.sync_due(&tail.log.config()).is_some() {
-            self.lagging.insert(key);
-        } else {
-            self.lagging.remove(&key);
+            return self.lagging.insert(key);
         }
+        self.lagging.remove(&key);
+        false
     }
 
     fn execute(&mut self, command: Command) {
@@ -344,7 +388,7 @@ impl Writer {
             Command::Flush { key, done } => self.flush(key, done),
             // The timers, which come next, sync all logs of such commands together.
             Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
-            Command::Reconfigured { key } => self.note_lag(key),
+            Command::Reconfigured { key } => _ = self.note_lag(key),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
             Command::DescribeProducers { key, done } => {
                 if let Some(tail) = self.tails.get(&key) {

@@ -9,6 +9,7 @@ mod deletion;
 mod directory_syncs;
 mod faults;
 mod full_disk;
+mod inline_rounds;
 mod inspection;
 mod losses;
 mod oracle;

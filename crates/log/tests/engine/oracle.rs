@@ -139,7 +139,11 @@ impl World {
     fn start_appends(&mut self) -> Vec<(Batch, AppendFuture)> {
         let count = 1 + self.random.below(4);
         let batches: Vec<Batch> = (0..count).map(|_| self.some_batch()).collect();
-        let start = |batch: Batch| (batch.clone(), self.log.append(append_of(batch)));
+        let is_inline = self.random.below(2) == 0;
+        let start = |batch: Batch| match is_inline {
+            true => (batch.clone(), append_inline(&self.log, batch)),
+            false => (batch.clone(), self.log.append(append_of(batch))),
+        };
         batches.into_iter().map(start).collect()
     }
 

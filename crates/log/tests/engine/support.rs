@@ -10,8 +10,8 @@ use std::task::{Context, Waker};
 use bytes::Bytes;
 use logway_log::fs::{Fs, SimFs};
 use logway_log::{
-    AppendBatches, AppendFuture, AppendOutcome, Log, LogConfig, LogDir, LogDirOptions, LogError,
-    LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
+    AppendBatches, AppendFuture, AppendOutcome, InlineRound, Log, LogConfig, LogDir, LogDirOptions,
+    LogError, LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
 };
 use logway_model::{
     BrokerId, ClusterId, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence,
@@ -147,6 +147,14 @@ pub(crate) fn append_of(batch: Batch) -> AppendBatches {
 /// Appends a batch and waits until it is acknowledged.
 pub(crate) fn append(log: &Log, batch: Batch) -> Result<AppendOutcome, LogError> {
     log.append(append_of(batch)).wait()
+}
+
+/// Appends a batch on this thread if the writer has nothing to do.
+pub(crate) fn append_inline(log: &Log, batch: Batch) -> AppendFuture {
+    let mut held = None;
+    let answer = log.append_inline(append_of(batch), &mut held);
+    held.into_iter().for_each(InlineRound::run);
+    answer
 }
 
 /// Appends a batch of so many records, acknowledged; returns its first offset.
