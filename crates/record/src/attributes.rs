@@ -20,9 +20,10 @@ const COMPRESSION_MASK: i16 = 0b111;
 const LOG_APPEND_TIME: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
-const DELETE_HORIZON: i16 = 1 << 6;
 
 impl Attributes {
+    pub(crate) const DELETE_HORIZON: i16 = 1 << 6;
+
     /// How the records are compressed; [`RecordError::UnknownCompression`] for the codecs 5 to 7,
     /// which nobody has defined.
     pub fn compression(self) -> Result<Compression, RecordError> {
@@ -56,7 +57,7 @@ impl Attributes {
     /// Whether the base timestamp is the time from which compaction may drop the tombstones and
     /// markers of the batch.
     pub fn has_delete_horizon(self) -> bool {
-        self.has(DELETE_HORIZON)
+        self.has(Attributes::DELETE_HORIZON)
     }
 
     /// The same bits with another codec.
@@ -87,7 +88,7 @@ impl Attributes {
         self.0 & bit != 0
     }
 
-    fn with(self, bit: i16, set: bool) -> Attributes {
+    pub(crate) fn with(self, bit: i16, set: bool) -> Attributes {
         Attributes(if set { self.0 | bit } else { self.0 & !bit })
     }
 }

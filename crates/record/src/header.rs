@@ -25,7 +25,7 @@
 use bytes::{Buf, BufMut};
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 
-use crate::{Attributes, RecordError};
+use crate::{Attributes, RecordError, RecordProblem, TimestampType};
 
 /// The size of a batch header, and so that of the smallest batch.
 pub const BATCH_HEADER_BYTES: usize = 61;
@@ -143,6 +143,23 @@ impl BatchHeader {
     /// The time before which compaction must keep the tombstones of this batch (KIP-534).
     pub fn delete_horizon(&self) -> Option<TimestampMs> {
         self.attributes.has_delete_horizon().then_some(self.base_timestamp)
+    }
+
+    /// The offset of a record that is so far from the base offset.
+    pub(crate) fn offset_of(&self, delta: i32) -> Result<Offset, RecordProblem> {
+        if !(0..=self.last_offset_delta).contains(&delta) {
+            return Err(RecordProblem::OutOfRange);
+        }
+        Ok(self.base_offset + i64::from(delta))
+    }
+
+    /// The timestamp of a record that is so far from the base timestamp.
+    pub(crate) fn timestamp_of(&self, delta_ms: i64) -> Result<TimestampMs, RecordProblem> {
+        if self.attributes.timestamp_type() == TimestampType::LogAppendTime {
+            return Ok(self.max_timestamp);
+        }
+        let sum_ms = self.base_timestamp.0.checked_add(delta_ms);
+        sum_ms.map(TimestampMs).ok_or(RecordProblem::OutOfRange)
     }
 
     fn decode(bytes: &[u8; BATCH_HEADER_BYTES]) -> BatchHeader {

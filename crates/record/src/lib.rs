@@ -7,8 +7,9 @@
 //! - The *header* of a batch answers what an append or a fetch needs to know. [`Batch`] is a
 //!   header with the received bytes; [`validate_for_append`] judges it; [`PatchedHeader`] gives
 //!   it the offsets of the log. The record bytes are neither decoded nor copied.
-//! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`]: for compaction,
-//!   the command line and tests.
+//! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`], for the command
+//!   line and tests; compaction looks at them where they lie and copies those that stay
+//!   ([`UnpackedBatch`]).
 //!
 //! Nothing that comes from a client or a disk makes this crate panic, or allocate more than the
 //! bytes given to it or the [`DecodeLimit`] allow.
@@ -27,6 +28,7 @@ mod patch;
 mod raw_record;
 mod record;
 mod record_iter;
+mod unpacked;
 mod validate;
 mod varint;
 
@@ -42,6 +44,7 @@ pub use limit::DecodeLimit;
 pub use patch::PatchedHeader;
 pub use record::{Header, Record};
 pub use record_iter::RecordIter;
+pub use unpacked::{RecordView, RecordViews, RetainedBatch, UnpackedBatch};
 pub use validate::{
     AppendRules, BatchSummary, ProducerStamp, validate_for_append, validate_records_deep,
 };

@@ -3,10 +3,10 @@
 use std::iter::FusedIterator;
 
 use bytes::Bytes;
-use logway_model::{Offset, TimestampMs};
+use logway_model::Offset;
 
 use crate::raw_record::RawRecord;
-use crate::{Batch, BatchHeader, DecodeLimit, Record, RecordError, RecordProblem, TimestampType};
+use crate::{Batch, BatchHeader, DecodeLimit, Record, RecordError, RecordProblem};
 
 /// The records of a batch, in their order.
 ///
@@ -28,27 +28,12 @@ impl RecordIter {
 
     fn resolve(&self, raw: RawRecord) -> Result<Record, RecordProblem> {
         Ok(Record {
-            offset: self.offset(raw.offset_delta)?,
-            timestamp: self.timestamp(raw.timestamp_delta_ms)?,
+            offset: self.header.offset_of(raw.offset_delta)?,
+            timestamp: self.header.timestamp_of(raw.timestamp_delta_ms)?,
             headers: raw.headers(self.limit)?,
             key: raw.key,
             value: raw.value,
         })
-    }
-
-    fn offset(&self, delta: i32) -> Result<Offset, RecordProblem> {
-        if !(0..=self.header.last_offset_delta).contains(&delta) {
-            return Err(RecordProblem::OutOfRange);
-        }
-        Ok(self.header.base_offset + i64::from(delta))
-    }
-
-    fn timestamp(&self, delta_ms: i64) -> Result<TimestampMs, RecordProblem> {
-        if self.header.attributes.timestamp_type() == TimestampType::LogAppendTime {
-            return Ok(self.header.max_timestamp);
-        }
-        let sum_ms = self.header.base_timestamp.0.checked_add(delta_ms);
-        sum_ms.map(TimestampMs).ok_or(RecordProblem::OutOfRange)
     }
 }
 
