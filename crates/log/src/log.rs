@@ -9,7 +9,9 @@ use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicP
 use logway_record::Batch;
 
 use crate::checkpoint::{EpochEnd, ReplicaMove};
+use crate::cleaner::LastWrites;
 use crate::producer_state::ProducerState;
+use crate::segment::Segment;
 use crate::view::LogView;
 use crate::writer::{Append, Command, CommandQueue, LogKey, Offsets};
 use crate::{
@@ -266,6 +268,41 @@ impl Log {
         completion
     }
 
+    /// The newest picture.
+    pub(crate) fn current_view(&self) -> Arc<LogView> {
+        self.view.load_full()
+    }
+
+    /// Before this offset nothing can be taken back, and consumers may read everything.
+    pub(crate) fn stable_offset(&self) -> Offset {
+        let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner).clone();
+        listener.map_or_else(|| self.flushed_offset(), |listener| listener.stable_offset())
+    }
+
+    /// Where the idempotent producers have written last; `None` if the log cannot be cleaned now.
+    pub(crate) fn last_writes(&self) -> Completion<Option<LastWrites>> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::LastWrites { key: self.key, done });
+        completion
+    }
+
+    /// Puts the cleaned segment that was made from `segments` in their place; answers when it is
+    /// there for good, or whether it was not begun because the log is not as it was.
+    pub(crate) fn replace_segments(
+        &self,
+        segments: Vec<Arc<Segment>>,
+        size_bytes: u64,
+    ) -> Completion<bool> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::Replace { key: self.key, segments, size_bytes, done });
+        completion
+    }
+
+    /// Begins a new segment, some time, if the active one is too old by the clock.
+    pub(crate) fn roll_if_old(&self) {
+        self.queue.push(Command::RollIfOld { key: self.key });
+    }
+
     /// What the writer calls the log.
     pub(crate) fn key(&self) -> LogKey {
         self.key
@@ -305,7 +342,7 @@ impl Log {
                     return Err(LogError::Closed { what: self.name.to_string() });
                 }
                 let newer = self.view.load_full();
-                if newer.log_start == view.log_start { Err(error) } else { look(&newer) }
+                if Arc::ptr_eq(&newer, &view) { Err(error) } else { look(&newer) }
             }
             result => result,
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use logway_log::checkpoint::{MoveState, ReplicaMove as MoveFile};
 use logway_log::fs::read_exact_at;
 use logway_log::{Log, LogConfig, LogDir, LogError, NewLog, ReadRequest};
-use logway_metadata::ConfigResource;
 use logway_metadata::settings::broker::MOVES_RATE_SETTING;
 use logway_model::{ErrorCode, Offset, TopicId};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, Batches};
@@ -360,14 +359,7 @@ impl Copying {
 
 /// How many bytes may be copied per second: the setting of this broker, or of all, at least 1.
 fn moves_rate(broker: &Broker) -> u64 {
-    let image = broker.image();
-    let of_brokers =
-        [ConfigResource::Broker(broker.settings.node_id), ConfigResource::BrokerDefault];
-    let set = of_brokers
-        .iter()
-        .find_map(|resource| image.overrides(resource)?.get(MOVES_RATE_SETTING)?.parse().ok());
-    let given = || broker.settings.given(MOVES_RATE_SETTING)?.parse().ok();
-    set.or_else(given).unwrap_or(u64::MAX).max(1)
+    broker.changeable_setting(MOVES_RATE_SETTING).unwrap_or(u64::MAX).max(1)
 }
 
 /// The batches of a log from `end` on, where its copy ends.

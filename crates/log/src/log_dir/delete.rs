@@ -99,7 +99,7 @@ impl LogDir {
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
-        let unlisted = self.unlist(partitions, &mut changes);
+        let unlisted = self.unlist(partitions).and_then(|()| self.forget_cleaned(partitions));
         let (fs, root) = (&self.options.fs, &self.options.path);
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
@@ -149,29 +149,23 @@ impl LogDir {
     }
 
     /// Has the lists of segments written without those of logs.
-    pub(super) fn unlist(
-        &self,
-        partitions: &[TopicPartition],
-        changes: &mut Changes,
-    ) -> Result<(), LogError> {
-        if !partitions.iter().any(|partition| changes.lists.contains_key(partition)) {
+    pub(crate) fn unlist(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
+        // What it guards is right after each single step.
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if !partitions.iter().any(|partition| lists.contains_key(partition)) {
             return Ok(());
         }
-        let mut lists = changes.lists.clone();
-        lists.retain(|listed, _| !partitions.contains(listed));
+        let mut kept = lists.clone();
+        kept.retain(|listed, _| !partitions.contains(listed));
         let path = self.options.path.join(SEGMENT_LISTS_FILE);
-        segment_lists::write(&*self.options.fs, &path, &lists)?;
-        changes.lists = lists;
+        segment_lists::write(&*self.options.fs, &path, &kept)?;
+        *lists = kept;
         Ok(())
     }
 
     /// Does what is left to do of a deletion that failed.
-    pub(super) fn finish_deletion(
-        &self,
-        partition: &TopicPartition,
-        changes: &mut Changes,
-    ) -> Result<(), LogError> {
-        let renamed = self.vacate(partition, CONDEMNED_SUFFIX, changes)?;
+    pub(super) fn finish_deletion(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        let renamed = self.vacate(partition, CONDEMNED_SUFFIX)?;
         if let (Some(path), Some(running)) = (renamed, &*self.running()) {
             running.jobs.send(Job::DeleteDir { path, delay: Duration::ZERO });
         }
@@ -184,10 +178,10 @@ impl LogDir {
         &self,
         partition: &TopicPartition,
         suffix: &str,
-        changes: &mut Changes,
     ) -> Result<Option<PathBuf>, LogError> {
         self.forget(partition).wait()?;
-        self.unlist(std::slice::from_ref(partition), changes)?;
+        self.unlist(std::slice::from_ref(partition))?;
+        self.forget_cleaned(std::slice::from_ref(partition))?;
         let renamed = self.rename(partition, suffix)?;
         let root = &self.options.path;
         self.options.fs.sync_dir(root).map_err(LogError::io("sync", root))?;

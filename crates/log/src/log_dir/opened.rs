@@ -23,6 +23,7 @@ pub(super) struct Opened<'a> {
     pub(super) logs: BTreeMap<TopicPartition, Arc<Log>>,
     pub(super) tails: Vec<LogTail>,
     pub(super) changes: Changes,
+    pub(super) lists: SegmentLists,
     pub(super) report: RecoveryReport,
 }
 
@@ -42,8 +43,8 @@ impl<'a> Opened<'a> {
         remembered: &'a Remembered,
         report: RecoveryReport,
     ) -> Opened<'a> {
-        let (logs, tails, changes) = Default::default();
-        Opened { options, queue, remembered, logs, tails, changes, report }
+        let (logs, tails, changes, lists) = Default::default();
+        Opened { options, queue, remembered, logs, tails, changes, lists, report }
     }
 
     /// Adds a log that was found; `None` for one that never came to be.
@@ -57,7 +58,7 @@ impl<'a> Opened<'a> {
             Ok(Some(recovered)) => {
                 self.note_recovered(&recovered);
                 let list = recovered.view.list(recovered.topic_id);
-                self.changes.lists.insert(partition.clone(), list);
+                self.lists.insert(partition.clone(), list);
                 let identity = LogIdentity {
                     key: self.changes.next_key(),
                     partition: partition.clone(),
@@ -111,14 +112,14 @@ impl<'a> Opened<'a> {
             .iter()
             .filter_map(|(partition, log)| Some((partition.clone(), log.remembered.list.clone()?)));
         let lists: SegmentLists = listed.collect();
-        self.changes.lists.extend(lists.clone());
-        if self.changes.lists != self.remembered.lists
+        self.lists.extend(lists.clone());
+        if self.lists != self.remembered.lists
             && let Err(error) =
-                segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &self.changes.lists)
+                segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &self.lists)
         {
             // The old ones are still right, but say less.
             tracing::warn!(%error, "the lists of segments cannot be written down");
-            self.changes.lists = self.remembered.lists.clone();
+            self.lists = self.remembered.lists.clone();
         }
         // Also those whose directories have vanished: these may be back at the next start.
         let unscanned = failed.keys().filter(|_| !self.report.was_clean).cloned().collect();

@@ -42,6 +42,7 @@ mod listing;
 mod report;
 mod scan_log;
 mod strays;
+mod swaps;
 
 /// What is known of a log before it is opened.
 pub(crate) struct RecoveryOptions<'a> {
@@ -97,7 +98,11 @@ pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<Recove
 
 fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
-    let listing = Listing::read(&**fs, dir)?;
+    let mut listing = Listing::read(&**fs, dir)?;
+    if !listing.swaps.is_empty() {
+        swaps::finish_swaps(&**fs, dir, &listing)?;
+        listing = Listing::read(&**fs, dir)?;
+    }
     if listing.is_unfinished() {
         if options.expected.end() > Offset::ZERO {
             return Err(options.expected.vanished(dir));
@@ -334,6 +339,7 @@ impl Recovery<'_> {
             log_start,
             end,
             flushed: end,
+            recovery_point: end.offset,
             epochs: Arc::new(self.epochs),
         };
         RecoveredLog {

@@ -14,6 +14,7 @@ use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
 use super::seal::SealJob;
+use super::swap::{SwapJob, SwapOutcome};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::fs::Fs;
@@ -41,6 +42,8 @@ pub(crate) struct JobSender(Sender<Job>);
 pub(crate) enum Job {
     /// Put full segments and what belongs to them on stable storage.
     Seal(SealJob),
+    /// Put a cleaned segment in its place.
+    Swap(SwapJob),
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -181,6 +184,14 @@ impl Worker {
                     self.queue.push(Command::SyncFailed { key, error });
                 }
                 self.queue.push(Command::Sealed { job, outcome });
+            }
+            Job::Swap(mut job) => {
+                let outcome = job.run(&*self.fs);
+                if let SwapOutcome::SyncFailed(error) = &outcome {
+                    let (key, error) = (job.key, error.clone());
+                    self.queue.push(Command::SyncFailed { key, error });
+                }
+                self.queue.push(Command::Swapped { job, outcome });
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),

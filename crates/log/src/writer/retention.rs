@@ -39,7 +39,7 @@ impl LogTail {
             retention_bytes: config.retention_bytes,
             now: round.now,
         };
-        let count = expired_segments(&self.view, &limits)?;
+        let count = expired_segments(&self.view, &limits)?.min(self.droppable_segments());
         if count == self.view.segments.len() {
             self.roll(round)?;
         }
@@ -60,9 +60,14 @@ impl LogTail {
             return Err(LogError::OffsetOutOfRange { partition, requested: before, start, end });
         }
         self.advance_log_start(before);
-        let full = self.view.segments.len() - 1;
-        let count = (0..full).take_while(|&index| self.view.segment_end(index) <= before).count();
-        Ok(self.drop_segments(count))
+        Ok(self.drop_before_log_start())
+    }
+
+    /// Takes the segments out of the log that lie before its start.
+    pub(super) fn drop_before_log_start(&mut self) -> Vec<Arc<Segment>> {
+        let (full, start) = (self.view.segments.len() - 1, self.view.log_start);
+        let count = (0..full).take_while(|&index| self.view.segment_end(index) <= start).count();
+        self.drop_segments(count.min(self.droppable_segments()))
     }
 
     /// Takes the first `count` segments out of the log.

@@ -2,6 +2,8 @@
 
 mod appends;
 mod closing;
+mod compaction;
+mod compaction_model;
 mod concurrency;
 mod crashes;
 mod deletion;

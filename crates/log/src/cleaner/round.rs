@@ -1,0 +1,214 @@
+//! One round of cleaning one log.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use logway_model::{Offset, TimestampMs};
+use logway_record::DecodeLimit;
+
+use super::batches::{Batches, PlacedBatch, Places, corrupt};
+use super::filter::{Filter, FilterCounts};
+use super::key_map::KeyMap;
+use super::pace::Pace;
+use super::range::{CleanableRange, Limits, groups};
+use super::rewrite::{Interrupted, Place, Rewritten, rewrite};
+use super::swap;
+use super::transactions::{Transactions, is_abort_marker};
+use crate::fs::Fs;
+use crate::log::Log;
+use crate::scan::{HeaderScan, read_batch};
+use crate::segment::Segment;
+use crate::view::LogView;
+use crate::{LogConfig, LogError};
+
+/// One round of cleaning one log: what is dirty is read for its keys, as far as there is memory for
+/// them, and then all that is older is written anew without what is superseded, group by group.
+///
+/// A group is put in place before the next one is begun, the oldest first. So a round that ends
+/// early leaves a log in which less is superseded, and no record that a tombstone had deleted can
+/// outlive the tombstone.
+pub(super) struct Round<'a> {
+    pub(super) fs: &'a Arc<dyn Fs>,
+    /// The directory of the partition.
+    pub(super) dir: &'a Path,
+    pub(super) log: &'a Log,
+    pub(super) limits: Limits,
+    pub(super) pace: Pace<'a>,
+    /// The memory for keys.
+    pub(super) keys_bytes_max: usize,
+}
+
+/// What a round has done, also one that ended early.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RoundOutcome {
+    /// Everything before is clean; `None` if the round did not come to its end.
+    pub(super) cleaned: Option<Offset>,
+    /// When the next tombstone or marker may go.
+    pub(super) next_horizon: Option<TimestampMs>,
+    pub(super) counts: FilterCounts,
+    pub(super) keys: usize,
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+    /// The segments that were replaced, and by how many.
+    pub(super) segments: (usize, usize),
+}
+
+impl Round<'_> {
+    /// Does it; what was done is noted in `outcome` as it goes.
+    pub(super) fn run(&self, outcome: &mut RoundOutcome) -> Result<(), Interrupted> {
+        // Before the look at the log: a batch that comes meanwhile is behind what is cleaned.
+        let last_writes = self.log.last_writes().wait()?.ok_or(Interrupted::Cancelled)?;
+        let view = self.log.current_view();
+        let config = self.log.config();
+        let range = CleanableRange::of(&view, &config, &self.limits)?;
+        let transactions = self.find_transactions(&view, &range)?;
+        let end = match transactions.undecided_from() {
+            Some(undecided) => undecided.min(range.end),
+            None => range.end,
+        };
+        let mut keys = KeyMap::new(self.keys_bytes_max);
+        let end = self.read_keys(&view, range.first_dirty..end, &transactions, &mut keys)?;
+        outcome.keys = keys.len();
+        let retention_ms = i64::try_from(config.delete_retention_ms).unwrap_or(i64::MAX);
+        let mut filter = Filter {
+            keys: &keys,
+            transactions: &transactions,
+            last_writes: &last_writes,
+            end,
+            now: self.limits.now,
+            new_horizon: TimestampMs(self.limits.now.0.saturating_add(retention_ms)),
+            with_data: HashSet::new(),
+            counts: FilterCounts::default(),
+            next_horizon: None,
+        };
+        let result = self.clean(&view, &config, &mut filter, outcome);
+        outcome.counts = filter.counts;
+        outcome.next_horizon = filter.next_horizon;
+        result?;
+        outcome.cleaned = Some(end);
+        Ok(())
+    }
+
+    /// Finds out how the transactions ended that wrote to the dirty part.
+    fn find_transactions(
+        &self,
+        view: &LogView,
+        range: &CleanableRange,
+    ) -> Result<Transactions, Interrupted> {
+        let mut transactions = Transactions::default();
+        for (segment, end) in dirty_segments(view, range.first_dirty, range.end) {
+            let mut places = Places::of(segment, end);
+            let file = segment.file()?;
+            let mut headers =
+                HeaderScan::new(Arc::clone(&file), segment.path(), 0, segment.size_bytes());
+            while let Some(batch) = headers.next()? {
+                places.take(&batch.header, batch.position)?;
+                if batch.header.next_offset() <= range.first_dirty {
+                    continue;
+                }
+                transactions.note(&batch.header, || {
+                    let whole = read_batch(&*file, segment.path(), &batch)?;
+                    let is_abort = whole.verify_crc().and_then(|()| is_abort_marker(&whole));
+                    is_abort.map_err(|error| corrupt(segment, batch.position, &error))
+                })?;
+                if transactions.is_full() {
+                    let reason = "too many transactions were aborted".to_owned();
+                    let path = segment.path().to_owned();
+                    return Err(LogError::Corrupt { path, position: batch.position, reason }.into());
+                }
+            }
+            self.pace.use_disk(0)?;
+        }
+        Ok(transactions)
+    }
+
+    /// Notes the newest record of each key in a part of the log; returns how far it came.
+    fn read_keys(
+        &self,
+        view: &LogView,
+        part: std::ops::Range<Offset>,
+        transactions: &Transactions,
+        keys: &mut KeyMap,
+    ) -> Result<Offset, Interrupted> {
+        for (segment, end) in dirty_segments(view, part.start, part.end) {
+            let mut batches = Batches::of(segment, end, self.pace)?;
+            while let Some(PlacedBatch { batch, position, .. }) = batches.next()? {
+                let header = batch.header();
+                let is_aborted =
+                    header.attributes.is_transactional() && transactions.is_aborted(header);
+                if header.attributes.is_control() || is_aborted {
+                    continue;
+                }
+                let unpacked = batch.unpack(DecodeLimit::DEFAULT);
+                let unpacked = unpacked.map_err(|error| corrupt(segment, position, &error))?;
+                for record in unpacked.records() {
+                    let record = record.map_err(|error| corrupt(segment, position, &error))?;
+                    let Some(key) = record.key.filter(|_| part.contains(&record.offset)) else {
+                        continue;
+                    };
+                    if !keys.put(key, record.offset) {
+                        return Ok(record.offset);
+                    }
+                }
+            }
+        }
+        Ok(part.end)
+    }
+
+    fn clean(
+        &self,
+        view: &LogView,
+        config: &LogConfig,
+        filter: &mut Filter<'_>,
+        outcome: &mut RoundOutcome,
+    ) -> Result<(), Interrupted> {
+        let place = Place {
+            fs: self.fs,
+            dir: self.dir,
+            index_interval_bytes: config.index_interval_bytes,
+            pace: self.pace,
+        };
+        for group in groups(view, filter.end, config) {
+            let base_offset = group.segments[0].base_offset();
+            // The records of transactions that were aborted before the end are all gone.
+            let part = base_offset.max(filter.end)..group.end;
+            let aborted = filter.transactions.aborted_with_marker_in(part);
+            let rewritten = rewrite(&place, &group, filter, &aborted);
+            let rewritten = rewritten.inspect_err(|_| self.discard(base_offset))?;
+            let Rewritten { read_bytes, size_bytes, is_changed } = rewritten;
+            outcome.read_bytes += read_bytes;
+            if !is_changed {
+                self.discard(base_offset);
+                continue;
+            }
+            outcome.written_bytes += size_bytes;
+            let count = group.segments.len();
+            if !self.log.replace_segments(group.segments, size_bytes).wait()? {
+                // Records were deleted meanwhile.
+                self.discard(base_offset);
+                return Err(Interrupted::Cancelled);
+            }
+            outcome.segments.0 += count;
+            outcome.segments.1 += 1;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, base_offset: Offset) {
+        swap::discard(&**self.fs, self.dir, base_offset);
+    }
+}
+
+/// The full segments that have records from `start` on and before `end`, each with where the next
+/// one begins.
+fn dirty_segments(
+    view: &LogView,
+    start: Offset,
+    end: Offset,
+) -> impl Iterator<Item = (&Segment, Offset)> {
+    let first = view.segment_index(start);
+    let full = (first..view.segments.len() - 1).map(|index| (index, view.segment_end(index)));
+    let dirty = full.map(|(index, end)| (&*view.segments[index], end));
+    dirty.take_while(move |(segment, _)| segment.base_offset() < end)
+}
