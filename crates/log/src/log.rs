@@ -116,9 +116,13 @@ impl Log {
     /// Hands batches of another log of the same partition, at least one, to the writer thread. They
     /// keep their offsets, epochs and timestamps, and are not checked for duplicates.
     ///
-    /// [`LogError::OffsetNotNext`] if the first does not begin at the log end, or there is a gap
-    /// between two.
+    /// Where offsets are missing before one, as compaction leaves them, a batch without records
+    /// takes their place: recovery takes a gap for the place where a crash has cut the log off. For
+    /// that, one caller at a time copies, and waits for each copy.
+    ///
+    /// [`LogError::OffsetNotNext`] if the first begins before the log end, or one within another.
     pub fn append_copied(&self, batches: Vec<Batch>) -> AppendFuture {
+        let batches = without_gaps(self.log_end_offset(), batches);
         let batches = AppendBatches { batches, leader_epoch: LeaderEpoch::NONE };
         let (held, completion) = HeldAppend::new(batches, &self.name);
         self.push_append(held, Offsets::Kept);
@@ -347,6 +351,19 @@ impl Log {
             result => result,
         }
     }
+}
+
+/// The batches from `end` on, with placeholders for what is missing between them.
+fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
+    let mut next = end;
+    let mut filled = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
+        filled.extend(Batch::placeholders(next, start, leader_epoch));
+        next = batch.header().next_offset();
+        filled.push(batch);
+    }
+    filled
 }
 
 impl fmt::Debug for Log {

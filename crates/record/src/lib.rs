@@ -25,6 +25,7 @@ mod header;
 mod invalid_batch;
 mod limit;
 mod patch;
+mod placeholder;
 mod raw_record;
 mod record;
 mod record_iter;

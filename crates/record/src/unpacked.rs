@@ -215,7 +215,7 @@ impl RecordView<'_> {
 }
 
 /// Puts header and body together, with their length and CRC.
-fn encode(mut header: BatchHeader, body: &Bytes) -> Result<RetainedBatch, RecordError> {
+pub(crate) fn encode(mut header: BatchHeader, body: &Bytes) -> Result<RetainedBatch, RecordError> {
     let size_bytes = BATCH_HEADER_BYTES + body.len();
     header.length_bytes = i32::try_from(size_bytes - LOG_OVERHEAD_BYTES)
         .map_err(|_| RecordError::TooLargeToEncode { size_bytes })?;
