@@ -256,7 +256,9 @@ impl Shared {
         let pace = Pace { throttle: &self.throttle, cancel: visit.cancel() };
         let keys_bytes_max = self.options.keys_bytes_max / self.options.threads.max(1);
         let fs = dir.fs();
-        let round = Round { fs, dir: &partition_dir, log, limits, pace, keys_bytes_max };
+        let next_horizon = progress.next_horizon;
+        let dir_path = &partition_dir;
+        let round = Round { fs, dir: dir_path, log, limits, pace, keys_bytes_max, next_horizon };
         let mut outcome = RoundOutcome::default();
         // The lists say how long the segments are that are about to be replaced.
         let unlisted = dir.unlist(std::slice::from_ref(log.topic_partition()));

@@ -37,6 +37,8 @@ pub(super) struct Round<'a> {
     pub(super) pace: Pace<'a>,
     /// The memory for keys.
     pub(super) keys_bytes_max: usize,
+    /// When the next tombstone or marker may go, as far as is known.
+    pub(super) next_horizon: Option<TimestampMs>,
 }
 
 /// What a round has done, also one that ended early.
@@ -67,6 +69,13 @@ impl Round<'_> {
             Some(undecided) => undecided.min(range.end),
             None => range.end,
         };
+        let has_deletions = self.next_horizon.is_some_and(|horizon| horizon <= self.limits.now);
+        if end <= range.first_dirty && !has_deletions {
+            // Behind a transaction that does not end, nothing can be done.
+            outcome.cleaned = Some(range.first_dirty);
+            outcome.next_horizon = self.next_horizon;
+            return Ok(());
+        }
         let mut keys = KeyMap::new(self.keys_bytes_max);
         let end = self.read_keys(&view, range.first_dirty..end, &transactions, &mut keys)?;
         outcome.keys = keys.len();

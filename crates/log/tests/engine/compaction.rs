@@ -507,6 +507,9 @@ fn what_a_transaction_took_back_goes_and_does_not_supersede() {
         ],
         "nothing from an undecided transaction on is touched"
     );
+    let cleaned_bytes = bench.metrics.cleaned_bytes.get();
+    bench.clean();
+    assert_eq!(bench.metrics.cleaned_bytes.get(), cleaned_bytes, "nothing is done again in vain");
     append(&bench.log, marker(1, true)).expect("the disk works");
     bench.roll();
     bench.clean();

@@ -227,7 +227,7 @@ static OWN_SETTINGS: &[Setting] = &[
     Setting::dynamic(
         CLEANER_RATE_SETTING,
         Kind::Double { min: 1.0, max: f64::MAX },
-        "1.7976931348623157e308",
+        "1.7976931348623157E308",
         "bytes per second",
         "What compaction may read and write in a second, on all disks together.",
     ),
