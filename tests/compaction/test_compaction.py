@@ -221,16 +221,19 @@ class Compaction(unittest.TestCase):
             {"bootstrap.servers": broker.bootstrap, "group.id": "busy", "enable.auto.commit": False, **QUIET}
         )
         self.addCleanup(reader.close)
-        logs = lambda: [path for path in broker.data_dir.glob("__consumer_offsets-*/*.log")]
         begun = time.monotonic()
         commits = 0
-        while not any(path.name != f"{0:020d}.log" for path in logs()):
+        while len(segments(broker, "__consumer_offsets")) < 2:
             for _ in range(500):
                 commits += 1
                 reader.commit(offsets=[TopicPartition("read", 0, commits)], asynchronous=True)
             reader.commit(offsets=[TopicPartition("read", 0, commits)], asynchronous=False)
             self.assertLess(time.monotonic() - begun, DEADLINE_S, "no segment is full")
-        wait_until(lambda: any(0 < path.stat().st_size < 4_096 for path in logs()), "a full segment shrinks")
+
+        def full_bytes():
+            return sum(path.stat().st_size for path in segments(broker, "__consumer_offsets")[:-1])
+
+        wait_until(lambda: full_bytes() < 64 << 10, "the full segment shrinks")
         broker.kill()
         broker.start()
         committed = reader.committed([TopicPartition("read", 0)], DEADLINE_S)[0]
