@@ -18,7 +18,7 @@ from harness.dump_log import dump_log
 KIND = KINDS[os.environ["AGAINST"]]
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 DEADLINE_S = 120
-POLL_INTERVAL_S = 0.2
+POLL_INTERVAL_S = 0.02
 # Batches of some records, as a producer makes them that does not wait for more.
 QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 200}
 KEYS = 500
@@ -92,6 +92,12 @@ def segments(broker, topic: str) -> list[Path]:
     return sorted((broker.data_dir / f"{topic}-0").glob("*.log"))
 
 
+def unfinished(broker, topic: str) -> list[Path]:
+    """The files of a compaction that is under way, or was when the broker was killed."""
+    files = (broker.data_dir / f"{topic}-0").glob("*.log.*")
+    return [path for path in files if path.name.endswith((".cleaned", ".swap"))]
+
+
 def wait_until(is_so, what: str):
     deadline = time.monotonic() + DEADLINE_S
     while not is_so():
@@ -161,9 +167,9 @@ def read_with_java(broker, topic: str, count: int) -> dict[str, str]:
 
 
 class Compaction(unittest.TestCase):
-    def broker(self, name: str):
+    def broker(self, name: str, **settings: str):
         print(f"SEED={SEED}")
-        broker = KIND(name, SETTINGS).start()
+        broker = KIND(name, SETTINGS | settings).start()
         self.addCleanup(broker.kill)
         return broker
 
@@ -193,20 +199,27 @@ class Compaction(unittest.TestCase):
         self.assertTrue(broker.data_dir.joinpath("cleaner-offset-checkpoint").read_text().startswith("0\n"))
 
     def test_kills_while_logs_are_compacted_lose_nothing(self):
-        broker = self.broker("compaction-kill")
+        # So slow that it can be hit at work.
+        broker = self.broker("compaction-kill", **{"log.cleaner.io.max.bytes.per.second": "2000000"})
         chance = random.Random(SEED)
         self.create(broker, "table", **{"segment.bytes": str(1 << 20)})
         table = Table(broker, "table", chance)
-        for round in range(6):
-            table.update(60_000, deleted=0.02)
-            time.sleep(chance.random())
+        interrupted = 0
+        for round in range(5):
+            table.update(130_000, deleted=0.02)
+            wait_until(lambda: unfinished(broker, "table"), "a segment is being rewritten")
+            time.sleep(chance.random() / 2)
             broker.kill()
-            left = [path.name for path in (broker.data_dir / "table-0").iterdir()]
-            unfinished = [name for name in left if name.endswith((".cleaned", ".swap"))]
+            left = unfinished(broker, "table")
             broker.start()
             found = read_with_librdkafka(broker, "table")
             self.assertEqual(latest((key, value) for _, key, value in found), table.live(), f"round {round}")
-            print(f"round {round}: {len(found)} records of {table.written}, {len(unfinished)} unfinished files")
+            print(f"round {round}: {len(found)} records of {table.written}, {len(left)} unfinished files")
+            interrupted += bool(left)
+        self.assertGreater(interrupted, 0, "no kill has hit it at work")
+        broker.kill()
+        broker.settings = SETTINGS
+        broker.start()
         wait_until(lambda: size_bytes(broker, "table") < 3 << 20, "the topic shrinks")
         broker.stop()
         broker.start()
