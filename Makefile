@@ -1,5 +1,7 @@
 # What a newcomer needs: `make demo` shows it, `make test` proves it. The rest is cargo.
 
+PEERS = kafka rabbitmq activemq nats null
+
 .PHONY: build test test-all bench demo clean
 
 build:
@@ -13,9 +15,10 @@ test:
 test-all:
 	python3 tests/run.py --all
 
-# Everything that docs/BENCHMARKS.md describes, in runs of seconds, beside Apache Kafka, which is fetched
+# Everything that docs/BENCHMARKS.md describes, in runs of seconds, beside all peers, which are fetched
 bench: build
-	target/release/logway bench all --quick --against kafka --output $(or $(OUTPUT),target/bench)
+	tests/harness/need peers >/dev/null
+	target/release/logway bench all --quick $(PEERS:%=--against %) --output $(or $(OUTPUT),target/bench)
 
 # FILE=/path/to/a/text/file streams that one
 demo: build

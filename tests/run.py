@@ -64,7 +64,8 @@ def main() -> int:
     # By this a suite tells which results are of this run.
     os.environ["RUN_BEGAN"] = str(time.time())
     chosen = [(suite, kind) for suite in suites if is_chosen(suite, options) for kind in kinds(suite, options.against)]
-    if any(kind == "logway" for _, kind in chosen) and not Path(BINARY).is_file():
+    is_built_here = any(suite["name"] == "build" for suite, _ in chosen)
+    if not is_built_here and any(kind == "logway" for _, kind in chosen) and not Path(BINARY).is_file():
         print(f"{BINARY} does not exist: run `make build` first", file=sys.stderr)
         return 1
     results = []

@@ -3,4 +3,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)
+"$tests/harness/need" peers >/dev/null
+# What is fetched for these tests stays with them.
+export LOGWAY_BENCH_CACHE=$tests/.work/bench-peers
 PYTHONPATH=$tests exec python3 -m harness.cases "$here"

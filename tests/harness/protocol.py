@@ -7,7 +7,7 @@ https://kafka.apache.org/protocol (request header v1, response header v0, record
 import socket
 import struct
 
-PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 0, 1, 3, 18, 19, 49
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, ALTER_CLIENT_QUOTAS = 0, 1, 2, 3, 18, 19, 49
 
 CLIENT_ID = "logway-tests"
 
@@ -149,14 +149,22 @@ def fetch_v4(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
 
 def batch_v2(values: list[bytes], timestamp_ms: int) -> bytes:
     """An uncompressed record batch at base offset 0, without keys, headers or producer id."""
-    records = b""
-    for delta, value in enumerate(values):
-        body = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(len(value)) + value + varint(0)
-        records += varint(len(body)) + body
-    last = len(values) - 1
-    checked = struct.pack(">hiqqqhii", 0, last, timestamp_ms, timestamp_ms, -1, -1, -1, len(values)) + records
+    records = b"".join(record(delta, value) for delta, value in enumerate(values))
+    return batch_of(records, len(values), timestamp_ms=timestamp_ms)
+
+
+def batch_of(records: bytes, count: int, attributes: int = 0, timestamp_ms: int = 1_700_000_000_000) -> bytes:
+    """A batch with a right CRC, whatever is in it."""
+    header = struct.pack(">hiqqqhii", attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+    checked = header + records
     tail = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(tail)) + tail
+
+
+def record(delta: int, value: bytes) -> bytes:
+    """A record without a key and headers, at the batch's timestamp."""
+    body = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(len(value)) + value + varint(0)
+    return varint(len(body)) + body
 
 
 def varint(number: int) -> bytes:

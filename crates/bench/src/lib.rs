@@ -21,7 +21,8 @@
 //!   machine, the versions, and the commands and settings that the brokers were started with.
 //!
 //! From the bottom up: [`generator`] makes the load, [`measure`] says what it cost, [`side`] starts
-//! and ends the brokers, [`load`] is what a side is asked to do in one run, [`session`] repeats it
+//! and ends the brokers, [`peer`] speaks with
+//! those that do not speak Kafka's protocol, [`load`] is what a side is asked to do in one run, [`session`] repeats it
 //! on all sides in turn, [`experiments`] are the lists of loads, [`report`] writes it all down.
 //!
 //! [timetable]: generator::Timetable
@@ -31,6 +32,7 @@ mod generator;
 mod load;
 mod measure;
 mod null_broker;
+mod peer;
 mod report;
 mod session;
 mod side;
@@ -41,6 +43,6 @@ pub use experiments::{
 };
 pub use measure::{Durability, Machine, Parameters, ProcessMemory, Row, Usage};
 pub use null_broker::{NullArgs, serve as serve_null};
-pub use report::{HEADING, Report, Statement, line};
+pub use report::{HEADING, Omission, Report, Statement, line};
 pub use session::SessionArgs;
 pub use side::{Opponent, StatedSide};

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
@@ -14,18 +14,17 @@ use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode, TimestampMs};
 use logway_quorum::MetadataQuorum;
 use logway_record::{
-    AppendRules, Batch, BatchSummary, Compression, InvalidBatch, validate_for_append,
+    AppendRules, Batch, BatchSummary, Compression, InvalidBatch, RecordError, validate_for_append,
 };
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use crate::connection::{Attention, BudgetShare, MemoryBudget};
+use crate::connection::{Attention, BudgetShare, MemoryBudget, RequestMemory};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
 use crate::log_dirs::{LogDirs, LostDirectories};
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
@@ -34,6 +33,7 @@ use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
+use crate::unpacking::UnpackingPlaces;
 
 /// What every handler can reach. There is one in a process, shared by all connections.
 pub struct Broker {
@@ -50,7 +50,7 @@ pub struct Broker {
     /// The replicas that move from one log directory to another.
     pub replica_moves: ReplicaMoves,
     /// What requests may hold.
-    pub memory: MemoryBudget,
+    pub memory: RequestMemory,
     /// What answering may take beyond that, for answers that are much larger than their requests.
     pub building: MemoryBudget,
     /// What large replies may hold until their clients have read them.
@@ -73,9 +73,14 @@ pub struct Broker {
     pub telemetry: ClientTelemetry,
     /// What is counted.
     pub metrics: BrokerMetrics,
-    /// Held by whoever unpacks compressed records: one at a time, so that the memory for it is
-    /// bounded and the processors are not all taken.
-    pub(crate) unpacking: Mutex<()>,
+    /// Where what producers send is unpacked.
+    pub(crate) append_unpacking: UnpackingPlaces,
+    /// Where batches are unpacked that are searched for a timestamp.
+    pub(crate) search_unpacking: UnpackingPlaces,
+    /// Held by whoever unpacks a batch for the age of a record.
+    pub(crate) age_unpacking: Mutex<()>,
+    /// Does the work on large requests.
+    pub(crate) heavy_work: HeavyWork,
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Bounds the admin commands in work, with those that nobody waits for any more.
     pub(crate) admin_slots: Arc<Semaphore>,
@@ -164,26 +169,23 @@ impl Broker {
 
     /// Judges a batch against its topic's rules.
     ///
-    /// That looks at headers only, except on compacted topics, whose batches are unpacked for
-    /// their keys. The worker's other connections are then handed to another thread.
-    pub fn validate(
+    /// Records that are not compressed are looked at where they are, at some nanoseconds for each.
+    /// All others are unpacked piece by piece, at a place for that.
+    pub(crate) async fn validate(
         &self,
         batch: &Batch,
         rules: &AppendRules,
-    ) -> Result<BatchSummary, InvalidBatch> {
-        let is_compressed =
-            !matches!(batch.header().attributes.compression(), Ok(Compression::None));
-        if !(rules.keys_required && is_compressed) {
-            return validate_for_append(batch, rules);
+    ) -> Result<BatchSummary, Failure> {
+        if matches!(batch.header().attributes.compression(), Ok(Compression::None)) {
+            return Ok(validate_for_append(batch, rules)?);
         }
-        let unpack = || {
-            let _one_at_a_time = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
-            validate_for_append(batch, rules)
+        let validate =
+            |decode_limit| validate_for_append(batch, &AppendRules { decode_limit, ..*rules });
+        let is_cut_short = |outcome: &Result<_, InvalidBatch>| {
+            let too_large = RecordError::is_over_limit;
+            matches!(outcome, Err(InvalidBatch::Undecodable(error)) if too_large(error))
         };
-        match Handle::current().runtime_flavor() {
-            RuntimeFlavor::MultiThread => block_in_place(unpack),
-            _ => unpack(),
-        }
+        Ok(self.append_unpacking.run(validate, is_cut_short).await??)
     }
 
     /// Finds records to send. At the end of a log that takes no I/O and is done at once; the
@@ -232,65 +234,5 @@ pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Sen
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use logway_metadata::settings::BrokerSettings;
-    use logway_record::{BatchBuilder, Batches, DecodeLimit, TimestampType};
-    use prometheus_client::registry::Registry;
-
-    use super::*;
-    use crate::RunningBroker;
-
-    fn compressed_batch() -> Batch {
-        let mut builder = BatchBuilder::new(Compression::Gzip);
-        builder.append(TimestampMs(1), Some(b"key"), Some(b"value"), &[]).expect("fits");
-        let bytes = builder.finish().expect("fits");
-        Batches::new(bytes).next().expect("there is one").expect("is whole")
-    }
-
-    const RULES_OF_COMPACTED: AppendRules = AppendRules {
-        max_batch_bytes: 1 << 20,
-        timestamp_type: TimestampType::CreateTime,
-        timestamp_before_max_ms: i64::MAX,
-        timestamp_after_max_ms: i64::MAX,
-        keys_required: true,
-        decode_limit: DecodeLimit::DEFAULT,
-        now: TimestampMs(1),
-    };
-
-    /// On the only worker there is, so that whoever blocks it blocks everybody.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn other_connections_go_on_while_a_batch_is_unpacked() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().to_str().expect("is text");
-        let settings = [("log.dirs", path), ("listeners", "127.0.0.1:0")];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let settings = BrokerSettings::new(settings).expect("are valid");
-        let running = RunningBroker::start(settings, &mut Registry::default()).await;
-        let running = running.expect("starts");
-
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let (begins, is_served) = (sender.clone(), sender);
-        let broker = Arc::clone(running.broker());
-        let unpacking = broker.unpacking.lock().expect("nobody panicked");
-        let validating = tokio::spawn({
-            let broker = Arc::clone(&broker);
-            async move {
-                begins.send("begun").expect("is waited for");
-                broker.validate(&compressed_batch(), &RULES_OF_COMPACTED).map(|_| ())
-            }
-        });
-        // Not with tokio's clock, which stands still with the worker.
-        let next = || receiver.recv_timeout(Duration::from_secs(20)).expect("in time");
-        assert_eq!(next(), "begun");
-        // The worker now unpacks, or waits to; this needs a worker too.
-        tokio::spawn(async move { is_served.send("served").expect("is waited for") });
-        assert_eq!(next(), "served");
-        drop(unpacking);
-        validating.await.expect("no panic").expect("is valid");
-        running.stop().await.expect("stops");
     }
 }

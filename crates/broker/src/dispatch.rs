@@ -21,13 +21,11 @@ use logway_wire::{
 use thiserror::Error;
 
 use crate::Broker;
-use crate::connection::{BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply};
+use crate::connection::{
+    BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply, decoded_bytes_max,
+};
 use crate::handlers::{self, groups};
 use crate::quotas::RequestCharge;
-
-/// The memory that the decoded form of one request may take, apart from its frame. Names and
-/// records stay in the frame; what counts here is the structs around them.
-const DECODED_BYTES_MAX: usize = 32 << 20;
 
 /// What a handler knows of the connection that a request came by.
 #[derive(Debug)]
@@ -297,7 +295,7 @@ pub(crate) fn prepare(
     frame: Bytes,
 ) -> Result<Work, RequestError> {
     let frame_bytes = frame.len();
-    let mut body = Decoder::with_limit(frame, DECODED_BYTES_MAX);
+    let mut body = Decoder::with_limit(frame, decoded_bytes_max(frame_bytes));
     let (key, header) = decode_request_header(&mut body).map_err(RequestError::Header)?;
     let version = header.request_api_version;
     let api = SERVED_APIS.iter().find(|api| api.key == key);
@@ -337,7 +335,7 @@ fn refuse_api_versions(mut context: RequestContext) -> Result<Reply, RequestErro
         error_code: ErrorCode::UnsupportedVersion.code(),
         ..handlers::api_versions::announced_versions()
     };
-    encode_reply(&context, &response, Vec::new()).map(Reply::Ready)
+    encode_reply(&context, response, Vec::new()).map(Reply::Ready)
 }
 
 /// Decodes a request whose handler's answer is complete when it returns.
@@ -356,7 +354,7 @@ where
     Ok(Work::new(context, built_bytes, R::API_KEY, |context| {
         Box::pin(async move {
             let response = handle(context.clone(), request).await;
-            encode_reply(&context, &response, Vec::new()).map(Reply::Ready)
+            encode_reply(&context, response, Vec::new()).map(Reply::Ready)
         })
     }))
 }
@@ -378,19 +376,18 @@ pub(crate) fn decode_request<R: Request>(
 /// records stand for, by token. It says so if the client has used more than its quota.
 pub(crate) fn encode_reply<M: Response>(
     context: &RequestContext,
-    response: &M,
+    response: M,
     files: Vec<Vec<FileRange>>,
 ) -> Result<EncodedReply, RequestError> {
-    let mut encoded = encode(context, response)?;
-    if let Some(charge) = &context.charge {
-        let file_bytes: u64 = files.iter().flatten().map(|range| range.len_bytes).sum();
-        let throttle_time_ms = charge.settle(M::API_KEY, encoded.bytes.len() as u64 + file_bytes);
-        if throttle_time_ms > 0 {
-            let mut response = response.clone();
-            response.set_throttle_time_ms(throttle_time_ms);
-            encoded = encode(context, &response)?;
+    let encode = |response: &M| encode(context, response);
+    let encoded = match &context.charge {
+        None => encode(&response)?,
+        Some(charge) => {
+            let file_bytes: u64 = files.iter().flatten().map(|range| range.len_bytes).sum();
+            let settle = |bytes: u64| charge.settle(M::API_KEY, bytes + file_bytes);
+            encode_charged(response, encode, settle)?
         }
-    }
+    };
     let mut files: Vec<Option<Vec<FileRange>>> = files.into_iter().map(Some).collect();
     let mut spans = Vec::new();
     for hole in encoded.holes {
@@ -402,8 +399,88 @@ pub(crate) fn encode_reply<M: Response>(
     Ok(EncodedReply { bytes: encoded.bytes, files: spans, held: None })
 }
 
+/// Encodes an answer that says how long to wait for what it costs.
+fn encode_charged<M: Response>(
+    mut response: M,
+    encode: impl Fn(&M) -> Result<Encoded, RequestError>,
+    settle: impl FnOnce(u64) -> i32,
+) -> Result<Encoded, RequestError> {
+    // What a Fetch costs goes by its size. It is encoded twice if its client has to wait, but its records are not in
+    // it; others can be large, and are encoded when that is known.
+    let sized = match M::API_KEY {
+        ApiKey::Fetch => Some(encode(&response)?),
+        _ => None,
+    };
+    let throttle_time_ms = settle(sized.as_ref().map_or(0, |sized| sized.bytes.len() as u64));
+    match sized {
+        Some(sized) if throttle_time_ms == 0 => Ok(sized),
+        _ => {
+            response.set_throttle_time_ms(throttle_time_ms);
+            encode(&response)
+        }
+    }
+}
+
 fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded, RequestError> {
     let version = context.version;
     encode_response(context.correlation_id, version, response)
         .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use logway_wire::messages::{FetchResponse, FindCoordinatorRequest, ListGroupsResponse};
+    use logway_wire::{Message, encode_request};
+
+    use super::*;
+
+    const VERSION: i16 = 5;
+
+    /// How often an answer is encoded whose client has to wait for so long; and the time that it tells.
+    fn encoded_times<M: Response>(response: M, wait_ms: i32) -> (usize, Encoded) {
+        let times = Cell::new(0);
+        let encode = |response: &M| {
+            times.set(times.get() + 1);
+            encode_response(1, VERSION, response).map_err(|source| RequestError::Encode {
+                api: "any",
+                version: VERSION,
+                source,
+            })
+        };
+        let encoded = encode_charged(response, encode, |_| wait_ms).expect("encodes");
+        (times.get(), encoded)
+    }
+
+    #[test]
+    fn an_answer_that_can_be_large_is_encoded_once() {
+        for wait_ms in [0, 1_000] {
+            let (times, encoded) = encoded_times(ListGroupsResponse::default(), wait_ms);
+            assert_eq!(times, 1);
+            // Length, correlation id, tagged fields of the header; then the time.
+            let mut body = Decoder::new(encoded.bytes.slice(9..));
+            let told = ListGroupsResponse::decode(&mut body, VERSION).expect("is whole");
+            assert_eq!(told.throttle_time_ms, wait_ms);
+        }
+        assert_eq!(encoded_times(FetchResponse::default(), 0).0, 1);
+    }
+
+    #[test]
+    fn a_large_request_is_not_decoded_into_more_than_it_is_charged() {
+        let keys = |count: usize, key: &'static str| {
+            let request = FindCoordinatorRequest {
+                coordinator_keys: vec![WireString::from_static(key); count],
+                ..Default::default()
+            };
+            let frame = encode_request(1, None, 4, &request).expect("encodes").bytes.slice(4..);
+            let mut body = Decoder::with_limit(frame.clone(), decoded_bytes_max(frame.len()));
+            decode_request_header(&mut body).expect("is a header");
+            FindCoordinatorRequest::decode(&mut body, 4)
+                .map(|request| request.coordinator_keys.len())
+        };
+        assert_eq!(keys(10_000, "").ok(), Some(10_000), "a small one may be dense");
+        assert_eq!(keys(1_000_000, "g").ok(), Some(1_000_000));
+        assert!(keys(1_000_000, "").is_err(), "no memory was taken for that");
+    }
 }

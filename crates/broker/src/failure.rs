@@ -72,9 +72,13 @@ impl From<LogError> for Failure {
             | LogError::Corrupt { .. }
             | LogError::Malformed { .. }
             | LogError::Vanished { .. }
+            | LogError::OlderElsewhere { .. }
+            | LogError::PerhapsElsewhere { .. }
             | LogError::DirectoryEmptied { .. }
+            | LogError::IdentityMissing { .. }
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }
+            | LogError::OffsetsExhausted { .. }
             | LogError::DuplicateDirectory { .. }
             | LogError::DirectoryOffline { .. }
             | LogError::Poisoned { .. }
@@ -87,9 +91,13 @@ impl From<LogError> for Failure {
 }
 
 impl From<RecordError> for Failure {
+    /// As Kafka, but for a codec that nobody knows, which is UNKNOWN_SERVER_ERROR there, and so is
+    /// a batch that is cut off.
     fn from(error: RecordError) -> Failure {
         let code = match &error {
-            RecordError::UnsupportedMagic { .. } => ErrorCode::UnsupportedForMessageFormat,
+            RecordError::UnsupportedMagic { magic: 0 | 1, .. }
+            | RecordError::InvalidOffsetRange { .. }
+            | RecordError::TruncatedHeader { .. } => ErrorCode::InvalidRecord,
             RecordError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
             _ => ErrorCode::CorruptMessage,
         };
@@ -98,21 +106,24 @@ impl From<RecordError> for Failure {
 }
 
 impl From<InvalidBatch> for Failure {
+    /// As Kafka, with these exceptions. What does not decompress is UNKNOWN_SERVER_ERROR there, of
+    /// which no client can tell whose fault it is. What a producer has no say in is taken: the
+    /// timestamp type is overwritten, and with a delete horizon the base timestamp is read as that,
+    /// by everybody behind; a client that sends either means something that would not happen.
     fn from(error: InvalidBatch) -> Failure {
         let code = match &error {
             InvalidBatch::TooLarge { .. } => ErrorCode::MessageTooLarge,
             InvalidBatch::BadCrc { .. } => ErrorCode::CorruptMessage,
+            InvalidBatch::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             InvalidBatch::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
-            InvalidBatch::TimestampOutOfRange { .. }
-            | InvalidBatch::MaxTimestampBeforeBase { .. }
-            | InvalidBatch::LogAppendTimeFromProducer => ErrorCode::InvalidTimestamp,
+            InvalidBatch::TimestampOutOfRange { .. } | InvalidBatch::LogAppendTimeFromProducer => {
+                ErrorCode::InvalidTimestamp
+            }
             InvalidBatch::NonZeroBaseOffset { .. }
             | InvalidBatch::NoRecords { .. }
             | InvalidBatch::RecordCountMismatch { .. }
-            | InvalidBatch::NoRoom { .. }
             | InvalidBatch::ControlBatch
             | InvalidBatch::DeleteHorizon
-            | InvalidBatch::InvalidProducerEpoch { .. }
             | InvalidBatch::InvalidSequence { .. }
             | InvalidBatch::TransactionWithoutProducer
             | InvalidBatch::MissingKey { .. }

@@ -12,6 +12,7 @@ pub mod fetch_session;
 pub mod group_lag;
 pub mod groups;
 mod handlers;
+mod heavy_work;
 pub mod high_watermark;
 pub mod log_dirs;
 pub mod metrics;
@@ -24,6 +25,7 @@ pub mod replica_moves;
 pub mod running;
 pub mod telemetry;
 pub mod topics;
+mod unpacking;
 
 pub use broker::Broker;
 pub use running::{BrokerError, RunningBroker};

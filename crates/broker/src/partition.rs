@@ -41,6 +41,8 @@ enum Gate {
     Open,
     /// They wait, in their order. Their memory is that of their requests.
     Held(Vec<HeldAppend>),
+    /// They are refused, with an error after which clients try again.
+    Shut,
 }
 
 impl Partition {
@@ -126,6 +128,8 @@ impl Partition {
                 waiting.push(held);
                 answer
             }
+            // Dropped, it is answered.
+            Gate::Shut => HeldAppend::new(batches, &self.topic_partition.to_string().into()).1,
         }
     }
 
@@ -134,16 +138,20 @@ impl Partition {
     pub fn delete_records_before(&self, offset: Offset) -> Result<Completion<Offset>, ErrorCode> {
         match *self.gate() {
             Gate::Open => Ok(self.place.load().log.delete_records_before(offset)),
-            Gate::Held(_) => Err(ErrorCode::NotLeaderOrFollower),
+            Gate::Held(_) | Gate::Shut => Err(ErrorCode::NotLeaderOrFollower),
         }
     }
 
-    /// Holds back whatever changes the log from now on, until the result is dropped. One at a time.
-    pub(crate) fn hold(&self) -> Hold<'_> {
+    /// Holds back whatever changes the log from now on, until the result is dropped. One at a time;
+    /// `None` if it is shut for good.
+    pub(crate) fn hold(&self) -> Option<Hold<'_>> {
         let mut gate = self.gate();
-        assert!(matches!(*gate, Gate::Open), "a partition is held by one");
-        *gate = Gate::Held(Vec::new());
-        Hold { partition: self }
+        match *gate {
+            Gate::Open => *gate = Gate::Held(Vec::new()),
+            Gate::Held(_) => unreachable!("a partition is held by one"),
+            Gate::Shut => return None,
+        }
+        Some(Hold { partition: self, is_undecided: false })
     }
 
     /// Puts other topic settings in force.
@@ -181,15 +189,34 @@ impl Partition {
     }
 }
 
-/// A partition that holds back what would change its log; dropped, it goes on.
+/// A partition that holds back what would change its log; dropped, it goes on. Only while nobody
+/// knows which log is the partition's, it does not.
 #[derive(Debug)]
 pub(crate) struct Hold<'a> {
     partition: &'a Partition,
+    is_undecided: bool,
 }
 
 impl Hold<'_> {
+    /// From now on nobody knows which of two logs is the partition's, until it is said with which it
+    /// goes on. Dropped before, it takes no appends any more: the next start knows.
+    pub(crate) fn begin_decision(&mut self) {
+        self.is_undecided = true;
+    }
+
+    /// Refuses what is held back, and what comes: it would have to wait for too long.
+    pub(crate) fn refuse(&self) {
+        // What waited is dropped outside of the lock.
+        let _refused = std::mem::replace(&mut *self.partition.gate(), Gate::Shut);
+    }
+
+    /// Goes on with the log that the partition had.
+    pub(crate) fn stay(mut self) {
+        self.is_undecided = false;
+    }
+
     /// Goes on with another log, which has all that the one before has.
-    pub(crate) fn go_on_with(self, place: PlacedLog) {
+    pub(crate) fn go_on_with(mut self, place: PlacedLog) {
         let partition = self.partition;
         let log = Arc::clone(&place.log);
         debug_assert_eq!(log.log_end_offset(), partition.log().log_end_offset());
@@ -198,12 +225,16 @@ impl Hold<'_> {
         if let Some(listener) = listener {
             log.set_tail_listener(listener);
         }
+        self.is_undecided = false;
         // Dropped now: what was held back goes to the new log, before anything that comes later.
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
+        if self.is_undecided {
+            return self.refuse();
+        }
         let mut gate = self.partition.gate();
         let place = self.partition.place.load();
         if let Gate::Held(waiting) = std::mem::replace(&mut *gate, Gate::Open) {
@@ -240,7 +271,7 @@ mod tests {
     use std::thread;
 
     use logway_log::fs::SimFs;
-    use logway_log::{LogDir, LogDirOptions, LogMetrics, NewLog, ReadRequest};
+    use logway_log::{LogDir, LogDirOptions, LogError, LogMetrics, NewLog, ReadRequest};
     use logway_model::{BrokerId, ClusterId, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
     use logway_record::{BatchBuilder, Batches, Compression};
 
@@ -328,7 +359,7 @@ mod tests {
         let (_other, place) = copy(&fs, &partition);
 
         // A hold that comes to nothing.
-        let hold = partition.hold();
+        let hold = partition.hold().expect("is open");
         let held = partition.append(vec![batch()]);
         let refused = partition.delete_records_before(Offset(1)).expect_err("is held");
         assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
@@ -336,7 +367,7 @@ mod tests {
         assert_eq!(held.wait().expect("is written").base_offset, Offset(1));
         place.log.append_copied(vec![at_offset(1)]).wait().expect("is written");
 
-        let (before, hold) = (partition.log(), partition.hold());
+        let (before, hold) = (partition.log(), partition.hold().expect("is open"));
         let held = [0, 1, 2].map(|_| partition.append(vec![batch()]));
         hold.go_on_with(place.clone());
         let late = partition.append(vec![batch()]);
@@ -346,6 +377,32 @@ mod tests {
         assert_eq!((before.log_end_offset(), place.log.log_end_offset()), (Offset(2), Offset(6)));
         assert_eq!(partition.high_watermark().get(), Offset(6));
         assert_eq!(partition.directory(), place.directory);
+    }
+
+    #[test]
+    fn while_nobody_knows_which_log_is_the_partitions_nothing_is_written() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        let mut hold = partition.hold().expect("is open");
+        let held = partition.append(vec![batch()]);
+        hold.begin_decision();
+        hold.refuse();
+        let late = partition.append(vec![batch()]);
+        for refused in [held, late] {
+            assert!(matches!(refused.wait(), Err(LogError::Closed { .. })));
+        }
+        hold.stay();
+        let written = partition.append(vec![batch()]).wait().expect("goes on");
+        assert_eq!(written.base_offset, Offset(0));
+
+        // A move that ends without an answer, since the broker stops.
+        let mut hold = partition.hold().expect("is open");
+        hold.begin_decision();
+        drop(hold);
+        let refused = partition.append(vec![batch()]).wait();
+        assert!(matches!(refused, Err(LogError::Closed { .. })));
+        assert!(partition.hold().is_none());
+        assert_eq!(partition.log().log_end_offset(), Offset(1));
     }
 
     fn at_offset(offset: i64) -> Batch {

@@ -1,6 +1,6 @@
 //! Brings the served topics and their logs in line with the metadata.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -86,6 +86,27 @@ impl Broker {
                     "no topic has this log: it is set aside; remove it if it is not needed"),
                 Err(error) => tracing::error!(%partition, %error,
                     "no topic has this log, and it cannot be set aside"),
+            }
+        }
+    }
+
+    /// Names the partitions that have no log, before their logs are made: a crash came between the
+    /// commit that made the topic and its log, or the log was lost in its first second, before a
+    /// checkpoint knew it. Nobody can tell which. Done once, at the start.
+    pub(crate) fn report_missing_logs(&self) {
+        let image = self.image();
+        for topic in image.topics() {
+            for (id, replicas) in topic.numbered_partitions() {
+                let partition = TopicPartition::new(topic.name.clone(), id);
+                let assigned = replicas.directory_of(self.settings.node_id);
+                let place = self.log_dirs.by_id(assigned);
+                if let Some(place) = place
+                    && !self.log_dirs.has_log(&partition)
+                {
+                    let dir = place.path().display();
+                    tracing::warn!(%partition, %dir, "the partition has no log: it is made, and \
+                        begins at offset 0");
+                }
             }
         }
     }
@@ -302,6 +323,7 @@ fn assign(broker: &Broker, results: &mut [(&WantedLog, Result<PlacedLog, LogErro
         let assignment =
             AssignReplicasToDirs { broker: broker.settings.node_id, replicas: replicas.to_vec() };
         let Err(error) = Handle::current().block_on(broker.quorum.submit(assignment)) else {
+            forget_moved(broker, results, replicas);
             continue;
         };
         tracing::error!(%error, "the metadata cannot be told where partitions are");
@@ -315,6 +337,21 @@ fn assign(broker: &Broker, results: &mut [(&WantedLog, Result<PlacedLog, LogErro
         }
         return;
     }
+}
+
+/// Has the logs forgotten where they were that the metadata was just told of.
+fn forget_moved(
+    broker: &Broker,
+    results: &[(&WantedLog, Result<PlacedLog, LogError>)],
+    told: &[ReplicaDirectory],
+) {
+    let told: BTreeSet<_> = told.iter().map(|told| (told.topic_id, told.partition)).collect();
+    let is_told =
+        |wanted: &WantedLog| told.contains(&(wanted.new.topic_id, wanted.new.partition.partition));
+    let moved = results.iter().filter(|(wanted, _)| is_told(wanted));
+    let moved: Vec<_> =
+        moved.filter_map(|(wanted, place)| Some((*wanted, place.as_ref().ok()?))).collect();
+    broker.log_dirs.forget_moved(&moved);
 }
 
 fn traffic_of(

@@ -18,11 +18,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::broker::{Broker, off_thread};
-use crate::connection::{Attention, MemoryBudget, accept_connections};
+use crate::connection::{Attention, MemoryBudget, RequestMemory, accept_connections};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
 use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
@@ -30,6 +31,7 @@ use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
+use crate::unpacking::UnpackingPlaces;
 
 /// The metadata's place in the first log directory. Partition directories end in `-` and a number,
 /// so none can have this name.
@@ -78,6 +80,13 @@ pub enum BrokerError {
         .0.display()
     )]
     MetadataMissing(PathBuf),
+    /// The directory of the metadata was in use and its log is gone.
+    #[error(
+        "{} is gone, and with it the metadata that tells which topics there are: put it back, from a \
+         copy if need be. To begin anew with no topics, move away all that the log directories hold",
+        .0.display()
+    )]
+    MetadataLogMissing(PathBuf),
     /// A log directory has failed without which the broker cannot go on.
     #[error(transparent)]
     LostDirectories(#[from] LostDirectories),
@@ -120,6 +129,7 @@ impl RunningBroker {
         let (reports, failures) = FailureReports::new(Arc::clone(&fs));
         let broker = Arc::new(open(fs, &settings, reports, registry).await?);
         broker.set_strays_aside();
+        broker.report_missing_logs();
         broker.register().await.map_err(BrokerError::Register)?;
         broker.resume_moves().await;
         broker.log_cleaner.start()?;
@@ -183,14 +193,15 @@ async fn open(
     registry: &mut Registry,
 ) -> Result<Broker, BrokerError> {
     let OpenedDirs { log_dirs, cluster_id } =
-        open_log_dirs(fs, Arc::clone(settings), reports, registry).await?;
+        open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, registry).await?;
     let metadata_dir = log_dirs.all()[0].path().join(METADATA_DIR);
     let quorum =
         MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    let log_dirs = off_thread(move || log_dirs.write_known(&*fs).map(|()| log_dirs)).await?;
     let attention = Arc::new(Attention::default());
     let requests_bytes = settings.requests_memory_max_bytes;
     let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
-    let building = budget(requests_bytes / REPLY_MEMORY_PART);
+    let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Broker {
         cluster_id,
@@ -198,19 +209,22 @@ async fn open(
         log_dirs,
         log_cleaner,
         replica_moves: ReplicaMoves::default(),
-        memory: budget(requests_bytes),
-        reply_memory: budget(requests_bytes / REPLY_MEMORY_PART),
+        memory: RequestMemory::new(requests_bytes, &attention),
+        building: budget(requests_bytes / REPLY_MEMORY_PART),
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
-        groups: GroupCoordinator::new(settings, building.clone()),
+        groups: GroupCoordinator::new(settings, reply_memory.clone()),
         group_lag: GroupLag::new(settings.group_lag_partitions_max),
-        building,
+        reply_memory,
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
         connection_rates: ConnectionRates::new(settings),
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
-        unpacking: Mutex::new(()),
+        append_unpacking: UnpackingPlaces::new(),
+        search_unpacking: UnpackingPlaces::new(),
+        age_unpacking: Mutex::new(()),
+        heavy_work: HeavyWork::default(),
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),
@@ -306,7 +320,9 @@ mod tests {
         log_dir.close().expect("closes");
         drop(log_dir);
         // A start goes on to make it; logs without it are refused.
-        std::fs::create_dir(dir.path().join(METADATA_DIR)).expect("is new");
+        let metadata_dir = dir.path().join(METADATA_DIR);
+        std::fs::create_dir(&metadata_dir).expect("is new");
+        std::fs::write(MetadataQuorum::log_path(&metadata_dir), "").expect("is new");
 
         let log_dir = open().await;
         log_dir.enforce_retention().await.expect("has looked");

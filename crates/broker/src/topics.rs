@@ -8,15 +8,12 @@ use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
-use logway_record::{AppendRules, DecodeLimit};
+use logway_record::AppendRules;
 
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
 use crate::partition::Partition;
-
-/// The most that looking for keys in a compressed batch may unpack; a compacted topic takes no
-/// batch that unpacks to more.
-const DECODE_LIMIT: DecodeLimit = DecodeLimit::new(64 << 20);
+use crate::unpacking::UNPACKED_MAX;
 
 /// One topic, with the partitions that this broker leads.
 #[derive(Debug)]
@@ -67,7 +64,7 @@ impl Topic {
             timestamp_before_max_ms: ms(config.timestamp_before_max_ms),
             timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
             keys_required: config.is_compacted(),
-            decode_limit: DECODE_LIMIT,
+            decode_limit: UNPACKED_MAX,
             now,
         }
     }

@@ -43,6 +43,9 @@ fn many<T>(make: impl Fn(i32) -> T) -> Vec<T> {
     (0..MANY).map(make).collect()
 }
 
+/// So many that a fetch of them takes most of the least memory there can be for answers.
+const FETCHED: i32 = 600;
+
 /// Sends a request while all memory for building answers is taken; it is answered when that comes
 /// back, and small requests of others are answered all the time.
 async fn waits_for_memory<R: Request>(broker: &TestBroker, request: R, version: i16) {
@@ -202,8 +205,8 @@ async fn a_fetch_that_waits_for_records_gives_its_memory_to_others() {
     let settings = [("queued.max.request.bytes", "1048576")];
     let broker = TestBroker::start_with(dir.path(), &settings).await;
     let (consumer, other) = (broker.connect().await, broker.connect().await);
-    create_topic(&other, "t", MANY).await;
-    let places: Vec<(i32, i64)> = (0..MANY).map(|partition| (partition, 0)).collect();
+    create_topic(&other, "t", FETCHED).await;
+    let places: Vec<(i32, i64)> = (0..FETCHED).map(|partition| (partition, 0)).collect();
     let mut fetch = fetch_request("t", &places);
     fetch.max_wait_ms = i32::MAX;
     let waiting = consumer.send(&fetch, 12).await.expect("is sent");
@@ -220,13 +223,57 @@ async fn a_connection_that_waits_for_memory_lets_go_of_what_it_holds_itself() {
     let settings = [("queued.max.request.bytes", "1048576")];
     let broker = TestBroker::start_with(dir.path(), &settings).await;
     let connection = broker.connect().await;
-    create_topic(&connection, "t", MANY).await;
-    let places: Vec<(i32, i64)> = (0..MANY).map(|partition| (partition, 0)).collect();
+    create_topic(&connection, "t", FETCHED).await;
+    let places: Vec<(i32, i64)> = (0..FETCHED).map(|partition| (partition, 0)).collect();
     let mut fetch = fetch_request("t", &places);
     fetch.max_wait_ms = i32::MAX;
     let waiting = connection.send(&fetch, 12).await.expect("is sent");
     let behind = connection.send(&metadata_request(), 12).await.expect("is sent");
     timeout(PATIENCE, waiting.response()).await.expect("in time").expect("is answered early");
     timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn who_waits_for_the_memory_for_an_answer_keeps_that_of_requests_from_nobody_for_long() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let (building, memory) = (&broker.broker().building, &broker.broker().memory);
+    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    // A request that is large itself.
+    let topics = many(|number| MetadataRequestTopic {
+        name: Some(name(number)),
+        ..MetadataRequestTopic::default()
+    });
+    let request = MetadataRequest { topics: Some(topics[..300].to_vec()), ..Default::default() };
+    let waiting = broker.connect().await.send(&request, 9).await.expect("is sent");
+    until(|| building.is_contended()).await;
+    let rest = timeout(PATIENCE, memory.take_large(memory.limit_bytes())).await;
+    drop(rest.expect("the request that waits gives up"));
+    assert!(waiting.response().await.is_err(), "its connection has ended");
+    drop(all);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_could_take_more_than_all_memory_for_answers_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 2_000).await;
+    let resource = |_| DescribeConfigsResource {
+        resource_type: 2,
+        resource_name: "t".into(),
+        ..Default::default()
+    };
+    let request = DescribeConfigsRequest { resources: many(resource), ..Default::default() };
+    let answer = broker.connect().await.send(&request, 4).await.expect("is sent").response();
+    let answer = timeout(PATIENCE, answer).await.expect("in time");
+    assert!(answer.is_err(), "its connection has ended");
+    // What there is of everything can be had, however much it is.
+    let topics = timeout(PATIENCE, connection.call(&metadata_request())).await.expect("in time");
+    assert_eq!(topics.expect("is answered").topics[0].partitions.len(), 2_000);
     broker.stop().await;
 }

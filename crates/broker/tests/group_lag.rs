@@ -93,3 +93,47 @@ async fn lag_is_shown_of_as_many_groups_as_there_is_room_for() {
     assert!((0.0..=seconds_max).contains(&behind), "{seconds:?} {seconds_max}");
     broker.stop().await;
 }
+
+#[tokio::test]
+async fn a_group_with_many_partitions_keeps_no_others_from_being_shown() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings =
+        [("logway.group.lag.partitions.max", "4"), ("offsets.topic.num.partitions", "3")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 4).await;
+    // The first by name takes all the room.
+    commit(&connection, "a", &[0, 0, 0, 0]).await;
+    for group in ["b", "c", "d"] {
+        commit(&connection, group, &[0]).await;
+    }
+    broker.refresh_metrics().await;
+    let metrics = broker.metrics();
+    let shown = ["b", "c", "d"].map(|group| {
+        format!(r#"logway_group_lag_records{{group="{group}",topic="t",partition="0"}} 0"#)
+    });
+    assert_eq!(lines(&metrics, "logway_group_lag_records{"), shown);
+    assert_eq!(
+        lines(&metrics, "logway_group_lag_groups_left_out"),
+        ["logway_group_lag_groups_left_out 1"]
+    );
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_measurement_takes_its_memory_where_answers_take_theirs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    commit(&connection, "a", &[0]).await;
+    let building = &broker.broker().building;
+    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    broker.refresh_metrics().await;
+    assert!(building.is_contended(), "it waits");
+    assert!(lines(&broker.metrics(), "logway_group_lag_records{").is_empty());
+    drop(all);
+    // The one that was begun goes on.
+    until(|| !lines(&broker.metrics(), "logway_group_lag_records{").is_empty()).await;
+    broker.stop().await;
+}

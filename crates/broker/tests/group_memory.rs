@@ -165,7 +165,8 @@ async fn a_group_that_is_named_often_is_described_once() {
 async fn groups_whose_offsets_do_not_fit_into_an_answer_are_asked_for_again() {
     let (_dir, broker, connection) = start(&[("queued.max.request.bytes", "1048576")]).await;
     create_topic(&connection, "t", 1_000).await;
-    commit(&connection, "many", 0..1_000).await;
+    commit(&connection, "many", 0..500).await;
+    commit(&connection, "many", 500..1_000).await;
     let groups = vec![fetch_all("many"); 100];
     let request = OffsetFetchRequest { groups, ..Default::default() };
     let groups = call(&connection, &request, 9).await.groups;
@@ -178,38 +179,89 @@ async fn groups_whose_offsets_do_not_fit_into_an_answer_are_asked_for_again() {
     broker.stop().await;
 }
 
+/// Large, and finished at once.
+fn large_join() -> JoinGroupRequest {
+    join_request("large", "", Bytes::from(vec![0; 900_000]))
+}
+
 #[tokio::test]
 async fn answers_behind_a_join_that_waits_hold_counted_memory_and_give_it_to_others() {
     let (_dir, broker, connection) = start(&[]).await;
     stable(&connection, "slow", Bytes::new()).await;
-    let building = &broker.broker().building;
+    let replies = &broker.broker().reply_memory;
 
     // It waits for the other member, which will not come back for minutes.
     let hoarder = broker.connect().await;
     let joins = hoarder.send(&join_request("slow", "", Bytes::new()), 3).await.expect("is sent");
-    let large = join_request("large", "", Bytes::from(vec![0; 900_000]));
-    let behind = hoarder.send(&large, 3).await.expect("is sent");
-    until(|| building.used_bytes() >= 1_800_000).await;
+    let behind = hoarder.send(&large_join(), 3).await.expect("is sent");
+    until(|| replies.used_bytes() >= 1_800_000).await;
 
-    let all = timeout(PATIENCE, building.take(building.limit_bytes())).await;
-    drop(all.expect("who holds memory that others wait for lets go of it"));
-    let answer = timeout(PATIENCE, joins.response()).await.expect("in time").expect("is answered");
-    assert_eq!(answer.error_code, ErrorCode::NotCoordinator.code());
+    assert!(replies.take_now(replies.limit_bytes()).is_none());
+    let answer = timeout(PATIENCE, joins.response()).await;
+    let answer = answer.expect("who holds memory that is short lets go of it");
+    assert_eq!(answer.expect("is answered").error_code, ErrorCode::NotCoordinator.code());
     timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
-    until(|| building.used_bytes() == 0).await;
+    until(|| replies.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn answers_behind_a_fetch_that_waits_hold_no_memory_that_others_wait_for() {
+    let (_dir, broker, connection) = start(&[]).await;
+    create_topic(&connection, "t", 1).await;
+    let (building, replies) = (&broker.broker().building, &broker.broker().reply_memory);
+
+    let hoarder = broker.connect().await;
+    let mut fetch = fetch_request("t", &[(0, 0)]);
+    fetch.max_wait_ms = i32::MAX;
+    let waiting = hoarder.send(&fetch, 12).await.expect("is sent");
+    let behind = hoarder.send(&large_join(), 3).await.expect("is sent");
+    until(|| replies.used_bytes() >= 1_800_000).await;
+    assert_eq!(building.used_bytes(), 0);
+
+    assert!(replies.take_now(replies.limit_bytes()).is_none());
+    let answer = timeout(PATIENCE, waiting.response()).await;
+    answer.expect("who holds memory that is short lets go of it").expect("is answered");
+    let joined = timeout(PATIENCE, behind.response()).await.expect("in time").expect("is answered");
+    assert_eq!(joined.error_code, 0, "what was there is not lost");
+    until(|| replies.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_its_client_does_not_read_holds_no_memory_that_others_wait_for() {
+    let (_dir, broker, connection) = start(&[]).await;
+    let mut groups = Vec::new();
+    for number in 0..16 {
+        let group = &*format!("large-{number}").leak();
+        stable(&connection, group, Bytes::from(vec![0; 900_000])).await;
+        groups.push(WireString::copy_of(group));
+    }
+    let (building, replies) = (&broker.broker().building, &broker.broker().reply_memory);
+    until(|| building.used_bytes() == 0 && replies.used_bytes() == 0).await;
+
+    let mut stuck = broker.connect_raw().await;
+    let request = DescribeGroupsRequest { groups, ..Default::default() };
+    let encoded = logway_wire::encode_request(1, None, 5, &request).expect("encodes");
+    stuck.writer.write_frame(&encoded.bytes).await.expect("is sent");
+    stuck.writer.flush().await.expect("is sent");
+    until(|| replies.used_bytes() >= 14_400_000).await;
+    timeout(PATIENCE, until(|| building.used_bytes() == 0)).await.expect("it was made");
+    assert!(replies.used_bytes() >= 14_400_000);
+    drop(stuck);
     broker.stop().await;
 }
 
 #[tokio::test]
 async fn a_leaders_answer_that_finds_no_memory_can_be_asked_for_again() {
     let (_dir, broker, connection) = start(&[]).await;
-    let building = &broker.broker().building;
+    let replies = &broker.broker().reply_memory;
     let metadata = Bytes::from(vec![0; 100_000]);
     let named = call(&connection, &join_request("g", "", metadata.clone()), 4).await;
     assert_eq!(named.error_code, ErrorCode::MemberIdRequired.code());
     let join = join_request("g", &named.member_id, metadata);
 
-    let all = building.try_take(building.limit_bytes()).expect("nothing is being built");
+    let all = replies.try_take(replies.limit_bytes()).expect("there are no large replies");
     let refused = call(&connection, &join, 4).await;
     assert_eq!(refused.error_code, ErrorCode::CoordinatorLoadInProgress.code());
     drop(all);
@@ -288,5 +340,56 @@ async fn ages_that_are_asked_for_often_are_looked_up_once() {
         let age = UnreadAge::find_in(&partitions[0].unknown_tagged_fields);
         assert!(matches!(age, Some(UnreadAge::Ms(_))), "{age:?}");
     }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_that_is_named_often_is_looked_at_once() {
+    let (_dir, broker, connection) = start(&[]).await;
+    create_topic(&connection, "t", 5_000).await;
+    commit(&connection, "many", 0..5_000).await;
+    let groups = vec![fetch_all("many"); 60_000];
+    let request = OffsetFetchRequest { groups, ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    assert_eq!(groups.len(), 60_000, "each mention is answered");
+    let loading = ErrorCode::CoordinatorLoadInProgress.code();
+    let (told, refused): (Vec<_>, Vec<_>) =
+        groups.iter().partition(|group| group.error_code != loading);
+    assert!(told.len() > 1 && refused.len() > 50_000, "as often as there is memory for it");
+    assert!(told.iter().all(|group| group.topics[0].partitions.len() == 5_000));
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_larger_than_all_memory_for_answers_is_refused() {
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let (_dir, broker, connection) = start(&settings).await;
+    create_topic(&connection, "t", 2_000).await;
+    for first in [0, 500, 1_000, 1_500] {
+        commit(&connection, "many", first..first + 500).await;
+    }
+    commit(&connection, "few", 0..10).await;
+    let groups = vec![fetch_all("many"), fetch_all("few")];
+    let request = OffsetFetchRequest { groups, ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    let policy = ErrorCode::PolicyViolation.code();
+    assert_eq!(groups.iter().map(|group| group.error_code).collect::<Vec<_>>(), [policy, 0]);
+    // Asked for in parts, it can be had.
+    let topic = OffsetFetchRequestTopics {
+        name: "t".into(),
+        partition_indexes: (0..1_000).collect(),
+        ..Default::default()
+    };
+    let group = OffsetFetchRequestGroup { topics: Some(vec![topic]), ..fetch_all("many") };
+    let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    let groups = call(&connection, &request, 9).await.groups;
+    assert_eq!((groups[0].error_code, groups[0].topics[0].partitions.len()), (0, 1_000));
+
+    assert_eq!(call(&connection, &ListGroupsRequest::default(), 5).await.groups.len(), 2);
+    for number in 0..10 {
+        commit(&connection, &format!("{number}{}", "g".repeat(32_000)), 0..1).await;
+    }
+    let listed = call(&connection, &ListGroupsRequest::default(), 5).await;
+    assert_eq!((listed.error_code, listed.groups.len()), (policy, 0), "a part is of no use");
     broker.stop().await;
 }

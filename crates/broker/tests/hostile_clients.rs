@@ -117,6 +117,35 @@ async fn a_client_that_never_reads_delays_nobody() {
 }
 
 #[tokio::test]
+async fn what_clients_only_announce_delays_nobody() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let polite = broker.connect().await;
+    create_topic(&polite, "t", 1).await;
+    let mut start = (100_i32 << 20).to_be_bytes().to_vec();
+    start.extend_from_slice(&ApiKey::Produce.id().to_be_bytes());
+    let mut hogs = Vec::new();
+    // A part of them stalls behind so many bytes that its memory is taken.
+    for bytes in [20, 20, 20, 20, 1 << 20, 1 << 20, 1 << 20] {
+        let mut hog = TcpStream::connect(broker.address).await.expect("connects");
+        start.resize(bytes, 0);
+        hog.write_all(&start).await.expect("is sent");
+        hogs.push(hog);
+    }
+    until(|| broker.broker().memory.is_contended()).await;
+    // Nobody who waits has been cut off yet: that takes a second.
+    let in_between = timeout(Duration::from_millis(900), async {
+        for records in [&["small"; 1], &[&"x".repeat(500_000)[..]; 1]] {
+            assert_eq!(produce(&polite, "t", 0, batch(records)).await.error_code, 0);
+        }
+        broker.connect().await.call(&metadata_request()).await.expect("is answered");
+    });
+    in_between.await.expect("in time");
+    drop(hogs);
+    broker.stop().await;
+}
+
+#[tokio::test]
 async fn connections_beyond_the_limit_are_closed_and_the_others_stay() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start_with(dir.path(), &[("max.connections", "2")]).await;
@@ -157,9 +186,9 @@ async fn a_fetch_that_waits_gives_way_when_others_need_the_memory_it_holds() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start_with(dir.path(), &[SMALL_BUDGET]).await;
     let (hog, polite) = (broker.connect().await, broker.connect().await);
-    create_topic(&polite, "t", 3_000).await;
-    let holding = hog.send(&fetch_that_holds_memory(3_000), 12).await.expect("is sent");
-    let large = batch(&[&"x".repeat(900_000)]);
+    create_topic(&polite, "t", 600).await;
+    let holding = hog.send(&fetch_that_holds_memory(600), 12).await.expect("is sent");
+    let large = batch(&[&"x".repeat(1_000_000)]);
     let answer = timeout(PATIENCE, produce(&polite, "t", 0, large)).await.expect("in time");
     assert_eq!(answer.error_code, 0);
     holding.response().await.expect("is answered early");
@@ -169,7 +198,8 @@ async fn a_fetch_that_waits_gives_way_when_others_need_the_memory_it_holds() {
 #[tokio::test]
 async fn many_fetches_that_hold_little_each_give_way_too() {
     const HELD_BYTES: usize = 64 << 10;
-    const HOGS: usize = (1 << 20) / HELD_BYTES;
+    /// What requests of this size share: the rest is for larger ones.
+    const HOGS: usize = (1 << 20) / HELD_BYTES - 2;
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start_with(dir.path(), &[SMALL_BUDGET]).await;
     let polite = broker.connect().await;
@@ -189,7 +219,7 @@ async fn many_fetches_that_hold_little_each_give_way_too() {
         hog.writer.flush().await.expect("is sent");
         hogs.push(hog);
     }
-    until(|| broker.broker().memory.used_bytes() == broker.broker().memory.limit_bytes()).await;
+    until(|| broker.broker().memory.used_bytes() == HOGS * HELD_BYTES).await;
     let answer = timeout(PATIENCE, produce(&polite, "t", 0, batch(&["x"]))).await.expect("in time");
     assert_eq!(answer.error_code, 0);
     drop(hogs);

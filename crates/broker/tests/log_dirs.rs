@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::failing_disk::FailingDisk;
 use common::*;
 use logway_broker::BrokerError;
+use logway_broker::log_dirs::DirState;
 use logway_client::Connection;
 use logway_log::fs::{Fs, RealFs};
 use logway_model::ErrorCode;
@@ -234,6 +235,63 @@ async fn a_directory_that_is_empty_is_not_taken_for_a_new_one() {
     assert!(!disks.b.join("accept-loss").exists());
 }
 
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("is made");
+    for entry in fs::read_dir(from).expect("is a directory") {
+        let entry = entry.expect("can be read");
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy_all(&path, &copy),
+            false => _ = fs::copy(&path, &copy).expect("is copied"),
+        }
+    }
+}
+
+/// A disk that was cloned; or one that is mounted elsewhere, and an empty one in its place.
+#[tokio::test]
+async fn of_two_directories_of_one_id_neither_is_used() {
+    for is_clone in [true, false] {
+        let disks = Disks::new();
+        disks.with_stopped_broker().await;
+        let c = disks.b.with_extension("elsewhere");
+        if is_clone {
+            copy_all(&disks.b, &c);
+        } else {
+            fs::rename(&disks.b, &c).expect("is there");
+            fs::create_dir_all(&disks.b).expect("is made");
+            fs::write(disks.b.join("accept-loss"), "").expect("is written");
+        }
+        let log_dirs = format!("{},{}", disks.log_dirs(), c.display());
+        let settings =
+            |log_dirs: String| [("log.dirs", log_dirs), ("listeners", "127.0.0.1:0".to_owned())];
+        let start = async |log_dirs: String| {
+            let settings = settings(log_dirs);
+            let settings = [0, 1].map(|index: usize| (settings[index].0, &*settings[index].1));
+            TestBroker::try_start(Arc::new(RealFs), &settings).await.expect("starts")
+        };
+        let broker = start(log_dirs).await;
+        for (dir, other) in [(1, &c), (2, &disks.b)] {
+            let DirState::Offline { error, .. } = broker.broker().log_dirs.all()[dir].state()
+            else {
+                panic!("{dir} is used");
+            };
+            let (error, other) = (error.to_string(), other.display().to_string());
+            assert!(error.contains(&other) && error.contains("out of log.dirs"), "{error}");
+        }
+        let connection = broker.connect().await;
+        assert_eq!(produce(&connection, "t", 1, batch(&["more"])).await.error_code, OFFLINE);
+        broker.stop().await;
+        if !is_clone {
+            assert_eq!(logs_in(&disks.b), [""; 0]);
+        }
+
+        let broker = start(format!("{},{}", disks.a.display(), c.display())).await;
+        let connection = broker.connect().await;
+        assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "precious");
+        broker.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_disk_that_fails_takes_only_its_partitions_offline() {
     let disks = Disks::new();
@@ -280,6 +338,82 @@ async fn coordinator_error(connection: &Connection, group: &str) -> i16 {
     };
     let pending = connection.send(&request, 4).await.expect("is sent");
     pending.response().await.expect("is answered").coordinators[0].error_code
+}
+
+#[tokio::test]
+async fn a_disk_that_nobody_writes_to_is_found_to_have_failed() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let (broker, _) = disks.with_records(Arc::new(disk.clone())).await;
+    disk.fail();
+    until(|| broker.broker().log_dirs.offline_count() == 1).await;
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_hangs_leaves_memory_for_appends_to_others() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let log_dirs = disks.log_dirs();
+    let settings = [
+        ("log.dirs", &*log_dirs),
+        ("listeners", "127.0.0.1:0"),
+        ("queued.max.request.bytes", "8388608"),
+    ];
+    let broker = TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts");
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 2).await;
+    disk.hold_writes_after("/b/t-1/", 0);
+    let large = batch(&[&"x".repeat(700_000)]);
+    let mut waiting = Vec::new();
+    // Twice as much as there is.
+    for _ in 0..24 {
+        let (producer, large) = (broker.connect().await, large.clone());
+        waiting
+            .push(tokio::spawn(async move { produce(&producer, "t", 1, large).await.error_code }));
+    }
+    until(|| waiting.iter().any(|waiting| waiting.is_finished())).await;
+    for _ in 0..3 {
+        let appended = produce(&connection, "t", 0, large.clone());
+        let appended = tokio::time::timeout(Duration::from_secs(20), appended).await;
+        assert_eq!(appended.expect("in time").error_code, 0);
+    }
+    disk.release();
+    let mut errors = Vec::new();
+    for waiting in waiting {
+        errors.push(waiting.await.expect("no panic"));
+    }
+    // Those that waited are written, and the others are told to try again.
+    errors.sort_unstable();
+    errors.dedup();
+    assert_eq!(errors, [0, OFFLINE]);
+    broker.stop().await;
+}
+
+/// What follows from a failure waits for another disk, and the next failure does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_is_offline_at_once_whatever_waits_for_another() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(disks.b.parent().expect("is in another"));
+    let c = disks.b.with_file_name("c");
+    let log_dirs = format!("{},{}", disks.log_dirs(), c.display());
+    let settings = [("log.dirs", &*log_dirs), ("listeners", "127.0.0.1:0")];
+    let broker = TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts");
+    let connection = broker.connect().await;
+    // The topics cannot be brought in line while this one is being made.
+    disk.hold_writes_after("/a/u-", 0);
+    let creating = tokio::spawn(async move { create_topic(&connection, "u", 3).await });
+    until(|| disk.holds()).await;
+    let dirs = broker.broker().log_dirs.all();
+    let [b, c] = [1, 2].map(|index: usize| dirs[index].online().expect("is online"));
+    for dir in [&disks.b, &disks.b.with_file_name("c")] {
+        fs::rename(dir, dir.with_extension("unmounted")).expect("is there");
+    }
+    until(|| broker.broker().log_dirs.offline_count() == 2).await;
+    until(|| !b.is_running() && !c.is_running()).await;
+    disk.release();
+    creating.await.expect("no panic");
+    broker.stop().await;
 }
 
 #[tokio::test]
@@ -385,6 +519,74 @@ async fn a_log_that_was_moved_by_hand_is_served_from_where_it_is() {
         assert_eq!((logs_in(&disks.a).len(), logs_in(&disks.b).len()), (2, 0));
         broker.stop().await;
     }
+    // Where it was nobody remembers it.
+    let broker = disks.start().await;
+    let dir = broker.broker().log_dirs.all()[1].online().expect("is online");
+    assert!(dir.recovery_report().failed.is_empty(), "{:?}", dir.recovery_report());
+    drop(dir);
+    broker.stop().await;
+}
+
+/// Why partition 1 of `t` cannot be written to.
+async fn refusal(connection: &Connection) -> String {
+    let answer = produce(connection, "t", 1, batch(&["more"])).await;
+    assert_eq!(answer.error_code, OFFLINE);
+    answer.error_message.expect("says why").to_string()
+}
+
+#[tokio::test]
+async fn an_older_log_elsewhere_is_not_taken_for_one_that_was_moved_by_hand() {
+    let disks = Disks::new();
+    disks.with_stopped_broker().await;
+    let (place, elsewhere) = (disks.b.join("t-1"), disks.a.join("t-1"));
+    copy_all(&place, &elsewhere.with_extension("older"));
+    let broker = disks.start().await;
+    let connection = broker.connect().await;
+    assert_eq!(produce(&connection, "t", 1, batch(&["newer"])).await.error_code, 0);
+    broker.stop().await;
+    fs::remove_dir_all(&place).expect("is there");
+    fs::rename(elsewhere.with_extension("older"), &elsewhere).expect("is there");
+
+    let broker = disks.start().await;
+    let why = refusal(&broker.connect().await).await;
+    assert!([&place, &elsewhere].iter().all(|path| why.contains(path.to_str().unwrap())), "{why}");
+    broker.stop().await;
+
+    fs::create_dir_all(&place).expect("is made");
+    fs::write(place.join("accept-loss"), "").expect("is written");
+    let broker = disks.start().await;
+    let connection = broker.connect().await;
+    let answer = produce(&connection, "t", 1, batch(&["anew"])).await;
+    assert_eq!((answer.error_code, answer.base_offset), (0, 2));
+    assert_eq!(logs_in(&disks.a), ["t-0"]);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_moved_from_a_directory_that_is_gone_is_served_when_that_is_confirmed() {
+    let disks = Disks::new();
+    disks.with_stopped_broker().await;
+    let place = disks.a.join("t-1");
+    fs::rename(disks.b.join("t-1"), &place).expect("is there");
+    for is_confirmed in [false, true] {
+        if is_confirmed {
+            fs::write(place.join("accept-loss"), "").expect("is written");
+        }
+        let broker = TestBroker::start(&disks.a).await;
+        let connection = broker.connect().await;
+        if is_confirmed {
+            assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "precious");
+        } else {
+            let why = refusal(&connection).await;
+            assert!(why.contains(place.to_str().unwrap()) && why.contains("accept-loss"), "{why}");
+        }
+        broker.stop().await;
+    }
+    assert!(!place.join("accept-loss").exists());
+    let broker = TestBroker::start(&disks.a).await;
+    let connection = broker.connect().await;
+    assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "precious");
+    broker.stop().await;
 }
 
 #[tokio::test]

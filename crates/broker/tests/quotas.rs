@@ -364,6 +364,61 @@ async fn old_clients_are_not_refused_but_held_up() {
 }
 
 #[tokio::test]
+async fn a_client_that_closes_while_it_is_held_up_gives_its_place_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let admin = broker.connect().await;
+    create_topic(&admin, "t", 1).await;
+    let limited = [(CLIENT_ID, Some("limited"))];
+    assert_eq!(alter(&admin, &limited, "producer_byte_rate", Some(1.0)).await, ErrorCode::None);
+    let client = connect_as(&broker, "limited").await;
+    let answer = produce(&client, "t", 0, record_batch(100_000)).await;
+    assert_eq!(answer.error_code, 0);
+    let connections = &broker.broker().metrics.connections;
+    assert_eq!(connections.open.get(), 2);
+    let began = Instant::now();
+    drop(client);
+    until(|| connections.open.get() == 1).await;
+    // It would be read again after ten windows of a second.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn partitions_that_cannot_be_made_are_not_owed_for_years() {
+    // Before and after THROTTLING_QUOTA_EXCEEDED was known.
+    for version in [5, 7] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let broker = TestBroker::start(dir.path()).await;
+        let admin = broker.connect().await;
+        let set = alter(&admin, &[(USER, None)], "controller_mutation_rate", Some(1.0)).await;
+        assert_eq!(set, ErrorCode::None);
+        let topic = |number| CreatableTopic {
+            name: format!("t-{number}").into(),
+            num_partitions: 2_000_000_000,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        // With no time: what became of it nobody learns, so nothing is given back. So many topics
+        // are not judged at once; should they be, once more.
+        let topics = (0..4_000).map(topic).collect();
+        let request = CreateTopicsRequest { topics, timeout_ms: 0, ..Default::default() };
+        loop {
+            let greedy = connect_as(&broker, "greedy").await;
+            let pending = greedy.send(&request, version).await.expect("is sent");
+            let response = pending.response().await.expect("is answered");
+            assert_eq!(response.throttle_time_ms, 0, "version {version}");
+            if response.topics[0].error_code == ErrorCode::RequestTimedOut.code() {
+                break;
+            }
+        }
+        let greedy = connect_as(&broker, "greedy").await;
+        assert_eq!(create(&greedy, version, "small", 1).await, (ErrorCode::None, 0));
+        broker.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn an_address_opens_connections_at_its_rate_and_no_more_than_may_wait() {
     let dir = tempfile::tempdir().expect("a directory");
     let settings = [("quota.window.num", "2")];

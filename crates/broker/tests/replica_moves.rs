@@ -34,7 +34,7 @@ use tempfile::TempDir;
 
 /// Two log directories; partition 0 of `t` is in the first.
 struct Disks {
-    _root: TempDir,
+    root: TempDir,
     a: PathBuf,
     b: PathBuf,
 }
@@ -43,7 +43,7 @@ impl Disks {
     fn new() -> Disks {
         let root = tempfile::tempdir().expect("a directory");
         let (a, b) = (root.path().join("a"), root.path().join("b"));
-        Disks { _root: root, a, b }
+        Disks { root, a, b }
     }
 
     async fn start(&self) -> TestBroker {
@@ -86,8 +86,12 @@ fn copy_all(from: &Path, to: &Path) {
 }
 
 async fn move_to(connection: &Connection, dir: &Path) -> ErrorCode {
-    let topic =
-        AlterReplicaLogDirTopic { name: "t".into(), partitions: vec![0], ..Default::default() };
+    move_topic_to(connection, "t", dir).await
+}
+
+async fn move_topic_to(connection: &Connection, name: &str, dir: &Path) -> ErrorCode {
+    let name = WireString::copy_of(name);
+    let topic = AlterReplicaLogDirTopic { name, partitions: vec![0], ..Default::default() };
     let path = WireString::copy_of(dir.to_str().expect("is text"));
     let dir = AlterReplicaLogDir { path, topics: vec![topic], ..Default::default() };
     let request = AlterReplicaLogDirsRequest { dirs: vec![dir], ..Default::default() };
@@ -312,6 +316,73 @@ async fn a_crash_while_appends_are_held_back_loses_none() {
     broker.stop().await;
 }
 
+/// The one write that decides fails, and says what it was to say all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_crash_after_a_switch_in_doubt_loses_records() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(disks.root.path());
+    let (broker, connection) = disks.with_topic(Arc::new(disk.clone())).await;
+    let home = broker.broker().log_dirs.metadata_directory_id();
+    assert_eq!(produce_value(&connection, "first").await, 0);
+    disk.doubt_renaming_of("state: moved");
+    assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
+    until(|| !disk.is_in_doubt() && directory(&broker) == home).await;
+    assert_eq!(produce_value(&connection, "second").await, 0);
+    let taken_back = disks.image();
+
+    // The next attempt gets as far as to tell the metadata, and then has to wait.
+    disk.hold_writes_after("/a/u-", 0);
+    let other = broker.connect().await;
+    let creating = tokio::spawn(async move { create_topic(&other, "u", 2).await });
+    until(|| disk.holds()).await;
+    until(|| directory(&broker) != home).await;
+    assert_eq!(produce_value(&connection, "third").await, 0);
+    let again = disks.image();
+    disk.release();
+    creating.await.expect("no panic");
+    until_moved(&broker).await;
+    assert_only_in(&disks.b, &disks.a);
+    assert_eq!(all_values(&connection, 0).await, ["first", "second", "third"]);
+    broker.stop().await;
+
+    for (image, values) in
+        [(taken_back, &["first", "second"][..]), (again, &["first", "second", "third"])]
+    {
+        let broker = image.start().await;
+        let connection = broker.connect().await;
+        assert_eq!(all_values(&connection, 0).await, values);
+        until_moved(&broker).await;
+        assert_only_in(&image.b, &image.a);
+        assert_eq!(all_values(&connection, 0).await, values);
+        broker.stop().await;
+    }
+}
+
+/// The log is back where a move had once brought it from, with the note of that move.
+#[tokio::test]
+async fn a_moved_log_that_is_put_back_by_hand_is_no_leftover_of_itself() {
+    let disks = Disks::new();
+    let (broker, connection) = disks.with_topic(Arc::new(RealFs)).await;
+    let home = broker.broker().log_dirs.metadata_directory_id();
+    assert_eq!(produce_value(&connection, "first").await, 0);
+    broker.stop().await;
+    for state in ["moved", "copying"] {
+        let file = format!("version: 0\nstate: {state}\nfrom: {home}\n");
+        fs::write(disks.a.join("t-0/replica-move"), file).expect("is written");
+        let broker = disks.start().await;
+        let connection = broker.connect().await;
+        if state == "moved" {
+            assert_eq!(all_values(&connection, 0).await, ["first"]);
+            assert_only_in(&disks.a, &disks.b);
+        } else {
+            // It need not be whole.
+            let refused = fetch(&connection, "t", 0, 0).await.error_code;
+            assert_eq!(refused, ErrorCode::KafkaStorageError.code());
+        }
+        broker.stop().await;
+    }
+}
+
 /// The copy is complete and has taken appends, but the log that was left is still there.
 #[tokio::test]
 async fn a_start_removes_what_a_move_left_and_keeps_what_it_cannot_explain() {
@@ -499,5 +570,65 @@ async fn deleted_records_and_sequences_move_along() {
     let connection = broker.connect().await;
     assert_eq!(fetch(&connection, "t", 0, 2).await.error_code, 1, "out of range");
     assert_eq!(all_values(&connection, 3).await, ["3", "once"]);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_has_to_wait_holds_up_no_other() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.b);
+    let (broker, connection) = disks.with_topic(Arc::new(disk.clone())).await;
+    create_topic(&connection, "w", 1).await;
+    create_topic(&connection, "u", 1).await;
+    assert!(disks.a.join("u-0").exists());
+    for topic in ["t", "u"] {
+        assert_eq!(produce(&connection, topic, 0, batch(&["first"])).await.error_code, 0);
+    }
+    disk.refuse_writes_to("/b/t-0/0000");
+    assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
+    assert_eq!(move_topic_to(&connection, "u", &disks.b).await, ErrorCode::None);
+    until(|| !disks.a.join("u-0").exists()).await;
+    until(|| broker.broker().replica_moves.count() == 1).await;
+    assert!(disks.a.join("t-0").exists());
+    broker.stop().await;
+}
+
+/// The metadata says already that the replica is in the target, and then its copy is of no use any
+/// more: a crash must not leave the replica where there is nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_is_begun_anew_is_not_where_the_replica_is() {
+    let disks = Disks::new();
+    let disk = FailingDisk::new(&disks.a);
+    let (broker, connection) = disks.with_topic(Arc::new(disk.clone())).await;
+    assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
+    until_moved(&broker).await;
+    let source = directory(&broker);
+    assert_eq!(produce_value(&connection, "first").await, 0);
+    // The switch cannot be completed in time.
+    disk.hold_writes_after("/a/log-start-offset-checkpoint", 0);
+    assert_eq!(move_to(&connection, &disks.a).await, ErrorCode::None);
+    until(|| disk.holds()).await;
+    assert_ne!(directory(&broker), source);
+    // Both wait until the partition goes on.
+    let request = produce_request("t", 0, batch(&["second"]));
+    let held = connection.send(&request, 12).await.expect("is sent");
+    let answer = held.response().await.expect("is answered");
+    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    let partition = DeleteRecordsPartition { partition_index: 0, offset: 2, ..Default::default() };
+    let topic =
+        DeleteRecordsTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request =
+        DeleteRecordsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    assert_eq!(response.topics[0].partitions[0].error_code, 0);
+    // The copy is removed, and another one is about to be made.
+    disk.hold_writes_after("/a/t-0/replica-move", 0);
+    until(|| disk.holds()).await;
+    assert_eq!(directory(&broker), source);
+    disk.release();
+    until_moved(&broker).await;
+    assert_only_in(&disks.a, &disks.b);
+    assert_eq!(produce_value(&connection, "third").await, 0);
+    assert_eq!(all_values(&connection, 2).await, ["third"]);
     broker.stop().await;
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::*;
+use logway_log::fs::RealFs;
 use logway_model::ErrorCode;
 
 /// A data directory with one record in the topic `t`, after a clean stop.
@@ -86,4 +87,79 @@ async fn a_stop_does_not_wait_for_clients_that_ask_for_nothing() {
     let stopping = std::time::Instant::now();
     broker.stop().await;
     assert!(stopping.elapsed() < std::time::Duration::from_secs(4), "{:?}", stopping.elapsed());
+}
+
+/// Why a broker does not start.
+async fn refusal(dir: &Path) -> String {
+    let settings = [("log.dirs", dir.to_str().expect("is text")), ("listeners", "127.0.0.1:0")];
+    let refused = TestBroker::try_start(std::sync::Arc::new(RealFs), &settings).await.err();
+    refused.expect("refuses").to_string()
+}
+
+async fn assert_all_is_there(dir: &Path) {
+    let broker = TestBroker::start(dir).await;
+    let connection = broker.connect().await;
+    assert_eq!(values(&fetch(&connection, "t", 0, 0).await)[0].1, "precious");
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn metadata_that_was_lost_is_not_begun_anew() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stopped_broker(dir.path()).await;
+    let log = dir.path().join("metadata/log.redb");
+    let saved = dir.path().join("saved");
+    fs::rename(&log, &saved).expect("is there");
+    for _ in 0..2 {
+        let refusal = refusal(dir.path()).await;
+        assert!(refusal.contains("metadata/log.redb is gone"), "{refusal}");
+        assert!(directories(dir.path()).contains(&"t-0".to_owned()));
+    }
+    // What else tells that there was some: only one of them is left.
+    for gone in ["known-log-dirs", "t-0"] {
+        fs::rename(dir.path().join(gone), dir.path().join("gone")).expect("is there");
+        let refusal = refusal(dir.path()).await;
+        assert!(refusal.contains("metadata/log.redb is gone"), "without {gone}: {refusal}");
+        fs::rename(dir.path().join("gone"), dir.path().join(gone)).expect("is there");
+    }
+    fs::rename(&saved, &log).expect("is there");
+    assert_all_is_there(dir.path()).await;
+}
+
+#[tokio::test]
+async fn a_directory_that_lost_its_identity_is_given_no_other() {
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().join("before");
+    stopped_broker(&dir).await;
+    fs::rename(dir.join("meta.properties"), root.path().join("saved")).expect("is there");
+    // Under its own path, and as a copy elsewhere.
+    let moved = root.path().join("after");
+    let text = refusal(&dir).await;
+    assert!(text.contains("meta.properties") && text.contains("accept-loss"), "{text}");
+    fs::rename(&dir, &moved).expect("is there");
+    for gone in [None, Some("known-log-dirs"), Some("metadata")] {
+        if let Some(gone) = gone {
+            fs::rename(moved.join(gone), root.path().join(gone)).expect("is there");
+        }
+        let text = refusal(&moved).await;
+        assert!(text.contains("after/meta.properties is gone"), "without {gone:?}: {text}");
+        assert!(!moved.join("meta.properties").exists());
+    }
+    for back in ["known-log-dirs", "metadata"] {
+        fs::rename(root.path().join(back), moved.join(back)).expect("is there");
+    }
+    fs::rename(root.path().join("saved"), moved.join("meta.properties")).expect("is there");
+    assert_all_is_there(&moved).await;
+}
+
+#[tokio::test]
+async fn a_first_start_that_ended_early_does_not_keep_the_next_from_starting() {
+    let dir = tempfile::tempdir().expect("a directory");
+    TestBroker::start(dir.path()).await.stop().await;
+    // As it is before the metadata is made.
+    for made_later in ["metadata/log.redb", "known-log-dirs"] {
+        fs::remove_file(dir.path().join(made_later)).expect("is there");
+    }
+    stopped_broker(dir.path()).await;
+    assert_all_is_there(dir.path()).await;
 }

@@ -36,6 +36,8 @@ pub(crate) struct Groups {
     memory: GroupMemory,
     /// What names and ids of topics take.
     topics_held: HeldMemory,
+    /// Whether expired offsets are on their way out of the log, and more may follow.
+    is_expiring: bool,
 }
 
 /// One group.
@@ -132,6 +134,7 @@ impl Groups {
             names_bytes: 0,
             memory: memory.clone(),
             topics_held: memory.hold(0),
+            is_expiring: false,
         }
     }
 

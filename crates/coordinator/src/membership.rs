@@ -1,5 +1,6 @@
 //! Who is in a group, and how far its rebalance is.
 
+mod comeback;
 mod heartbeat;
 mod join;
 mod leave;
@@ -19,10 +20,12 @@ use crate::member::Member;
 use crate::record::{GroupMetadata, GroupRecord};
 use crate::subscription::{CONSUMER_PROTOCOL_TYPE, subscribed_topics};
 
+pub(crate) use comeback::StaticComeback;
 pub(crate) use join::{Join, refusal as join_refusal};
 pub(crate) use leave::outcome as leave_outcome;
 pub(crate) use sync::refusal as sync_refusal;
 
+use comeback::Comebacks;
 use roster::Roster;
 
 /// Where a group is between two rebalances.
@@ -63,6 +66,8 @@ pub(crate) struct Membership {
     pending_sync: BTreeSet<MemberId>,
     /// The generation whose assignment is on its way to the log.
     generation_in_flight: Option<i32>,
+    /// Static members whose new ids the log has yet to know.
+    comebacks: Comebacks,
     /// Set while an empty group waits for its first members.
     initial_rebalance: Option<InitialRebalance>,
     /// What the members of a consumer group subscribe to; unknown for other groups, and where it cannot be read.
@@ -122,6 +127,7 @@ impl Membership {
             pending_join: BTreeSet::new(),
             pending_sync: BTreeSet::new(),
             generation_in_flight: None,
+            comebacks: Comebacks::default(),
             initial_rebalance: None,
             subscribed_topics: None,
             subscribed_bytes: 0,
@@ -153,6 +159,7 @@ impl Membership {
             pending_join: BTreeSet::new(),
             pending_sync: BTreeSet::new(),
             generation_in_flight: None,
+            comebacks: Comebacks::default(),
             initial_rebalance: None,
             subscribed_topics: None,
             subscribed_bytes: 0,
@@ -193,7 +200,14 @@ impl Membership {
     /// The memory that all of it takes, places in maps included.
     pub(crate) fn counted_bytes(&self) -> usize {
         let members = self.held_bytes() + self.roster.len() * MEMBER_BYTES;
-        members + self.pending_join.len() * PENDING_BYTES + self.subscribed_bytes
+        let pending = self.pending_join.len() * PENDING_BYTES;
+        members + pending + self.subscribed_bytes + self.kind_bytes()
+    }
+
+    /// What the kind of group and its protocol take.
+    pub(crate) fn kind_bytes(&self) -> usize {
+        let names = [&self.protocol_type, &self.protocol].into_iter().flatten();
+        names.map(|name| name.as_str().len()).sum()
     }
 
     /// Whether there is nothing here that anyone could miss.

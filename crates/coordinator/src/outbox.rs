@@ -1,13 +1,14 @@
 //! What leaves the shard.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use logway_model::{ErrorCode, PartitionId};
 
 use crate::effect::{CommitToken, Effect};
 use crate::groups::DeletedTopic;
-use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId};
-use crate::member::Member;
+use crate::ids::{CommittedTopic, GroupId};
+use crate::membership::StaticComeback;
 use crate::memory::HeldMemory;
 use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
@@ -56,26 +57,14 @@ pub(crate) enum Then {
     FailLater(RequestToken),
     /// The members get what the leader assigned.
     AssignmentStored { group: GroupId, generation: i32 },
-    /// A static member has another id.
-    StaticMemberStored(Box<StaticMemberStored>),
+    /// Static members have other ids.
+    ComebacksStored { group: GroupId, comebacks: Vec<StaticComeback> },
     /// Offsets of topics that are no more can be told from those of topics that have their names now.
     DeleteTopics { group: GroupId, topics: Vec<DeletedTopic> },
-}
-
-/// A static member came back while its group was stable, and takes over where it was.
-#[derive(Debug)]
-pub(crate) struct StaticMemberStored {
-    pub(crate) group: GroupId,
-    pub(crate) generation: i32,
-    pub(crate) token: RequestToken,
-    /// The version of its JoinGroup.
-    pub(crate) version: i16,
-    pub(crate) instance_id: InstanceId,
-    pub(crate) member_id: MemberId,
-    /// The member as it was, for the case that the new one cannot be stored.
-    pub(crate) former: Member,
-    /// The leader as it was.
-    pub(crate) former_leader: Option<MemberId>,
+    /// The same goes on with the groups after this one.
+    DeleteTopicsFrom { after: GroupId, topics: Arc<[DeletedTopic]> },
+    /// What has expired is looked for in this group and those after it.
+    ExpireFrom { from: GroupId },
 }
 
 impl Outbox {

@@ -156,19 +156,27 @@ impl RequestBody {
 /// One member in a leader's answer, beside its texts and metadata.
 const TOLD_MEMBER_BYTES: usize = 256;
 
+/// A text is in the answer, and again in its encoded form.
+const COPIES: usize = 2;
+
 impl Reply {
-    /// What an answer that waited for other members takes, in bytes with its encoded form; 0 for others.
+    /// What an answer that waited for other members takes beside a few hundred bytes, with its encoded form; 0 for
+    /// others.
     pub fn waited_bytes(&self) -> usize {
         match self {
             Reply::JoinGroup(response) => {
                 let members = response.members.iter().map(|member| {
-                    let instance_id = member.group_instance_id.as_ref().map_or(0, |id| id.len());
-                    let texts = 2 * (member.member_id.len() + instance_id);
-                    TOLD_MEMBER_BYTES + texts + 2 * member.metadata.len()
+                    let names = member.member_id.len() + length(&member.group_instance_id);
+                    TOLD_MEMBER_BYTES + COPIES * (names + member.metadata.len())
                 });
-                members.sum()
+                let protocol = length(&response.protocol_type) + length(&response.protocol_name);
+                let names = protocol + response.leader.len() + response.member_id.len();
+                COPIES * names + members.sum::<usize>()
             }
-            Reply::SyncGroup(response) => 2 * response.assignment.len(),
+            Reply::SyncGroup(response) => {
+                let protocol = length(&response.protocol_type) + length(&response.protocol_name);
+                COPIES * (protocol + response.assignment.len())
+            }
             _ => 0,
         }
     }
@@ -195,5 +203,62 @@ impl Reply {
             _ => {}
         }
         self
+    }
+}
+
+fn length(text: &Option<WireString>) -> usize {
+    text.as_ref().map_or(0, |text| text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use logway_wire::encode_response;
+    use logway_wire::messages::join_group_response::JoinGroupResponseMember;
+
+    use super::*;
+
+    /// What an answer may take that is not counted.
+    const SMALL_BYTES: usize = 256;
+
+    fn long(length: usize) -> WireString {
+        "x".repeat(length).into()
+    }
+
+    #[test]
+    fn all_that_can_be_long_in_an_answer_that_waited_is_counted() {
+        let member = JoinGroupResponseMember {
+            member_id: long(20_000),
+            group_instance_id: Some(long(10_000)),
+            metadata: Bytes::from(vec![0; 50_000]),
+            ..Default::default()
+        };
+        let joined = JoinGroupResponse {
+            protocol_type: Some(long(30_000)),
+            protocol_name: Some(long(29_000)),
+            leader: long(28_000),
+            member_id: long(27_000),
+            members: vec![member],
+            ..Default::default()
+        };
+        let encoded_bytes = encode_response(1, 7, &joined).expect("encodes").bytes.len();
+        let waited_bytes = Reply::JoinGroup(joined).waited_bytes();
+        assert!(waited_bytes + SMALL_BYTES >= 2 * encoded_bytes, "{waited_bytes}");
+
+        let synced = SyncGroupResponse {
+            protocol_type: Some(long(30_000)),
+            protocol_name: Some(long(29_000)),
+            assignment: Bytes::from(vec![0; 50_000]),
+            ..Default::default()
+        };
+        let encoded_bytes = encode_response(1, 5, &synced).expect("encodes").bytes.len();
+        let waited_bytes = Reply::SyncGroup(synced).waited_bytes();
+        assert!(waited_bytes + SMALL_BYTES >= 2 * encoded_bytes, "{waited_bytes}");
+
+        let Reply::JoinGroup(refused) = join_refusal(&long(30_000), ErrorCode::PolicyViolation)
+        else {
+            panic!("is the answer to a JoinGroup")
+        };
+        assert!(Reply::JoinGroup(refused).waited_bytes() >= 60_000);
     }
 }

@@ -72,7 +72,7 @@ impl GroupShard {
         let deleted = std::mem::take(&mut self.deleted_meanwhile);
         let (groups, mut turn) = self.split(now);
         groups.start(&mut turn);
-        groups.delete_topics(&mut turn, &deleted);
+        groups.delete_topics(&mut turn, &deleted.into());
         let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
         turn.set_timer(Timer::Expiration, interval_ms.into());
         self.outbox.take_effects()
@@ -92,9 +92,11 @@ impl GroupShard {
         } else {
             handle(groups, &mut turn, request);
         }
+        let reserved = turn.reserved;
         if let Some(group_id) = group_id {
             self.groups.take_stock(&self.outbox, &group_id);
         }
+        drop(reserved);
         self.outbox.take_effects()
     }
 
@@ -151,7 +153,7 @@ impl GroupShard {
             return Vec::new();
         }
         let (groups, mut turn) = self.split(now);
-        groups.delete_topics(&mut turn, topics);
+        groups.delete_topics(&mut turn, &topics.into());
         self.outbox.take_effects()
     }
 
@@ -166,8 +168,10 @@ impl GroupShard {
                 Then::Reply(token, reply) => turn.reply(token, reply.failed(code)),
                 // Their members wait themselves, or another append's reply does, or nobody.
                 Then::AssignmentStored { .. }
-                | Then::StaticMemberStored(_)
+                | Then::ComebacksStored { .. }
                 | Then::DeleteTopics { .. }
+                | Then::DeleteTopicsFrom { .. }
+                | Then::ExpireFrom { .. }
                 | Then::FailLater(_) => {}
             }
         }
@@ -202,7 +206,7 @@ impl GroupShard {
 
     fn split(&mut self, now: Moment) -> (&mut Groups, Turn<'_>) {
         let GroupShard { settings, memory, groups, timers, outbox, .. } = self;
-        (groups, Turn { now, settings, memory, timers, outbox })
+        (groups, Turn { now, settings, memory, reserved: Vec::new(), timers, outbox })
     }
 
     /// An append is done, as are all before it.
@@ -245,14 +249,19 @@ impl GroupShard {
                     membership.assignment_stored(&mut turn, generation, outcome, metadata);
                 }
             }
-            (Then::StaticMemberStored(stored), _) => {
-                if let Some(membership) = groups.membership_mut(&stored.group) {
-                    membership.static_member_stored(&mut turn, *stored, outcome);
+            (Then::ComebacksStored { group, comebacks }, _) => {
+                if let Some(membership) = groups.membership_mut(&group) {
+                    membership.comebacks_stored(&mut turn, &comebacks, outcome);
                 }
             }
             (Then::DeleteTopics { group, topics }, _) => {
                 groups.delete_topics_of_group(&mut turn, &group, &topics);
             }
+            (Then::DeleteTopicsFrom { after, topics }, _) => {
+                groups.delete_topics_from(&mut turn, Some(&after), &topics);
+            }
+            (Then::ExpireFrom { from }, Ok(())) => groups.expire_from(&mut turn, Some(&from)),
+            (Then::ExpireFrom { .. }, Err(_)) => groups.stop_expiring(),
         }
     }
 

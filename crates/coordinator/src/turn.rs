@@ -1,6 +1,6 @@
 //! One event's way through the shard.
 
-use crate::memory::{GroupMemory, HeldMemory};
+use crate::memory::{GroupMemory, Growth, HeldMemory};
 use crate::moment::Moment;
 use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
@@ -13,6 +13,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) now: Moment,
     pub(crate) settings: &'a GroupSettings,
     pub(crate) memory: &'a GroupMemory,
+    /// What the event makes groups take, until that is counted itself.
+    pub(crate) reserved: Vec<HeldMemory>,
     pub(crate) timers: &'a mut Timers,
     pub(crate) outbox: &'a mut Outbox,
 }
@@ -21,6 +23,14 @@ impl Turn<'_> {
     /// Sets or moves a deadline, so much from now.
     pub(crate) fn set_timer(&mut self, timer: Timer, delay_ms: u64) {
         self.timers.set(timer, self.now.elapsed.after_ms(delay_ms));
+    }
+
+    /// Takes memory for what the event makes groups take, if there is room.
+    pub(crate) fn reserve(&mut self, bytes: usize, growth: Growth) -> bool {
+        let held = self.memory.try_hold(bytes, growth);
+        let is_held = held.is_some();
+        self.reserved.extend(held);
+        is_held
     }
 
     /// Answers a request.
@@ -36,6 +46,14 @@ impl Turn<'_> {
     /// Sends records to the log, and counts what they will make the groups take until that is counted itself.
     pub(crate) fn append_held(&mut self, records: Vec<GroupRecord>, then: Then, held: HeldMemory) {
         self.outbox.append(records, Some(then), Some(held));
+    }
+
+    /// Sends many records to the log that need not be there together, and does something when they are.
+    pub(crate) fn append_in_parts_then(&mut self, records: Vec<GroupRecord>, then: Then) {
+        let mut parts = parts_of(records, self.settings);
+        let Some(last) = parts.pop() else { return };
+        parts.into_iter().for_each(|part| self.append(part, None));
+        self.append(last, Some(then));
     }
 
     /// Sends many records to the log that need not be there together, then replies.

@@ -7,10 +7,10 @@
 //! | `/metrics`      | every metric in OpenMetrics' text format                                |
 //! | `/`, `/health`  | which of these there are                                                |
 
+mod connections;
 mod process;
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -39,13 +39,16 @@ pub struct HttpState {
 /// What is done before metrics are shown.
 pub type Refresh = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Serves until `shutdown` ends; requests in work are finished.
+/// Serves until `shutdown` ends.
 pub async fn serve(
     listener: TcpListener,
     state: HttpState,
     shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    axum::serve(listener, router(state)).with_graceful_shutdown(shutdown).await
+) {
+    tokio::select! {
+        () = connections::serve_connections(listener, router(state)) => {}
+        () = shutdown => {}
+    }
 }
 
 /// For whoever looks what there is.
@@ -146,6 +149,33 @@ mod tests {
         assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
 
         stop.send(()).expect("the server listens");
-        server.await.expect("no panic").expect("a clean end");
+        server.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn who_sends_no_request_is_cut_off_and_keeps_nobody_from_asking() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let address = listener.local_addr().expect("address");
+        let state = HttpState {
+            registry: Arc::default(),
+            is_ready: Arc::new(|| true),
+            refresh: Arc::new(|| Box::pin(async {})),
+        };
+        let server = tokio::spawn(serve(listener, state, std::future::pending()));
+        let mut slow = Vec::new();
+        for _ in 0..2 * connections::CONNECTIONS_MAX {
+            let mut socket = TcpStream::connect(address).await.expect("connect");
+            socket.write_all(b"GET /health/live HTTP/1.1\r\n").await.expect("write");
+            slow.push(socket);
+        }
+        assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
+        // The first half had to give way, the second takes too long.
+        let started = std::time::Instant::now();
+        for mut socket in slow {
+            // A reset is as good an end.
+            _ = socket.read_to_end(&mut Vec::new()).await;
+        }
+        assert!(started.elapsed() < 4 * connections::HEAD_MAX);
+        server.abort();
     }
 }

@@ -143,12 +143,29 @@ pub enum LogError {
         id: DirectoryId,
     },
 
-    /// Two log directories have the same id: one is a copy of the other.
-    #[error("{} has the same directory id as {}, {id}", dir.display(), other.display())]
+    /// A log directory has logs and does not say whose it is.
+    #[error(
+        "{}/meta.properties is gone: put it back, or write it anew with the lines version=1, \
+         node.id=, cluster.id= and directory.id= (what `known-log-dirs`, in the first log directory, \
+         has for it); by its id the metadata tells which partitions are in it",
+        dir.display()
+    )]
+    IdentityMissing {
+        /// The log directory.
+        dir: PathBuf,
+    },
+
+    /// Two log directories have the same id: one is a copy of the other, or has taken its place.
+    #[error(
+        "{} and {} are both log directory {id}, and nobody knows which has the newest records, so \
+         that neither is used: take the one that has not out of log.dirs, or if it is empty, the \
+         file `{}` out of it",
+        dir.display(), other.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
     DuplicateDirectory {
         /// The log directory.
         dir: PathBuf,
-        /// The one that is used.
+        /// Another one.
         other: PathBuf,
         /// The id of both.
         id: DirectoryId,
@@ -185,15 +202,52 @@ pub enum LogError {
 
     /// The directory of a partition that has had records is not there, or nothing is in it.
     #[error(
-        "{} is gone, with the records before offset {end}: put it back, or delete the topic; or \
-         make the directory with an empty file `{}` in it, to go on without them",
+        "{} is gone, with its records up to offset {end} at least: put it back, or delete the topic; \
+         or make the directory with an empty file `{}` in it, to go on without them",
         dir.display(), crate::segment::ACCEPT_LOSS_FILE
     )]
     Vanished {
         /// The directory.
         dir: PathBuf,
+        /// The offset before which it had records; after a crash it may have had more.
+        end: Offset,
+    },
+
+    /// The log of a partition is gone from its place, and the one that is elsewhere ends before it
+    /// did.
+    #[error(
+        "{} is gone, with the records before offset {end}, and {} has them only before {found_end}: \
+         put the newer one back, or delete the topic; or make {} with an empty file `{}` in it, to go \
+         on without them",
+        dir.display(), found.display(), dir.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    OlderElsewhere {
+        /// The directory that is gone.
+        dir: PathBuf,
         /// The offset before which it had records.
         end: Offset,
+        /// The directory of the log that is there.
+        found: PathBuf,
+        /// The offset at which that one ends.
+        found_end: Offset,
+    },
+
+    /// The log of a partition is in a log directory that cannot be asked, and there is one elsewhere,
+    /// of which nobody knows whether it is the newest.
+    #[error(
+        "the log of {partition} is in {directory}, which is offline, and {} ends at {found_end}: if \
+         the log was moved there, put an empty file `{}` in it",
+        found.display(), crate::segment::ACCEPT_LOSS_FILE
+    )]
+    PerhapsElsewhere {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is known of the log directory, for people.
+        directory: String,
+        /// The directory of the log that is there.
+        found: PathBuf,
+        /// The offset at which that one ends.
+        found_end: Offset,
     },
 
     /// A batch that is to keep its offsets does not begin at the log end.
@@ -205,6 +259,15 @@ pub enum LogError {
         end: Offset,
         /// The first offset of the batch.
         got: Offset,
+    },
+
+    /// The log has come to the last offset that there is.
+    #[error("{partition} ends at {end} and has no offsets left: a file that is damaged said so")]
+    OffsetsExhausted {
+        /// The partition.
+        partition: TopicPartition,
+        /// The log end.
+        end: Offset,
     },
 
     /// A batch does not continue its producer's sequence: batches before it are missing.
@@ -259,6 +322,9 @@ impl LogError {
     /// Whether the disk, and not only a file on it, has failed: the device, or a file system that
     /// was made read-only or has gone.
     pub fn is_device_failure(&self) -> bool {
+        if matches!(self, LogError::DirectoryEmptied { .. }) {
+            return true;
+        }
         let LogError::Io { source, .. } = self else { return false };
         matches!(
             Errno::from_io_error(source),

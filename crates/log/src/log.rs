@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
-use logway_record::Batch;
+use logway_record::{Batch, DecodeLimit};
 
 use crate::checkpoint::{EpochEnd, ReplicaMove};
 use crate::cleaner::LastWrites;
@@ -16,7 +16,7 @@ use crate::view::LogView;
 use crate::writer::{Append, Command, CommandQueue, LogKey, Offsets};
 use crate::{
     AppendBatches, AppendFuture, Completion, HeldAppend, LogConfig, LogError, ReadRequest,
-    ReadSlice, TailListener, TimestampedOffset,
+    ReadSlice, TailListener, TimestampLookup,
 };
 
 /// The log of one partition, shared by all who read it and append to it.
@@ -229,22 +229,24 @@ impl Log {
     }
 
     /// The first record before `upper_bound` whose timestamp is at or after `timestamp`
-    /// (ListOffsets, KIP-79). It decodes a batch.
+    /// (ListOffsets, KIP-79). It reads a batch and walks it, as far as `limit` allows.
     pub fn offset_for_timestamp(
         &self,
         timestamp: TimestampMs,
         upper_bound: Offset,
-    ) -> Result<Option<TimestampedOffset>, LogError> {
-        self.with_view(|view| view.offset_for_timestamp(timestamp, upper_bound))
+        limit: DecodeLimit,
+    ) -> Result<TimestampLookup, LogError> {
+        self.with_view(|view| view.offset_for_timestamp(timestamp, upper_bound, limit))
     }
 
     /// The first of the records before `upper_bound` that have the largest timestamp
-    /// (ListOffsets, KIP-734). It decodes a batch.
+    /// (ListOffsets, KIP-734). It reads a batch and walks it, as far as `limit` allows.
     pub fn max_timestamp_offset(
         &self,
         upper_bound: Offset,
-    ) -> Result<Option<TimestampedOffset>, LogError> {
-        self.with_view(|view| view.max_timestamp_offset(upper_bound))
+        limit: DecodeLimit,
+    ) -> Result<TimestampLookup, LogError> {
+        self.with_view(|view| view.max_timestamp_offset(upper_bound, limit))
     }
 
     /// Forgets all records before `offset`; answers the new log start offset, when it is on
@@ -305,6 +307,12 @@ impl Log {
     /// Begins a new segment, some time, if the active one is too old by the clock.
     pub(crate) fn roll_if_old(&self) {
         self.queue.push(Command::RollIfOld { key: self.key });
+    }
+
+    /// Tells the writer of a failed sync of the log's directory: it was about the names of the
+    /// segments, too.
+    pub(crate) fn note_failed_sync(&self, error: LogError) {
+        self.queue.push(Command::SyncFailed { key: self.key, error });
     }
 
     /// What the writer calls the log.

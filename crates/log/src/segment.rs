@@ -356,6 +356,8 @@ impl Segment {
     /// on stable storage. Their names need a sync of the directory.
     pub(crate) fn sync_indexes(&self) -> Result<(), LogError> {
         if let Some(largest) = self.largest_timestamp()? {
+            // What a full disk has kept in memory may leave no room for the entry.
+            self.times.save()?;
             self.times.append(largest.timestamp, largest.offset)?;
         }
         self.offsets.sync()?;
@@ -428,6 +430,7 @@ pub(crate) fn file_path(dir: &Path, offset: Offset, extension: &str) -> PathBuf 
 pub(crate) fn parse_file_name(name: &str) -> Option<(Offset, &str)> {
     let (digits, extension) = name.split_once('.')?;
     let is_offset = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let offset = digits.parse().ok().filter(|_| is_offset)?;
-    Some((Offset(offset), extension))
+    let offset =
+        digits.parse().ok().map(Offset).filter(|&offset| is_offset && offset < Offset::LIMIT);
+    Some((offset?, extension))
 }

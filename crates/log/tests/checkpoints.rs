@@ -282,7 +282,7 @@ proptest! {
 
     #[test]
     fn offsets_come_back_as_they_were_written(
-        offsets in prop::collection::btree_map(("[a-z._-]{3,20}", 0..1000i32), 0..i64::MAX, 0..50),
+        offsets in prop::collection::btree_map(("[a-z._-]{3,20}", 0..1000i32), 0..Offset::LIMIT.0, 0..50),
     ) {
         let offsets: BTreeMap<TopicPartition, Offset> = offsets
             .into_iter()

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use logway_log::checkpoint::{MoveState, ReplicaMove};
 use logway_log::fs::SimFs;
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{
-    Log, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, NewLog, ReadRequest, TimestampType,
+    AppendBatches, Log, LogConfig, LogDir, LogDirOptions, LogError, LogMetrics, NewLog,
+    ReadRequest, TimestampType,
 };
 use logway_model::{
     BrokerId, ClusterId, DirectoryId, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId,
@@ -138,4 +140,42 @@ fn nothing_is_noted_of_a_log_that_is_gone() {
     let noted = dir.set_replica_move(&log, None);
     assert!(matches!(noted, Err(LogError::Closed { .. })), "{noted:?}");
     assert_eq!(other.replica_move(), None);
+}
+
+#[test]
+fn a_copy_whose_name_could_not_be_synced_is_made_anew() {
+    // The syncs are of the copy's directory, twice, and of the one that it is in.
+    for (seed, passes) in (0..20).flat_map(|seed| [0, 1, 2].map(|passes| (seed, passes))) {
+        let fs = SimFs::new(seed);
+        let dir = open(&fs);
+        let fault = Fault::new(SimOperation::SyncDir, Failure::Io).in_path("data");
+        fs.inject(fault.after(passes).times(1));
+        let new = new_log(LogConfig::default());
+        dir.create_copy(&new, Offset(0), FROM).expect_err("a directory could not be synced");
+        let copy = dir.create_copy(&new, Offset(0), FROM).expect("the disk works again");
+        copy.append_copied(vec![batch(0, 1, 1)]).wait().expect("is written");
+        let fs = fs.crash();
+        drop((copy, dir));
+        let copy = open(&fs).log(&partition());
+        let copy = copy.unwrap_or_else(|| panic!("seed {seed}: what was written is gone"));
+        assert_eq!(copy.log_end_offset(), Offset(3), "seed {seed}");
+        let is_copy = |file: ReplicaMove| file.state == MoveState::Copying;
+        assert!(copy.replica_move().is_some_and(is_copy), "seed {seed}: {:?}", copy.replica_move());
+    }
+}
+
+#[test]
+fn a_failed_sync_of_the_directory_poisons_the_log_whatever_it_was_for() {
+    for replica_move in [None, Some(ReplicaMove { state: MoveState::Moved, from: FROM })] {
+        let fs = SimFs::new(1);
+        let dir = open(&fs);
+        let copy = dir.create_copy(&new_log(LogConfig::default()), Offset(0), FROM);
+        let copy = copy.expect("is made");
+        copy.append_copied(vec![batch(0, 1, 1)]).wait().expect("is written");
+        fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0").times(1));
+        dir.set_replica_move(&copy, replica_move).expect_err("the directory cannot be synced");
+        let batches = AppendBatches { batches: vec![batch(0, 1, 1)], leader_epoch: LeaderEpoch(1) };
+        let error = copy.append(batches).wait().expect_err("names of segments may be lost");
+        assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
+    }
 }

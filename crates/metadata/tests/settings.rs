@@ -167,3 +167,21 @@ fn the_reference_lists_every_setting() {
         assert!(!setting.doc.is_empty() && setting.doc.ends_with('.'), "{}", setting.name);
     }
 }
+
+#[test]
+fn what_cannot_work_is_refused_with_its_bound() {
+    let long_host = format!("{}:9092", "h".repeat(70_000));
+    for (name, value, bound) in [
+        ("advertised.listeners", ":0", "a port other than 0"),
+        ("advertised.listeners", "broker.example:0", "a port other than 0"),
+        ("advertised.listeners", ":9092", "other than 0.0.0.0"),
+        ("advertised.listeners", &long_host, "up to 255 bytes"),
+        ("offsets.topic.num.partitions", "2147483647", "1 to 9900"),
+        ("num.partitions", "9901", "1 to 9900"),
+    ] {
+        let error =
+            BrokerSettings::new([(name.to_owned(), value.to_owned())]).expect_err("refused");
+        let error = error.to_string();
+        assert!(error.contains(name) && error.contains(bound) && error.len() < 500, "{error}");
+    }
+}

@@ -13,6 +13,12 @@ use crate::space::SpaceWait;
 /// The name of the file whose lock says that the directory is in use.
 const LOCK_FILE: &str = ".lock";
 
+/// The name of the log's file.
+pub(crate) const LOG_FILE: &str = "log.redb";
+
+/// The name of the snapshot's file.
+pub(crate) const SNAPSHOT_FILE: &str = "snapshot.json";
+
 /// With less space than this left, nothing is committed that does not make space.
 const FREE_MIN_BYTES: u64 = 16 << 20;
 
@@ -60,6 +66,12 @@ impl Directory {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether there is a file of this name.
+    pub(crate) fn has(&self, name: &str) -> Result<bool, QuorumError> {
+        let path = self.path.join(name);
+        self.fs.exists(&path).map_err(QuorumError::io("look for", &path))
     }
 
     /// Puts the names in the directory on stable storage.

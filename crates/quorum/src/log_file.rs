@@ -21,7 +21,7 @@ use logway_log::fs::OpenMode;
 use logway_model::BrokerId;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use crate::directory::Directory;
+use crate::directory::{Directory, LOG_FILE, SNAPSHOT_FILE};
 use crate::error::QuorumError;
 use crate::redb_file::RedbFile;
 
@@ -32,7 +32,6 @@ const FORMAT: &str = "format";
 const FORMAT_VERSION: &[u8] = b"1";
 const NODE_ID: &str = "node_id";
 
-const FILE_NAME: &str = "log.redb";
 const NEW_FILE_NAME: &str = "log.redb.new";
 
 /// Entries are read once, when they are applied, so there is little to gain from a cache.
@@ -55,12 +54,17 @@ impl LogFile {
         directory: Arc<Directory>,
         node_id: BrokerId,
     ) -> Result<LogFile, QuorumError> {
-        let path = directory.path.join(FILE_NAME);
-        match directory.fs.exists(&path).map_err(QuorumError::io("look for", &path))? {
+        let path = directory.path.join(LOG_FILE);
+        match directory.has(LOG_FILE)? {
             true => {
                 let log = LogFile::open_file(directory, path, OpenMode::ReadWrite)?;
                 log.check_owner(node_id)?;
                 Ok(log)
+            }
+            false if directory.has(SNAPSHOT_FILE)? => {
+                let reason = "it is gone, and the snapshot that is there knows only a part of the \
+                              metadata: put it back";
+                Err(log_error(&path, reason))
             }
             false => LogFile::create(directory, path, node_id),
         }

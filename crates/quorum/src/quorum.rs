@@ -9,6 +9,7 @@ use logway_metadata::settings::BrokerSettings;
 use logway_metadata::{Command, MetadataImage};
 use tokio::sync::{mpsc, watch};
 
+use crate::directory::LOG_FILE;
 use crate::error::QuorumError;
 use crate::proposer::{self, JOBS_MAX, Job};
 use crate::published::Published;
@@ -71,7 +72,16 @@ impl fmt::Debug for MetadataQuorum {
 }
 
 impl MetadataQuorum {
+    /// Where a quorum in the directory `dir` has its log. Without that file
+    /// [`open`](MetadataQuorum::open) begins new metadata, unless there is a snapshot.
+    pub fn log_path(dir: &Path) -> PathBuf {
+        dir.join(LOG_FILE)
+    }
+
     /// Opens the quorum of this node alone, or creates it where the directory is empty.
+    ///
+    /// Fails with [`QuorumError::Log`] or [`QuorumError::Snapshot`] where one of the two is missing
+    /// or older than the other tells.
     ///
     /// Returns when this node leads and every record that was ever committed is in the image.
     pub async fn open(options: QuorumOptions) -> Result<MetadataQuorum, QuorumError> {

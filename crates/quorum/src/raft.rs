@@ -9,12 +9,13 @@ mod storage_suite;
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use logway_metadata::MetadataRecord;
 use logway_model::{BrokerId, LeaderEpoch, Offset};
 use openraft::error::{ClientWriteError, Fatal, RaftError};
+use openraft::storage::{RaftLogStorage, RaftStateMachine};
 use openraft::{AnyError, BasicNode, Config, Raft, ServerState, SnapshotPolicy};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 use self::log_store::LogStore;
 use self::network::NoNetwork;
 use self::state_machine::StateMachine;
-use crate::directory::Directory;
+use crate::directory::{Directory, LOG_FILE, SNAPSHOT_FILE};
 use crate::error::QuorumError;
 use crate::log_file::LogFile;
 use crate::published::Published;
@@ -61,6 +62,46 @@ const ENTRIES_KEPT_BEHIND_SNAPSHOT: u64 = 1_000;
 /// cannot be left out, so it gets a long sleep.
 const TICK_OF_ONE_VOTER_MS: u64 = 24 * 60 * 60 * 1_000;
 
+/// Refuses a log and a snapshot that do not belong together: one of them was lost, or put back from
+/// an older copy, and with it what was committed.
+///
+/// An entry is in the log before it is applied, and a snapshot has it before the log drops it.
+async fn check_history(
+    log: &mut LogStore,
+    state_machine: &mut StateMachine,
+    dir: &Path,
+) -> Result<(), QuorumError> {
+    let unusable = |error: StorageError| QuorumError::Stopped { reason: error.to_string() };
+    let state = log.get_log_state().await.map_err(unusable)?;
+    let vote = log.read_vote().await.map_err(unusable)?;
+    let (applied, _) = state_machine.applied_state().await.map_err(unusable)?;
+    let path = dir.join(LOG_FILE);
+    let position = |id: Option<LogId>| id.map_or_else(|| "nothing".to_owned(), |id| id.to_string());
+    if state.last_purged_log_id > applied {
+        let reason = format!(
+            "the metadata up to {} is in the snapshot, and that is gone or older: put the newest one \
+             back",
+            position(state.last_purged_log_id)
+        );
+        return Err(QuorumError::Snapshot { path: dir.join(SNAPSHOT_FILE), reason });
+    }
+    if applied > state.last_log_id {
+        let reason = format!(
+            "it ends with {}, but the snapshot knows {}: it was lost, or is an older copy; put the \
+             newest one back",
+            position(state.last_log_id),
+            position(applied)
+        );
+        return Err(QuorumError::Log { path, reason });
+    }
+    // The entry of term 0, with the first membership, is written before there is a vote.
+    let has_led = state.last_log_id.is_some_and(|id| id.leader_id.term > 0);
+    if has_led && vote.is_none() {
+        return Err(QuorumError::Log { path, reason: "it has entries and no vote".to_owned() });
+    }
+    Ok(())
+}
+
 /// A running Raft node. Clones are handles on the same node.
 #[derive(Clone)]
 pub(crate) struct Consensus {
@@ -90,7 +131,9 @@ impl Consensus {
             Ok((directory, closed, log_file, state_machine))
         })
         .await?;
-        let (config, log_store) = (Arc::new(config()), LogStore::new(log_file));
+        let (config, mut log_store) = (Arc::new(config()), LogStore::new(log_file));
+        let mut state_machine = state_machine;
+        check_history(&mut log_store, &mut state_machine, &directory.path).await?;
         let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
         let directory = Arc::downgrade(&directory);
         let raft = Raft::new(raft_id, config, NoNetwork, log_store, state_machine)

@@ -314,3 +314,45 @@ fn a_damaged_log_is_reported_with_its_path() {
         assert!(error.to_string().contains(&damaged.display().to_string()), "{error}");
     }
 }
+
+#[test]
+fn a_log_and_a_snapshot_that_do_not_belong_together_are_refused() {
+    let (_parent, dir) = directory();
+    let (log, snapshot) = (dir.join("log.redb"), dir.join("snapshot.json"));
+    let saved = |path: &Path| path.with_extension("saved");
+    let runtime = runtime();
+    let stop = async |quorum: MetadataQuorum| quorum.shutdown().await.expect("stops");
+    let refusal = || runtime.block_on(MetadataQuorum::open(options(&dir))).expect_err("refuses");
+    runtime.block_on(async {
+        stop(open(&dir).await).await;
+        fs::copy(&log, saved(&log)).expect("is there");
+        let settings = QuorumOptions { snapshot_interval_entries: u64::MAX, ..options(&dir) };
+        let quorum = MetadataQuorum::open(settings).await.expect("opens");
+        for number in 0..1200 {
+            let command = AllocateProducerIds;
+            quorum.submit(command).await.unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+        quorum.snapshot().await.expect("is written");
+        stop(quorum).await;
+    });
+
+    let older = fs::read(saved(&log)).expect("is there");
+    let newer = fs::read(&log).expect("is there");
+    fs::remove_file(&log).expect("is there");
+    for _ in 0..2 {
+        let refusal = refusal().to_string();
+        assert!(refusal.contains("log.redb: it is gone"), "{refusal}");
+        assert!(!log.exists());
+    }
+    fs::write(&log, older).expect("is written");
+    let error = refusal();
+    assert!(matches!(&error, QuorumError::Log { path, .. } if *path == log), "{error}");
+    assert!(error.to_string().contains("older copy"), "{error}");
+
+    fs::write(&log, newer).expect("is written");
+    fs::rename(&snapshot, saved(&snapshot)).expect("is there");
+    let error = refusal();
+    assert!(matches!(&error, QuorumError::Snapshot { path, .. } if *path == snapshot), "{error}");
+    fs::rename(saved(&snapshot), &snapshot).expect("is there");
+    runtime.block_on(async { stop(open(&dir).await).await });
+}

@@ -9,7 +9,7 @@ use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_metadata::controller::{
     AllocateProducerIds, CreateTopics, DeleteTopics, NewTopic, RegisterBroker, TopicReference,
 };
-use logway_model::{BrokerId, TopicId, Uuid};
+use logway_model::{BrokerId, DirectoryId, TopicId, Uuid};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use tokio::runtime::Runtime;
 
@@ -179,6 +179,29 @@ fn on_a_full_disk_only_what_makes_space_is_committed() {
         fs.set_capacity_bytes(100 * MIB);
         create(&quorum, 9).await.expect("there is space again");
         quorum.snapshot().await.expect("and for a snapshot");
+    });
+}
+
+#[test]
+fn a_broker_that_starts_on_a_full_disk_can_say_where_it_is_reached_and_what_it_can_use() {
+    const MIB: u64 = 1 << 20;
+    runtime().block_on(async {
+        let fs = SimFs::new(1);
+        let quorum = MetadataQuorum::open(options(&fs)).await.expect("opens");
+        register(&quorum).await.expect("is registered");
+        fs.set_capacity_bytes(MIB);
+        create(&quorum, 1).await.expect_err("there is no space");
+        // A directory has failed, or is back.
+        let directory = DirectoryId(Uuid([7; 16]));
+        let registration = RegisterBroker {
+            id: BrokerId(1),
+            endpoint: None,
+            rack: None,
+            log_dirs: vec![directory],
+        };
+        let before = quorum.status().high_watermark;
+        quorum.submit(registration).await.expect("is registered");
+        assert!(quorum.status().high_watermark > before, "it was written down");
     });
 }
 

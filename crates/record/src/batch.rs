@@ -1,10 +1,15 @@
 //! A whole batch as received or read.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
-use logway_model::Offset;
+use logway_model::{Offset, TimestampMs};
 
 use crate::header::CRC_COVERS_FROM;
-use crate::{BATCH_HEADER_BYTES, BatchHeader, DecodeLimit, RecordError, RecordIter};
+use crate::patch::carry_crc;
+use crate::{
+    BATCH_HEADER_BYTES, BatchHeader, DecodeLimit, RecordError, RecordIter, WalkedRecord, walk,
+};
 
 /// A batch: its parsed header and all its bytes, which are shared with the buffer they came in.
 ///
@@ -60,7 +65,7 @@ impl Batch {
         &self.header
     }
 
-    /// All bytes, header included.
+    /// All bytes as received, header included.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -68,6 +73,10 @@ impl Batch {
     /// The bytes after the header: the records as stored.
     pub fn body(&self) -> Bytes {
         self.bytes.slice(BATCH_HEADER_BYTES..)
+    }
+
+    pub(crate) fn body_bytes(&self) -> &[u8] {
+        &self.bytes[BATCH_HEADER_BYTES..]
     }
 
     /// The size of the whole batch.
@@ -112,5 +121,36 @@ impl Batch {
     /// record count. What is wrong with a single record the iterator reports.
     pub fn records(&self, limit: DecodeLimit) -> Result<RecordIter, RecordError> {
         RecordIter::new(self, limit)
+    }
+    /// Passes over the records in their order, until `on_record` breaks or one is not as it
+    /// should be: lengths fit exactly, offsets are those of the header, each once where there is a
+    /// record for each, and nothing follows the last record.
+    ///
+    /// Nothing is held of the records, so `limit` bounds only the time that a walk takes: what
+    /// compressed records may unpack to. The memory is that of the codec, and little.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::records`] and its iterator, and [`RecordProblem::UnexpectedOffsetDelta`].
+    ///
+    /// [`RecordProblem::UnexpectedOffsetDelta`]: crate::RecordProblem::UnexpectedOffsetDelta
+    pub fn walk(
+        &self,
+        limit: DecodeLimit,
+        on_record: impl FnMut(WalkedRecord) -> ControlFlow<()>,
+    ) -> Result<(), RecordError> {
+        walk::walk(self, limit, on_record)
+    }
+
+    /// The batch as it is, with another max timestamp in its header and the CRC to go with it.
+    ///
+    /// The bytes stay those that were received: what is written is a [`crate::PatchedHeader`] and
+    /// the body. The CRC must have been verified.
+    #[must_use]
+    pub fn with_max_timestamp(mut self, max_timestamp: TimestampMs) -> Batch {
+        let old = self.header;
+        self.header.max_timestamp = max_timestamp;
+        self.header.crc = carry_crc(&old, &self.header);
+        self
     }
 }

@@ -138,6 +138,13 @@ pub enum RecordError {
     },
 }
 
+impl RecordError {
+    /// Whether nothing is wrong with the records but that a limit is too low for them.
+    pub fn is_over_limit(&self) -> bool {
+        matches!(self, RecordError::DecompressedTooLarge { .. })
+    }
+}
+
 /// What is wrong with a single record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordProblem {

@@ -146,7 +146,8 @@ impl BatchHeader {
     }
 
     /// The offset of a record that is so far from the base offset.
-    pub(crate) fn offset_of(&self, delta: i32) -> Result<Offset, RecordProblem> {
+    #[inline]
+    pub(crate) fn offset_at(&self, delta: i32) -> Result<Offset, RecordProblem> {
         if !(0..=self.last_offset_delta).contains(&delta) {
             return Err(RecordProblem::OutOfRange);
         }
@@ -154,7 +155,8 @@ impl BatchHeader {
     }
 
     /// The timestamp of a record that is so far from the base timestamp.
-    pub(crate) fn timestamp_of(&self, delta_ms: i64) -> Result<TimestampMs, RecordProblem> {
+    #[inline]
+    pub(crate) fn timestamp_at(&self, delta_ms: i64) -> Result<TimestampMs, RecordProblem> {
         if self.attributes.timestamp_type() == TimestampType::LogAppendTime {
             return Ok(self.max_timestamp);
         }

@@ -50,15 +50,6 @@ pub enum InvalidBatch {
         last_offset_delta: i32,
     },
 
-    /// More records than the bytes can hold.
-    #[error("the batch claims {record_count} records in {body_bytes} bytes")]
-    NoRoom {
-        /// The count in the header.
-        record_count: i32,
-        /// The bytes of all records.
-        body_bytes: usize,
-    },
-
     /// Transaction markers are the coordinator's to write.
     #[error("a producer may not write a control batch")]
     ControlBatch,
@@ -111,17 +102,6 @@ pub enum InvalidBatch {
         latest: TimestampMs,
     },
 
-    /// The first record's timestamp passes what the header calls the maximum.
-    #[error(
-        "the max timestamp {max_timestamp} is earlier than the base timestamp {base_timestamp}"
-    )]
-    MaxTimestampBeforeBase {
-        /// The timestamp of the first record.
-        base_timestamp: TimestampMs,
-        /// The maximum in the header.
-        max_timestamp: TimestampMs,
-    },
-
     /// Compaction keeps the last record of each key, so that there must be one.
     #[error("record {index} has no key, and the topic is compacted")]
     MissingKey {
@@ -129,7 +109,7 @@ pub enum InvalidBatch {
         index: usize,
     },
 
-    /// The records had to be looked at, for their keys, and do not decode.
+    /// Nobody could read the records.
     #[error("the records do not decode: {0}")]
     Undecodable(RecordError),
 }

@@ -1,12 +1,14 @@
 //! Codec for record batches: header view, full decode and encode, compression.
 //!
 //! This is the project's only codec of Kafka's record batches of version 2 (KIP-98), the one
-//! format in which records travel and are stored. Bytes in, values out, no I/O. It works at two
+//! format in which records travel and are stored. Bytes in, values out, no I/O. It works at three
 //! depths:
 //!
-//! - The *header* of a batch answers what an append or a fetch needs to know. [`Batch`] is a
-//!   header with the received bytes; [`validate_for_append`] judges it; [`PatchedHeader`] gives
-//!   it the offsets of the log. The record bytes are neither decoded nor copied.
+//! - The *header* of a batch answers what a fetch needs to know. [`Batch`] is a header with the
+//!   received bytes; [`PatchedHeader`] gives it the offsets of the log.
+//! - A *walk* ([`Batch::walk`]) passes over the records, through their decompressor if need be, and
+//!   holds none: [`validate_for_append`] judges a producer's batch by it, and a search for a
+//!   timestamp goes by it. The record bytes are not copied, and what is unpacked is dropped.
 //! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`], for the command
 //!   line and tests; compaction looks at them where they lie and copies those that stay
 //!   ([`UnpackedBatch`]).
@@ -32,6 +34,7 @@ mod record_iter;
 mod unpacked;
 mod validate;
 mod varint;
+mod walk;
 
 pub use attributes::{Attributes, TimestampType};
 pub use batch::Batch;
@@ -49,3 +52,4 @@ pub use unpacked::{RecordView, RecordViews, RetainedBatch, UnpackedBatch};
 pub use validate::{
     AppendRules, BatchSummary, ProducerStamp, validate_for_append, validate_records_deep,
 };
+pub use walk::WalkedRecord;

@@ -1,6 +1,7 @@
-//! The bound on what decoding may allocate.
+//! The bound on what decoding may allocate, or a walk may unpack.
 
-/// How much memory decoding a batch may take beyond the bytes of the batch.
+/// How much memory decoding a batch may take beyond the bytes of the batch. For a walk, which keeps
+/// nothing, it bounds the time.
 ///
 /// It bounds what the compressed records decompress to, and what the headers of a record take
 /// once decoded. A batch of 1 MiB can decompress to more than 1 GiB, and nothing but such a limit

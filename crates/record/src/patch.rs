@@ -62,7 +62,7 @@ impl PatchedHeader {
 }
 
 /// The CRC of the batch with header `new`, the rest of which is as it was with `old`.
-fn carry_crc(old: &BatchHeader, new: &BatchHeader) -> u32 {
+pub(crate) fn carry_crc(old: &BatchHeader, new: &BatchHeader) -> u32 {
     let covered = |header: &BatchHeader| crc_fast::crc32_iscsi(&header.encode()[CRC_COVERS_FROM..]);
     crc::with_prefix_replaced(old.crc, covered(old), covered(new), old.body_bytes() as u64)
 }

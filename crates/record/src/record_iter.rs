@@ -28,8 +28,8 @@ impl RecordIter {
 
     fn resolve(&self, raw: RawRecord) -> Result<Record, RecordProblem> {
         Ok(Record {
-            offset: self.header.offset_of(raw.offset_delta)?,
-            timestamp: self.header.timestamp_of(raw.timestamp_delta_ms)?,
+            offset: self.header.offset_at(raw.offset_delta)?,
+            timestamp: self.header.timestamp_at(raw.timestamp_delta_ms)?,
             headers: raw.headers(self.limit)?,
             key: raw.key,
             value: raw.value,

@@ -149,8 +149,8 @@ impl<'a> RecordViews<'a> {
     fn decode_next(&mut self) -> Result<RecordView<'a>, RecordProblem> {
         let raw = RawView::decode(&mut self.rest)?;
         Ok(RecordView {
-            offset: self.header.offset_of(raw.offset_delta)?,
-            timestamp: self.header.timestamp_of(raw.timestamp_delta_ms)?,
+            offset: self.header.offset_at(raw.offset_delta)?,
+            timestamp: self.header.timestamp_at(raw.timestamp_delta_ms)?,
             key: raw.key,
             value: raw.value,
             raw,

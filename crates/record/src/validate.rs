@@ -1,16 +1,13 @@
 //! What a leader asks of a batch before it appends it.
 
+use std::ops::ControlFlow;
+
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 
-use crate::record_iter::RawRecords;
 use crate::{
-    BATCH_HEADER_BYTES, Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError,
-    RecordProblem, TimestampType,
+    Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError, RecordProblem,
+    TimestampType,
 };
-
-/// The least that a record takes: its length, attributes, two deltas, two lengths and a count, each
-/// in one byte.
-const RECORD_BYTES_MIN: usize = 7;
 
 /// What a topic's settings, and the clock, say about its batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,20 +22,20 @@ pub struct AppendRules {
     pub timestamp_after_max_ms: i64,
     /// Whether each record must have a key: `cleanup.policy` includes `compact`.
     pub keys_required: bool,
-    /// What looking for the keys may take. Records are not decoded otherwise.
+    /// What compressed records may unpack to.
     pub decode_limit: DecodeLimit,
     /// The time.
     pub now: TimestampMs,
 }
 
-/// What is known of a valid batch from its header.
+/// What is known of a valid batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSummary {
     /// The size of the whole batch.
     pub size_bytes: usize,
     /// How many records it has, which is as many as it takes offsets; at least 1.
     pub record_count: i32,
-    /// The latest timestamp according to the producer. One that is negative is as good as none.
+    /// The latest timestamp of its records; [`TimestampMs::NONE`] if none has any.
     pub max_timestamp: TimestampMs,
     /// How the records are compressed.
     pub compression: Compression,
@@ -61,15 +58,15 @@ pub struct ProducerStamp {
     pub last_sequence: Sequence,
 }
 
-/// Judges a producer's batch by the rules of the topic.
+/// Judges a producer's batch by the rules of the topic, down to each record's structure, as Apache
+/// Kafka does: a batch that consumers cannot read would stop all of them.
 ///
-/// All but the last rule go by the header and the CRC, because the record bytes are not decoded
-/// on the way to the disk. Apache Kafka decodes and decompresses every batch here. The
-/// difference: a producer that frames its records wrongly under a right CRC is not found out by
-/// the leader, but by whoever reads them, or by [`validate_records_deep`]; and the range of
-/// timestamps is checked for the latest one and the first record's, not for each. The header's
-/// max timestamp, which Kafka corrects, is believed, so that it must at least not contradict
-/// the first record's.
+/// Stricter than Kafka in one thing: offset deltas must count from 0 in a batch that is not
+/// compressed, too, where Kafka does not look at them and consumers get what they say.
+///
+/// The header's max timestamp is not believed. Where it is not that of the records, the summary's
+/// differs from it, and the batch is to be appended [`Batch::with_max_timestamp`], as Kafka does
+/// it: a client that does not keep the account gets its records in, and searches by time find them.
 ///
 /// # Errors
 ///
@@ -83,60 +80,46 @@ pub fn validate_for_append(
     check_crc(batch)?;
     check_offsets(header)?;
     let compression = check_attributes(header)?;
-    check_room(batch, compression, rules.decode_limit)?;
     let producer = check_producer(header)?;
-    check_timestamps(header, rules)?;
-    if rules.keys_required {
-        check_keys(batch, rules.decode_limit)?;
-    }
+    let max_timestamp = check_records(batch, rules)?;
     Ok(BatchSummary {
         size_bytes: batch.size_bytes(),
         record_count: header.record_count,
-        max_timestamp: header.max_timestamp,
+        max_timestamp,
         compression,
         is_transactional: header.attributes.is_transactional(),
         producer,
     })
 }
 
-/// Decodes all records of a batch and holds them against its header, for verifying a log.
+/// Walks all records of a batch and holds them against its header, for verifying a log.
 ///
-/// Each must decode, its offset must be the one after that before it, or, where compaction has
-/// removed records, any later one of the batch, and its timestamp must not pass the maximum. The
-/// CRC is not looked at.
+/// Each offset must be the one after that before it, or, where compaction has removed records, any
+/// later one of the batch, and no timestamp may pass the maximum. The CRC is not looked at.
 ///
 /// # Errors
 ///
-/// Those of [`Batch::records`] and of [`crate::RecordIter`], and
-/// [`RecordError::MalformedRecord`] for the first record that is out of place.
+/// Those of [`Batch::walk`], and [`RecordError::MalformedRecord`] for the first record that is out
+/// of place.
 pub fn validate_records_deep(batch: &Batch, limit: DecodeLimit) -> Result<(), RecordError> {
-    let header = batch.header();
-    let is_dense = i64::from(header.record_count) == i64::from(header.last_offset_delta) + 1;
-    let mut least_offset = header.base_offset;
-    for (index, record) in batch.records(limit)?.enumerate() {
-        let record = record?;
-        let is_out_of_place =
-            record.offset < least_offset || (is_dense && record.offset != least_offset);
-        let problem = if is_out_of_place {
-            Some(unexpected_offset(header, record.offset, least_offset))
-        } else if record.timestamp > header.max_timestamp {
-            Some(RecordProblem::AfterMaxTimestamp)
-        } else {
-            None
-        };
-        if let Some(problem) = problem {
-            let base_offset = header.base_offset;
-            return Err(RecordError::MalformedRecord { base_offset, index, problem });
+    let BatchHeader { base_offset, max_timestamp, .. } = *batch.header();
+    let mut index = 0;
+    let mut is_late = false;
+    batch.walk(limit, |record| {
+        if record.timestamp > max_timestamp {
+            is_late = true;
+            return ControlFlow::Break(());
         }
-        least_offset = record.offset.next();
+        index += 1;
+        ControlFlow::Continue(())
+    })?;
+    match is_late {
+        true => {
+            let problem = RecordProblem::AfterMaxTimestamp;
+            Err(RecordError::MalformedRecord { base_offset, index, problem })
+        }
+        false => Ok(()),
     }
-    Ok(())
-}
-
-fn unexpected_offset(header: &BatchHeader, found: Offset, expected: Offset) -> RecordProblem {
-    // Both are within the batch or just after it, where the delta may be one too large.
-    let delta = |offset| i32::try_from(offset - header.base_offset).unwrap_or(i32::MAX);
-    RecordProblem::UnexpectedOffsetDelta { found: delta(found), expected: delta(expected) }
 }
 
 fn check_size(batch: &Batch, rules: &AppendRules) -> Result<(), InvalidBatch> {
@@ -167,25 +150,6 @@ fn check_offsets(header: &BatchHeader) -> Result<(), InvalidBatch> {
         return Err(InvalidBatch::RecordCountMismatch { record_count, last_offset_delta });
     }
     Ok(())
-}
-
-/// A count that the bytes have no room for would move the log's end by up to 2^31 for nothing.
-/// What compressed bytes have room for only decoding could tell; what decoding may take bounds it.
-fn check_room(
-    batch: &Batch,
-    compression: Compression,
-    limit: DecodeLimit,
-) -> Result<(), InvalidBatch> {
-    let body_bytes = batch.size_bytes() - BATCH_HEADER_BYTES;
-    let room_bytes = match compression {
-        Compression::None => body_bytes,
-        _ => limit.bytes().max(body_bytes),
-    };
-    let record_count = batch.header().record_count;
-    match usize::try_from(record_count) {
-        Ok(count) if count <= room_bytes / RECORD_BYTES_MIN => Ok(()),
-        _ => Err(InvalidBatch::NoRoom { record_count, body_bytes }),
-    }
 }
 
 fn check_attributes(header: &BatchHeader) -> Result<Compression, InvalidBatch> {
@@ -225,31 +189,31 @@ fn check_producer(header: &BatchHeader) -> Result<Option<ProducerStamp>, Invalid
     }))
 }
 
+/// Walks the records, and returns the latest timestamp.
+///
 /// With log append time, what the producer says of the time is overwritten and does not matter.
-fn check_timestamps(header: &BatchHeader, rules: &AppendRules) -> Result<(), InvalidBatch> {
-    if rules.timestamp_type == TimestampType::LogAppendTime {
-        return Ok(());
-    }
-    let BatchHeader { base_timestamp, max_timestamp, .. } = *header;
-    if max_timestamp < base_timestamp {
-        return Err(InvalidBatch::MaxTimestampBeforeBase { base_timestamp, max_timestamp });
-    }
+fn check_records(batch: &Batch, rules: &AppendRules) -> Result<TimestampMs, InvalidBatch> {
     let earliest = TimestampMs(rules.now.0.saturating_sub(rules.timestamp_before_max_ms));
     let latest = TimestampMs(rules.now.0.saturating_add(rules.timestamp_after_max_ms));
-    for timestamp in [base_timestamp, max_timestamp] {
-        if timestamp != TimestampMs::NONE && !(earliest..=latest).contains(&timestamp) {
-            return Err(InvalidBatch::TimestampOutOfRange { timestamp, earliest, latest });
+    let is_create_time = rules.timestamp_type == TimestampType::CreateTime;
+    let mut max_timestamp = TimestampMs::NONE;
+    let mut index = 0;
+    let mut broken = None;
+    let walked = batch.walk(rules.decode_limit, |record| {
+        let timestamp = record.timestamp;
+        if rules.keys_required && !record.has_key {
+            broken = Some(InvalidBatch::MissingKey { index });
+            return ControlFlow::Break(());
         }
-    }
-    Ok(())
-}
-
-fn check_keys(batch: &Batch, limit: DecodeLimit) -> Result<(), InvalidBatch> {
-    let records = RawRecords::new(batch, limit).map_err(InvalidBatch::Undecodable)?;
-    for (index, record) in records.enumerate() {
-        if record.map_err(InvalidBatch::Undecodable)?.key.is_none() {
-            return Err(InvalidBatch::MissingKey { index });
+        let is_in_range = (earliest..=latest).contains(&timestamp);
+        if is_create_time && !is_in_range && timestamp != TimestampMs::NONE {
+            broken = Some(InvalidBatch::TimestampOutOfRange { timestamp, earliest, latest });
+            return ControlFlow::Break(());
         }
-    }
-    Ok(())
+        max_timestamp = max_timestamp.max(timestamp);
+        index += 1;
+        ControlFlow::Continue(())
+    });
+    walked.map_err(InvalidBatch::Undecodable)?;
+    broken.map_or(Ok(max_timestamp), Err)
 }

@@ -8,16 +8,50 @@ use bytes::{Buf, BufMut};
 
 use crate::RecordProblem;
 
+/// The most bytes that a 32-bit integer takes.
+pub(crate) const I32_BYTES_MAX: usize = 5;
+
+/// The most bytes that a 64-bit integer takes.
+pub(crate) const I64_BYTES_MAX: usize = 10;
+
 /// Reads a 32-bit integer off the front of `bytes`.
-pub(crate) fn get_i32(bytes: &mut impl Buf) -> Result<i32, RecordProblem> {
-    let raw = u32::try_from(get_raw(bytes, 5)?).map_err(|_| RecordProblem::BadVarint)?;
-    Ok((raw >> 1) as i32 ^ -((raw & 1) as i32))
+pub(crate) fn get_i32(bytes: &mut &[u8]) -> Result<i32, RecordProblem> {
+    let (value, size_bytes) = i32_at(bytes)?;
+    bytes.advance(size_bytes);
+    Ok(value)
 }
 
 /// Reads a 64-bit integer off the front of `bytes`.
-pub(crate) fn get_i64(bytes: &mut impl Buf) -> Result<i64, RecordProblem> {
-    let raw = get_raw(bytes, 10)?;
-    Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+pub(crate) fn get_i64(bytes: &mut &[u8]) -> Result<i64, RecordProblem> {
+    let (value, size_bytes) = i64_at(bytes)?;
+    bytes.advance(size_bytes);
+    Ok(value)
+}
+
+/// The 32-bit integer at the front of `bytes`, and how many of them it takes.
+#[inline(always)]
+pub(crate) fn i32_at(bytes: &[u8]) -> Result<(i32, usize), RecordProblem> {
+    // Most integers of a record take one byte or two.
+    let (raw, size_bytes) = match *bytes {
+        [low, ..] if low < 0x80 => (u32::from(low), 1),
+        [low, high, ..] if high < 0x80 => (u32::from(low & 0x7f) | u32::from(high) << 7, 2),
+        _ => {
+            let (raw, size_bytes) = raw_at(bytes, I32_BYTES_MAX)?;
+            (u32::try_from(raw).map_err(|_| RecordProblem::BadVarint)?, size_bytes)
+        }
+    };
+    Ok(((raw >> 1) as i32 ^ -((raw & 1) as i32), size_bytes))
+}
+
+/// The 64-bit integer at the front of `bytes`, and how many of them it takes.
+#[inline(always)]
+pub(crate) fn i64_at(bytes: &[u8]) -> Result<(i64, usize), RecordProblem> {
+    let (raw, size_bytes) = match *bytes {
+        [low, ..] if low < 0x80 => (u64::from(low), 1),
+        [low, high, ..] if high < 0x80 => (u64::from(low & 0x7f) | u64::from(high) << 7, 2),
+        _ => raw_at(bytes, I64_BYTES_MAX)?,
+    };
+    Ok(((raw >> 1) as i64 ^ -((raw & 1) as i64), size_bytes))
 }
 
 /// Writes an integer; those of 32 bits have the same form as those of 64.
@@ -40,13 +74,9 @@ fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-fn get_raw(bytes: &mut impl Buf, max_bytes: u32) -> Result<u64, RecordProblem> {
+fn raw_at(bytes: &[u8], bytes_max: usize) -> Result<(u64, usize), RecordProblem> {
     let mut raw = 0u64;
-    for position in 0..max_bytes {
-        if !bytes.has_remaining() {
-            return Err(RecordProblem::Truncated);
-        }
-        let byte = bytes.get_u8();
+    for (position, &byte) in bytes.iter().take(bytes_max).enumerate() {
         let low = u64::from(byte & 0x7f);
         let shift = 7 * position;
         if (low << shift) >> shift != low {
@@ -54,10 +84,11 @@ fn get_raw(bytes: &mut impl Buf, max_bytes: u32) -> Result<u64, RecordProblem> {
         }
         raw |= low << shift;
         if byte & 0x80 == 0 {
-            return Ok(raw);
+            return Ok((raw, position + 1));
         }
     }
-    Err(RecordProblem::BadVarint)
+    let is_cut_off = bytes.len() < bytes_max;
+    Err(if is_cut_off { RecordProblem::Truncated } else { RecordProblem::BadVarint })
 }
 
 #[cfg(test)]

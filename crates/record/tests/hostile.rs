@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use common::{any_codec, any_records, build, decode};
@@ -41,8 +42,30 @@ fn read_all(bytes: Bytes) {
     for batch in Batches::new(bytes).flatten() {
         let _ = batch.verify_crc();
         let _ = decode(&batch, limit);
-        let _ = validate_records_deep(&batch, limit);
+        assert_walk_agrees(&batch, limit);
     }
+}
+
+/// What a walk passes is what decodes, with the same offsets, timestamps and keys, and what it
+/// refuses does not decode or has offsets that are not its own.
+fn assert_walk_agrees(batch: &Batch, limit: DecodeLimit) {
+    let header = batch.header();
+    let mut walked = Vec::new();
+    let outcome = batch.walk(limit, |record| {
+        walked.push((record.offset, record.timestamp, record.has_key));
+        ControlFlow::Continue(())
+    });
+    let is_dense = header.record_count.checked_sub(1) == Some(header.last_offset_delta);
+    let decoded = decode(batch, limit).ok().filter(|records| {
+        let rises = records.windows(2).all(|pair| pair[0].offset < pair[1].offset);
+        let is_first = records.first().is_none_or(|first| first.offset == header.base_offset);
+        rises && (!is_dense || is_first && records.len() == header.record_count as usize)
+    });
+    let decoded = decoded.map(|records| {
+        let seen = |record: &Record| (record.offset, record.timestamp, record.key.is_some());
+        records.iter().map(seen).collect::<Vec<_>>()
+    });
+    assert_eq!(outcome.is_ok().then_some(walked), decoded, "{outcome:?} of {:x}", batch.bytes());
 }
 
 /// A batch that is intact but for what is in its body.
@@ -130,6 +153,35 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
         read_all(batch_with_body(codec, count, &body).bytes().clone());
+    }
+
+    #[test]
+    fn what_the_encoder_makes_passes(codec in any_codec(), records in any_records()) {
+        let batch = build(BatchBuilder::new(codec), &records);
+        prop_assert_eq!(validate_records_deep(&batch, DecodeLimit::DEFAULT), Ok(()));
+        assert_walk_agrees(&batch, DecodeLimit::DEFAULT);
+    }
+
+    /// Under its codec, so that it is the records that are damaged and not the compressed bytes.
+    #[test]
+    fn any_changed_byte_of_the_records_is_judged_alike(
+        codec in any_codec(),
+        records in any_records(),
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+    ) {
+        let sound = build(BatchBuilder::new(Compression::None), &records);
+        let mut plain = sound.body().to_vec();
+        let at = at.index(plain.len().min(4_096));
+        plain[at] = value;
+        let packed = codec.compress(plain.into());
+        let header = BatchHeader {
+            length_bytes: i32::try_from(BATCH_HEADER_BYTES - 12 + packed.len()).expect("is short"),
+            attributes: sound.header().attributes.with_compression(codec),
+            ..*sound.header()
+        };
+        let batch = Batch::parse([&header.encode()[..], &packed].concat().into());
+        assert_walk_agrees(&batch.expect("is a batch"), DecodeLimit::DEFAULT);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use logway_server::log::{LimitedLines, write_fields};
 use tracing_subscriber::EnvFilter;
 
 /// Gives freed memory back and shares it between threads better than the system's allocator, which
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
         // It would report a failed write to stderr, and panic over the failure of that.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
+        .fmt_fields(write_fields())
+        .event_format(LimitedLines::default())
         .init();
     logway_server::run()
 }

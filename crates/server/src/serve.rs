@@ -18,7 +18,8 @@ use logway_metadata::settings::{BrokerSettings, parse_config_file};
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Run a broker.
 ///
@@ -49,13 +50,18 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Runs a broker until SIGTERM or SIGINT; a clean stop is success.
+/// Runs a broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is success.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let started_at = Instant::now();
     let settings = settings_of(args)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(settings, started_at));
+    run_to_end(runtime, serve(settings, started_at))
+}
+
+/// Runs the work; what it has left behind does not matter.
+fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
+    let outcome = runtime.block_on(work);
     // What is to be safe is. To wait for threads that a disk holds up would keep the process, and
     // with it whoever restarts it.
     runtime.shutdown_background();
@@ -159,6 +165,10 @@ fn raise_descriptor_limit() {
 async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = hangups()?;
+    // By habit these ask daemons to do something that is not needed here, such as opening the log anew.
+    // Nobody means by them that the broker should end at once, as the system would have it.
+    let _ignored = [signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?];
     let http_listen = settings.http_listen.clone();
     let (node_id, log_dirs) = (settings.node_id, settings.log_dirs.clone());
 
@@ -190,6 +200,7 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok("SIGTERM"),
         _ = interrupt.recv() => Ok("SIGINT"),
+        () = next_of(&mut hangup) => Ok("SIGHUP"),
         error = broker.failed() => Err(error),
     };
     stopping.store(true, Ordering::Relaxed);
@@ -210,6 +221,29 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let _ = stop_http.send(());
     http_server.abort();
     Ok(())
+}
+
+/// The terminal's closing, unless whoever started us has it ignored, as `nohup` does.
+fn hangups() -> io::Result<Option<Signal>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if is_ignored(SignalKind::hangup(), &status) {
+        return Ok(None);
+    }
+    signal(SignalKind::hangup()).map(Some)
+}
+
+/// Whether a process of this `/proc/PID/status` ignores a signal.
+fn is_ignored(kind: SignalKind, status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+async fn next_of(signals: &mut Option<Signal>) {
+    match signals {
+        Some(signals) => _ = signals.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Starts a broker, and returns it with every metric of the process.
@@ -264,5 +298,44 @@ fn print_line(line: &str) -> anyhow::Result<()> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_is_ignored_if_its_bit_is_set() {
+        let status = |mask: &str| format!("SigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
+        let hangup = SignalKind::hangup();
+        assert!(is_ignored(hangup, &status("0000000000001001")));
+        assert!(!is_ignored(hangup, &status("0000000000001000")));
+        assert!(!is_ignored(hangup, "of another system"));
+    }
+
+    #[test]
+    fn a_thread_that_a_disk_holds_up_does_not_keep_the_process() {
+        let (disk, is_back) = mpsc::channel::<()>();
+        let (ends, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = Runtime::new().expect("runs");
+            let work = async {
+                let (begins, begun) = tokio::sync::oneshot::channel();
+                tokio::task::spawn_blocking(move || {
+                    begins.send(()).expect("is waited for");
+                    // Until the end of the test.
+                    _ = is_back.recv();
+                });
+                begun.await.expect("begins");
+            };
+            run_to_end(runtime, work);
+            ends.send(()).expect("is waited for");
+        });
+        ended.recv_timeout(Duration::from_secs(20)).expect("does not wait for the disk");
+        drop(disk);
     }
 }

@@ -137,8 +137,21 @@ impl Decoder {
             return Err(self.error(field, DecodeErrorKind::StringTooLong(len)));
         }
         let bytes = self.slice(field, len)?;
-        let text = WireString::from_utf8(bytes);
-        text.map(Some).map_err(|_| self.error(field, DecodeErrorKind::InvalidUtf8))
+        match WireString::from_utf8(bytes.clone()) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => self.replaced(field, &bytes).map(Some),
+        }
+    }
+
+    /// The text with U+FFFD in place of what is not UTF-8, as Kafka reads it. Unlike others it is a copy, up to three
+    /// times as long, and is charged as one.
+    fn replaced(&mut self, field: &'static str, bytes: &[u8]) -> Result<WireString, DecodeError> {
+        self.charge(field, bytes.len() * char::REPLACEMENT_CHARACTER.len_utf8())?;
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        match text.len() {
+            ..=STRING_BYTES_MAX => Ok(WireString::from(text)),
+            len => Err(self.error(field, DecodeErrorKind::StringTooLong(len))),
+        }
     }
 
     /// Reads bytes.
@@ -381,7 +394,12 @@ impl Decoder {
             let kind = DecodeErrorKind::CountTooLarge { count, element_bytes_min, remaining_bytes };
             return Err(self.error(field, kind));
         }
-        let charged = count.saturating_mul(element_size).saturating_add(self.decoded_bytes);
+        self.charge(field, count.saturating_mul(element_size))
+    }
+
+    /// Counts memory against the limit, before it is allocated.
+    fn charge(&mut self, field: &'static str, bytes: usize) -> Result<(), DecodeError> {
+        let charged = bytes.saturating_add(self.decoded_bytes);
         if charged > self.decoded_bytes_max {
             let decoded_bytes_max = self.decoded_bytes_max;
             return Err(self.error(field, DecodeErrorKind::LimitExceeded { decoded_bytes_max }));

@@ -53,9 +53,6 @@ pub enum DecodeErrorKind {
     /// A presence byte of a struct that is neither -1 nor 1 (KIP-893).
     #[error("presence byte {0}, neither -1 nor 1")]
     InvalidPresence(i8),
-    /// A string that is not UTF-8.
-    #[error("string is not UTF-8")]
-    InvalidUtf8,
     /// A variable-length integer of more than 32 bits.
     #[error("variable-length integer of more than 32 bits")]
     VarintOverflow,

@@ -115,16 +115,29 @@ fn lengths_beyond_the_frame() {
 }
 
 #[test]
-fn strings_that_are_none() {
-    assert_eq!(
-        refusal::<ApiVersionsRequest>(&[0x03, 0xc3, 0x28, 0x01, 0x00], 3),
-        DecodeErrorKind::InvalidUtf8
-    );
+fn what_is_not_utf8_is_replaced_and_charged() {
+    let name = |bytes: &[u8], limit_bytes| {
+        let length = u8::try_from(bytes.len() + 1).expect("short");
+        let frame = [&[length], bytes, &[1, 0]].concat();
+        let mut decoder = Decoder::with_limit(Bytes::from(frame), limit_bytes);
+        let request = ApiVersionsRequest::decode(&mut decoder, 3);
+        request.map(|request| request.client_software_name.to_string()).map_err(|error| error.kind)
+    };
+    assert_eq!(name(&[0xc3, 0x28], 6).as_deref(), Ok("\u{fffd}("));
     // A surrogate, which only Java's modified UTF-8 has.
-    assert_eq!(
-        refusal::<ApiVersionsRequest>(&[0x04, 0xed, 0xa0, 0x80, 0x01, 0], 3),
-        DecodeErrorKind::InvalidUtf8
-    );
+    assert_eq!(name(&[0xed, 0xa0, 0x80], 9).as_deref(), Ok("\u{fffd}\u{fffd}\u{fffd}"));
+    let refused = Err(DecodeErrorKind::LimitExceeded { decoded_bytes_max: 5 });
+    assert_eq!(name(&[0xc3, 0x28], 5), refused);
+    assert_eq!(name(b"valid", 0).as_deref(), Ok("valid"), "which is no copy");
+
+    // Two bytes short of the limit, and three times as long when replaced.
+    let mut long = vec![0xfe, 0xff, 0x01];
+    long.resize(3 + 0x7ffd, 0xff);
+    assert_eq!(refusal::<ApiVersionsRequest>(&long, 3), DecodeErrorKind::StringTooLong(0x7ffd * 3));
+}
+
+#[test]
+fn strings_that_are_too_long() {
     let mut long = vec![0x81, 0x80, 0x02];
     long.resize(3 + 0x8000, b'a');
     assert_eq!(refusal::<ApiVersionsRequest>(&long, 3), DecodeErrorKind::StringTooLong(0x8000));

@@ -38,7 +38,10 @@ impl AppendsArgs {
     /// The defaults.
     pub(super) fn usual(args: &WithDurability) -> AppendsArgs {
         AppendsArgs {
-            connections: vec![1, 4, 16, 64, 128],
+            connections: match args.session.quick {
+                true => vec![1, 4, 128],
+                false => vec![1, 4, 16, 64, 128],
+            },
             appenders: 128,
             record_bytes: 2048,
             partitions: 1,

@@ -8,23 +8,14 @@ use crate::session::Session;
 const EXPERIMENT: &str = "fetch";
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
-    let of = |fetch_bytes, is_cached| FetchLoad {
-        batch: BatchShape::Bytes(16 << 10),
-        record_bytes: 100,
-        fetch_bytes,
-        partitions: 1,
-        is_cached,
-        batches_max: u64::MAX,
-    };
-    session.measure(EXPERIMENT, "1 MiB cached", &of(1 << 20, true)).await?;
-    session.measure(EXPERIMENT, "8 MiB cached", &of(8 << 20, true)).await?;
+    run_cached(session).await?;
     if !session.is_own() {
         // Nobody else's files are touched.
         return Ok(());
     }
     let does_store = |side: &str| side != "null";
     for (is_cached, state) in [(true, "cached"), (false, "uncached")] {
-        let like = of(1 << 20, is_cached);
+        let like = load(1 << 20, is_cached);
         let work = format!("cat, {state}");
         session.measure_on(EXPERIMENT, &work, &CatLoad { like: like.clone() }, does_store).await?;
         if !is_cached {
@@ -32,4 +23,22 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is in memory still.
+pub(super) async fn run_cached(session: &mut Session<'_>) -> anyhow::Result<()> {
+    session.measure(EXPERIMENT, "1 MiB cached", &load(1 << 20, true)).await?;
+    session.measure(EXPERIMENT, "8 MiB cached", &load(8 << 20, true)).await?;
+    Ok(())
+}
+
+fn load(fetch_bytes: i32, is_cached: bool) -> FetchLoad {
+    FetchLoad {
+        batch: BatchShape::Bytes(16 << 10),
+        record_bytes: 100,
+        fetch_bytes,
+        partitions: 1,
+        is_cached,
+        batches_max: u64::MAX,
+    }
 }

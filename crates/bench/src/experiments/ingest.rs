@@ -66,7 +66,10 @@ impl IngestArgs {
         IngestArgs {
             rate: vec![100_000.0, 250_000.0, 1_000_000.0],
             acks: vec![AcksArg::None, AcksArg::Leader, AcksArg::All],
-            batch_bytes: vec![16 << 10, 64 << 10],
+            batch_bytes: match session.quick {
+                true => vec![16 << 10],
+                false => vec![16 << 10, 64 << 10],
+            },
             senders: 1,
             seed: 2012,
             file: None,

@@ -59,13 +59,30 @@ pub(super) async fn run(session: &mut Session<'_>, args: &LatencyArgs) -> anyhow
     for &durability in &args.durability {
         let durability = durability.into();
         let knees = climb(session, args, durability).await?;
-        let lowest = knees.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut load = EndToEndLoad {
+            record_bytes: args.record_bytes,
+            acks: Acks::All,
+            durability,
+            rate: args.rate,
+        };
+        let knees = knees.iter().filter(|(side, _)| session.takes(side, &load));
+        let lowest = knees.map(|&(_, rate)| rate).fold(f64::INFINITY, f64::min);
         let rate = (lowest / 2.0).max(args.rate).floor();
-        let load =
-            EndToEndLoad { record_bytes: args.record_bytes, acks: Acks::All, durability, rate };
+        load.rate = rate;
         let work = format!("end to end at {rate}/s");
         let does_store = |side: &str| side != "null";
         session.measure_on(EXPERIMENT, &work, &load, does_store).await?;
+    }
+    Ok(())
+}
+
+/// Acknowledgements only.
+pub(super) async fn run_acknowledged(
+    session: &mut Session<'_>,
+    args: &LatencyArgs,
+) -> anyhow::Result<()> {
+    for &durability in &args.durability {
+        climb(session, args, durability.into()).await?;
     }
     Ok(())
 }
@@ -75,11 +92,11 @@ async fn climb(
     session: &mut Session<'_>,
     args: &LatencyArgs,
     durability: Durability,
-) -> anyhow::Result<Vec<f64>> {
+) -> anyhow::Result<Vec<(String, f64)>> {
     let factor = args.factor.unwrap_or(if session.lengths.is_quick { 4.0 } else { 2.0 });
     let sides = session.side_names();
-    let mut knees = vec![args.rate; sides.len()];
     let mut climbing = sides.clone();
+    let mut knees: Vec<(String, f64)> = sides.into_iter().map(|side| (side, args.rate)).collect();
     let mut rate = args.rate;
     while !climbing.is_empty() && rate <= RATE_MAX {
         let load = ProduceLoad {
@@ -95,7 +112,7 @@ async fn climb(
         let is_asked = |side: &str| asked.iter().any(|asked| asked == side);
         let rows = session.measure_on(EXPERIMENT, &work, &load, is_asked).await?;
         climbing.retain(|side| keeps_up(rows, side, rate));
-        for (side, knee) in sides.iter().zip(&mut knees) {
+        for (side, knee) in &mut knees {
             if climbing.contains(side) {
                 *knee = rate;
             }

@@ -9,6 +9,7 @@ mod paper;
 mod produce;
 mod soak;
 mod start;
+mod targets;
 
 use clap::{Args, Subcommand, ValueEnum};
 use logway_client::BrokerAddress;
@@ -50,7 +51,12 @@ pub enum Experiment {
     ///
     /// With --seconds 14400 it takes four hours.
     Soak(Only),
-    /// All of the above
+    /// Measure what Logway is to reach beside Kafka, and say how far it is
+    ///
+    /// With --against kafka --against null: some aims are over a broker that does nothing. The same
+    /// table is made by `all`, and by any experiment that measures some of it.
+    Targets(Only),
+    /// All experiments
     All(WithDurability),
 }
 
@@ -104,13 +110,18 @@ pub async fn run(
     let (name, args) = (experiment.name(), experiment.session());
     let mut session = Session::open(name, args, brokers, on_row).await?;
     let outcome = experiment.measure(&mut session).await;
-    let report = Report::new(name, session.statement(), std::mem::take(&mut session.rows));
-    let output = session.output().to_owned();
+    let report = Report {
+        name,
+        statement: session.statement(),
+        rows: std::mem::take(&mut session.rows),
+        omissions: std::mem::take(&mut session.omissions),
+        output: session.output().to_owned(),
+    };
     drop(session);
     if !report.rows.is_empty() {
-        report::write(&report, &output)?;
+        report::write(&report)?;
     }
-    outcome.map(|()| report.written_to(output))
+    outcome.map(|()| report)
 }
 
 impl Experiment {
@@ -125,6 +136,7 @@ impl Experiment {
             Experiment::Linkedin(_) => "linkedin",
             Experiment::Ingest(_) => "ingest",
             Experiment::Soak(_) => "soak",
+            Experiment::Targets(_) => "targets",
             Experiment::All(_) => "all",
         }
     }
@@ -136,7 +148,8 @@ impl Experiment {
             | Experiment::Start(args)
             | Experiment::Paper(args)
             | Experiment::Linkedin(args)
-            | Experiment::Soak(args) => &args.session,
+            | Experiment::Soak(args)
+            | Experiment::Targets(args) => &args.session,
             Experiment::Ingest(args) => &args.session,
             Experiment::Appends(args) => &args.session,
             Experiment::Latency(args) => &args.session,
@@ -154,9 +167,12 @@ impl Experiment {
             Experiment::Linkedin(_) => linkedin::run(session).await,
             Experiment::Ingest(args) => ingest::run(session, args).await,
             Experiment::Soak(_) => soak::run(session).await,
+            Experiment::Targets(args) => targets::run(session, &args.session).await,
             Experiment::All(args) => {
                 produce::run(session, &args.durability).await?;
                 fetch::run(session).await?;
+                // It has shown the ceiling.
+                session.dismiss("null");
                 appends::run(session, &AppendsArgs::usual(args)).await?;
                 latency::run(session, &LatencyArgs::usual(args)).await?;
                 paper::run(session).await?;

@@ -16,6 +16,7 @@ const FETCH_BYTES: i32 = 200_000;
 
 /// Enough that each pull is full; more would take long to write one by one.
 const BATCHES_MAX: u64 = 100_000;
+const QUICK_BATCHES_MAX: u64 = 30_000;
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     for records in [1, 50] {
@@ -28,6 +29,7 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         };
         session.measure(EXPERIMENT, &format!("producer, batch of {records}"), &produce).await?;
     }
+    let batches_max = if session.lengths.is_quick { QUICK_BATCHES_MAX } else { BATCHES_MAX };
     for records in [1, 50] {
         let fetch = FetchLoad {
             batch: BatchShape::Records(records),
@@ -35,7 +37,7 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
             fetch_bytes: FETCH_BYTES,
             partitions: 1,
             is_cached: true,
-            batches_max: BATCHES_MAX,
+            batches_max,
         };
         session.measure(EXPERIMENT, &format!("consumer, batches of {records}"), &fetch).await?;
     }

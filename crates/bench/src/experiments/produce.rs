@@ -3,21 +3,45 @@
 
 use super::DurabilityArg;
 use crate::generator::BatchShape;
-use crate::load::ProduceLoad;
+use crate::load::{ProduceLoad, WriteLoad};
 use crate::session::Session;
 
 const EXPERIMENT: &str = "produce";
+
+const LARGE: BatchShape = BatchShape::Bytes(1 << 20);
+const LARGE_RECORD_BYTES: usize = 1024;
 
 pub(super) async fn run(
     session: &mut Session<'_>,
     durabilities: &[DurabilityArg],
 ) -> anyhow::Result<()> {
-    for (work, load) in works() {
+    let names = works().map(|(work, _)| work);
+    run_some(session, &names, durabilities).await?;
+    run_files(session).await
+}
+
+/// Some of the works, by their names.
+pub(super) async fn run_some(
+    session: &mut Session<'_>,
+    names: &[&str],
+    durabilities: &[DurabilityArg],
+) -> anyhow::Result<()> {
+    for (work, load) in works().into_iter().filter(|(work, _)| names.contains(work)) {
         for &durability in durabilities {
             let load = ProduceLoad { durability: durability.into(), ..load.clone() };
             session.measure(EXPERIMENT, work, &load).await?;
         }
     }
+    Ok(())
+}
+
+/// What a broker could at best take in large batches.
+pub(super) async fn run_files(session: &mut Session<'_>) -> anyhow::Result<()> {
+    if !session.is_own() {
+        return Ok(());
+    }
+    let load = WriteLoad { batch: LARGE, record_bytes: LARGE_RECORD_BYTES };
+    session.measure_on(EXPERIMENT, "files alone", &load, |side| side == "logway").await?;
     Ok(())
 }
 
@@ -31,7 +55,7 @@ fn works() -> [(&'static str, ProduceLoad); 6] {
         ),
         (
             "1 MiB batches",
-            ProduceLoad { batch: BatchShape::Bytes(1 << 20), record_bytes: 1024, ..usual.clone() },
+            ProduceLoad { batch: LARGE, record_bytes: LARGE_RECORD_BYTES, ..usual.clone() },
         ),
         (
             "batch of 1",

@@ -103,6 +103,7 @@ impl Drive<'_> {
                 ready.push(index);
             }
         }
+        observed.opening = snapshots.opening;
         observed.usage = snapshots.usage(self.probe);
         Ok(observed)
     }

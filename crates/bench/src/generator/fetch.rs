@@ -9,7 +9,7 @@ use logway_wire::{ApiKey, Decoder, decode_response_header};
 
 use super::frames::BatchSize;
 use super::observed::record;
-use super::{Observed, Traffic};
+use super::{Asked, Observed, Traffic};
 
 /// An answer's fields before its records are some fifty bytes and the topic's name; after them
 /// this looks at the first batch's header.
@@ -67,10 +67,11 @@ impl Traffic for FetchTraffic {
         &mut self,
         head: &[u8],
         _frame_bytes: usize,
-        due: Instant,
+        asked: &mut Asked,
         now: Instant,
         observed: &mut Observed,
     ) -> anyhow::Result<()> {
+        let due = asked.answered(head)?;
         let fetched = FetchedHead::read(head, self.version)?;
         let batches = fetched.records_bytes / self.batch.bytes;
         if batches == 0 && self.span == Span::Follow {

@@ -120,7 +120,7 @@ impl EncodedBatch {
 }
 
 /// Bytes that no file system compresses away.
-fn filler(count: usize) -> Vec<u8> {
+pub(crate) fn filler(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(count + 8);
     while bytes.len() < count {

@@ -2,18 +2,18 @@
 
 use std::io::{self, Read};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+
+use super::Framing;
 
 /// Small enough to stay in the processor's cache, large enough for few system calls.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// The size of a frame's length field.
-const LENGTH_BYTES: usize = 4;
 
 /// Cuts what comes into frames. Of a frame that is longer than anyone looks at, only the head is
 /// kept.
 #[derive(Debug)]
 pub(crate) struct Intake {
+    framing: Framing,
     buffer: Vec<u8>,
     filled: usize,
     head_bytes_max: usize,
@@ -30,12 +30,13 @@ struct Passing {
 
 impl Intake {
     /// Frames of which the first `head_bytes_max` bytes are looked at.
-    pub(crate) fn new(head_bytes_max: usize) -> Intake {
-        let buffer = vec![0; BUFFER_BYTES.max(2 * (head_bytes_max + LENGTH_BYTES))];
-        Intake { buffer, filled: 0, head_bytes_max, passing: None }
+    pub(crate) fn new(framing: Framing, head_bytes_max: usize) -> Intake {
+        let buffer = vec![0; BUFFER_BYTES.max(2 * (head_bytes_max + framing.prefix_bytes()))];
+        Intake { framing, buffer, filled: 0, head_bytes_max, passing: None }
     }
 
-    /// Reads once, and hands out each frame that is complete now: its head and how long it is.
+    /// Reads once, and hands out each frame that is complete now: its head and how long it is,
+    /// both without the length in front.
     ///
     /// # Errors
     ///
@@ -79,12 +80,13 @@ impl Intake {
             }
             return Ok((passed > 0).then_some(passed));
         }
-        let Some(&length) = here.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        let length = i32::from_be_bytes(length);
-        let frame_bytes = usize::try_from(length).ok().filter(|&bytes| bytes >= LENGTH_BYTES);
-        let frame_bytes = frame_bytes.with_context(|| format!("a frame of {length} bytes"))?;
+        let prefix_bytes = self.framing.prefix_bytes();
+        let Some(frame_bytes) = self.framing.frame_bytes(here)? else {
+            ensure!(here.len() < self.buffer.len(), "a frame without an end");
+            return Ok(None);
+        };
         let head_bytes = frame_bytes.min(self.head_bytes_max);
-        let Some(head) = here.get(LENGTH_BYTES..LENGTH_BYTES + head_bytes) else {
+        let Some(head) = here.get(prefix_bytes..prefix_bytes + head_bytes) else {
             return Ok(None);
         };
         if frame_bytes == head_bytes {
@@ -93,7 +95,7 @@ impl Intake {
             let missing_bytes = frame_bytes - head_bytes;
             self.passing = Some(Passing { head: head.to_vec(), frame_bytes, missing_bytes });
         }
-        Ok(Some(LENGTH_BYTES + head_bytes))
+        Ok(Some(prefix_bytes + head_bytes))
     }
 }
 
@@ -116,7 +118,7 @@ mod tests {
     fn frames(sizes: &[usize]) -> Vec<u8> {
         let frame = |(number, &size): (usize, &usize)| {
             let mut bytes = (size as u32).to_be_bytes().to_vec();
-            bytes.resize(LENGTH_BYTES + size, number as u8);
+            bytes.resize(4 + size, number as u8);
             bytes
         };
         sizes.iter().enumerate().flat_map(frame).collect()
@@ -127,7 +129,7 @@ mod tests {
         let sizes = [4, 5, 100, 7, 1_000_000, 100, 101, 4];
         let stream = frames(&sizes);
         for portion in [1, 3, 7, 104, 300, 70_000, usize::MAX] {
-            let mut intake = Intake::new(100);
+            let mut intake = Intake::new(Framing::Kafka, 100);
             let mut trickle = Trickle(&stream, portion);
             let mut seen = Vec::new();
             while !trickle.0.is_empty() {
@@ -147,9 +149,9 @@ mod tests {
     #[test]
     fn impossible_lengths_and_the_end_are_errors() {
         let negative = [0xff; 8];
-        let mut intake = Intake::new(10);
+        let mut intake = Intake::new(Framing::Kafka, 10);
         assert!(intake.read(&mut negative.as_slice(), |_, _| Ok(())).is_err());
-        let mut intake = Intake::new(10);
+        let mut intake = Intake::new(Framing::Kafka, 10);
         assert!(intake.read(&mut [].as_slice(), |_, _| Ok(())).is_err());
     }
 }

@@ -6,23 +6,28 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::frames::BatchSize;
 use super::intake::Intake;
 use super::observed::record;
-use super::{Observed, Tape};
+use super::{Asked, Framing, Observed, Tape};
 
 /// What is said over a connection, and what the answers mean.
 pub(crate) trait Traffic: Send {
+    /// How its answers are cut.
+    fn framing(&self) -> Framing {
+        Framing::Kafka
+    }
+
     /// How much of an answer's beginning [`Traffic::answer`] looks at, in bytes.
     fn head_bytes_max(&self) -> usize;
 
     /// Changes a request before it is sent.
     fn prepare(&mut self, _frame: &mut [u8]) {}
 
-    /// Takes an answer, without its length, to the request that was due at `due`, and notes what
-    /// it is worth.
+    /// Takes what came, without its length; takes the requests that it answers, if it does, from
+    /// those that were `asked`, and notes what it is worth.
     ///
     /// # Errors
     ///
@@ -31,7 +36,7 @@ pub(crate) trait Traffic: Send {
         &mut self,
         head: &[u8],
         frame_bytes: usize,
-        due: Instant,
+        asked: &mut Asked,
         now: Instant,
         observed: &mut Observed,
     ) -> anyhow::Result<()>;
@@ -69,11 +74,10 @@ pub(crate) struct Lane {
     /// What is being written.
     writing: Range<usize>,
     next_id: i32,
-    next_answer_id: i32,
     /// When the requests that have not begun to be written were due.
     due: VecDeque<Instant>,
-    /// The same of those without an answer.
-    sent: VecDeque<Instant>,
+    /// Those without an answer.
+    sent: Asked,
     intake: Intake,
 }
 
@@ -84,7 +88,7 @@ impl Lane {
         tape: Tape,
         traffic: Box<dyn Traffic>,
     ) -> Lane {
-        let intake = Intake::new(traffic.head_bytes_max());
+        let intake = Intake::new(traffic.framing(), traffic.head_bytes_max());
         Lane {
             stream,
             pace,
@@ -92,9 +96,8 @@ impl Lane {
             tape,
             writing: 0..0,
             next_id: 0,
-            next_answer_id: 0,
             due: VecDeque::new(),
-            sent: VecDeque::new(),
+            sent: Asked::default(),
             intake,
         }
     }
@@ -118,12 +121,12 @@ impl Lane {
 
     /// How many requests are unwritten or unanswered.
     pub(crate) fn outstanding(&self) -> usize {
-        self.due.len() + self.sent.len() + usize::from(!self.writing.is_empty())
+        self.due.len() + self.sent.due.len() + usize::from(!self.writing.is_empty())
     }
 
     /// When each of those was due.
     pub(crate) fn outstanding_since(&self) -> impl Iterator<Item = Instant> {
-        self.due.iter().chain(&self.sent).copied()
+        self.due.iter().chain(&self.sent.due).copied()
     }
 
     /// Writes as much as the socket takes, but not for ever. Returns whether something is left.
@@ -163,7 +166,7 @@ impl Lane {
             }
             match unanswered {
                 Some(batch) => observed.count(now, batch.records, batch.bytes),
-                None => self.sent.push_back(due),
+                None => self.sent.push(due),
             }
         }
         true
@@ -172,7 +175,7 @@ impl Lane {
     /// Reads once, and puts in what a closed loop sends next.
     pub(crate) fn read(&mut self, observed: &mut Observed) -> anyhow::Result<()> {
         let mut clock = None;
-        let Lane { traffic, sent, due, next_answer_id, pace, .. } = self;
+        let Lane { traffic, sent, due, pace, .. } = self;
         let in_flight = match pace {
             Pace::Closed(in_flight) => *in_flight,
             Pace::Open => 0,
@@ -180,12 +183,8 @@ impl Lane {
         self.intake.read(&mut self.stream, |head, frame_bytes| {
             // All that came with one read came at one moment.
             let now = *clock.get_or_insert_with(Instant::now);
-            let id = head.first_chunk().map(|&id| i32::from_be_bytes(id));
-            ensure!(id == Some(*next_answer_id), "an answer out of order");
-            *next_answer_id = next_answer_id.wrapping_add(1);
-            let asked = sent.pop_front().context("an answer without a request")?;
-            traffic.answer(head, frame_bytes, asked, now, observed)?;
-            if sent.len() + due.len() < in_flight && traffic.goes_on(now, observed) {
+            traffic.answer(head, frame_bytes, sent, now, observed)?;
+            while sent.due.len() + due.len() < in_flight && traffic.goes_on(now, observed) {
                 due.push_back(now);
             }
             Ok(())

@@ -7,24 +7,32 @@
 //! is left is mostly the system's work, and it is measured too: see
 //! [`crate::measure::Usage`].
 
+mod asked;
 mod drive;
 mod fetch;
 mod frames;
+mod framing;
 mod intake;
 mod lane;
 mod observed;
+mod peer_traffic;
 mod produce;
 mod tail;
 mod tape;
 mod timetable;
 mod window;
 
+pub(crate) use asked::Asked;
 pub(crate) use drive::{Drive, Probe};
 pub(crate) use fetch::{FetchTraffic, Span};
-pub(crate) use frames::{Acks, BatchShape, EncodedBatch, FetchShape, ProduceShape, VERSION_MAX};
+pub(crate) use frames::{
+    Acks, BatchShape, BatchSize, EncodedBatch, FetchShape, ProduceShape, VERSION_MAX, filler,
+};
+pub(crate) use framing::Framing;
 pub(crate) use intake::Intake;
 pub(crate) use lane::{Lane, Pace, Traffic};
 pub(crate) use observed::Observed;
+pub(crate) use peer_traffic::PeerTraffic;
 pub(crate) use produce::ProduceTraffic;
 pub(crate) use tail::{TAIL_BYTES_MAX, TailTraffic};
 pub(crate) use tape::Tape;

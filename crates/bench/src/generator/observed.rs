@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::Window;
-use crate::measure::Usage;
+use crate::measure::{Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
 const LATENCY_NS_MAX: u64 = 120_000_000_000;
@@ -35,6 +35,8 @@ pub(crate) struct Observed {
     pub(crate) counted: Option<Duration>,
     /// What the processes used in the meantime.
     pub(crate) usage: Usage,
+    /// What they had used before.
+    pub(super) opening: Option<Snapshot>,
 }
 
 impl Observed {
@@ -50,6 +52,7 @@ impl Observed {
             unanswered: 0,
             counted: None,
             usage: Usage::default(),
+            opening: None,
         }
     }
 
@@ -70,6 +73,15 @@ impl Observed {
     /// Notes how long something took.
     pub(crate) fn note_latency(&mut self, time: Duration) {
         record(&mut self.latency_ns, time, 1);
+    }
+
+    /// What was sent without answers has arrived only now: so long it took, and so much it cost.
+    /// For the generator's thread.
+    pub(crate) fn arrived(&mut self, broker_pid: Option<u32>) {
+        self.counted = Some(Instant::now() - self.window.from);
+        if let Some(opening) = self.opening {
+            self.usage = opening.until(&Snapshot::take(broker_pid), broker_pid);
+        }
     }
 
     /// For how long was counted.

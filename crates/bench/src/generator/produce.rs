@@ -10,7 +10,7 @@ use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
 use super::frames::BatchSize;
 use super::observed::record;
-use super::{Acks, Observed, Pace, Traffic};
+use super::{Acks, Asked, Observed, Pace, Traffic};
 
 /// The correlation id's size, in front of everything else in an answer.
 const CORRELATION_ID_BYTES: usize = 4;
@@ -99,10 +99,11 @@ impl Traffic for ProduceTraffic {
         &mut self,
         head: &[u8],
         frame_bytes: usize,
-        due: Instant,
+        asked: &mut Asked,
         now: Instant,
         observed: &mut Observed,
     ) -> anyhow::Result<()> {
+        let due = asked.answered(head)?;
         self.check(head, frame_bytes)?;
         if !self.is_counted {
             return Ok(());
@@ -156,18 +157,23 @@ mod tests {
                 ProduceTraffic::new(batch.size(), Acks::All, version, Pace::Closed(1));
             let window = Window::starting_now(Duration::ZERO, Duration::from_secs(60));
             let mut observed = Observed::new(window);
-            let due = window.from;
+            let mut asked = Asked::default();
+            for _ in 0..4 {
+                asked.push(window.from);
+            }
             for (id, offset) in [(0, 0), (1, 3), (2, 1_000_000)] {
                 let frame = answer(id, version, offset, 0);
                 let now = Instant::now();
-                traffic.answer(&frame, frame.len(), due, now, &mut observed).expect("is good");
+                traffic
+                    .answer(&frame, frame.len(), &mut asked, now, &mut observed)
+                    .expect("is good");
                 assert!(!traffic.good.is_empty(), "version {version}");
             }
             assert_eq!((observed.requests, observed.records), (3, 9));
             assert_eq!(observed.latency_ns.len(), 3);
             let refused = answer(3, version, -1, ErrorCode::NotLeaderOrFollower.code());
             let error = traffic
-                .answer(&refused, refused.len(), due, Instant::now(), &mut observed)
+                .answer(&refused, refused.len(), &mut asked, Instant::now(), &mut observed)
                 .expect_err("is bad");
             assert!(error.to_string().contains("NOT_LEADER_OR_FOLLOWER"), "{error}");
         }

@@ -8,7 +8,7 @@ use logway_record::BatchHeader;
 
 use super::fetch::FetchedHead;
 use super::observed::record;
-use super::{Observed, Timetable, Traffic};
+use super::{Asked, Observed, Timetable, Traffic};
 
 /// The most that a consumer asks for at a time, and so the most that is looked through.
 pub(crate) const TAIL_BYTES_MAX: i32 = 512 << 10;
@@ -47,10 +47,11 @@ impl Traffic for TailTraffic {
         &mut self,
         head: &[u8],
         _frame_bytes: usize,
-        _due: Instant,
+        asked: &mut Asked,
         now: Instant,
         observed: &mut Observed,
     ) -> anyhow::Result<()> {
+        asked.answered(head)?;
         let fetched = FetchedHead::read(head, self.version)?;
         let records_bytes = usize::try_from(fetched.records_bytes)?;
         let mut records = fetched.records.slice(..records_bytes.min(fetched.records.len()));

@@ -17,12 +17,13 @@ pub(crate) struct Tape {
     bytes: Vec<u8>,
     frames: Vec<Range<usize>>,
     next: usize,
+    has_ids: bool,
 }
 
 impl Tape {
-    /// Different frames, in turn.
+    /// Different frames of Kafka's protocol, in turn.
     pub(crate) fn of(frames: &[impl AsRef<[u8]>]) -> Tape {
-        let mut tape = Tape { bytes: Vec::new(), frames: Vec::new(), next: 0 };
+        let mut tape = Tape { bytes: Vec::new(), frames: Vec::new(), next: 0, has_ids: true };
         for frame in frames {
             let start = tape.bytes.len();
             tape.bytes.extend_from_slice(frame.as_ref());
@@ -37,8 +38,13 @@ impl Tape {
         Tape::of(&vec![frame; copies])
     }
 
+    /// The same for another protocol, whose frames have no correlation ids.
+    pub(crate) fn without_ids(self) -> Tape {
+        Tape { has_ids: false, ..self }
+    }
+
     /// The next frames that lie together, at most `most` and at least one, as one stretch of the
-    /// tape; `prepare` is called with each, its correlation id already in place.
+    /// tape; `prepare` is called with each, its correlation id, if it has one, already in place.
     pub(crate) fn advance(
         &mut self,
         most: usize,
@@ -54,8 +60,11 @@ impl Tape {
                 break;
             }
             let bytes = &mut self.bytes[frame];
-            bytes[CORRELATION_ID_AT..CORRELATION_ID_AT + 4].copy_from_slice(&next_id.to_be_bytes());
-            *next_id = next_id.wrapping_add(1);
+            if self.has_ids {
+                let id = &mut bytes[CORRELATION_ID_AT..CORRELATION_ID_AT + 4];
+                id.copy_from_slice(&next_id.to_be_bytes());
+                *next_id = next_id.wrapping_add(1);
+            }
             prepare(bytes);
             taken += 1;
             self.next += 1;
@@ -88,6 +97,14 @@ mod tests {
         assert_eq!((stretch.clone(), taken), (32..46, 1));
         assert_eq!(tape.bytes(stretch)[8..], [0, 0, 0, 9, 3, 99]);
         assert_eq!(tape.advance(1, &mut id, |_| ()), (0..12, 1));
+    }
+
+    #[test]
+    fn frames_of_other_protocols_stay_as_they_are() {
+        let mut tape = Tape::repeating(&[7; 20], 3).without_ids();
+        let mut id = 1;
+        let (stretch, taken) = tape.advance(3, &mut id, |_| ());
+        assert_eq!((tape.bytes(stretch), taken, id), ([7; 60].as_slice(), 3, 1));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::peer;
 use super::preload::append;
 use super::run::connect;
 use super::topic::RunTopic;
@@ -77,7 +78,14 @@ impl Load for FetchLoad {
         })
     }
 
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        side.peer.and_then(|_| peer::consume_refusal(self))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        if let Some(peer) = side.peer {
+            return peer::consume(self, peer, side, run).await;
+        }
         let stored = self.store(side, run).await?;
         let run = match self.is_cached {
             true => run.clone(),

@@ -4,6 +4,7 @@ mod both;
 mod cat;
 mod end_to_end;
 mod fetch;
+mod peer;
 mod preload;
 mod produce;
 mod restart;
@@ -11,6 +12,7 @@ mod run;
 mod soak;
 mod start;
 mod topic;
+mod write;
 
 pub(crate) use both::BothLoad;
 pub(crate) use cat::CatLoad;
@@ -22,6 +24,7 @@ pub(crate) use run::{Run, Stop};
 pub(crate) use soak::SoakLoad;
 pub(crate) use start::StartLoad;
 pub(crate) use topic::RunTopic;
+pub(crate) use write::WriteLoad;
 
 use crate::generator::Observed;
 use crate::measure::Parameters;
@@ -31,6 +34,11 @@ use crate::side::Side;
 pub(crate) trait Load {
     /// What the report says about it.
     fn parameters(&self) -> anyhow::Result<Parameters>;
+
+    /// Why this side cannot be given the load, if it cannot.
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        side.peer.map(|_| "has nothing like it, and does not speak Kafka's protocol")
+    }
 
     /// Puts the load on a side, with whatever topics it needs.
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed>;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 use crate::generator::{
-    EncodedBatch, Intake, Observed, Pace, ProduceShape, ProduceTraffic, Tape, Traffic, Window,
+    Asked, EncodedBatch, Framing, Intake, Observed, Pace, ProduceShape, ProduceTraffic, Tape,
+    Traffic, Window,
 };
 
 /// Bytes of requests on their way.
@@ -31,21 +32,23 @@ pub(crate) fn append(
     let pace = Pace::Closed(in_flight as usize);
     let mut traffic = ProduceTraffic::new(batch.size(), shape.acks, shape.version, pace);
     let mut tape = Tape::repeating(&shape.encode(batch)?, 1);
-    let mut intake = Intake::new(traffic.head_bytes_max());
+    let mut intake = Intake::new(Framing::Kafka, traffic.head_bytes_max());
     let now = Instant::now();
     let mut observed = Observed::new(Window { from: now, to: now + Duration::from_secs(3600) });
+    let mut asked = Asked::default();
     let (mut sent, mut answered, mut next_id) = (0, 0, 0);
     while answered < count {
         ensure!(stop.is_none_or(|stop| !stop.load(Ordering::Relaxed)), "the run was called off");
         if sent < count && sent - answered < in_flight {
             let (stretch, _) = tape.advance(1, &mut next_id, |_| ());
             stream.write_all(tape.bytes(stretch))?;
+            asked.push(now);
             sent += 1;
             continue;
         }
         intake.read(stream, |head, frame_bytes| {
             answered += 1;
-            traffic.answer(head, frame_bytes, now, Instant::now(), &mut observed)
+            traffic.answer(head, frame_bytes, &mut asked, Instant::now(), &mut observed)
         })?;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Producing: in a closed loop, or at a fixed rate.
 
 use std::sync::Arc;
-use std::time::Instant;
 
+use super::peer;
 use super::preload::append;
 use super::run::connect;
 use super::topic::RunTopic;
@@ -68,7 +68,7 @@ impl ProduceLoad {
         Ok(batches)
     }
 
-    fn pace(&self) -> Pace {
+    pub(super) fn pace(&self) -> Pace {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
@@ -122,7 +122,14 @@ impl Load for ProduceLoad {
         })
     }
 
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        side.peer.and_then(|peer| peer::produce_refusal(self, peer))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        if let Some(peer) = side.peer {
+            return peer::produce(self, peer, side, run).await;
+        }
         let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
         let batches = self.batches()?;
@@ -144,6 +151,7 @@ impl Load for ProduceLoad {
         let acknowledged = ProduceShape { acks: Acks::All, ..shape(0) };
         let is_unanswered = self.acks == Acks::None;
         let batch = batches[0].clone();
+        let pid = side.pid;
         let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
             if !is_unanswered {
                 return Ok(());
@@ -153,9 +161,10 @@ impl Load for ProduceLoad {
             for mut lane in lanes {
                 append(&mut lane.stream, &acknowledged, &batch, 1, None)?;
             }
-            observed.counted = Some(Instant::now() - observed.window.from);
+            observed.arrived(pid);
             Ok(())
         };
+        let run = run.of_acks(self.acks);
         let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
         topic.delete().await?;
         Ok(observed)

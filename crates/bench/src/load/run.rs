@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use logway_client::BrokerAddress;
 
-use crate::generator::{Drive, Lane, Observed, Probe, Timetable, Window};
+use crate::generator::{Acks, Drive, Lane, Observed, Probe, Timetable, Window};
 use crate::side::Side;
 
 /// What all loads of a session are given.
@@ -40,6 +40,13 @@ impl Run {
     /// The same for another time.
     pub(crate) fn lasting(&self, warm_up: Duration, measured: Duration) -> Run {
         Run { warm_up, measured, ..self.clone() }
+    }
+
+    /// The same, but what gets no answers is not warmed up: at the start of the window there would
+    /// be requests on their way that were not counted, and take the window's time.
+    pub(crate) fn of_acks(&self, acks: Acks) -> Run {
+        let warm_up = if acks == Acks::None { Duration::ZERO } else { self.warm_up };
+        self.lasting(warm_up, self.measured)
     }
 
     /// Runs the generator on a thread of its own. The lanes are made when everything else is

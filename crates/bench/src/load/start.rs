@@ -20,6 +20,10 @@ impl Load for StartLoad {
         Ok(Parameters::default())
     }
 
+    fn refusal(&self, _side: &Side) -> Option<&'static str> {
+        None
+    }
+
     async fn run(&self, side: &mut Side, _run: &Run) -> anyhow::Result<Observed> {
         side.kill()?;
         let took = side.start_again().await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::fetch_source::FetchSource;
 use super::replies::{Replies, Reply};
-use crate::generator::Intake;
+use crate::generator::{Framing, Intake};
 
 /// Enough for every request but one that produces, of which more is never looked at.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -25,7 +25,7 @@ impl Connection {
 
     /// Until the client goes or says something that cannot be understood.
     pub(super) fn serve(mut self) {
-        let mut intake = Intake::new(HEAD_BYTES_MAX);
+        let mut intake = Intake::new(Framing::Kafka, HEAD_BYTES_MAX);
         let mut out = Vec::new();
         while self.serve_once(&mut intake, &mut out).is_ok() {}
     }

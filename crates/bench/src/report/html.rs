@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use super::plots::Plot;
 use super::summary::{Ratio, SideSummary, WorkSummary};
-use super::text::{of, short, title};
-use super::{Report, svg};
-use crate::measure::{Parameters, Spread};
+use super::targets::TargetRow;
+use super::text::{of, short, title, verdict};
+use super::{Report, omission, svg};
+use crate::measure::{Comparison, Parameters, Spread};
 
 const STYLE: &str = "body{font:14px/1.45 sans-serif;max-width:1180px;margin:2em auto;\
 padding:0 1em;color:#222}table{border-collapse:collapse;margin:.6em 0 1.6em}th,td{padding:.2em \
@@ -26,7 +27,12 @@ are acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with
 system. Batches are encoded before the run, so no linger; connections are plain TCP on one \
 machine.</p>\n";
 
-pub(super) fn render(report: &Report, works: &[WorkSummary], plots: &[Plot]) -> String {
+pub(super) fn render(
+    report: &Report,
+    works: &[WorkSummary],
+    targets: &[TargetRow],
+    plots: &[Plot],
+) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
          <title>logway bench {name}</title><style>{STYLE}</style>\n\
@@ -35,6 +41,7 @@ pub(super) fn render(report: &Report, works: &[WorkSummary], plots: &[Plot]) -> 
     );
     page.push_str(&statement(report));
     page.push_str(NOTES);
+    page.push_str(&target_table(targets));
     let ratios = ratio_table(works);
     if !ratios.is_empty() {
         page.push_str("<h2>How the sides compare</h2>\n");
@@ -42,6 +49,14 @@ pub(super) fn render(report: &Report, works: &[WorkSummary], plots: &[Plot]) -> 
     }
     page.push_str("<h2>Results</h2>\n");
     page.push_str(&result_table(works));
+    let sentences = omission::sentences(&report.omissions);
+    if !sentences.is_empty() {
+        page.push_str("<h2>What was not measured</h2>\n<ul>\n");
+        for sentence in sentences {
+            writeln!(page, "<li>{}</li>", escape(&sentence)).expect("a string takes everything");
+        }
+        page.push_str("</ul>\n");
+    }
     page.push_str("<h2>Plots</h2>\n");
     for plot in plots {
         page.push_str(&svg::render(&plot.scene));
@@ -82,6 +97,28 @@ fn statement(report: &Report) -> String {
             escape(&side.version),
             escape(side.command.as_deref().unwrap_or("")),
             escape(&side.settings.join("\n")),
+        )
+        .expect("a string takes everything");
+    }
+    text + "</table>\n"
+}
+
+fn target_table(targets: &[TargetRow]) -> String {
+    if targets.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<h2>What is to be reached</h2>\n<table><tr><th>ours<th class=\"l\">over<th>aim\
+         <th>measured<th></tr>\n",
+    );
+    for TargetRow { what, over, aim, ratio, is_met } in targets {
+        writeln!(
+            text,
+            "<tr><td>{}<td class=\"l\">{}<td>{aim}<td>{}<td>{}</tr>",
+            escape(what),
+            escape(over),
+            of(ratio.map(|ratio| Comparison { ratio })),
+            verdict(*is_met),
         )
         .expect("a string takes everything");
     }
@@ -213,10 +250,13 @@ pub(super) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Machine;
-    use crate::report::Statement;
+    use std::path::PathBuf;
+
+    use crate::measure::{Durability, Machine};
     use crate::report::plots::plots;
     use crate::report::summary::{summarize, tests::rows};
+    use crate::report::targets::targets;
+    use crate::report::{Omission, Statement};
     use crate::side::StatedSide;
 
     fn report() -> Report {
@@ -244,21 +284,30 @@ mod tests {
             empty_partitions: 200,
             generator: "logway 0".to_owned(),
         };
-        Report::new("produce", statement, rows())
+        let omission = |work: &str| Omission {
+            experiment: "produce",
+            work: work.to_owned(),
+            durability: Some(Durability::Synced),
+            side: "other".to_owned(),
+            reason: "has no batches of records",
+        };
+        let omissions = vec![omission("16 KiB batches"), omission("batch of 50")];
+        Report { name: "produce", statement, rows: rows(), omissions, output: PathBuf::new() }
     }
 
     #[test]
     fn the_page_is_as_it_was() {
         let report = report();
         let works = summarize(&report.rows);
-        let page = render(&report, &works, &plots(&works, &report.rows));
+        let page = render(&report, &works, &targets(&report.rows), &plots(&works, &report.rows));
         insta::assert_snapshot!("page", page);
     }
 
     #[test]
     fn a_report_is_written_with_all_its_files() {
         let directory = tempfile::tempdir().expect("a directory");
-        crate::report::write(&report(), directory.path()).expect("it is written");
+        let report = Report { output: directory.path().to_owned(), ..report() };
+        crate::report::write(&report).expect("it is written");
         for file in ["results.json", "results.csv", "latency.hlog", "report.html"] {
             assert!(directory.path().join(file).is_file(), "{file}");
         }

@@ -4,12 +4,14 @@ mod chart;
 mod csv;
 mod curves;
 mod html;
+mod omission;
 mod plots;
 mod png;
 mod scene;
 mod summary;
 mod svg;
 mod sweeps;
+mod targets;
 mod text;
 
 use std::fs::{self, File};
@@ -24,6 +26,7 @@ use serde::Serialize;
 
 use crate::measure::{Machine, Row};
 use crate::side::StatedSide;
+pub use omission::Omission;
 pub use text::{HEADING, line};
 
 /// What holds for all rows of a session.
@@ -56,35 +59,38 @@ pub struct Report {
     pub statement: Statement,
     /// Each run.
     pub rows: Vec<Row>,
+    /// What some sides were not asked to do.
+    pub omissions: Vec<Omission>,
     /// Where it was written.
     #[serde(skip)]
     pub output: PathBuf,
 }
 
 impl Report {
-    pub(crate) fn new(name: &'static str, statement: Statement, rows: Vec<Row>) -> Report {
-        Report { name, statement, rows, output: PathBuf::new() }
-    }
-
-    pub(crate) fn written_to(self, output: PathBuf) -> Report {
-        Report { output, ..self }
-    }
-
-    /// Medians over the rounds, and how the sides compare.
+    /// Medians over the rounds, how the sides compare, and what was not measured.
     pub fn summary(&self) -> String {
-        text::summary(&summary::summarize(&self.rows))
+        let mut summary = text::summary(&summary::summarize(&self.rows));
+        summary.push_str(&text::target_table(&targets::targets(&self.rows)));
+        for sentence in omission::sentences(&self.omissions) {
+            summary.push_str(&format!("\n{sentence}\n"));
+        }
+        summary
     }
 }
 
 /// Writes `results.json`, `results.csv`, `latency.hlog`, `report.html` and `plots/*.png`.
-pub(crate) fn write(report: &Report, output: &Path) -> anyhow::Result<()> {
-    let json = serde_json::to_string_pretty(report)?;
+pub(crate) fn write(report: &Report) -> anyhow::Result<()> {
+    let output = &report.output;
+    let targets = targets::targets(&report.rows);
+    let mut json = serde_json::to_value(report)?;
+    json["targets"] = serde_json::to_value(&targets)?;
+    let json = serde_json::to_string_pretty(&json)?;
     write_file(&output.join("results.json"), json.as_bytes())?;
     write_file(&output.join("results.csv"), csv::render(&report.rows).as_bytes())?;
     write_histograms(&report.rows, &output.join("latency.hlog"))?;
     let summaries = summary::summarize(&report.rows);
     let plots = plots::plots(&summaries, &report.rows);
-    let page = html::render(report, &summaries, &plots);
+    let page = html::render(report, &summaries, &targets, &plots);
     write_file(&output.join("report.html"), page.as_bytes())?;
     let directory = output.join("plots");
     fs::create_dir_all(&directory)

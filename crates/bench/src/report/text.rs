@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::summary::{Ratio, SideSummary, WorkSummary};
+use super::targets::TargetRow;
 use crate::measure::{Comparison, Row, Spread};
 
 /// The names of [`line`]'s columns.
@@ -54,6 +55,30 @@ pub(super) fn summary(works: &[WorkSummary]) -> String {
         }
     }
     text
+}
+
+/// What was to be reached, and what was.
+pub(super) fn target_table(targets: &[TargetRow]) -> String {
+    let mut text = String::new();
+    if !targets.is_empty() {
+        writeln!(text, "\n{:<74} {:<44} {:<20} ratio", "ours", "over", "aim")
+            .expect("a string takes everything");
+    }
+    for TargetRow { what, over, aim, ratio, is_met } in targets {
+        let ratio = of(ratio.map(|ratio| Comparison { ratio }));
+        writeln!(text, "{what:<74} {over:<44} {aim:<20} {ratio:<28} {}", verdict(*is_met))
+            .expect("a string takes everything");
+    }
+    text
+}
+
+/// One word.
+pub(super) fn verdict(is_met: Option<bool>) -> &'static str {
+    match is_met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "not measured",
+    }
 }
 
 /// The work with its durability.

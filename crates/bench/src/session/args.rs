@@ -11,7 +11,8 @@ use crate::side::Opponent;
 #[derive(Debug, Clone, Args)]
 pub struct SessionArgs {
     /// Start a Logway on a fresh directory and this broker beside it, and measure them in turn:
-    /// kafka, null (which does nothing), or the path of another logway; may be repeated
+    /// kafka, rabbitmq, activemq, nats, null (which does nothing), or the path of another logway;
+    /// may be repeated
     #[arg(long, value_name = "BROKER")]
     pub against: Vec<Opponent>,
     /// Start a Logway on a fresh directory instead of measuring the one of --brokers; --against
@@ -34,7 +35,7 @@ pub struct SessionArgs {
     /// else 0]
     #[arg(long, value_name = "SECONDS")]
     pub warm_broker_seconds: Option<f64>,
-    /// Megabytes written before a run that reads or restarts [default: 2000, quick 256]
+    /// Megabytes written before a run that reads or restarts [default: 3400, quick 256]
     #[arg(long, value_name = "MB")]
     pub preload_megabytes: Option<u64>,
     /// The directory for report, tables and histograms [default: logway-bench-EXPERIMENT-TIME]
@@ -76,7 +77,7 @@ impl SessionArgs {
         let has_peer = !self.against.is_empty();
         let warm_side = choose(self.warm_broker_seconds, 20.0, 4.0);
         let is_warmed = has_peer || self.warm_broker_seconds.is_some();
-        let megabytes = self.preload_megabytes.unwrap_or(if self.quick { 256 } else { 2000 });
+        let megabytes = self.preload_megabytes.unwrap_or(if self.quick { 256 } else { 3400 });
         Lengths {
             is_quick: self.quick,
             rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }).max(1),

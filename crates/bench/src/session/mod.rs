@@ -14,23 +14,30 @@ use args::Lengths;
 pub use args::SessionArgs;
 use progress::Progress;
 
-use crate::load::{Load, ProduceLoad, Run, Stop};
-use crate::measure::{Machine, Row, settle};
-use crate::report::Statement;
-use crate::side::{Opponent, Side};
+use crate::generator::{Acks, BatchShape};
+use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
+use crate::measure::{Durability, Machine, Row, settle};
+use crate::report::{Omission, Statement};
+use crate::side::{Opponent, Side, StatedSide};
 
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// So that filling the queue takes no longer than what is warmed.
+const WARMING_MESSAGES_IN_SECOND: f64 = 10_000.0;
 
 /// The sides, how long each run is, and the rows so far.
 ///
 /// It owns the brokers that were started for it: when it goes, they end.
 pub(crate) struct Session<'a> {
     sides: Vec<Side>,
+    /// All that took part, those that were dismissed as well.
+    stated: Vec<StatedSide>,
     rounds: u32,
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
+    pub(crate) omissions: Vec<Omission>,
     works: usize,
     machine: Machine,
     output: PathBuf,
@@ -66,11 +73,13 @@ impl<'a> Session<'a> {
             stop: Arc::clone(&stop.0),
         };
         let mut session = Session {
+            stated: sides.iter().map(Side::stated).collect(),
             sides,
             rounds: lengths.rounds,
             run,
             lengths,
             rows: Vec::new(),
+            omissions: Vec::new(),
             works: 0,
             machine,
             output,
@@ -85,21 +94,38 @@ impl<'a> Session<'a> {
     /// Gives every side the same work before anything counts: a JVM compiles what it has run for
     /// a while, and it would be unfair to measure it before.
     async fn warm(&mut self) -> anyhow::Result<()> {
-        let each = self.lengths.warm_side / 2;
-        let run = self.run.lasting(Duration::ZERO, each);
-        let batches = ProduceLoad::default();
-        let singles = ProduceLoad {
-            batch: crate::generator::BatchShape::Records(1),
-            in_flight: 50,
-            ..batches.clone()
-        };
-        if each.is_zero() {
+        if self.lengths.warm_side.is_zero() {
             return Ok(());
         }
+        let batches = ProduceLoad::default();
+        let singles =
+            ProduceLoad { batch: BatchShape::Records(1), in_flight: 50, ..batches.clone() };
+        let unanswered = ProduceLoad { acks: Acks::None, ..singles.clone() };
+        let synced = ProduceLoad { durability: Durability::Synced, ..singles.clone() };
+        let (ours, others) = ([batches, singles.clone()], [unanswered, singles, synced]);
         for side in &mut self.sides {
             self.progress.say(&format!("warming {}", side.name));
-            batches.run(side, &run).await?;
-            singles.run(side, &run).await?;
+            let loads = if side.peer.is_some() { others.as_slice() } else { &ours };
+            let loads: Vec<&ProduceLoad> =
+                loads.iter().filter(|load| load.refusal(side).is_none()).collect();
+            let each = self.lengths.warm_side / loads.len().max(1) as u32;
+            let run = self.run.lasting(Duration::ZERO, each);
+            for load in loads {
+                load.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
+            }
+            // A fetch is little work for a broker with batches; peers handle each message.
+            if side.peer.is_some() {
+                let consumer = FetchLoad {
+                    batch: BatchShape::Records(1),
+                    record_bytes: 200,
+                    fetch_bytes: 0,
+                    partitions: 1,
+                    is_cached: true,
+                    batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
+                };
+                let run = Run { preloaded_bytes: u64::MAX, ..run };
+                consumer.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
+            }
         }
         Ok(())
     }
@@ -125,10 +151,21 @@ impl<'a> Session<'a> {
     ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
+        let parameters = load.parameters()?;
+        for side in self.sides.iter().filter(|side| is_asked(&side.name)) {
+            let omission = load.refusal(side).map(|reason| Omission {
+                experiment,
+                work: work.to_owned(),
+                durability: parameters.durability,
+                side: side.name.clone(),
+                reason,
+            });
+            self.omissions.extend(omission);
+        }
         for round in 1..=self.rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
-                if !is_asked(&side.name) {
+                if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
                 let (name, rounds) = (side.name.clone(), self.rounds);
@@ -139,7 +176,7 @@ impl<'a> Session<'a> {
                     .run(side, &self.run)
                     .await
                     .with_context(|| format!("{experiment}: {work} on {name}"))?;
-                let parameters = load.parameters()?;
+                let parameters = parameters.clone();
                 let row = Row::of((experiment, work), (&name, round), parameters, observed);
                 self.progress.suspend(|| (self.on_row)(&row));
                 self.rows.push(row);
@@ -153,6 +190,16 @@ impl<'a> Session<'a> {
         self.sides.iter().map(|side| side.name.clone()).collect()
     }
 
+    /// Ends a side that has nothing more to say.
+    pub(crate) fn dismiss(&mut self, name: &str) {
+        self.sides.retain(|side| side.name != name);
+    }
+
+    /// Whether a side can be given a load.
+    pub(crate) fn takes(&self, side: &str, load: &impl Load) -> bool {
+        self.sides.iter().any(|known| known.name == side && load.refusal(known).is_none())
+    }
+
     /// Whether all sides can be killed and started again.
     pub(crate) fn is_own(&self) -> bool {
         self.sides.iter().all(Side::is_own)
@@ -162,7 +209,7 @@ impl<'a> Session<'a> {
     pub(crate) fn statement(&self) -> Statement {
         Statement {
             machine: self.machine.clone(),
-            sides: self.sides.iter().map(Side::stated).collect(),
+            sides: self.stated.clone(),
             rounds: self.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),

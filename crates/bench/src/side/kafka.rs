@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use logway_client::BrokerAddress;
 
-use super::fetch_peer::{MavenPeer, cache_directory};
+use super::fetch::{MavenPeer, cache_directory};
 use super::{Launch, free_address};
 
 const KAFKA: MavenPeer = MavenPeer {
@@ -38,7 +38,7 @@ const JVM_OPTIONS: &[&str] = &[
 
 /// Warnings go to where the output goes; the start script's own configuration writes a line for
 /// each segment, which would be charged to the broker.
-const LOG_SETTINGS: &str = "status = error
+pub(super) const LOG_SETTINGS: &str = "status = error
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -74,6 +74,7 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         address,
         log_path: directory.join("broker.log"),
         version: format!("Apache Kafka 4.3.0 on {}", java_version()),
+        ..Launch::default()
     })
 }
 
@@ -94,7 +95,8 @@ fn settings(address: &BrokerAddress, controller: &BrokerAddress, data_dir: &Path
     ]
 }
 
-fn java(
+/// `java` with all jars of a directory.
+pub(super) fn java(
     libs: &Path,
     log_settings_path: &Path,
     jvm_options: &[&str],
@@ -111,7 +113,8 @@ fn java(
     command
 }
 
-fn java_version() -> String {
+/// As it names itself.
+pub(super) fn java_version() -> String {
     let output = Command::new("java").arg("-version").output();
     let said = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     let first = said.ok().and_then(|said| said.lines().next().map(str::to_owned));

@@ -5,11 +5,17 @@ use std::path::PathBuf;
 
 use logway_client::BrokerAddress;
 
+use crate::peer::Peer;
+
 /// Everything to start a broker, and to start it again on the same data.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     /// Program and arguments.
     pub(crate) command: Vec<String>,
+    /// The same for a broker that syncs, where that is decided for the whole broker.
+    pub(crate) synced_command: Option<Vec<String>>,
+    /// What has to run beside it.
+    pub(crate) companion: Option<Vec<String>>,
     /// What stands in its file of settings.
     pub(crate) settings: Vec<String>,
     /// Where it will listen.
@@ -18,6 +24,23 @@ pub(crate) struct Launch {
     pub(crate) log_path: PathBuf,
     /// What runs.
     pub(crate) version: String,
+    /// What it speaks, if not Kafka's protocol.
+    pub(crate) peer: Option<&'static dyn Peer>,
+}
+
+impl Default for Launch {
+    fn default() -> Launch {
+        Launch {
+            command: Vec::new(),
+            synced_command: None,
+            companion: None,
+            settings: Vec::new(),
+            address: BrokerAddress::new("127.0.0.1", 0),
+            log_path: PathBuf::new(),
+            version: String::new(),
+            peer: None,
+        }
+    }
 }
 
 /// A loopback address that nobody listens on now.

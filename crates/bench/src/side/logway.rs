@@ -29,5 +29,6 @@ pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Laun
         address,
         log_path: directory.join("broker.log"),
         version: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+        ..Launch::default()
     })
 }

@@ -1,13 +1,16 @@
 //! The brokers that are measured.
 
+mod activemq;
 mod data_files;
-mod fetch_peer;
+mod fetch;
 mod kafka;
 mod launch;
 mod logway;
+mod nats;
 mod null;
 mod opponent;
 mod process;
+mod rabbitmq;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,8 @@ pub use opponent::Opponent;
 use process::OwnedProcess;
 
 use crate::load::RunTopic;
+use crate::measure::Durability;
+use crate::peer::Peer;
 
 /// How long a broker may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -43,7 +48,10 @@ pub(crate) struct Side {
     pub(crate) version: String,
     /// Its address.
     pub(crate) address: BrokerAddress,
+    /// Of Kafka's protocol.
     pub(crate) client: Client,
+    /// What it speaks instead, if it does.
+    pub(crate) peer: Option<&'static dyn Peer>,
     pub(crate) pid: Option<u32>,
     own: Option<Own>,
 }
@@ -52,6 +60,9 @@ pub(crate) struct Side {
 struct Own {
     launch: Launch,
     process: Option<OwnedProcess>,
+    companion: Option<OwnedProcess>,
+    /// What the process that runs promises, where that is decided for the whole broker.
+    durability: Durability,
     directory: PathBuf,
 }
 
@@ -73,7 +84,7 @@ impl Side {
     pub(crate) fn given(name: &str, address: BrokerAddress, pid: Option<u32>) -> Side {
         let client = client(&address);
         let version = "unknown, it was running".to_owned();
-        Side { name: name.to_owned(), version, address, client, pid, own: None }
+        Side { name: name.to_owned(), version, address, client, peer: None, pid, own: None }
     }
 
     /// Starts a broker of its own, with its data below `directory`.
@@ -94,8 +105,15 @@ impl Side {
             version: launch.version.clone(),
             client: client(&address),
             address,
+            peer: launch.peer,
             pid: None,
-            own: Some(Own { launch, process: None, directory }),
+            own: Some(Own {
+                launch,
+                process: None,
+                companion: None,
+                durability: Durability::Unsynced,
+                directory,
+            }),
         };
         side.start_again().await?;
         Ok(side)
@@ -106,7 +124,15 @@ impl Side {
     pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
         let began = Instant::now();
         let own = self.own_mut()?;
-        let process = OwnedProcess::spawn(&own.launch.command, &own.launch.log_path)?;
+        let Launch { command, synced_command, companion, log_path, .. } = &own.launch;
+        if let (Some(companion), None) = (companion, &own.companion) {
+            own.companion = Some(OwnedProcess::spawn(companion, log_path)?);
+        }
+        let command = match own.durability {
+            Durability::Synced => synced_command.as_ref().unwrap_or(command),
+            Durability::Unsynced => command,
+        };
+        let process = OwnedProcess::spawn(command, log_path)?;
         let pid = process.pid();
         own.process = Some(process);
         self.pid = Some(pid);
@@ -132,8 +158,27 @@ impl Side {
         Ok(())
     }
 
-    /// Whether a client can ask about it by Kafka's protocol, and it names a broker.
+    /// Has the broker keep what its acknowledgements are to promise: starts it anew where that is a
+    /// setting of the whole broker.
+    pub(crate) async fn promise(&mut self, durability: Durability) -> anyhow::Result<()> {
+        let Some(own) = &mut self.own else { return Ok(()) };
+        if own.launch.synced_command.is_none() || own.durability == durability {
+            return Ok(());
+        }
+        own.durability = durability;
+        self.kill()?;
+        self.start_again().await?;
+        Ok(())
+    }
+
+    /// Whether a client can ask about it by Kafka's protocol, and it names a broker; or whether it
+    /// greets in its own.
     async fn answers(&self) -> bool {
+        if let Some(peer) = self.peer {
+            let address = self.address.clone();
+            let greeted = tokio::task::spawn_blocking(move || peer.connect(&address));
+            return greeted.await.is_ok_and(|conversation| conversation.is_ok());
+        }
         // The one who waits asks again.
         let options = ClientOptions { retry_patience: Duration::ZERO, ..Default::default() };
         let client = Client::new(vec![self.address.clone()], options);
@@ -146,6 +191,16 @@ impl Side {
     /// Whether it was started here, so that it can be killed and started again.
     pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// A directory on the broker's disk that the broker does not use.
+    ///
+    /// # Errors
+    ///
+    /// It was not started here.
+    pub(crate) fn scratch_directory(&self) -> anyhow::Result<PathBuf> {
+        let own = self.own.as_ref().context("only a broker that was started here has a place")?;
+        Ok(own.directory.join("scratch"))
     }
 
     /// The files in which it keeps a topic's records.
@@ -191,6 +246,7 @@ impl Drop for Side {
     fn drop(&mut self) {
         if let Some(mut own) = self.own.take() {
             own.process = None;
+            own.companion = None;
             // What it wrote was only for the measurement; if it cannot be removed, it stays.
             let _ = std::fs::remove_dir_all(&own.directory);
         }

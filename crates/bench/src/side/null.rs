@@ -14,5 +14,6 @@ pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Laun
         address,
         log_path: directory.join("broker.log"),
         version: "answers without doing anything".to_owned(),
+        ..Launch::default()
     })
 }

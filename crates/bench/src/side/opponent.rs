@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 
-use super::{Launch, kafka, logway, null};
+use super::{Launch, activemq, kafka, logway, nats, null, rabbitmq};
 
 /// A broker that the benchmark can start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,12 @@ pub enum Opponent {
     OtherLogway(PathBuf),
     /// Apache Kafka, fetched from Maven Central.
     Kafka,
+    /// RabbitMQ, of Debian's packages.
+    RabbitMq,
+    /// ActiveMQ Classic, fetched from Maven Central.
+    ActiveMq,
+    /// NATS with JetStream, built by Go.
+    Nats,
     /// A broker that answers without doing anything: the limit that sockets set on this machine.
     Null,
 }
@@ -30,6 +36,9 @@ impl FromStr for Opponent {
         Ok(match text {
             "logway" => Opponent::Logway,
             "kafka" => Opponent::Kafka,
+            "rabbitmq" => Opponent::RabbitMq,
+            "activemq" => Opponent::ActiveMq,
+            "nats" => Opponent::Nats,
             "null" => Opponent::Null,
             path => Opponent::OtherLogway(PathBuf::from(path)),
         })
@@ -42,6 +51,9 @@ impl fmt::Display for Opponent {
             Opponent::Logway => f.write_str("logway"),
             Opponent::OtherLogway(path) => write!(f, "{}", path.display()),
             Opponent::Kafka => f.write_str("kafka"),
+            Opponent::RabbitMq => f.write_str("rabbitmq"),
+            Opponent::ActiveMq => f.write_str("activemq"),
+            Opponent::Nats => f.write_str("nats"),
             Opponent::Null => f.write_str("null"),
         }
     }
@@ -55,6 +67,9 @@ impl Opponent {
             Opponent::Logway => logway::launch(&this()?, directory),
             Opponent::OtherLogway(executable) => logway::launch(executable, directory),
             Opponent::Kafka => kafka::launch(directory),
+            Opponent::RabbitMq => rabbitmq::launch(directory),
+            Opponent::ActiveMq => activemq::launch(directory),
+            Opponent::Nats => nats::launch(directory),
             Opponent::Null => null::launch(&this()?, directory),
         }
     }
@@ -66,7 +81,7 @@ mod tests {
 
     #[test]
     fn opponents_are_names_or_paths() {
-        for text in ["logway", "kafka", "null", "../old/logway"] {
+        for text in ["logway", "kafka", "rabbitmq", "activemq", "nats", "null", "../old/logway"] {
             let Ok(opponent) = text.parse::<Opponent>();
             assert_eq!(opponent.to_string(), text);
         }

@@ -15,7 +15,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::memory_budget::{BudgetShare, MemoryBudget};
+use super::memory_budget::BudgetShare;
+use super::request_memory::RequestMemory;
 
 const LENGTH_BYTES: usize = 4;
 
@@ -23,8 +24,17 @@ const LENGTH_BYTES: usize = 4;
 const API_KEY_BYTES: usize = 2;
 
 /// A Produce is nearly all records, which stay in the frame; its structs are few. Any other request
-/// turns into structs, and its answer into more: it is charged this many times its size.
-const DECODED_FACTOR: usize = 8;
+/// turns into structs, and its answer into more: a small one is charged this many times its size.
+const SMALL_FACTOR: usize = 8;
+
+/// A larger one is charged what it can turn into at most: this many times its size.
+const DENSE_FACTOR: usize = 16;
+
+/// The most that a request may turn into.
+const DECODED_BYTES_MAX: usize = 32 << 20;
+
+/// From here on a request without records can take many milliseconds to decode and to answer.
+const DENSE_BYTES_MIN: usize = 64 * 1024;
 
 /// The largest request that is not a Produce. It is far more than clients send, and small enough
 /// that one such request never takes the whole budget.
@@ -34,6 +44,9 @@ const WITHOUT_RECORDS_BYTES_MAX: usize = 8 << 20;
 /// one is then read straight into a buffer of its size.
 const READ_BYTES: usize = 64 * 1024;
 
+/// A request stays a slice of the buffer that it was read into if it is this part of it at least.
+const SLICE_PART: usize = 4;
+
 /// While others wait for the memory that a half-read request holds, it must grow in each such
 /// interval by [`PROGRESS_BYTES_MIN`] and by a tenth of its size, or end.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,6 +54,12 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const PROGRESS_BYTES_MIN: usize = 64 * 1024;
 
 const PROGRESS_PARTS: usize = 10;
+
+/// The memory that the decoded form of a request of `body_bytes` may take, apart from its frame. Names
+/// and records stay in the frame; what counts here is the structs around them.
+pub(crate) fn decoded_bytes_max(body_bytes: usize) -> usize {
+    (body_bytes * DENSE_FACTOR).clamp(DENSE_BYTES_MIN * DENSE_FACTOR, DECODED_BYTES_MAX)
+}
 
 /// Why no frame came; each closes the connection.
 #[derive(Debug, Error)]
@@ -80,26 +99,31 @@ pub enum FrameError {
 pub(super) struct Frame {
     /// Request header and body.
     pub body: Bytes,
+    /// Whether it holds so many structs that decoding it takes long.
+    pub is_dense: bool,
     /// Held until the request is answered.
     pub share: BudgetShare,
 }
 
 /// Reads frames from one socket.
 ///
-/// Holds at most [`READ_BYTES`] beyond what the memory budget has granted, and nothing at all
-/// while the connection is idle.
+/// Memory is taken as bytes come, never for what is only announced: of a request that is not whole,
+/// [`READ_BYTES`] are not counted, then its *beginning* is, and then all of it. A large one is copied
+/// twice so, its first bytes, and only these; nothing is held while the connection is idle.
 #[derive(Debug)]
 pub(super) struct FrameReader {
     buffer: BytesMut,
     max_bytes: usize,
-    budget: MemoryBudget,
-    /// The frame that is being read, once its length is known.
+    memory: RequestMemory,
+    /// What was taken for the frame that is being read.
     granted: Option<Granted>,
 }
 
 #[derive(Debug)]
 struct Granted {
     share: BudgetShare,
+    /// So much of the frame may be held, with its length field.
+    room_bytes: usize,
     frame_bytes: usize,
     interval_start: Instant,
     buffered_at_start: usize,
@@ -107,8 +131,8 @@ struct Granted {
 
 impl FrameReader {
     /// A reader of frames of at most `max_bytes`.
-    pub(super) fn new(max_bytes: usize, budget: MemoryBudget) -> FrameReader {
-        FrameReader { buffer: BytesMut::new(), max_bytes, budget, granted: None }
+    pub(super) fn new(max_bytes: usize, memory: RequestMemory) -> FrameReader {
+        FrameReader { buffer: BytesMut::new(), max_bytes, memory, granted: None }
     }
 
     /// Whether a frame is half read, for which memory was taken.
@@ -125,26 +149,51 @@ impl FrameReader {
     ) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(body_bytes) = self.announced_bytes()? {
-                if let (None, Some(charge_bytes)) = (&self.granted, self.charge_bytes(body_bytes)?)
-                {
-                    let share = self.budget.take(charge_bytes).await;
-                    let (interval_start, buffered_at_start) = (Instant::now(), self.buffer.len());
-                    let frame_bytes = body_bytes;
-                    self.granted =
-                        Some(Granted { share, frame_bytes, interval_start, buffered_at_start });
+                if let Some(charge_bytes) = self.charge_bytes(body_bytes)? {
+                    self.take_memory(body_bytes, charge_bytes).await;
                 }
                 if self.granted.is_some() && self.buffer.len() >= LENGTH_BYTES + body_bytes {
                     return Ok(Some(self.take_frame(body_bytes)));
                 }
-                if self.granted.is_some() {
-                    self.buffer.reserve(LENGTH_BYTES + body_bytes - self.buffer.len());
-                }
+                let room_bytes = self.room_bytes(body_bytes);
+                self.buffer.reserve(room_bytes.saturating_sub(self.buffer.len()));
             }
             if self.read_some(socket).await? == 0 {
                 let between_frames = self.buffer.is_empty();
                 return if between_frames { Ok(None) } else { Err(FrameError::Truncated) };
             }
         }
+    }
+
+    /// Takes what the frame at the front of the buffer needs to be received further, when it has filled its room.
+    async fn take_memory(&mut self, body_bytes: usize, charge_bytes: usize) {
+        let whole_bytes = LENGTH_BYTES + body_bytes;
+        let room_bytes = self.room_bytes(body_bytes);
+        let is_whole = self.granted.is_some() && room_bytes == whole_bytes;
+        if is_whole || self.buffer.len() < room_bytes {
+            return;
+        }
+        let beginning_bytes = self.memory.beginning_bytes();
+        let (share, room_bytes) = if whole_bytes <= READ_BYTES {
+            (self.memory.take_small(charge_bytes).await, whole_bytes)
+        } else if self.buffer.len() < beginning_bytes && whole_bytes / 2 > beginning_bytes {
+            (self.memory.take_beginning().await, beginning_bytes)
+        } else {
+            (self.memory.take_large(charge_bytes).await, whole_bytes)
+        };
+        self.granted = Some(Granted {
+            share,
+            room_bytes,
+            frame_bytes: body_bytes,
+            interval_start: Instant::now(),
+            buffered_at_start: self.buffer.len(),
+        });
+    }
+
+    /// What may be held now of the frame at the front of the buffer.
+    fn room_bytes(&self, body_bytes: usize) -> usize {
+        let uncounted_bytes = READ_BYTES.min(LENGTH_BYTES + body_bytes);
+        self.granted.as_ref().map_or(uncounted_bytes, |granted| granted.room_bytes)
     }
 
     /// The body length of the frame at the front of the buffer, once its four bytes are here.
@@ -162,22 +211,41 @@ impl FrameReader {
         if body_bytes < API_KEY_BYTES {
             return Ok(Some(body_bytes));
         }
-        let api_key = self.buffer.get(LENGTH_BYTES..LENGTH_BYTES + API_KEY_BYTES);
-        let Some(mut api_key) = api_key else { return Ok(None) };
-        if api_key.get_i16() == ApiKey::Produce.id() {
+        let Some(api_key) = self.api_key() else { return Ok(None) };
+        if api_key == ApiKey::Produce.id() {
             return Ok(Some(body_bytes));
         }
         if body_bytes > WITHOUT_RECORDS_BYTES_MAX {
             return Err(FrameError::TooLargeWithoutRecords { frame_bytes: body_bytes });
         }
-        Ok(Some(body_bytes * DECODED_FACTOR))
+        Ok(Some(match body_bytes < DENSE_BYTES_MIN {
+            true => body_bytes * SMALL_FACTOR,
+            false => body_bytes + decoded_bytes_max(body_bytes),
+        }))
     }
 
+    /// The API of the frame at the front of the buffer, once its two bytes are here.
+    fn api_key(&self) -> Option<i16> {
+        let mut api_key = self.buffer.get(LENGTH_BYTES..LENGTH_BYTES + API_KEY_BYTES)?;
+        Some(api_key.get_i16())
+    }
+
+    /// A slice of a buffer keeps all of it for as long as the request is in work: one that is much smaller than the
+    /// buffer is copied instead, and the buffer used again.
     fn take_frame(&mut self, body_bytes: usize) -> Frame {
+        let is_dense =
+            body_bytes >= DENSE_BYTES_MIN && self.api_key() != Some(ApiKey::Produce.id());
         self.buffer.advance(LENGTH_BYTES);
-        let body = self.buffer.split_to(body_bytes).freeze();
-        let granted = self.granted.take().expect("a frame is granted before it is complete");
-        Frame { body, share: granted.share }
+        let body = match body_bytes * SLICE_PART < READ_BYTES {
+            true => {
+                let copy = Bytes::copy_from_slice(&self.buffer[..body_bytes]);
+                self.buffer.advance(body_bytes);
+                copy
+            }
+            false => self.buffer.split_to(body_bytes).freeze(),
+        };
+        let granted = self.granted.take().expect("a frame is granted before it is taken");
+        Frame { body, is_dense, share: granted.share }
     }
 
     async fn read_some(&mut self, socket: &mut TcpStream) -> Result<usize, FrameError> {
@@ -195,7 +263,7 @@ impl FrameReader {
                 let progress_bytes = self.buffer.len() - granted.buffered_at_start;
                 let frame_bytes = granted.frame_bytes;
                 let due_bytes = PROGRESS_BYTES_MIN.max(frame_bytes / PROGRESS_PARTS);
-                if progress_bytes < due_bytes && self.budget.is_contended() {
+                if progress_bytes < due_bytes && self.memory.is_contended() {
                     return Err(FrameError::Stalled { frame_bytes });
                 }
                 granted.interval_start = Instant::now();
@@ -254,7 +322,7 @@ mod tests {
                 client.write_all(piece).await.expect("write");
             }
         });
-        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
+        let budget = RequestMemory::new(MAX_BYTES, &Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         for body in bodies {
             let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
@@ -266,12 +334,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn small_requests_in_work_keep_no_large_buffers() {
+        let (mut client, mut server) = pair().await;
+        let budget = RequestMemory::new(MAX_BYTES, &Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, budget);
+        for _ in 0..10 {
+            client.write_all(&frame(b"small")).await.expect("write");
+            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
+            assert_eq!(&frame.body[..], b"small");
+            assert!(frame.body.is_unique(), "it is no part of the buffer");
+        }
+    }
+
+    #[tokio::test]
     async fn lengths_out_of_range_are_refused_before_anything_is_allocated() {
         for length in [-1, i32::MIN, i32::MAX, 1_048_577] {
             let (mut client, mut server) = pair().await;
             client.write_all(&length.to_be_bytes()).await.expect("write");
             let mut reader =
-                FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES, Arc::default()));
+                FrameReader::new(MAX_BYTES, RequestMemory::new(MAX_BYTES, &Arc::default()));
             let error = reader.next(&mut server).await.expect_err("refused");
             assert!(matches!(error, FrameError::Length { .. }), "{error}");
             assert!(reader.buffer.capacity() <= 2 * READ_BYTES);
@@ -283,24 +364,17 @@ mod tests {
         let (mut client, mut server) = pair().await;
         client.write_all(&[0, 0, 0, 9, 1]).await.expect("write");
         drop(client);
-        let mut reader = FrameReader::new(MAX_BYTES, MemoryBudget::new(MAX_BYTES, Arc::default()));
+        let mut reader =
+            FrameReader::new(MAX_BYTES, RequestMemory::new(MAX_BYTES, &Arc::default()));
         assert!(matches!(reader.next(&mut server).await, Err(FrameError::Truncated)));
     }
 
-    #[tokio::test]
-    async fn a_stalled_frame_gives_way_when_others_wait_for_its_memory() {
-        let (mut client, mut server) = pair().await;
-        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
-        let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
-        client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
-        client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
-        let stalled = tokio::spawn(async move { reader.next(&mut server).await.map(|_| ()) });
-        while budget.used_bytes() == 0 {
-            tokio::task::yield_now().await;
-        }
-        budget.take(MAX_BYTES).await;
-        let outcome = stalled.await.expect("no panic");
-        assert!(matches!(outcome, Err(FrameError::Stalled { .. })), "{outcome:?}");
+    /// The beginning of a Produce of this size, as many bytes of it as asked.
+    fn produce_start(body_bytes: usize, bytes: usize) -> Vec<u8> {
+        let length = i32::try_from(body_bytes).expect("small");
+        let mut start = [&length.to_be_bytes()[..], &ApiKey::Produce.id().to_be_bytes()].concat();
+        start.resize(bytes, 0);
+        start
     }
 
     /// Reads until the reader has taken in so many bytes and waits for more.
@@ -312,25 +386,72 @@ mod tests {
                 () = tokio::task::yield_now() => {}
             }
         }
+        // What has come is seen.
+        tokio::select! {
+            biased;
+            _ = reader.next(server) => panic!("no frame is whole"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stalled_frame_gives_way_when_others_wait_for_its_memory() {
+        let (mut client, mut server) = pair().await;
+        let memory = RequestMemory::new(MAX_BYTES, &Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, memory.clone());
+        client.write_all(&produce_start(1_000_000, 2 * READ_BYTES)).await.expect("write");
+        let stalled = tokio::spawn(async move { reader.next(&mut server).await.map(|_| ()) });
+        while memory.used_bytes() == 0 {
+            tokio::task::yield_now().await;
+        }
+        memory.take_large(MAX_BYTES).await;
+        let outcome = stalled.await.expect("no panic");
+        assert!(matches!(outcome, Err(FrameError::Stalled { .. })), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_announced_takes_no_memory_until_it_comes() {
+        const LIMIT_BYTES: usize = 128 << 20;
+        const FRAME_BYTES: usize = 100 << 20;
+        let (mut client, mut server) = pair().await;
+        let memory = RequestMemory::new(LIMIT_BYTES, &Arc::default());
+        let mut reader = FrameReader::new(FRAME_BYTES, memory.clone());
+        let beginning_bytes = memory.beginning_bytes();
+        let mut sent_bytes = 0;
+        for (sent, used_bytes) in [
+            (20, 0),
+            (READ_BYTES - 1, 0),
+            (READ_BYTES, beginning_bytes),
+            (beginning_bytes - 1, beginning_bytes),
+            (beginning_bytes, FRAME_BYTES),
+        ] {
+            let bytes = produce_start(FRAME_BYTES, sent).split_off(sent_bytes);
+            let write = client.write_all(&bytes);
+            let (written, ()) = tokio::join!(write, read_until(&mut reader, &mut server, sent));
+            written.expect("write");
+            sent_bytes = sent;
+            assert_eq!(memory.used_bytes(), used_bytes, "after {sent} bytes");
+            let most_bytes = 2 * used_bytes.max(READ_BYTES) + LENGTH_BYTES;
+            assert!(reader.buffer.capacity() <= most_bytes, "{}", reader.buffer.capacity());
+        }
+        drop(reader);
+        assert_eq!(memory.used_bytes(), 0);
     }
 
     #[tokio::test]
     async fn room_for_a_large_request_is_made_only_when_its_memory_is_granted() {
         let (mut client, mut server) = pair().await;
-        let budget = MemoryBudget::new(MAX_BYTES, Arc::default());
-        let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
-        let all = budget.try_take(MAX_BYTES).expect("nothing is taken yet");
-        // So far nobody can know what the request costs.
-        client.write_all(&1_000_000_i32.to_be_bytes()).await.expect("write");
-        read_until(&mut reader, &mut server, LENGTH_BYTES).await;
+        let memory = RequestMemory::new(MAX_BYTES, &Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, memory.clone());
+        let all = memory.take_large(MAX_BYTES).await;
+        let used_bytes = memory.used_bytes();
+        client.write_all(&produce_start(1_000_000, READ_BYTES)).await.expect("write");
+        read_until(&mut reader, &mut server, READ_BYTES).await;
         assert!(reader.buffer.capacity() <= 2 * READ_BYTES, "{}", reader.buffer.capacity());
-        // Now its memory is waited for.
-        client.write_all(&ApiKey::Produce.id().to_be_bytes()).await.expect("write");
-        read_until(&mut reader, &mut server, LENGTH_BYTES + API_KEY_BYTES).await;
-        assert!(reader.buffer.capacity() <= 2 * READ_BYTES, "{}", reader.buffer.capacity());
+        assert_eq!(memory.used_bytes(), used_bytes);
         drop(all);
         client.write_all(&[0]).await.expect("write");
-        read_until(&mut reader, &mut server, LENGTH_BYTES + API_KEY_BYTES + 1).await;
-        assert!(reader.buffer.capacity() >= 1_000_000 && budget.used_bytes() >= 1_000_000);
+        read_until(&mut reader, &mut server, READ_BYTES + 1).await;
+        assert!(reader.buffer.capacity() >= 1_000_000 && memory.used_bytes() >= used_bytes);
     }
 }

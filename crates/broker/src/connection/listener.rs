@@ -27,6 +27,9 @@ const HELD_BACK_PART: usize = 4;
 /// How long connections may take to send their last replies when the broker stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
+/// Lines about what clients can cause at will, which are limited in number.
+const CLIENTS: &str = "logway_broker::clients";
+
 /// Serves connections until `stopping` turns true, then waits for those that are open to finish.
 pub(crate) async fn accept_connections(
     listener: TcpListener,
@@ -105,7 +108,7 @@ impl Places {
         let metrics = &broker.metrics;
         let Ok(of_all) = Arc::clone(&self.all).try_acquire_owned() else {
             metrics.connections.refused.inc();
-            tracing::warn!(%peer, max = broker.settings.connections_max,
+            tracing::warn!(target: CLIENTS, %peer, max = broker.settings.connections_max,
                 "connection refused: max.connections is reached");
             return None;
         };
@@ -149,7 +152,7 @@ async fn serve(socket: TcpStream, peer: SocketAddr, broker: Arc<Broker>) {
         Err(ConnectionError::Send(error)) => tracing::debug!(%peer, %error, "connection lost"),
         Err(error) => {
             broker.metrics.connections.broken.inc();
-            tracing::info!(%peer, %error, "connection closed");
+            tracing::info!(target: CLIENTS, %peer, %error, "connection closed");
         }
     }
 }
@@ -163,7 +166,8 @@ async fn pause_after(error: &io::Error) {
     let one_connection_failed =
         matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
     if !one_connection_failed {
-        tracing::error!(%error, "cannot accept connections");
+        tracing::error!(target: CLIENTS, %error,
+            "cannot accept connections (out of files? raise `ulimit -n`, or lower max.connections)");
         sleep(ACCEPT_RETRY).await;
     }
 }

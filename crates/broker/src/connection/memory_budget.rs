@@ -1,7 +1,7 @@
-//! The bound on memory that requests may hold, over all connections together.
+//! A bound on memory, over all connections together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -10,10 +10,10 @@ use super::attention::Attention;
 /// What one permit of the semaphore stands for: a frame is charged in steps of this size.
 const UNIT_BYTES: usize = 1024;
 
-/// Counts the bytes of requests that were read and not yet answered.
+/// Counts bytes that requests or their answers hold.
 ///
-/// A request is charged whole before its body is read, so no two half-read requests can wait for
-/// each other's memory. Waiting is first come, first served. Whoever holds memory and depends on a
+/// Waiting is first come, first served: who must not queue behind larger ones needs a budget of its
+/// own, as in [`RequestMemory`](super::RequestMemory). Whoever holds memory and depends on a
 /// client to go on must look at [`MemoryBudget::is_contended`] and give way.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
@@ -25,6 +25,10 @@ struct Inner {
     units: Arc<Semaphore>,
     limit_units: usize,
     waiting: AtomicUsize,
+    /// The most that was refused and would still not fit.
+    refused_units: AtomicUsize,
+    /// Whether holders were called because it is short.
+    is_short: AtomicBool,
     /// Calls those that hold memory when somebody begins to wait.
     attention: Arc<Attention>,
 }
@@ -48,8 +52,15 @@ impl MemoryBudget {
     pub fn new(limit_bytes: usize, attention: Arc<Attention>) -> MemoryBudget {
         let limit_units = (limit_bytes / UNIT_BYTES).clamp(1, u32::MAX as usize);
         let units = Arc::new(Semaphore::new(limit_units));
-        let waiting = AtomicUsize::new(0);
-        MemoryBudget { inner: Arc::new(Inner { units, limit_units, waiting, attention }) }
+        let inner = Inner {
+            units,
+            limit_units,
+            waiting: AtomicUsize::new(0),
+            refused_units: AtomicUsize::new(0),
+            is_short: AtomicBool::new(false),
+            attention,
+        };
+        MemoryBudget { inner: Arc::new(inner) }
     }
 
     /// Takes a share, waiting while others hold too much.
@@ -71,9 +82,36 @@ impl MemoryBudget {
         Some(BudgetShare { permit })
     }
 
-    /// Whether more than half is in use.
-    pub fn is_tight(&self) -> bool {
-        self.used_bytes() > self.limit_bytes() / 2
+    /// Takes a share at once or not at all, for what cannot wait.
+    ///
+    /// Nobody is seen to wait then. So those that hold memory are called when it becomes short.
+    pub fn take_now(&self, bytes: usize) -> Option<BudgetShare> {
+        let share = self.try_take(bytes);
+        if share.is_none() {
+            let units = self.units_of(bytes) as usize;
+            self.inner.refused_units.fetch_max(units, Ordering::SeqCst);
+        }
+        if self.is_short() && !self.inner.is_short.swap(true, Ordering::SeqCst) {
+            self.inner.attention.call_holders();
+        }
+        share
+    }
+
+    /// Whether more than half is in use, or what was refused would be refused again.
+    pub fn is_short(&self) -> bool {
+        let free_units = self.inner.units.available_permits();
+        let refused_units = self.inner.refused_units.load(Ordering::SeqCst);
+        let is_refusing = free_units < refused_units;
+        if !is_refusing && refused_units > 0 {
+            let refused = &self.inner.refused_units;
+            // One that was refused meanwhile stays.
+            _ = refused.compare_exchange(refused_units, 0, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        let is_short = is_refusing || free_units < self.inner.limit_units / 2;
+        if !is_short {
+            self.inner.is_short.store(false, Ordering::SeqCst);
+        }
+        is_short
     }
 
     /// Whether somebody waits for memory right now.
@@ -141,6 +179,18 @@ mod tests {
         drop(first);
         assert!(second.as_mut().poll(&mut cx).is_ready());
         assert!(!budget.is_contended());
+    }
+
+    #[test]
+    fn who_is_refused_is_waited_for_although_it_does_not_wait() {
+        let budget = MemoryBudget::new(8 * UNIT_BYTES, Arc::default());
+        let held = budget.take_now(3 * UNIT_BYTES).expect("there is room");
+        assert!(!budget.is_short());
+        assert!(budget.take_now(6 * UNIT_BYTES).is_none() && budget.is_short());
+        drop(held);
+        assert!(!budget.is_short(), "there would be room for it now");
+        let _most = budget.take_now(5 * UNIT_BYTES).expect("there is room");
+        assert!(budget.is_short(), "little is left");
     }
 
     #[test]

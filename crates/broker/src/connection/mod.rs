@@ -11,25 +11,29 @@ mod listener;
 mod memory_budget;
 mod mute;
 mod replies;
+mod request_memory;
 mod send;
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, sleep, timeout};
 
 pub use attention::Attention;
 pub use frame::FrameError;
+pub(crate) use frame::decoded_bytes_max;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
 pub use memory_budget::{BudgetShare, MemoryBudget};
 pub use mute::Mute;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
+pub use request_memory::RequestMemory;
 
 use crate::Broker;
 use crate::dispatch::{ConnectionInfo, RequestError, prepare};
@@ -52,8 +56,20 @@ const HELD_FREELY_BYTES_MAX: usize = 64 * 1024;
 /// like, however many there are.
 const HELD_FREELY_PART: usize = 2;
 
+/// Up to here an answer is made on the way: above, it is heavy work.
+const LIGHT_BYTES_MAX: usize = 1 << 20;
+
+/// How long a request holds its memory while others wait for that and it for the memory for its answer.
+const BUILD_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a client has closed whose requests are not read now.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// Memory that goes back when this is dropped.
+type Held = Option<Arc<BudgetShare>>;
 
 /// Why a connection ended before its client closed it.
 #[derive(Debug, Error)]
@@ -69,6 +85,27 @@ pub enum ConnectionError {
     ReplyMemory {
         /// The size of the reply.
         reply_bytes: usize,
+    },
+    /// Making the answer could take more than there is for all answers together.
+    #[error(
+        "the answer to this {api} may take {built_bytes} bytes, and all answers together {max_bytes} \
+         (half of queued.max.request.bytes); ask for less at a time"
+    )]
+    AnswerTooLarge {
+        /// What was asked.
+        api: &'static str,
+        /// What making the answer may take.
+        built_bytes: usize,
+        /// What there is.
+        max_bytes: usize,
+    },
+    /// The request waited for the memory for its answer, and others for the memory of the request.
+    #[error(
+        "no memory is free for an answer of {built_bytes} bytes while others wait for requests"
+    )]
+    BuildMemory {
+        /// What making the answer may take.
+        built_bytes: usize,
     },
     /// The reply could not be sent.
     #[error("the reply could not be sent: {0}")]
@@ -139,6 +176,7 @@ impl Connection {
                 return Ok(());
             }
             let is_muted = self.info.mute.is_on();
+            let may_read = self.may_read(is_muted);
             tokio::select! {
                 biased;
                 () = self.attention.called() => {}
@@ -147,7 +185,9 @@ impl Connection {
                     self.last_active = Instant::now();
                 }
                 () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
-                frame = self.frames.next(&mut self.socket), if self.may_read(is_muted) => {
+                frame = next_frame(&mut self.frames, &mut self.socket, may_read),
+                    if may_read || is_muted && self.reads_on =>
+                {
                     self.last_active = Instant::now();
                     match frame? {
                         Some(frame) => self.start(frame).await?,
@@ -184,10 +224,12 @@ impl Connection {
         if self.reads_on && self.attention.is_stopping() {
             self.read_no_more();
         }
-        let is_holder = self.replies.held_bytes() > self.held_freely_bytes
-            || self.replies.has_more_behind_parked();
-        self.attention.set_holder(is_holder);
-        if is_holder && !self.is_hurried && self.broker.is_memory_contended() {
+        let holds_much = self.replies.held_bytes() > self.held_freely_bytes;
+        let holds_replies = self.replies.has_parked_behind_front();
+        self.attention.set_holder(holds_much || holds_replies);
+        let is_waited_for = holds_much && self.broker.is_memory_contended()
+            || holds_replies && self.broker.reply_memory.is_short();
+        if is_waited_for && !self.is_hurried {
             self.hurry();
         }
     }
@@ -202,13 +244,25 @@ impl Connection {
         // A client that has sent a thousand requests at once takes turns with the others.
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
-        let Frame { body, share: request_share } = frame;
+        let Frame { body, is_dense, share: request_share } = frame;
         let request_share = Arc::new(request_share);
-        let work = prepare(&self.broker, &self.info, body)?;
+        let prepare = || prepare(&self.broker, &self.info, body);
+        let work = if is_dense { self.broker.heavy_work.run(prepare)? } else { prepare()? };
         let (api_key, built_bytes) = (work.api_key, work.built_bytes);
-        let building = self.share_to_build(built_bytes).await?.map(Arc::new);
+        let max_bytes = self.broker.building.limit_bytes();
+        if built_bytes > max_bytes {
+            let api = api_key.name();
+            return Err(ConnectionError::AnswerTooLarge { api, built_bytes, max_bytes });
+        }
+        let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
-        let reply = work.run(Arc::clone(&request_share), building.clone()).await?;
+        let work = work.run(Arc::clone(&request_share), building.clone());
+        let reply = if is_dense || built_bytes > LIGHT_BYTES_MAX {
+            let reply = self.broker.heavy_work.run_async(work).await?;
+            heavily(&self.broker, reply)
+        } else {
+            work.await?
+        };
         let (request_share, share, uncounted_bytes) = match &reply {
             Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
             Reply::Parked(_) => (None, building, uncounted_bytes),
@@ -233,6 +287,7 @@ impl Connection {
     async fn share_to_build(
         &mut self,
         built_bytes: usize,
+        request_bytes: usize,
     ) -> Result<Option<BudgetShare>, ConnectionError> {
         if self.replies.uncounted_bytes() + built_bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
@@ -247,7 +302,8 @@ impl Connection {
             let reply = self.replies.next().await;
             self.send_ready(reply).await?;
         }
-        Ok(Some(self.broker.building.take(built_bytes).await))
+        let holds_much = request_bytes > self.held_freely_bytes;
+        wait_to_build(&self.broker, built_bytes, holds_much).await.map(Some)
     }
 
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
@@ -256,19 +312,36 @@ impl Connection {
         if reply_bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
-        let share = self.broker.reply_memory.try_take(reply_bytes);
+        let share = self.broker.reply_memory.take_now(reply_bytes);
         share.map(Some).ok_or(ConnectionError::ReplyMemory { reply_bytes })
+    }
+
+    /// What a reply took to be made goes back before it is sent, which takes as long as its client likes: now it
+    /// counts as a reply. If there is no room for it among those, it keeps what it has.
+    fn count_as_reply(&self, reply_bytes: usize, made_with: (Held, Held)) -> (Held, Held) {
+        if reply_bytes <= UNCOUNTED_BYTES_MAX {
+            return (None, None);
+        }
+        match self.broker.reply_memory.take_now(reply_bytes) {
+            Some(share) => (Some(Arc::new(share)), None),
+            None => made_with,
+        }
     }
 
     /// Sends a reply, and with it every one behind it that is ready too.
     async fn send_ready(&mut self, first: ReadyReply) -> Result<(), ConnectionError> {
         let mut next = Some(first);
         while let Some(ready) = next {
-            if let Some(reply) = ready.reply? {
+            let ReadyReply { api_key, received_at, reply, share, is_just_made } = ready;
+            if let Some(mut reply) = reply? {
+                let held = (share, reply.held.take());
+                let _held = match is_just_made {
+                    true => self.count_as_reply(reply.bytes.len(), held),
+                    false => held,
+                };
                 self.send_one(&reply).await?;
             }
-            self.broker.metrics.requests.observe(ready.api_key, ready.received_at.elapsed());
-            drop(ready.share);
+            self.broker.metrics.requests.observe(api_key, received_at.elapsed());
             next = self.replies.try_next();
         }
         if self.is_hurried && self.replies.is_empty() {
@@ -299,6 +372,62 @@ impl Connection {
 
     fn patience(&self) -> Patience<'_> {
         Patience { stall_max: self.idle_max, broker: &self.broker }
+    }
+}
+
+/// The next request, or `None` when the client has closed. A connection that may not be read has no next one. Cancel
+/// safe.
+async fn next_frame(
+    frames: &mut FrameReader,
+    socket: &mut TcpStream,
+    may_read: bool,
+) -> Result<Option<Frame>, FrameError> {
+    if may_read {
+        return frames.next(socket).await;
+    }
+    closed(socket).await;
+    Ok(None)
+}
+
+/// Waits until the client has closed with nothing sent that was not read: nothing more will come, so its place is free
+/// although the connection is not read now.
+async fn closed(socket: &TcpStream) {
+    loop {
+        match socket.peek(&mut [0]).await {
+            Ok(0) | Err(_) => return,
+            // Its next request waits until it may be read.
+            Ok(_) => sleep(LOOK_INTERVAL).await,
+        }
+    }
+}
+
+/// A reply whose making is heavy work, too.
+fn heavily(broker: &Arc<Broker>, reply: Reply) -> Reply {
+    let broker = Arc::clone(broker);
+    let heavily = |pending: PendingReply| -> PendingReply {
+        Box::pin(async move { broker.heavy_work.run_async(pending).await })
+    };
+    match reply {
+        Reply::Later(pending) => Reply::Later(heavily(pending)),
+        Reply::Parked(pending) => Reply::Parked(heavily(pending)),
+        Reply::Ready(encoded) => Reply::Ready(encoded),
+    }
+}
+
+/// Waits for the memory for an answer. A request that holds much itself gives up when others wait for that meanwhile.
+async fn wait_to_build(
+    broker: &Broker,
+    built_bytes: usize,
+    holds_much: bool,
+) -> Result<BudgetShare, ConnectionError> {
+    let mut taking = pin!(broker.building.take(built_bytes));
+    loop {
+        if let Ok(share) = timeout(BUILD_WAIT_MAX, &mut taking).await {
+            return Ok(share);
+        }
+        if holds_much && broker.memory.is_contended() {
+            return Err(ConnectionError::BuildMemory { built_bytes });
+        }
     }
 }
 

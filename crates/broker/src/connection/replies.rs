@@ -28,7 +28,7 @@ pub struct EncodedReply {
     pub bytes: Bytes,
     /// In the order of their places.
     pub files: Vec<FileSpan>,
-    /// What is held of the broker's memory until this is sent, beside the memory of its [`OwedReply`].
+    /// The memory that this was made with, beside that of its [`OwedReply`].
     pub held: Option<Arc<BudgetShare>>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct OwedReply {
     pub received_at: Instant,
     /// The memory of the request, while it is in work.
     pub request_share: Option<Arc<BudgetShare>>,
-    /// The memory of the reply, if it is large.
+    /// The memory of the reply if it is large; that for making it, while it is in the making.
     pub share: Option<Arc<BudgetShare>>,
     /// What making the reply takes, if that is too little for a share of the budget.
     pub uncounted_bytes: usize,
@@ -89,8 +89,10 @@ pub(super) struct ReadyReply {
     pub received_at: Instant,
     /// What to send, if anything.
     pub reply: Result<Option<EncodedReply>, RequestError>,
-    /// The memory of the reply, if it is large; freed when it has left.
+    /// The memory of the reply, if it is large; that for making it, if it was made just now.
     pub share: Option<Arc<BudgetShare>>,
+    /// Whether it was made just now, and so is not counted as a reply yet.
+    pub is_just_made: bool,
 }
 
 /// First in, first out: Kafka's clients match replies to requests by their order.
@@ -100,6 +102,7 @@ pub(super) struct ReplyQueue {
     unsent_bytes: usize,
     held_bytes: usize,
     uncounted_bytes: usize,
+    parked: usize,
 }
 
 impl ReplyQueue {
@@ -123,11 +126,11 @@ impl ReplyQueue {
         self.uncounted_bytes
     }
 
-    /// Whether replies wait behind one that waits for other clients. They may be complete, and hold memory that is not
-    /// counted here.
-    pub(super) fn has_more_behind_parked(&self) -> bool {
+    /// Whether answers that wait for other clients may have come, and wait for the one before them: they hold memory
+    /// of replies that is not counted here.
+    pub(super) fn has_parked_behind_front(&self) -> bool {
         let is_parked = |owed: &OwedReply| matches!(owed.reply, Reply::Parked(_));
-        self.owed.len() > 1 && self.owed.front().is_some_and(is_parked)
+        self.parked > usize::from(self.owed.front().is_some_and(is_parked))
     }
 
     /// Adds the reply of the latest request.
@@ -135,6 +138,7 @@ impl ReplyQueue {
         if let Reply::Ready(encoded) = &owed.reply {
             self.unsent_bytes += encoded.bytes.len();
         }
+        self.parked += usize::from(matches!(owed.reply, Reply::Parked(_)));
         self.held_bytes += owed.held_bytes();
         self.uncounted_bytes += owed.uncounted_bytes;
         self.owed.push_back(owed);
@@ -172,8 +176,10 @@ impl ReplyQueue {
         let owed = self.owed.pop_front().expect("its front was just looked at");
         self.held_bytes -= held_bytes;
         self.uncounted_bytes -= owed.uncounted_bytes;
+        self.parked -= usize::from(matches!(owed.reply, Reply::Parked(_)));
+        let is_just_made = !matches!(owed.reply, Reply::Ready(_));
         // What waited is done with its request, whose memory goes before the reply is sent.
         let OwedReply { api_key, received_at, share, .. } = owed;
-        Poll::Ready(ReadyReply { api_key, received_at, reply, share })
+        Poll::Ready(ReadyReply { api_key, received_at, reply, share, is_just_made })
     }
 }

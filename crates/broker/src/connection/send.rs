@@ -35,7 +35,7 @@ pub(super) struct Patience<'a> {
 
 impl Patience<'_> {
     fn is_memory_short(&self) -> bool {
-        self.broker.is_memory_contended() || self.broker.reply_memory.is_tight()
+        self.broker.is_memory_contended() || self.broker.reply_memory.is_short()
     }
 }
 

@@ -1,5 +1,6 @@
 //! One measurement of all groups.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,41 +62,66 @@ impl Default for Measurement {
 }
 
 impl Measurement {
-    /// Asks for the offsets of all groups, in the order of their names, as long as there is room
-    /// for their partitions. A group is shown with all its partitions or not at all.
+    /// Asks for the offsets of groups as long as there is room for their partitions. A group is shown with all its
+    /// partitions or not at all; those with few come first, so that no group keeps many others from being shown.
     pub(super) async fn take(broker: &Arc<Broker>, partitions_max: usize) -> Measurement {
-        let mut names = group_names(broker).await;
-        let count = names.len();
-        names.retain(|name| name.len() <= NAME_MAX_BYTES);
-        names.sort_unstable();
-        let (mut lags, mut shown) = (Vec::new(), 0);
-        for name in names {
-            let room = partitions_max - lags.len();
-            if room == 0 {
-                break;
-            }
+        let Candidates { smallest, mut left_out, .. } = candidates(broker, partitions_max).await;
+        let mut lags = Vec::new();
+        for (_, name) in smallest {
             let of_group = lags_of_group(broker, &name).await;
-            if of_group.len() <= room {
-                lags.extend(of_group);
-                shown += 1;
+            // It may have grown since it was counted.
+            match lags.len() + of_group.len() <= partitions_max {
+                true => lags.extend(of_group),
+                false => left_out += 1,
             }
         }
-        Measurement { at: Instant::now(), lags, groups_left_out: count - shown }
+        lags.sort_unstable_by(|a: &PartitionLag, b| a.labels.place().cmp(&b.labels.place()));
+        Measurement { at: Instant::now(), lags, groups_left_out: left_out }
     }
 }
 
-async fn group_names(broker: &Arc<Broker>) -> Vec<WireString> {
+/// The groups to show: those with the fewest partitions, as many as there is room for.
+struct Candidates {
+    /// With how many partitions they have offsets of.
+    smallest: BTreeSet<(usize, WireString)>,
+    partitions: usize,
+    partitions_max: usize,
+    left_out: usize,
+}
+
+impl Candidates {
+    fn add(&mut self, name: WireString, partitions: usize) {
+        // One without offsets takes no room, and is not shown either.
+        if partitions == 0 {
+            return;
+        }
+        self.partitions += partitions;
+        self.smallest.insert((partitions, name));
+        while self.partitions > self.partitions_max {
+            let largest = self.smallest.pop_last();
+            self.partitions -= largest.map_or(self.partitions, |(partitions, _)| partitions);
+            self.left_out += 1;
+        }
+    }
+}
+
+async fn candidates(broker: &Arc<Broker>, partitions_max: usize) -> Candidates {
+    let mut candidates =
+        Candidates { smallest: BTreeSet::new(), partitions: 0, partitions_max, left_out: 0 };
     let all =
         || question(LIST_GROUPS_VERSION, RequestBody::ListGroups(ListGroupsRequest::default()));
-    let mut names = Vec::new();
     for measuring in broker.groups.measure_all(all) {
         // A shard that is loading or has gone has no groups to show.
         let Ok(question) = measuring.measured().await else { continue };
-        if let Ok(Reply::ListGroups(listed)) = question.ask(None).reply().await {
-            names.extend(listed.groups.into_iter().map(|group| group.group_id));
+        let _held = broker.building.take(question.answer_bytes()).await;
+        for (name, partitions) in question.offset_counts().await.unwrap_or_default() {
+            match name.len() <= NAME_MAX_BYTES {
+                true => candidates.add(name, partitions),
+                false => candidates.left_out += 1,
+            }
         }
     }
-    names
+    candidates
 }
 
 /// The partitions that a group has committed offsets of and that are served here.
@@ -105,7 +131,7 @@ async fn lags_of_group(broker: &Arc<Broker>, group: &WireString) -> Vec<Partitio
     for some in committed.chunks(AGES_AT_ONCE) {
         let (some, broker) = (some.to_vec(), Arc::clone(broker));
         let measure = move || -> Vec<PartitionLag> {
-            let mut ages = UnreadAges::new(&broker.unpacking, broker.now(), AGES_TIME_MAX);
+            let mut ages = UnreadAges::new(&broker.age_unpacking, broker.now(), AGES_TIME_MAX);
             let lags =
                 some.into_iter().map(|(partition, offset)| lag(&partition, offset, &mut ages));
             lags.collect()
@@ -115,7 +141,6 @@ async fn lags_of_group(broker: &Arc<Broker>, group: &WireString) -> Vec<Partitio
     for lag in &mut lags {
         lag.labels.group = group.to_string();
     }
-    lags.sort_unstable_by(|a, b| a.labels.place().cmp(&b.labels.place()));
     lags
 }
 
@@ -129,8 +154,11 @@ async fn committed_offsets(
         ..OffsetFetchRequestGroup::default()
     };
     let body = RequestBody::OffsetFetch(request);
-    let pending = broker.groups.ask(group, question(OFFSET_FETCH_VERSION, body));
-    let Ok(Reply::OffsetFetch(fetched)) = pending.reply().await else { return Vec::new() };
+    let measuring = broker.groups.measure(group, question(OFFSET_FETCH_VERSION, body));
+    let Ok(question) = measuring.measured().await else { return Vec::new() };
+    let held = Arc::new(broker.building.take(question.answer_bytes()).await);
+    let answer = question.ask(Some(Arc::clone(&held))).reply().await;
+    let Ok(Reply::OffsetFetch(fetched)) = answer else { return Vec::new() };
     let table = broker.topics();
     let mut committed = Vec::new();
     for topic in &fetched.topics {
@@ -163,8 +191,8 @@ fn lag(partition: &Partition, committed: Offset, ages: &mut UnreadAges<'_>) -> P
 }
 
 impl LagLabels {
-    fn place(&self) -> (&str, i32) {
-        (&self.topic, self.partition)
+    fn place(&self) -> (&str, &str, i32) {
+        (&self.group, &self.topic, self.partition)
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
 use logway_metadata::settings::BrokerSettings;
-use logway_model::PartitionId;
+use logway_model::{DirectoryId, PartitionId};
 use logway_wire::WireString;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -34,14 +34,18 @@ use crate::connection::MemoryBudget;
 use crate::partition::Partition;
 use crate::topics::Topic;
 pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_topic};
-pub(crate) use pending::{Answer, Measuring, Pending, Question};
+pub(crate) use pending::{Answer, Measured, Measuring, Pending, Question};
 use shard_driver::{Command, ShardHandle};
 pub(crate) use unread_age::UnreadAges;
 
-/// How many shards load at once, if there are not more cores than that. A load waits for the disk
+/// How many shards load from a log directory at once, if there are not more cores than that. A load waits for the disk
 /// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
 /// in the heap of the thread that read for it.
 const LOADS_MAX_LEAST: usize = 8;
+
+/// A group takes no more than this part of the memory of replies: its leader is told all of it, encoded too, and each
+/// member comes with a few hundred bytes.
+const GROUP_REPLY_PART: usize = 3;
 
 /// All shards of this broker.
 pub struct GroupCoordinator {
@@ -49,9 +53,10 @@ pub struct GroupCoordinator {
     /// What all groups take.
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
-    building: MemoryBudget,
-    /// Has a permit for each shard that may load at once.
-    loads: Arc<Semaphore>,
+    reply_memory: MemoryBudget,
+    /// For each log directory, a permit for each shard that may load from it at once: a slow disk holds up no groups
+    /// that are on another.
+    loads: Mutex<HashMap<DirectoryId, Arc<Semaphore>>>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
     drivers: Mutex<JoinSet<()>>,
 }
@@ -59,15 +64,13 @@ pub struct GroupCoordinator {
 impl GroupCoordinator {
     /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
     ///
-    /// Answers that wait for other members take their memory from `building`.
-    pub fn new(settings: &BrokerSettings, building: MemoryBudget) -> GroupCoordinator {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let loads_max = LOADS_MAX_LEAST.max(cores);
+    /// Answers that wait for other members take their memory from `reply_memory`.
+    pub fn new(settings: &BrokerSettings, reply_memory: MemoryBudget) -> GroupCoordinator {
         GroupCoordinator {
-            settings: group_settings(settings),
+            settings: group_settings(settings, reply_memory.limit_bytes()),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
-            building,
-            loads: Arc::new(Semaphore::new(loads_max)),
+            reply_memory,
+            loads: Mutex::default(),
             shards: ArcSwap::default(),
             drivers: Mutex::default(),
         }
@@ -98,6 +101,7 @@ impl GroupCoordinator {
     }
 
     fn start_shard(&self, partition: &Arc<Partition>) -> ShardHandle {
+        let loads = self.loads_from(partition.directory());
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
@@ -105,11 +109,21 @@ impl GroupCoordinator {
             Arc::clone(partition),
             self.settings.clone(),
             self.memory.clone(),
-            self.building.clone(),
-            Arc::clone(&self.loads),
+            self.reply_memory.clone(),
+            loads,
         );
         drivers.spawn(driver.run());
         shard
+    }
+
+    /// What bounds the shards that load from a log directory at once.
+    fn loads_from(&self, directory: DirectoryId) -> Arc<Semaphore> {
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let loads = loads.entry(directory).or_insert_with(|| {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            Arc::new(Semaphore::new(LOADS_MAX_LEAST.max(cores)))
+        });
+        Arc::clone(loads)
     }
 
     /// Lets the offsets of deleted topics go.
@@ -190,19 +204,49 @@ fn place_among(shards: &[Option<ShardHandle>], group: &str) -> Option<usize> {
     usize::try_from(partition_of_group(group, count)).ok()
 }
 
-fn group_settings(broker: &BrokerSettings) -> GroupSettings {
+fn group_settings(broker: &BrokerSettings, replies_max_bytes: usize) -> GroupSettings {
     let ms =
         |duration: std::time::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     let groups = &broker.groups;
+    let defaults = GroupSettings::default();
     GroupSettings {
         session_timeout_min_ms: groups.session_timeout_min_ms,
         session_timeout_max_ms: groups.session_timeout_max_ms,
         initial_rebalance_delay_ms: ms(groups.initial_rebalance_delay),
         group_size_max: groups.group_size_max,
+        group_bytes_max: defaults.group_bytes_max.min(replies_max_bytes / GROUP_REPLY_PART),
         offset_metadata_max_bytes: groups.offset_metadata_max_bytes,
         offsets_retention_ms: i64::try_from(groups.offsets_retention.as_millis())
             .unwrap_or(i64::MAX),
         offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),
-        ..GroupSettings::default()
+        ..defaults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn shards_that_load_from_a_slow_disk_hold_up_none_that_load_from_another() {
+        let broker = BrokerSettings::new([("log.dirs".to_owned(), "/a,/b".to_owned())]);
+        let replies = MemoryBudget::new(1 << 20, Arc::default());
+        let groups = GroupCoordinator::new(&broker.expect("are valid"), replies);
+        let directory = |number| DirectoryId(Uuid([number; 16]));
+        let slow = groups.loads_from(directory(1));
+        slow.forget_permits(slow.available_permits());
+        assert_eq!(groups.loads_from(directory(1)).available_permits(), 0);
+        assert!(groups.loads_from(directory(2)).available_permits() >= LOADS_MAX_LEAST);
+    }
+
+    #[test]
+    fn a_group_is_no_larger_than_its_leader_can_be_told() {
+        let broker = BrokerSettings::new([("log.dirs".to_owned(), "/nowhere".to_owned())]);
+        let broker = broker.expect("are valid");
+        assert_eq!(group_settings(&broker, 6 << 20).group_bytes_max, 2 << 20);
+        let most = GroupSettings::default().group_bytes_max;
+        assert_eq!(group_settings(&broker, usize::MAX).group_bytes_max, most);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use logway_coordinator::{Client, Reply, RequestBody};
 use logway_model::ErrorCode;
+use logway_wire::WireString;
 use tokio::sync::oneshot;
 
 use super::shard_driver::{Ask, Command, ShardHandle};
@@ -25,12 +26,18 @@ pub(crate) struct Question {
 /// An answer, with the memory that it takes if it waited for other members and takes much.
 pub(crate) type Answer = Result<(Reply, Option<Arc<BudgetShare>>), ErrorCode>;
 
-/// An answer of a shard, on its way; `None` where there is no shard.
-pub(crate) struct Pending(Option<oneshot::Receiver<Answer>>);
+/// An answer of a shard, on its way, or why none is asked.
+pub(crate) struct Pending(Result<oneshot::Receiver<Answer>, ErrorCode>);
 
 impl Pending {
     pub(super) fn of(shard: Option<&ShardHandle>, question: Question) -> Pending {
+        let shard = shard.ok_or(ErrorCode::NotCoordinator);
         Pending(shard.map(|shard| ask(shard, question, None)))
+    }
+
+    /// The answer to what no shard has to judge.
+    pub(crate) fn refused(code: ErrorCode) -> Pending {
+        Pending(Err(code))
     }
 
     /// The answer; or `NOT_COORDINATOR`, if the group's shard is not here or has just gone.
@@ -40,7 +47,7 @@ impl Pending {
 
     /// The same for an answer that waits for other members.
     pub(crate) async fn reply_that_waited(self) -> Answer {
-        let answer = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        let answer = self.0?;
         answer.await.unwrap_or(Err(ErrorCode::NotCoordinator))
     }
 }
@@ -94,11 +101,19 @@ impl Measured {
         }
     }
 
+    /// Instead of the answer, the names of the shard's groups with how many partitions each has offsets of; `None` if
+    /// the shard has just gone. It takes less than the answer to a ListGroups.
+    pub(crate) async fn offset_counts(self) -> Option<Vec<(WireString, usize)>> {
+        let (send, counts) = oneshot::channel();
+        self.shard.send(Command::CountOffsets(send));
+        counts.await.ok()
+    }
+
     /// Asks. If the answer has grown beyond that memory meanwhile, it is `COORDINATOR_LOAD_IN_PROGRESS`, at which
     /// clients ask again.
     pub(crate) fn ask(mut self, held: Option<Arc<BudgetShare>>) -> Pending {
         let answer_bytes_max = self.answer_bytes();
         self.question.held.extend(held);
-        Pending(Some(ask(&self.shard, self.question, Some(answer_bytes_max))))
+        Pending(Ok(ask(&self.shard, self.question, Some(answer_bytes_max))))
     }
 }

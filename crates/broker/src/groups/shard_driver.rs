@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_coordinator::{
-    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupMemory, GroupSettings, GroupShard, Moment,
-    Request, RequestBody, RequestToken,
+    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupMemory, GroupSettings, GroupShard,
+    GroupView, Moment, Request, RequestBody, RequestToken,
 };
 use logway_model::ErrorCode;
+use logway_wire::WireString;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -40,6 +41,8 @@ pub(super) enum Command {
     Ask(Box<Ask>),
     /// A request to come, whose answer may be large: it is sent back with the size.
     Measure(Box<Question>, oneshot::Sender<(Question, usize)>),
+    /// Who asks wants to know the groups, and how many partitions each has offsets of.
+    CountOffsets(oneshot::Sender<Vec<(WireString, usize)>>),
     /// These topics do not exist any more.
     ForgetTopics(Arc<[DeletedTopic]>),
 }
@@ -66,12 +69,12 @@ pub(super) struct ShardDriver {
 }
 
 /// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
-/// has waited for other members comes from `building`; it loads with a permit of `loads`.
+/// has waited for other members comes from `reply_memory`; it loads with a permit of `loads`.
 pub(super) fn new(
     partition: Arc<Partition>,
     settings: GroupSettings,
     memory: GroupMemory,
-    building: MemoryBudget,
+    reply_memory: MemoryBudget,
     loads: Arc<Semaphore>,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
@@ -82,7 +85,7 @@ pub(super) fn new(
         commands,
         began: Instant::now(),
         next_token: 0,
-        waiting: Waiting::new(building),
+        waiting: Waiting::new(reply_memory),
         appends: Appends::new(Arc::clone(&partition)),
         partition,
     };
@@ -198,6 +201,14 @@ impl ShardDriver {
                 let bytes = self.shard.answer_bytes(&question.body);
                 // Its client may have gone.
                 let _ = send.send((*question, bytes));
+                return;
+            }
+            Command::CountOffsets(send) => {
+                let count = |group: GroupView<'_>| {
+                    (WireString::copy_of(group.id().as_str()), group.offset_count())
+                };
+                // Who asked may have gone.
+                let _ = send.send(self.shard.groups().map(count).collect());
                 return;
             }
             Command::ForgetTopics(topics) => self.shard.topics_deleted(now, &topics),

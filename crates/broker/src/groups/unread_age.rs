@@ -1,6 +1,7 @@
 //! How long the oldest record that a group has not read has been waiting for it.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,11 +97,13 @@ fn timestamp_at(
         return Ok(Some(batch.header().base_timestamp));
     }
     let _one_at_a_time = unpacking.lock().unwrap_or_else(PoisonError::into_inner);
-    for record in batch.records(DECODE_LIMIT)? {
-        let record = record?;
-        if record.offset >= first {
-            return Ok(Some(record.timestamp));
+    let mut timestamp = batch.header().max_timestamp;
+    batch.walk(DECODE_LIMIT, |record| {
+        if record.offset < first {
+            return ControlFlow::Continue(());
         }
-    }
-    Ok(Some(batch.header().max_timestamp))
+        timestamp = record.timestamp;
+        ControlFlow::Break(())
+    })?;
+    Ok(Some(timestamp))
 }

@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 use super::pending::Answer;
 use crate::connection::{BudgetShare, MemoryBudget};
 
-/// An answer up to this size takes no memory of the budget. It is what most members get, and a connection can have no
+/// An answer up to this size is not counted among the replies. It is what most members get, and a connection can have no
 /// more than a thousand of them.
 const FREE_BYTES: usize = 1024;
 
 /// The requests of a shard that have no reply yet.
 pub(super) struct Waiting {
     by_token: HashMap<RequestToken, Waiter>,
-    building: MemoryBudget,
+    reply_memory: MemoryBudget,
 }
 
 struct Waiter {
@@ -27,8 +27,8 @@ struct Waiter {
 }
 
 impl Waiting {
-    pub(super) fn new(building: MemoryBudget) -> Waiting {
-        Waiting { by_token: HashMap::new(), building }
+    pub(super) fn new(reply_memory: MemoryBudget) -> Waiting {
+        Waiting { by_token: HashMap::new(), reply_memory }
     }
 
     /// Someone waits for a reply.
@@ -43,13 +43,13 @@ impl Waiting {
 
     /// Sends a reply to who waits for it.
     ///
-    /// One that has waited for other members stays with its connection until all before it there are sent. Large ones
-    /// have to find memory; if there is none, the member is told to ask again.
+    /// One that has waited for other members stays with its connection until all before it there are sent. So large ones
+    /// count as replies from now on, which nobody waits for; if there is no room, the member is told to ask again.
     pub(super) fn answer(&mut self, token: RequestToken, reply: Reply) {
         let Some(waiter) = self.by_token.remove(&token) else { return };
         let answer = match reply.waited_bytes() {
             ..=FREE_BYTES => Ok((reply, None)),
-            bytes => match self.building.try_take(bytes) {
+            bytes => match self.reply_memory.take_now(bytes) {
                 Some(share) => Ok((reply, Some(Arc::new(share)))),
                 None => Err(refusal(&reply)),
             },

@@ -73,9 +73,10 @@ fn limit(
         true => whole,
         false => op.value,
     };
-    match QuotaLimit::new(value) {
+    // As in Kafka, nobody is shut out by a quota of 0: records of old may still say so.
+    match QuotaLimit::new(value).filter(|limit| limit.get() > 0.0) {
         Some(limit) => Ok(Some((key, Some(limit)))),
-        None => invalid(format!("{} must be a number, and not negative", key.name())),
+        None => invalid(format!("{} must be a number greater than 0", key.name())),
     }
 }
 

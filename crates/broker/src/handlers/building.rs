@@ -7,6 +7,8 @@
 
 use logway_metadata::MetadataImage;
 
+use crate::dispatch::RequestContext;
+
 /// One entry of numbers: an offset, an epoch.
 pub(super) const ENTRY_BYTES: usize = 256;
 
@@ -28,4 +30,13 @@ pub(super) fn topic_bytes(partitions: usize) -> usize {
 pub(super) fn all_topics_bytes(image: &MetadataImage) -> usize {
     let (topics, partitions) = (image.topic_count(), image.partition_count());
     topics * ENTRY_WITH_MESSAGE_BYTES + partitions * PARTITION_BYTES
+}
+
+/// What a request takes that names things, and wants some of all things of a kind as well.
+///
+/// A request that names more than can be answered is refused. What there is of a kind has bounds of its own, so what
+/// is about all of it is answered in any case, alone if it takes all the memory there is for answers.
+pub(super) fn with_all(context: &RequestContext, named_bytes: usize, all_bytes: usize) -> usize {
+    let max_bytes = context.broker.building.limit_bytes();
+    named_bytes + all_bytes.min(max_bytes.saturating_sub(named_bytes))
 }

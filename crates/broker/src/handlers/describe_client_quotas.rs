@@ -9,7 +9,7 @@ use logway_wire::messages::describe_client_quotas_request::ComponentData;
 use logway_wire::messages::describe_client_quotas_response::{EntityData, EntryData, ValueData};
 use logway_wire::messages::{DescribeClientQuotasRequest, DescribeClientQuotasResponse};
 
-use super::building::ENTRY_WITH_MESSAGE_BYTES;
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, with_all};
 use super::quota_entity::{self, CLIENT_ID, IP, USER};
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
@@ -19,7 +19,8 @@ pub(crate) fn built_bytes(
     context: &RequestContext,
     _request: &DescribeClientQuotasRequest,
 ) -> usize {
-    context.image().client_quotas().entity_count() * ENTRY_WITH_MESSAGE_BYTES
+    let entities = context.image().client_quotas().entity_count();
+    with_all(context, 0, entities * ENTRY_WITH_MESSAGE_BYTES)
 }
 
 pub(crate) async fn handle(

@@ -13,7 +13,7 @@ use logway_wire::messages::describe_log_dirs_response::{
 };
 use logway_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
-use super::building::ENTRY_BYTES;
+use super::building::{ENTRY_BYTES, with_all};
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
@@ -24,11 +24,12 @@ const UNKNOWN_LAG: i64 = -1;
 
 /// One answer for each log asked for, or for all.
 pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeLogDirsRequest) -> usize {
-    let partitions = match &request.topics {
-        Some(topics) => topics.iter().map(|topic| topic.partitions.len()).sum(),
-        None => context.image().partition_count(),
-    };
-    partitions * ENTRY_BYTES
+    match &request.topics {
+        Some(topics) => {
+            topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() * ENTRY_BYTES
+        }
+        None => with_all(context, 0, context.image().partition_count() * ENTRY_BYTES),
+    }
 }
 
 pub(crate) async fn handle(

@@ -11,7 +11,7 @@ use logway_wire::messages::describe_producers_response::{
 };
 use logway_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 
-use super::building::ENTRY_BYTES;
+use super::building::{ENTRY_BYTES, with_all};
 use super::cluster_view::absence;
 use super::repeats::repeated;
 use crate::dispatch::RequestContext;
@@ -25,7 +25,8 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeProducersR
     let partitions = request.topics.iter().map(|topic| topic.partition_indexes.len());
     let partitions: usize = partitions.sum();
     let producers = if partitions == 0 { 0 } else { context.log_dirs.producer_count() };
-    (request.topics.len() + partitions + producers) * ENTRY_BYTES
+    let named = request.topics.len() + partitions;
+    with_all(context, named * ENTRY_BYTES, producers * ENTRY_BYTES)
 }
 
 pub(crate) async fn handle(

@@ -14,7 +14,7 @@ use logway_wire::messages::describe_topic_partitions_response::{
 use logway_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 
 use super::authorized_operations;
-use super::building::{ENTRY_WITH_MESSAGE_BYTES, PARTITION_BYTES};
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, PARTITION_BYTES, with_all};
 use super::cluster_view::{
     ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
@@ -26,8 +26,8 @@ pub(crate) fn built_bytes(
     request: &DescribeTopicPartitionsRequest,
 ) -> usize {
     let partitions = partitions_max(context, request).min(context.image().partition_count());
-    let topics = request.topics.len().max(partitions);
-    topics * ENTRY_WITH_MESSAGE_BYTES + partitions * PARTITION_BYTES
+    let named_bytes = request.topics.len() * ENTRY_WITH_MESSAGE_BYTES;
+    with_all(context, named_bytes, partitions * (ENTRY_WITH_MESSAGE_BYTES + PARTITION_BYTES))
 }
 
 pub(crate) async fn handle(

@@ -8,7 +8,7 @@ use logway_wire::WireString;
 use logway_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use logway_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
 
-use super::building::{ENTRY_BYTES, ENTRY_WITH_MESSAGE_BYTES};
+use super::building::{ENTRY_BYTES, ENTRY_WITH_MESSAGE_BYTES, with_all};
 use super::cluster_view::{ClusterView, PartitionView};
 use crate::dispatch::RequestContext;
 
@@ -54,7 +54,8 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &ElectLeadersReques
         }
         None => {
             let image = context.image();
-            (image.topic_count() + image.partition_count()) * ENTRY_BYTES
+            let all = image.topic_count() + image.partition_count();
+            with_all(context, 0, all * ENTRY_BYTES)
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
         Box::pin(async move {
             Ok(Reply::Later(Box::pin(async move {
                 let (response, files) = fetch(&context, request).await;
-                encode_reply(&context, &response, files).map(Some)
+                encode_reply(&context, response, files).map(Some)
             })))
         })
     }))
@@ -211,6 +211,9 @@ struct Place {
 }
 
 fn find(context: &RequestContext, key: &FetchKey) -> Result<Place, ErrorCode> {
+    if context.version >= BY_TOPIC_ID_FROM && key.topic_id.is_zero() {
+        return Err(ErrorCode::UnknownTopicId);
+    }
     let table = context.topics();
     let topic = Arc::clone(table.by_name_or_id(&key.topic, key.topic_id)?);
     let partition = Arc::clone(topic.partition(PartitionId(key.partition))?);

@@ -9,7 +9,7 @@ use logway_wire::WireString;
 use logway_wire::messages::list_config_resources_response;
 use logway_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 
-use super::building::ENTRY_BYTES;
+use super::building::{ENTRY_BYTES, with_all};
 use super::config_resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 use crate::dispatch::RequestContext;
 
@@ -22,7 +22,8 @@ pub(crate) fn built_bytes(
     _request: &ListConfigResourcesRequest,
 ) -> usize {
     let image = context.image();
-    (image.topic_count() + image.overriding().count() + image.brokers().len()) * ENTRY_BYTES
+    let all = image.topic_count() + image.overriding().count() + image.brokers().len();
+    with_all(context, 0, all * ENTRY_BYTES)
 }
 
 pub(crate) async fn handle(

@@ -1,9 +1,11 @@
 //! ListOffsets: the offset at a time, or at one of the places that Kafka gave negative times to.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use logway_log::TimestampedOffset;
+use logway_log::{LogError, TimestampLookup, TimestampedOffset};
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs};
+use logway_record::{DecodeLimit, RecordError};
 use logway_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use logway_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
@@ -12,9 +14,7 @@ use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use super::building::ENTRY_BYTES;
 use super::repeats::repeated;
-use crate::broker::off_thread;
 use crate::dispatch::RequestContext;
-use crate::failure::Failure;
 use crate::partition::Partition;
 
 const LATEST: i64 = -1;
@@ -44,34 +44,22 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: ListOffsetsRequest,
 ) -> ListOffsetsResponse {
-    let mut partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
-    let is_search = |timestamp| timestamp >= 0 || timestamp == MAX_TIMESTAMP;
-    if !partitions.any(|partition| is_search(partition.timestamp)) {
-        return answer(&context, request);
-    }
-    // A search may have to read an index and a batch of an old segment from the disk.
-    let for_search = context.clone();
-    off_thread(move || answer(&for_search, request)).await
-}
-
-fn answer(context: &RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse {
     let asked_twice = asked_twice(&request.topics);
     let bound = Bound::of(&request);
-    let topics = request.topics.iter().map(|topic| {
-        let answer = |partition: &ListOffsetsPartition| {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
             let found = match asked_twice.contains(&(&*topic.name, partition.partition_index)) {
                 true => Err(ErrorCode::InvalidRequest),
-                false => find(context, &topic.name, partition, bound),
+                false => find(&context, &topic.name, partition, bound).await,
             };
-            response(partition.partition_index, found, context.version)
-        };
-        ListOffsetsTopicResponse {
-            name: topic.name.clone(),
-            partitions: topic.partitions.iter().map(answer).collect(),
-            ..Default::default()
+            partitions.push(response(partition.partition_index, found, context.version));
         }
-    });
-    ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
+        let name = topic.name.clone();
+        topics.push(ListOffsetsTopicResponse { name, partitions, ..Default::default() });
+    }
+    ListOffsetsResponse { topics, ..Default::default() }
 }
 
 /// The partitions that a request has more than once.
@@ -107,7 +95,7 @@ impl Bound {
     }
 }
 
-fn find(
+async fn find(
     context: &RequestContext,
     topic: &str,
     asked: &ListOffsetsPartition,
@@ -116,26 +104,59 @@ fn find(
     if !is_known(asked.timestamp, context.version) {
         return Err(ErrorCode::UnsupportedVersion);
     }
-    let table = context.topics();
-    let partition = table.by_name(topic)?.partition(PartitionId(asked.partition_index))?;
+    let partition = {
+        let table = context.topics();
+        let id = PartitionId(asked.partition_index);
+        Arc::clone(table.by_name(topic)?.partition(id)?)
+    };
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
-    let upper_bound = bound.offset(partition);
+    let upper_bound = bound.offset(&partition);
     let at = |offset, leader_epoch| {
         Ok(Some(TimestampedOffset { timestamp: TimestampMs::NONE, offset, leader_epoch }))
     };
     let log = partition.log();
-    let found = match asked.timestamp {
-        LATEST => return at(upper_bound, partition.leader_epoch()),
+    match asked.timestamp {
+        LATEST => at(upper_bound, partition.leader_epoch()),
         EARLIEST | EARLIEST_LOCAL => {
             let start = log.log_start_offset();
-            return at(start, epoch_at_start(partition, start));
+            at(start, epoch_at_start(&partition, start))
         }
         // There is no tiered storage.
-        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(None),
-        MAX_TIMESTAMP => log.max_timestamp_offset(upper_bound),
-        timestamp => log.offset_for_timestamp(TimestampMs(timestamp), upper_bound),
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Ok(None),
+        MAX_TIMESTAMP => {
+            search(context, &partition, |limit| log.max_timestamp_offset(upper_bound, limit)).await
+        }
+        timestamp => {
+            let target = TimestampMs(timestamp);
+            let look_up = |limit| log.offset_for_timestamp(target, upper_bound, limit);
+            search(context, &partition, look_up).await
+        }
+    }
+}
+
+/// Looks into the log, which may read from the disk and unpack a batch.
+///
+/// A batch that cannot be unpacked is there only if it was damaged at rest. Kafka answers with an
+/// error then, and its consumers ask again until they give up, though the records around it are
+/// good. Here the answer is the place from which on nothing is missed; a consumer that comes to
+/// the batch is told what is wrong with it.
+async fn search(
+    context: &RequestContext,
+    partition: &Partition,
+    look_up: impl Fn(DecodeLimit) -> Result<TimestampLookup, LogError>,
+) -> Result<Option<TimestampedOffset>, ErrorCode> {
+    let is_cut_short = |outcome: &Result<TimestampLookup, LogError>| {
+        let undecodable = outcome.as_ref().ok().and_then(|lookup| lookup.undecodable.as_ref());
+        undecodable.is_some_and(RecordError::is_over_limit)
     };
-    found.map_err(|error| Failure::from(error).code)
+    let outcome = context.search_unpacking.run(look_up, is_cut_short).await;
+    let outcome = outcome.and_then(|outcome| Ok(outcome?));
+    let lookup = outcome.map_err(|failure| failure.code)?;
+    if let (Some(error), Some(found)) = (&lookup.undecodable, &lookup.found) {
+        let (partition, offset) = (partition.topic_partition(), found.offset);
+        tracing::warn!(%partition, %offset, "a search by time ends at a damaged batch: {error}");
+    }
+    Ok(lookup.found)
 }
 
 /// The epoch of the first record, or of the one that will be the first.

@@ -14,7 +14,7 @@ use logway_wire::messages::metadata_response::{
 use logway_wire::messages::{MetadataRequest, MetadataResponse};
 
 use super::authorized_operations::{self, NOT_ASKED};
-use super::building::{all_topics_bytes, topic_bytes};
+use super::building::{all_topics_bytes, topic_bytes, with_all};
 use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
@@ -41,7 +41,7 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &MetadataRequest) -
         Some(topics) if context.version > 0 || !topics.is_empty() => {
             topics.iter().map(asked_bytes).sum()
         }
-        _ => all_topics_bytes(&image),
+        _ => with_all(context, 0, all_topics_bytes(&image)),
     }
 }
 

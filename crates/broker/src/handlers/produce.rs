@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use logway_log::{AppendFuture, AppendOutcome};
 use logway_model::{ErrorCode, PartitionId};
-use logway_record::{Batch, BatchSummary, Batches};
+use logway_record::{Batch, BatchSummary, Batches, TimestampType};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
@@ -24,6 +24,9 @@ const ACKS_NONE: i16 = 0;
 const ACKS_LEADER: i16 = 1;
 const ACKS_ALL: i16 = -1;
 
+/// From this version on topics have ids in place of names (KIP-516).
+const TOPIC_IDS_FROM: i16 = 13;
+
 /// What one partition takes while its append is under way and as an answer. A batch is larger, but a
 /// request may have many partitions and no batch in any.
 const PARTITION_BYTES: usize = 1_024;
@@ -38,14 +41,14 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     let built_bytes = partitions.sum::<usize>() * PARTITION_BYTES;
     Ok(Work::new(context, built_bytes, ApiKey::Produce, |context| {
         Box::pin(async move {
-            let started = start(&context, request);
+            let started = start(&context, request).await;
             Ok(Reply::Later(Box::pin(async move {
                 let acks = started.acks;
                 let response = started.finish().await;
                 if acks == ACKS_NONE {
                     return check_unacknowledged(response).map(|()| None);
                 }
-                encode_reply(&context, &response, Vec::new()).map(Some)
+                encode_reply(&context, response, Vec::new()).map(Some)
             })))
         })
     }))
@@ -74,30 +77,37 @@ struct Append {
     records: u64,
 }
 
-fn start(context: &RequestContext, request: ProduceRequest) -> StartedProduce {
+async fn start(context: &RequestContext, request: ProduceRequest) -> StartedProduce {
     let acks = request.acks;
-    let topics = request.topic_data.into_iter().map(|data| start_topic(context, acks, data));
-    StartedProduce { acks, topics: topics.collect() }
+    let mut topics = Vec::with_capacity(request.topic_data.len());
+    for data in request.topic_data {
+        topics.push(start_topic(context, acks, data).await);
+    }
+    StartedProduce { acks, topics }
 }
 
-fn start_topic(context: &RequestContext, acks: i16, data: TopicProduceData) -> StartedTopic {
-    let table = context.topics();
-    let topic = table.by_name_or_id(&data.name, data.topic_id);
-    let start_partition = |partition: PartitionProduceData| {
-        let index = partition.index;
-        let outcome = match topic {
-            Ok(topic) => append(context, acks, topic, partition),
-            Err(code) => Err(Failure::of_topic(code, &data.name, data.topic_id)),
-        };
-        StartedPartition { index, outcome }
+/// A partition that is there twice gets both batches and gives two answers. Kafka appends the last
+/// and says nothing of the others.
+async fn start_topic(context: &RequestContext, acks: i16, data: TopicProduceData) -> StartedTopic {
+    let topic = match context.version >= TOPIC_IDS_FROM && data.topic_id.is_zero() {
+        true => Err(ErrorCode::UnknownTopicId),
+        false => context.topics().by_name_or_id(&data.name, data.topic_id).cloned(),
     };
-    let partitions = data.partition_data.into_iter().map(start_partition).collect();
+    let mut partitions = Vec::with_capacity(data.partition_data.len());
+    for partition in data.partition_data {
+        let index = partition.index;
+        let outcome = match &topic {
+            Ok(topic) => append(context, acks, topic, partition).await,
+            Err(code) => Err(Failure::of_topic(*code, &data.name, data.topic_id)),
+        };
+        partitions.push(StartedPartition { index, outcome });
+    }
     let (name, topic_id) = (data.name, data.topic_id);
     let response = TopicProduceResponse { name, topic_id, ..Default::default() };
     StartedTopic { response, partitions }
 }
 
-fn append(
+async fn append(
     context: &RequestContext,
     acks: i16,
     topic: &Arc<Topic>,
@@ -109,8 +119,9 @@ fn append(
     check_acks(acks, topic)?;
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
-    let summary = context.validate(&batch, &topic.append_rules(context.now()))?;
-    refuse_transactional(&summary)?;
+    refuse_transactional(&batch)?;
+    let summary = context.validate(&batch, &topic.append_rules(context.now())).await?;
+    let batch = with_true_max_timestamp(batch, topic, &summary);
     let size_bytes = batch.size_bytes();
     let records = u64::try_from(summary.record_count).unwrap_or(0);
     let future = partition.append(vec![batch]);
@@ -147,7 +158,8 @@ fn check_acks(acks: i16, topic: &Topic) -> Result<(), Failure> {
     }
 }
 
-/// Since version 3 a request carries exactly one batch per partition, as Kafka demands.
+/// Since version 3 a request carries exactly one batch per partition, as Kafka demands. Kafka lets
+/// part of another one pass behind it and drops that; here nothing is dropped in silence.
 fn only_batch(mut batches: Batches) -> Result<Batch, Failure> {
     let wrong_count = || {
         let message = "a produce request must hold exactly one record batch per partition";
@@ -161,13 +173,24 @@ fn only_batch(mut batches: Batches) -> Result<Batch, Failure> {
     }
 }
 
-fn refuse_transactional(summary: &BatchSummary) -> Result<(), Failure> {
-    if !summary.is_transactional {
+/// As Kafka refuses what is not part of a transaction that it knows of, before it looks further;
+/// here there are none.
+fn refuse_transactional(batch: &Batch) -> Result<(), Failure> {
+    if !batch.header().attributes.is_transactional() {
         return Ok(());
     }
     let message =
         "transactions are not supported; use an idempotent producer without transactional.id";
-    Err(Failure::new(ErrorCode::InvalidTxnState, message))
+    Err(Failure::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
+}
+
+/// A producer may be wrong about the largest timestamp. With log append time it is overwritten.
+fn with_true_max_timestamp(batch: Batch, topic: &Topic, summary: &BatchSummary) -> Batch {
+    let is_overwritten = topic.log_config.timestamp_type == TimestampType::LogAppendTime;
+    match is_overwritten || batch.header().max_timestamp == summary.max_timestamp {
+        true => batch,
+        false => batch.with_max_timestamp(summary.max_timestamp),
+    }
 }
 
 impl StartedProduce {

@@ -3,6 +3,7 @@
 use logway_model::{ErrorCode, Uuid};
 use logway_wire::messages::{PushTelemetryRequest, PushTelemetryResponse};
 
+use super::building::with_all;
 use crate::dispatch::RequestContext;
 use crate::telemetry::Push;
 
@@ -10,7 +11,7 @@ use crate::telemetry::Push;
 pub(crate) fn built_bytes(context: &RequestContext, request: &PushTelemetryRequest) -> usize {
     match request.compression_type {
         0 => 0,
-        _ => context.telemetry.unpacked_max_bytes(),
+        _ => with_all(context, 0, context.telemetry.unpacked_max_bytes()),
     }
 }
 

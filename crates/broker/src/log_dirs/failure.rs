@@ -1,22 +1,31 @@
 //! What becomes of a broker that loses a log directory.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use logway_log::checkpoint::MetaProperties;
-use logway_log::fs::Fs;
+use logway_log::fs::{Fs, OpenMode};
 use logway_log::{FailureListener, LogDir, LogError};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{DirState, LogDirs};
 use crate::Broker;
 use crate::broker::off_thread;
+use crate::failure::Failure;
 
 /// How often it is looked whether the directories are still there: a disk can be unmounted under
 /// files that are open, and what is written to them then is gone with the next start.
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long the writer of a directory that has failed is kept at most, for the answer that clients
+/// get.
+const WRITER_KEPT_MAX: Duration = Duration::from_secs(2);
+
+/// How long it takes until the loss of a directory is told again, at first.
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Why the broker cannot go on.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -87,7 +96,9 @@ impl FailureWatch {
         drop(reports);
         while let Some(Failed { path, error }) = failed.recv().await {
             let Some(broker) = broker.upgrade() else { return };
-            broker.lose_directory(&path, error).await;
+            // At once; what follows from it may wait for another disk.
+            let Some(lost) = broker.log_dirs.take_offline(&path, &error) else { continue };
+            tokio::spawn(lose_directory(broker, lost, error));
         }
     }
 }
@@ -127,12 +138,16 @@ impl LogDirs {
     }
 }
 
-/// Looks whether a directory is still what was opened. A look that fails for another reason says
-/// nothing: there may be no descriptor left.
+/// Looks whether a directory is still what was opened, and can be written to: a file system is made
+/// read-only when it has found an error. A look that fails for another reason says nothing: there may
+/// be no descriptor left.
 fn probe(fs: &dyn Fs, dir: &LogDir) -> Option<LogError> {
     let path = dir.path().join(MetaProperties::FILE);
     match MetaProperties::read(fs, &path) {
-        Ok(Some(found)) if found.directory_id == dir.directory_id() => None,
+        Ok(Some(found)) if found.directory_id == dir.directory_id() => {
+            let source = Arc::new(fs.open(&path, OpenMode::ReadWrite).err()?);
+            Some(LogError::Io { op: "open", path, source }).filter(LogError::is_device_failure)
+        }
         Ok(_) => {
             let (dir, id) = (dir.path().to_owned(), dir.directory_id());
             Some(LogError::DirectoryEmptied { dir, id })
@@ -141,26 +156,72 @@ fn probe(fs: &dyn Fs, dir: &LogDir) -> Option<LogError> {
     }
 }
 
-impl Broker {
-    /// Goes on without a directory, or ends if that is not possible.
-    async fn lose_directory(self: &Arc<Broker>, path: &Path, error: LogError) {
-        let Some(lost) = self.log_dirs.take_offline(path, &error) else { return };
-        tracing::error!(path = %path.display(), %error,
-            "a log directory has failed; the partitions in it are offline");
-        let has_metadata = path == self.log_dirs.dirs[0].path;
-        if has_metadata || self.log_dirs.online().next().is_none() {
-            let lost = LostDirectories { dir: path.to_owned(), has_metadata, error };
-            self.lost_directories.send_replace(Some(lost));
+/// Goes on without a directory, or ends if that is not possible.
+async fn lose_directory(broker: Arc<Broker>, lost: Arc<LogDir>, error: LogError) {
+    let path = lost.path();
+    tracing::error!(path = %path.display(), %error,
+        "a log directory has failed; the partitions in it are offline");
+    let has_metadata = path == broker.log_dirs.dirs[0].path;
+    if has_metadata || broker.log_dirs.online().next().is_none() {
+        let lost = LostDirectories { dir: path.to_owned(), has_metadata, error };
+        broker.lost_directories.send_replace(Some(lost));
+    }
+    // Its partitions go before its writer does, so that clients are told why; unless that has to
+    // wait for too long, perhaps for this disk.
+    let reconciling = tokio::spawn({
+        let broker = Arc::clone(&broker);
+        async move { broker.reconcile(None).await }
+    });
+    // If it panics, that is in the log.
+    let _ = timeout(WRITER_KEPT_MAX, reconciling).await;
+    // The disk may never answer again: nobody waits for that.
+    tokio::task::spawn_blocking(move || lost.abort());
+    let weak = Arc::downgrade(&broker);
+    drop(broker);
+    tell_of_loss(TELL_AGAIN_AFTER, || {
+        let broker = weak.upgrade();
+        async move {
+            match broker {
+                Some(broker) => broker.register().await,
+                None => Ok(()),
+            }
         }
-        // Its partitions go before its writer does, so that clients are told why.
-        self.reconcile(None).await;
-        // The disk may never answer again: nobody waits for that.
-        tokio::task::spawn_blocking(move || lost.abort());
-        if let Err(failure) = self.register().await {
-            tracing::error!(
-                reason = failure.message,
-                "the loss of a log directory cannot be told to the metadata"
-            );
-        }
+    })
+    .await;
+}
+
+/// Tells the metadata which directories there still are, again and again until that succeeds: until
+/// then others take this broker for the leader of partitions that it has lost.
+async fn tell_of_loss<F>(mut pause: Duration, mut tell: impl FnMut() -> F)
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    const RETRY_MAX: Duration = Duration::from_secs(60);
+    while let Err(failure) = tell().await {
+        tracing::error!(
+            reason = failure.message,
+            "the loss of a log directory cannot be told to the metadata yet"
+        );
+        sleep(pause).await;
+        pause = RETRY_MAX.min(pause * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::ErrorCode;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loss_is_told_until_somebody_takes_note() {
+        let mut refusals = 5;
+        tell_of_loss(Duration::from_millis(1), || {
+            let refused = Failure::new(ErrorCode::KafkaStorageError, "the disk is full");
+            refusals -= 1;
+            std::future::ready(if refusals > 0 { Err(refused) } else { Ok(()) })
+        })
+        .await;
+        assert_eq!(refusals, 0);
     }
 }

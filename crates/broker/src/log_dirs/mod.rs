@@ -111,6 +111,11 @@ impl LogDirs {
         self.online().map(|dir| dir.producer_count()).sum()
     }
 
+    /// Whether a directory has the log of a partition, or should have it.
+    pub(crate) fn has_log(&self, partition: &TopicPartition) -> bool {
+        self.online().any(|dir| knows(&dir, partition))
+    }
+
     /// Deletes the logs of partitions, wherever they are; as [`LogDir::delete_logs`]. What is in a
     /// directory that is offline is set aside when it is back.
     pub(crate) fn delete_logs(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {

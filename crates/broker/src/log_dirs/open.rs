@@ -1,6 +1,5 @@
 //! Opening the log directories.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::thread;
@@ -13,6 +12,7 @@ use logway_log::{
 };
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ClusterId, DirectoryId, TopicPartition};
+use logway_quorum::MetadataQuorum;
 
 use super::{ConfiguredDir, DirState, FailureReports, LogDirs};
 use crate::running::{BrokerError, METADATA_DIR};
@@ -49,9 +49,8 @@ impl LogDirs {
             .iter()
             .map(|path| MetaProperties::read(fs, &path.join(MetaProperties::FILE)))
             .collect();
-        let cluster_id = find_cluster(fs, &paths, &owners)?;
-        let known_path = paths[0].join(KNOWN_DIRS_FILE);
-        let known = known_dirs::read(fs, &known_path)?;
+        let known = known_dirs::read(fs, &paths[0].join(KNOWN_DIRS_FILE))?;
+        let cluster_id = find_cluster(fs, &paths, &owners, &known)?;
 
         let refused = refusals(fs, &paths, &owners, &known);
         let opened: Vec<Opened> = thread::scope(|scope| {
@@ -81,11 +80,29 @@ impl LogDirs {
             ConfiguredDir::new(path, opened, known_id)
         });
         let log_dirs = LogDirs { dirs: dirs.collect(), reports: opening.reports.clone() };
-        let now_known = log_dirs.known();
-        if now_known != known {
-            known_dirs::write(fs, &known_path, &now_known)?;
-        }
         Ok(OpenedDirs { log_dirs, cluster_id })
+    }
+
+    /// Writes down which directories there are. To be done when there is metadata: the file tells
+    /// the next start that there must be.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be done, unless the disk is full.
+    pub(crate) fn write_known(&self, fs: &dyn Fs) -> Result<(), LogError> {
+        let path = self.dirs[0].path.join(KNOWN_DIRS_FILE);
+        let known = self.known();
+        if known_dirs::read(fs, &path)? == known {
+            return Ok(());
+        }
+        match known_dirs::write(fs, &path, &known) {
+            // Without it the broker can make space, and it is only needed when something is missing.
+            Err(error) if error.is_disk_full() => {
+                tracing::error!(%error, "the log directories cannot be written down; the next start tries again");
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// The ids of the directories as far as they are known.
@@ -124,37 +141,58 @@ type Owner = Result<Option<MetaProperties>, LogError>;
 /// The cluster that the first directory belongs to; a new one, if no directory belongs to any.
 ///
 /// A new cluster in the first directory while another has an older one's logs would take them all
-/// for strays: the order of `log.dirs` was changed, or the first disk is not mounted.
+/// for strays: the order of `log.dirs` was changed, or the first disk is not mounted. So would one
+/// in place of metadata that was lost: `known-log-dirs` is written when there is some.
 fn find_cluster(
     fs: &dyn Fs,
     paths: &[PathBuf],
     owners: &[Owner],
+    known: &KnownDirs,
 ) -> Result<ClusterId, BrokerError> {
-    let has_metadata = |path: &Path| fs.exists(&path.join(METADATA_DIR)).unwrap_or(false);
-    let with_metadata = paths.iter().skip(1).find(|path| has_metadata(path));
+    let (first, log) = (&paths[0], MetadataQuorum::log_path(&paths[0].join(METADATA_DIR)));
+    let with_metadata = || paths.iter().skip(1).find(|path| has_metadata(fs, path)).cloned();
+    let elsewhere = |other| BrokerError::MetadataElsewhere { first: first.clone(), other };
+    let had_metadata = fs.exists(&first.join(KNOWN_DIRS_FILE)).unwrap_or(false);
     match &owners[0] {
         Err(error) => Err(error.clone().into()),
-        Ok(Some(owner)) if has_metadata(&paths[0]) => Ok(owner.cluster_id),
-        Ok(Some(owner)) => match (with_metadata, paths.iter().find(|path| has_logs(fs, path))) {
-            (Some(other), _) => Err(BrokerError::MetadataElsewhere {
-                first: paths[0].clone(),
-                other: other.clone(),
-            }),
+        Ok(Some(owner)) if has_metadata(fs, first) => Ok(owner.cluster_id),
+        Ok(Some(owner)) => match (with_metadata(), paths.iter().find(|path| has_logs(fs, path))) {
+            _ if had_metadata => Err(BrokerError::MetadataLogMissing(log)),
+            (Some(other), _) => Err(elsewhere(other)),
+            (None, Some(_)) if has_metadata_dir(fs, first) => {
+                Err(BrokerError::MetadataLogMissing(log))
+            }
             (None, Some(path)) => Err(BrokerError::MetadataMissing(path.clone())),
             // The very first start has ended before there was any metadata.
             (None, None) => Ok(owner.cluster_id),
         },
+        // Whether it may be opened is asked later, by its path.
+        Ok(None) if known.contains_key(first) => {
+            let others = owners.iter().filter_map(|owner| owner.as_ref().ok()?.as_ref());
+            let of_others = others.map(|owner| owner.cluster_id).next();
+            Ok(of_others.unwrap_or_else(|| ClusterId(random_uuid())))
+        }
+        Ok(None) if had_metadata || has_metadata(fs, first) => {
+            Err(LogError::IdentityMissing { dir: first.clone() }.into())
+        }
         Ok(None) => {
             let is_owned = |(_, owner): &(&PathBuf, &Owner)| matches!(owner, Ok(Some(_)));
             match paths.iter().zip(owners).find(is_owned) {
-                Some((other, _)) => Err(BrokerError::MetadataElsewhere {
-                    first: paths[0].clone(),
-                    other: with_metadata.unwrap_or(other).clone(),
-                }),
+                Some((other, _)) => Err(elsewhere(with_metadata().unwrap_or(other.clone()))),
                 None => Ok(ClusterId(random_uuid())),
             }
         }
     }
+}
+
+fn has_metadata_dir(fs: &dyn Fs, path: &Path) -> bool {
+    fs.exists(&path.join(METADATA_DIR)).unwrap_or(false)
+}
+
+/// Whether the log of the metadata is in a log directory. One that cannot be looked for is taken to
+/// be there: opening it says why.
+fn has_metadata(fs: &dyn Fs, path: &Path) -> bool {
+    fs.exists(&MetadataQuorum::log_path(&path.join(METADATA_DIR))).unwrap_or(true)
 }
 
 fn has_logs(fs: &dyn Fs, path: &Path) -> bool {
@@ -171,28 +209,30 @@ fn refusals(
     owners: &[Owner],
     known: &KnownDirs,
 ) -> Vec<Option<LogError>> {
-    let mut ids: BTreeMap<DirectoryId, &PathBuf> = BTreeMap::new();
-    let refusal = |(path, owner): (_, &Owner)| {
-        let path: &PathBuf = path;
-        match owner {
-            Err(error) => Some(error.clone()),
-            Ok(Some(owner)) => {
-                let id = owner.directory_id;
-                let other = *ids.entry(id).or_insert(path);
-                (other != path).then(|| LogError::DuplicateDirectory {
-                    dir: path.clone(),
-                    other: other.clone(),
-                    id,
-                })
-            }
-            Ok(None) => {
-                let id = *known.get(path)?;
-                let is_accepted = fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
-                (!is_accepted).then(|| LogError::DirectoryEmptied { dir: path.clone(), id })
-            }
-        }
+    let is_accepted = |path: &Path| fs.exists(&path.join(ACCEPT_LOSS_FILE)).unwrap_or(false);
+    // The ids that they have, or are about to get again.
+    let id_of = |(path, owner): (&PathBuf, &Owner)| match owner {
+        Err(_) => None,
+        Ok(Some(owner)) => Some(owner.directory_id),
+        Ok(None) => known.get(path).copied().filter(|_| is_accepted(path)),
     };
-    paths.iter().zip(owners).map(refusal).collect()
+    let ids: Vec<Option<DirectoryId>> = paths.iter().zip(owners).map(id_of).collect();
+    let refusal = |(index, path): (usize, &PathBuf)| {
+        if let Err(error) = &owners[index] {
+            return Some(error.clone());
+        }
+        let Some(id) = ids[index] else {
+            let id = *known.get(path)?;
+            return Some(LogError::DirectoryEmptied { dir: path.clone(), id });
+        };
+        let is_other = |(other, other_id): &(usize, &Option<DirectoryId>)| {
+            *other != index && **other_id == Some(id)
+        };
+        let (other, _) = ids.iter().enumerate().find(is_other)?;
+        let (dir, other) = (path.clone(), paths[other].clone());
+        Some(LogError::DuplicateDirectory { dir, other, id })
+    };
+    paths.iter().enumerate().map(refusal).collect()
 }
 
 /// Opens a directory. One that was emptied, which somebody has accepted, keeps its id, so that the
@@ -213,6 +253,11 @@ fn open_one(
         retention_check_interval: settings.retention_check_interval,
         producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
             .unwrap_or(i64::MAX),
+        queue_bytes_max: match settings.log_dirs.len() {
+            1 => defaults.queue_bytes_max,
+            // What waits for a disk that hangs, and what is in its writer's hands: half of it.
+            _ => settings.requests_memory_max_bytes / 4,
+        },
         producers_max: defaults.producers_max / settings.log_dirs.len(),
         // Until the topics' own settings are known nothing may be deleted.
         default_config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
@@ -221,4 +266,43 @@ fn open_one(
     let dir = LogDir::open(options, metrics.clone())?;
     remove_file(&**fs, &path.join(ACCEPT_LOSS_FILE))?;
     Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_log::fs::SimFs;
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+
+    use super::*;
+
+    fn open(fs: &SimFs) -> Result<OpenedDirs, BrokerError> {
+        let settings = [("log.dirs".to_owned(), "/a,/b".to_owned())];
+        let fs: Arc<dyn Fs> = Arc::new(fs.clone());
+        let (reports, _failures) = FailureReports::new(Arc::clone(&fs));
+        LogDirs::open(&Opening {
+            settings: &BrokerSettings::new(settings).expect("are valid"),
+            fs,
+            metrics: LogMetrics::new(),
+            reports,
+        })
+    }
+
+    #[test]
+    fn a_full_disk_does_not_keep_the_broker_from_starting() {
+        let fs = SimFs::new(1);
+        let full = Fault::new(SimOperation::Write, Failure::NoSpace).in_path(KNOWN_DIRS_FILE);
+        fs.inject(full);
+        let opened = open(&fs).map_err(|error| error.to_string()).expect("opens");
+        assert_eq!(opened.log_dirs.offline_count(), 0);
+        opened.log_dirs.write_known(&fs).expect("a full disk is no error");
+        opened.log_dirs.close().expect("closes");
+        drop(opened);
+        let path = Path::new("/a").join(KNOWN_DIRS_FILE);
+        assert!(!fs.exists(&path).expect("can be looked for"));
+        fs.heal();
+        let opened = open(&fs).map_err(|error| error.to_string()).expect("opens");
+        assert_eq!(opened.log_dirs.offline_count(), 0);
+        opened.log_dirs.write_known(&fs).expect("there is space");
+        assert!(fs.exists(&path).expect("can be looked for"));
+    }
 }

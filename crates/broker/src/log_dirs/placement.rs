@@ -14,7 +14,7 @@ use std::thread;
 
 use logway_log::checkpoint::MoveState;
 use logway_log::{Log, LogDir, LogError, NewLog};
-use logway_model::DirectoryId;
+use logway_model::{DirectoryId, Offset};
 
 use super::{DirState, LogDirs, knows};
 
@@ -109,10 +109,17 @@ impl LogDirs {
     fn open_in(&self, dir: &LogDir, wanted: &[NewLog]) -> Vec<Result<PlacedLog, LogError>> {
         let opened = dir.create_logs(wanted);
         let directory = dir.directory_id();
+        let mut has_failed = false;
         let placed = wanted.iter().zip(opened).map(|(new, opened)| {
-            // What failed before may have been put right, by time or by the operator.
-            let log = opened.or_else(|_| dir.try_again(new)).inspect_err(|error| {
+            // What failed before may have been put right, by time or by the operator; but not a disk
+            // that has just failed, each try on which may take long.
+            let opened = match opened {
+                Err(_) if !has_failed => dir.try_again(new),
+                opened => opened,
+            };
+            let log = opened.inspect_err(|error| {
                 if error.is_device_failure() {
+                    has_failed = true;
                     self.reports.report(dir.path(), error);
                 }
             })?;
@@ -123,19 +130,24 @@ impl LogDirs {
 
     /// Why a log cannot be opened: it is, or may be, in a directory that cannot be used.
     fn offline(&self, wanted: &WantedLog, id: DirectoryId) -> LogError {
+        let partition = wanted.new.partition.clone();
+        LogError::DirectoryOffline { partition, directory: self.describe(id) }
+    }
+
+    /// What is known of a directory that is not online, for people.
+    fn describe(&self, id: DirectoryId) -> String {
         let offline: Vec<_> = self
             .dirs
             .iter()
             .filter(|dir| matches!(dir.state(), DirState::Offline { .. }))
             .collect();
         let by_id = offline.iter().find(|dir| dir.id() == Some(id));
-        let directory = match (by_id, &offline[..]) {
+        match (by_id, &offline[..]) {
             (Some(dir), _) => dir.path.display().to_string(),
             (None, [only]) => only.path.display().to_string(),
             (None, []) => format!("directory {id}, which is none of log.dirs"),
             (None, several) => format!("one of {} directories", several.len()),
-        };
-        LogError::DirectoryOffline { partition: wanted.new.partition.clone(), directory }
+        }
     }
 
     /// The directory that a log is in, or is to be made in; `None` if it is none of these.
@@ -149,14 +161,20 @@ impl LogDirs {
             log_in(dir, wanted).is_some_and(|log| source_of_copy(&log).is_none())
         };
         let has_failed_in = |dir: &&Arc<LogDir>| dir.failed_log(partition).is_some();
-        let assigned = online.iter().find(|dir| dir.directory_id() == wanted.assigned);
-        let Some(assigned) = assigned else {
-            return Ok(match wanted.assigned {
-                DirectoryId::UNASSIGNED => {
-                    online.iter().find(is_whole_in).or_else(|| online.iter().find(has_failed_in))
-                }
-                _ => None,
-            });
+        let newest = || {
+            let logs = online.iter().filter(is_whole_in);
+            let logs = logs.filter_map(|dir| Some((dir, log_in(dir, wanted)?.log_end_offset())));
+            logs.max_by_key(|(_, end)| *end)
+        };
+        if wanted.assigned == DirectoryId::UNASSIGNED {
+            let found = newest().map(|(dir, _)| dir);
+            return Ok(found.or_else(|| online.iter().find(has_failed_in)));
+        }
+        let Some(assigned) = online.iter().find(|dir| dir.directory_id() == wanted.assigned) else {
+            return match newest() {
+                Some((found, end)) => self.confirm(wanted, found, end).map(Some),
+                None => Ok(None),
+            };
         };
         if let Some(log) = log_in(assigned, wanted) {
             return match source_of_copy(&log) {
@@ -165,12 +183,63 @@ impl LogDirs {
             };
         }
         // Somebody has moved it by hand, if nothing of it is left in its place.
-        Ok(match assigned.failed_log(partition) {
-            None | Some(LogError::Vanished { .. }) => {
-                online.iter().find(is_whole_in).or(Some(assigned))
+        match (assigned.failed_log(partition), newest()) {
+            (None, Some((found, _))) => Ok(Some(found)),
+            (Some(LogError::Vanished { dir, end }), Some((found, found_end))) => {
+                if assigned.is_loss_accepted(partition)? {
+                    return Ok(Some(assigned));
+                }
+                if found_end >= end {
+                    return Ok(Some(found));
+                }
+                let found = found.path().join(partition.to_string());
+                Err(LogError::OlderElsewhere { dir, end, found, found_end })
             }
-            Some(_) => Some(assigned),
-        })
+            _ => Ok(Some(assigned)),
+        }
+    }
+
+    /// Whether a log is its partition's that is not where the metadata says: in a directory that
+    /// cannot be asked. It may be what a move has left behind; only an operator knows.
+    fn confirm<'a>(
+        &self,
+        wanted: &WantedLog,
+        found: &'a Arc<LogDir>,
+        found_end: Offset,
+    ) -> Result<&'a Arc<LogDir>, LogError> {
+        let partition = wanted.new.partition.clone();
+        if found.is_loss_accepted(&partition)? {
+            tracing::warn!(%partition, path = %found.path().display(), "a log is accepted that was \
+                found elsewhere than it was");
+            return Ok(found);
+        }
+        let directory = self.describe(wanted.assigned);
+        let found = found.path().join(partition.to_string());
+        Err(LogError::PerhapsElsewhere { partition, directory, found, found_end })
+    }
+
+    /// Forgets logs where they were, once the metadata knows that they are elsewhere.
+    pub(crate) fn forget_moved(&self, moved: &[(&WantedLog, &PlacedLog)]) {
+        for (wanted, place) in moved {
+            let partition = &wanted.new.partition;
+            let forgotten = || {
+                if let Some(before) = self.by_id(wanted.assigned)
+                    && let Some(LogError::Vanished { .. }) = before.failed_log(partition)
+                {
+                    before.set_aside(partition)?;
+                }
+                match self.by_id(place.directory) {
+                    Some(now) if now.is_loss_accepted(partition)? => {
+                        now.forget_accepted_loss(partition)
+                    }
+                    _ => Ok(()),
+                }
+            };
+            if let Err(error) = forgotten() {
+                tracing::warn!(%partition, %error, "what is left of a log that was moved by hand \
+                    cannot be cleared away");
+            }
+        }
     }
 
     /// The directory that a copy is made from: the log is still there.
@@ -185,7 +254,9 @@ impl LogDirs {
         let Some(source) = online.iter().find(|dir| dir.directory_id() == from) else {
             return Err(self.offline(wanted, from));
         };
-        if knows(source, partition) {
+        // One that claims to be a copy of itself was moved there by hand.
+        let is_itself = source.log(partition).is_some_and(|log| std::ptr::eq(&*log, copy));
+        if !is_itself && knows(source, partition) {
             return Ok(source);
         }
         let dir = source.path().join(partition.to_string());

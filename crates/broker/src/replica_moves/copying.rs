@@ -8,17 +8,18 @@ use logway_log::checkpoint::{MoveState, ReplicaMove as MoveFile};
 use logway_log::fs::read_exact_at;
 use logway_log::{Log, LogConfig, LogDir, LogError, NewLog, ReadRequest};
 use logway_metadata::settings::broker::MOVES_RATE_SETTING;
-use logway_model::{ErrorCode, Offset, TopicId};
+use logway_model::{DirectoryId, ErrorCode, Offset, TopicId};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, Batches};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use super::ReplicaMove;
+use super::leftovers::set_aside;
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::failure::Failure;
 use crate::log_dirs::PlacedLog;
-use crate::partition::Partition;
+use crate::partition::{Hold, Partition};
 
 /// What is copied at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -119,16 +120,20 @@ impl Copying {
         let mut stopping = broker.replica_moves.is_stopping.subscribe();
         drop(broker);
         let mut cancelled = self.moved.is_cancelled.subscribe();
-        let _turn = tokio::select! {
-            turn = turn.acquire() => turn.ok(),
-            () = is_set(&mut cancelled) => None,
-            () = is_set(&mut stopping) => return,
-        };
+        let mut my_turn = None;
         let mut pause = RETRY_MIN;
-        while let Some(broker) = self.broker.upgrade() {
-            if *stopping.borrow() {
-                return;
+        loop {
+            if my_turn.is_none() {
+                // One that is cancelled copies nothing, and needs none.
+                my_turn = tokio::select! {
+                    turn = turn.acquire() => turn.ok(),
+                    () = is_set(&mut cancelled) => None,
+                    () = is_set(&mut stopping) => return,
+                };
             }
+            let Some(broker) = self.broker.upgrade().filter(|_| !*stopping.borrow()) else {
+                return;
+            };
             match self.step(&broker).await {
                 Ok(ControlFlow::Continue(())) => {
                     pause = RETRY_MIN;
@@ -140,6 +145,8 @@ impl Copying {
                     tracing::warn!(%partition, reason = failure.message,
                         "the move of a replica has to wait");
                     drop(broker);
+                    // Others have theirs meanwhile.
+                    my_turn = None;
                     let may_be_cancelled = !*cancelled.borrow();
                     tokio::select! {
                         () = sleep(pause) => {}
@@ -190,6 +197,13 @@ impl Copying {
         if !std::mem::replace(&mut self.is_configured, true) {
             // One that was found has the settings of logs whose topics are not known yet.
             copy.set_config(Arc::new(config_of_copy(&source)));
+        }
+        if copy.log_end_offset() > source.log_end_offset() {
+            // It is none: somebody has put another log there.
+            broker.assign_replica(&self.moved, partition.directory()).await?;
+            let _no_other_log_is_made = broker.reconciling.lock().await;
+            set_aside(Arc::clone(target), copy).await;
+            return Ok(ControlFlow::Break(()));
         }
         if copy.log_end_offset() < source.log_start_offset() {
             let log = Arc::clone(&source);
@@ -259,7 +273,7 @@ impl Copying {
         Ok(())
     }
 
-    /// Steps 1 to 6 of the module's table.
+    /// Steps 1 to 7 of the module's table.
     async fn switch(
         &mut self,
         broker: &Arc<Broker>,
@@ -268,29 +282,25 @@ impl Copying {
     ) -> Result<(), Failure> {
         let moved = Arc::clone(&self.moved);
         let (from, to) = (partition.directory(), moved.target.directory_id());
+        // An earlier attempt may have left anything.
+        self.note(copy, MoveFile { state: MoveState::Copying, from }).await?;
         broker.assign_replica(&moved, to).await?;
         // Meanwhile no topic is deleted and no directory is given up.
         let reconciling = broker.reconciling.lock().await;
-        if !self.partition(broker).is_some_and(|served| Arc::ptr_eq(&served, partition)) {
+        let is_served =
+            self.partition(broker).is_some_and(|served| Arc::ptr_eq(&served, partition));
+        let Some(mut hold) = partition.hold().filter(|_| is_served) else {
             let message = format!("{} is not served any more", moved.partition);
             return Err(Failure::new(ErrorCode::NotLeaderOrFollower, message));
-        }
-        let hold = partition.hold();
+        };
         let source = partition.log();
         self.complete(&source, copy).await?;
 
-        let (target, log) = (Arc::clone(&moved.target), Arc::clone(copy));
-        let file = MoveFile { state: MoveState::Moved, from };
-        let noted = off_thread(move || target.set_replica_move(&log, Some(file))).await;
-        if let Err(error) = noted {
-            // Nobody knows what the file says now. It counts for nothing if the metadata says that
-            // the replica is where it was, and nothing is written there before it does.
-            while let Err(failure) = broker.assign_replica(&moved, from).await {
-                tracing::error!(partition = %moved.partition, reason = failure.message,
-                    "appends wait until the metadata can be told where the replica is");
-                sleep(RETRY_MIN).await;
-            }
-            return Err(error.into());
+        hold.begin_decision();
+        if let Err(failure) = self.note(copy, MoveFile { state: MoveState::Moved, from }).await {
+            drop(reconciling);
+            self.take_back(broker, from, hold).await;
+            return Err(failure);
         }
         copy.set_config(source.config());
         hold.go_on_with(PlacedLog { log: Arc::clone(copy), directory: to });
@@ -299,6 +309,36 @@ impl Copying {
             end = %copy.log_end_offset(), "a replica has moved");
         broker.clear_leftover(copy, &moved.target).await;
         Ok(())
+    }
+
+    /// Writes down in the copy's directory what it is.
+    async fn note(&self, copy: &Arc<Log>, file: MoveFile) -> Result<(), Failure> {
+        let (target, log) = (Arc::clone(&self.moved.target), Arc::clone(copy));
+        Ok(off_thread(move || target.set_replica_move(&log, Some(file))).await?)
+    }
+
+    /// Goes on where the replica was, when the metadata says that it is there: nobody knows what the
+    /// copy's file says, and it counts for nothing then.
+    async fn take_back(&self, broker: &Broker, from: DirectoryId, hold: Hold<'_>) {
+        let mut stopping = broker.replica_moves.is_stopping.subscribe();
+        let mut pause = RETRY_MIN;
+        loop {
+            let assigned = timeout(HOLD_MAX, broker.assign_replica(&self.moved, from)).await;
+            let reason = match assigned {
+                Ok(Ok(())) => return hold.stay(),
+                Ok(Err(failure)) => failure.message,
+                Err(_elapsed) => format!("it took over {HOLD_MAX:?}"),
+            };
+            hold.refuse();
+            tracing::error!(partition = %self.moved.partition, reason, "appends are refused until \
+                the metadata can be told where the replica is");
+            tokio::select! {
+                () = sleep(pause) => {}
+                // The next start finds two logs with the same records.
+                () = is_set(&mut stopping) => return,
+            }
+            pause = RETRY_MAX.min(pause * 2);
+        }
     }
 
     /// Copies the rest, while nothing comes to it.
@@ -333,6 +373,8 @@ impl Copying {
         broker: &Arc<Broker>,
         partition: &Arc<Partition>,
     ) -> Result<(), Failure> {
+        // Else a crash would leave a replica in a directory that has nothing of it.
+        broker.assign_replica(&self.moved, partition.directory()).await?;
         let _no_other_log_is_made = broker.reconciling.lock().await;
         self.remove_copy(broker).await?;
         if self.partition(broker).is_some_and(|served| Arc::ptr_eq(&served, partition)) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use logway_log::checkpoint::{MoveState, ReplicaMove as MoveFile};
 use logway_log::{Log, LogDir};
+use logway_model::DirectoryId;
 
 use crate::Broker;
 use crate::broker::off_thread;
@@ -20,38 +21,27 @@ impl Broker {
             .flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)))
             .collect();
         for (dir, log) in logs {
-            let Some(is_partitions) = self.is_partitions(&dir, &log) else { continue };
+            let Some(place) = self.place_of(&log) else { continue };
+            let is_partitions = place == dir.directory_id();
             match log.replica_move() {
                 Some(MoveFile { state: MoveState::Moved, .. }) if is_partitions => {
                     self.clear_leftover(&log, &dir).await;
                 }
-                Some(MoveFile { state: MoveState::Copying, .. }) if !is_partitions => {
-                    self.begin_move(&log, dir);
-                }
-                None if !is_partitions && !self.is_leftover(&dir, &log) => {
-                    let aside = Arc::clone(&log);
-                    let set_aside =
-                        off_thread(move || dir.set_aside(aside.topic_partition())).await;
-                    let partition = log.topic_partition();
-                    match set_aside {
-                        Ok(path) => tracing::warn!(%partition, ?path,
-                            "a second log of a partition is set aside; remove it if it is not needed"),
-                        Err(error) => tracing::error!(%partition, %error,
-                            "a second log of a partition cannot be set aside"),
-                    }
-                }
-                _ => {}
+                _ if is_partitions || self.is_leftover(&dir, &log) => {}
+                Some(MoveFile { state: MoveState::Copying, .. }) => _ = self.begin_move(&log, dir),
+                // The switch was taken back: the copy has nothing but what the log has.
+                Some(MoveFile { from, .. }) if from == place => _ = self.begin_move(&log, dir),
+                _ => set_aside(dir, log).await,
             }
         }
     }
 
-    /// Whether a log is the one of its partition, and not another of the same name; `None` while the
+    /// The directory of a log's partition, which need not be that of the log; `None` while the
     /// partition is offline.
-    fn is_partitions(&self, dir: &LogDir, log: &Log) -> Option<bool> {
+    fn place_of(&self, log: &Log) -> Option<DirectoryId> {
         let table = self.topics();
         let topic = table.by_id(log.topic_id()).ok()?;
-        let partition = topic.partition(log.topic_partition().partition).ok()?;
-        Some(partition.directory() == dir.directory_id())
+        Some(topic.partition(log.topic_partition().partition).ok()?.directory())
     }
 
     /// Whether the log was moved elsewhere from here.
@@ -68,12 +58,14 @@ impl Broker {
     pub(super) async fn clear_leftover(self: &Arc<Self>, log: &Arc<Log>, dir: &Arc<LogDir>) {
         let Some(MoveFile { state: MoveState::Moved, from }) = log.replica_move() else { return };
         let Some(from) = self.log_dirs.by_id(from) else { return };
+        // Somebody has moved the log by hand to where it came from: there is no other.
+        let is_back = Arc::ptr_eq(&from, dir);
         let (kept, dir) = (Arc::clone(log), Arc::clone(dir));
         let cleared = off_thread(move || {
             let partition = kept.topic_partition();
             let is_same = |left: Arc<Log>| left.topic_id() == kept.topic_id();
             let could_not_be_opened = from.failed_log(partition).is_some();
-            if could_not_be_opened || from.log(partition).is_some_and(is_same) {
+            if !is_back && (could_not_be_opened || from.log(partition).is_some_and(is_same)) {
                 from.delete_log(partition)?;
             }
             dir.set_replica_move(&kept, None)
@@ -83,5 +75,18 @@ impl Broker {
             tracing::warn!(%partition, %error, "what is left of a moved replica cannot be removed; \
                 the next start tries again");
         }
+    }
+}
+
+/// Keeps a second log of a partition, under another name.
+pub(super) async fn set_aside(dir: Arc<LogDir>, log: Arc<Log>) {
+    let aside = Arc::clone(&log);
+    let set_aside = off_thread(move || dir.set_aside(aside.topic_partition())).await;
+    let partition = log.topic_partition();
+    match set_aside {
+        Ok(path) => tracing::warn!(%partition, ?path,
+            "a second log of a partition is set aside; remove it if it is not needed"),
+        Err(error) => tracing::error!(%partition, %error,
+            "a second log of a partition cannot be set aside"),
     }
 }

@@ -4,17 +4,32 @@
 //! The target gets a second log of the partition, the *copy*, to which batches go as they are in
 //! the first one, with their offsets and epochs. When it has caught up:
 //!
-//! 1. the metadata is told that the replica is in the target (KIP-858);
-//! 2. the partition holds back what comes in: nobody is refused, and what is on its way is written;
-//! 3. the rest is copied, and put on stable storage with the log start;
-//! 4. the copy's `replica-move` file says from now on that this is the log: the one moment at which
-//!    the replica moves;
-//! 5. the partition goes on with the copy, first with what was held back;
-//! 6. the log that is left is removed, and then the file.
+//! 1. the copy's `replica-move` file is written anew, and says that it is a copy;
+//! 2. the metadata is told that the replica is in the target (KIP-858);
+//! 3. the partition holds back what comes in: nobody is refused, and what is on its way is written;
+//! 4. the rest is copied, and put on stable storage with the log start;
+//! 5. the file says from now on that this is the log: the one moment at which the replica moves;
+//! 6. the partition goes on with the copy, first with what was held back;
+//! 7. the log that is left is removed, and then the file.
 //!
-//! A crash before 4 leaves a copy that is not complete, from which the next start goes on; one after
-//! it a log that is left over, which the next start removes. At no time are there two logs of which
-//! nobody knows which is the partition's.
+//! Which of two logs a start takes is one rule: the one in the directory that the metadata names,
+//! unless its file says that it is a copy; then the one that it is a copy of. So the copy is taken
+//! only if the metadata says so *and* the file does, and each of the two is changed while the other
+//! one is known to speak for the log that was there before:
+//!
+//! | a crash | metadata | file | taken | why it has all that was acknowledged |
+//! |---|---|---|---|---|
+//! | before 2 | before | any | the first | the copy was never written to by clients |
+//! | in 2 | either | copy | the first | as before |
+//! | from 2 to 5 | target | copy | the first | as before |
+//! | in 5 | target | either | either | nothing is acknowledged since both have the same records |
+//! | after 5 | target | log | the copy | what came later went to it |
+//!
+//! A step that fails leaves one of these rows, and the next attempt begins with 1. Only after a
+//! failure of 5, with the file in doubt, appends cannot go on at once: first the metadata is told
+//! that the replica is where it was, which is the first row. Until that has succeeded appends wait,
+//! then are refused. The file counts for nothing then, and 1 makes it certain before 2 makes it
+//! count again.
 //!
 //! | file | idea |
 //! |---|---|
@@ -27,18 +42,23 @@ mod leftovers;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use logway_log::{Log, LogDir};
 use logway_metadata::controller::{AssignReplicasToDirs, ReplicaDirectory};
 use logway_model::{DirectoryId, ErrorCode, PartitionId, TopicId, TopicPartition};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::Broker;
 use crate::broker::off_thread;
 use crate::failure::Failure;
 use crate::partition::Partition;
 use copying::Copying;
+
+/// How long a client waits for the end of a move that it takes back: a disk may not answer.
+const CANCEL_MAX: Duration = Duration::from_secs(10);
 
 /// The moves that are under way.
 #[derive(Default)]
@@ -92,12 +112,16 @@ impl ReplicaMove {
         self.partition.partition
     }
 
-    /// Ends the move and waits until nothing is left of it, or it is done all the same.
-    async fn cancel(&self) {
+    /// Ends the move and waits until nothing is left of it, or it is done all the same. Fails if that
+    /// takes too long: it goes on to end.
+    async fn cancel(&self) -> Result<(), ErrorCode> {
         self.is_cancelled.send_replace(true);
         let mut ended = self.has_ended.subscribe();
-        // The sender is ours, so that this only ends when it has ended.
-        let _ = ended.wait_for(|ended| *ended).await;
+        match timeout(CANCEL_MAX, ended.wait_for(|ended| *ended)).await {
+            // The sender is ours, so that it has ended.
+            Ok(_) => Ok(()),
+            Err(_elapsed) => Err(ErrorCode::RequestTimedOut),
+        }
     }
 }
 
@@ -121,7 +145,7 @@ impl Broker {
                 if Arc::ptr_eq(&other.target, target) && other.topic_id == topic_id {
                     return Ok(());
                 }
-                other.cancel().await;
+                other.cancel().await?;
                 continue;
             }
             if partition.directory() == target.directory_id() {

@@ -1,5 +1,6 @@
 //! The real file system, on which one disk can fail or stand still.
 
+use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,13 @@ pub struct FailingDisk {
     disk: PathBuf,
     has_failed: Arc<AtomicBool>,
     hold: Arc<(Mutex<Option<Writes>>, Condvar)>,
+    /// What the file contains whose renaming is reported to have failed.
+    doubtful: Arc<Mutex<Option<String>>>,
+    /// Which files find no space.
+    full: Arc<Mutex<Option<String>>>,
 }
+
+const EIO: i32 = 5;
 
 /// Which writes have to wait.
 struct Writes {
@@ -27,7 +34,23 @@ struct Writes {
 
 impl FailingDisk {
     pub fn new(disk: &Path) -> FailingDisk {
-        FailingDisk { disk: disk.to_owned(), has_failed: Arc::default(), hold: Arc::default() }
+        FailingDisk {
+            disk: disk.to_owned(),
+            has_failed: Arc::default(),
+            hold: Arc::default(),
+            doubtful: Arc::default(),
+            full: Arc::default(),
+        }
+    }
+
+    /// The next renaming of a file that contains `text` is done, and fails all the same.
+    pub fn doubt_renaming_of(&self, text: &str) {
+        *self.doubtful.lock().expect("nobody panics") = Some(text.to_owned());
+    }
+
+    /// Whether that is still to come.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubtful.lock().expect("nobody panics").is_some()
     }
 
     /// From now on nothing can be written there, and what is open cannot be synced.
@@ -35,10 +58,11 @@ impl FailingDisk {
         self.has_failed.store(true, Ordering::SeqCst);
     }
 
-    /// From now on writes to files whose paths contain `path_part` wait, after so many more.
+    /// From now on only writes to files whose paths contain `path_part` wait, after so many more.
     pub fn hold_writes_after(&self, path_part: &str, passes: usize) {
         let writes = Writes { path_part: path_part.to_owned(), passes, is_one_waiting: false };
         *self.hold.0.lock().expect("nobody panics") = Some(writes);
+        self.hold.1.notify_all();
     }
 
     /// Whether a write waits.
@@ -51,6 +75,21 @@ impl FailingDisk {
     pub fn release(&self) {
         *self.hold.0.lock().expect("nobody panics") = None;
         self.hold.1.notify_all();
+    }
+
+    /// From now on no file whose path contains `path_part` can be written to, for want of space.
+    pub fn refuse_writes_to(&self, path_part: &str) {
+        *self.full.lock().expect("nobody panics") = Some(path_part.to_owned());
+    }
+
+    fn check_space(&self, path: &Path) -> io::Result<()> {
+        const ENOSPC: i32 = 28;
+        let full = self.full.lock().expect("nobody panics");
+        let is_meant = |part: &String| path.to_string_lossy().contains(part);
+        match path.starts_with(&self.disk) && full.as_ref().is_some_and(is_meant) {
+            true => Err(io::Error::from_raw_os_error(ENOSPC)),
+            false => Ok(()),
+        }
     }
 
     fn wait(&self, path: &Path) {
@@ -71,7 +110,6 @@ impl FailingDisk {
     }
 
     fn check(&self, path: &Path) -> io::Result<()> {
-        const EIO: i32 = 5;
         match path.starts_with(&self.disk) && self.has_failed.load(Ordering::SeqCst) {
             true => Err(io::Error::from_raw_os_error(EIO)),
             false => Ok(()),
@@ -105,7 +143,19 @@ impl Fs for FailingDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check(from)?;
-        RealFs.rename(from, to)
+        let mut doubtful = self.doubtful.lock().expect("nobody panics");
+        let is_meant = to.starts_with(&self.disk)
+            && doubtful.as_ref().is_some_and(|text| {
+                fs::read_to_string(from).is_ok_and(|content| content.contains(text))
+            });
+        RealFs.rename(from, to)?;
+        match is_meant {
+            true => {
+                *doubtful = None;
+                Err(io::Error::from_raw_os_error(EIO))
+            }
+            false => Ok(()),
+        }
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
@@ -143,6 +193,7 @@ impl File for FileOnDisk {
 
     /// Succeeds, as a write to the page cache does.
     fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.disk.check_space(&self.path)?;
         self.disk.wait(&self.path);
         self.file.write_all_at(slices, position)
     }

@@ -13,7 +13,7 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::ids::{CommittedTopic, GroupId};
 use crate::membership::GroupState;
-use crate::memory::{GroupMemory, HeldMemory};
+use crate::memory::{Growth, HeldMemory};
 use crate::offsets::{OFFSET_BYTES, RARE_BYTES};
 use crate::outbox::{Outbox, Then};
 use crate::record::{CommittedOffset, GroupRecord, offset_bytes_max};
@@ -130,11 +130,12 @@ struct StagedCommit<'a> {
     commit_timestamp: TimestampMs,
     expire_timestamp: Option<TimestampMs>,
     metadata_bytes_max: usize,
-    /// How many more partitions the group can have offsets for.
+    /// How many more partitions the group can have offsets for,
     partitions_left: usize,
+    /// but for those that records on their way may be about.
+    partitions_coming: usize,
     /// How many more bytes the records may take.
     bytes_left: usize,
-    memory: &'a GroupMemory,
     /// What the offsets will make the group take.
     held: HeldMemory,
     records: Vec<GroupRecord>,
@@ -163,9 +164,9 @@ impl<'a> StagedCommit<'a> {
             commit_timestamp,
             expire_timestamp,
             metadata_bytes_max: settings.offset_metadata_max_bytes,
-            partitions_left: settings.group_offsets_max.saturating_sub(present + coming),
+            partitions_left: settings.group_offsets_max.saturating_sub(present),
+            partitions_coming: coming,
             bytes_left: settings.commit_bytes_max,
-            memory: turn.memory,
             held: turn.memory.hold(0),
             records: Vec::new(),
             places: HashMap::new(),
@@ -192,11 +193,15 @@ impl<'a> StagedCommit<'a> {
         if is_new && self.partitions_left == 0 || bytes > self.bytes_left + replaced_bytes {
             return Err(ErrorCode::InvalidCommitOffsetSize);
         }
-        let growth_bytes = self.growth_bytes(topic, partition, metadata, is_new);
-        if !self.memory.has_room_for(growth_bytes) {
+        if is_new && self.partitions_left <= self.partitions_coming {
+            // Only what arrives will tell; and at the other error clients give up.
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }
-        self.held.grow(growth_bytes);
+        let growth_bytes = self.growth_bytes(topic, partition, metadata, is_new);
+        let growth = if is_new { Growth::New } else { Growth::OfGroup };
+        if !self.held.try_grow(growth_bytes, growth) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
         self.partitions_left -= usize::from(is_new);
         self.bytes_left = self.bytes_left + replaced_bytes - bytes;
         let offset = CommittedOffset {

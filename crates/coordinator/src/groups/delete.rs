@@ -1,6 +1,8 @@
 //! OffsetDelete, DeleteGroups, and topics that are deleted.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 use logway_model::{ErrorCode, PartitionId, TopicId};
 use logway_wire::WireString;
@@ -16,6 +18,7 @@ use crate::membership::GroupState;
 use crate::outbox::{Outbox, Then};
 use crate::record::GroupRecord;
 use crate::request::{Reply, RequestToken};
+use crate::settings::GroupSettings;
 use crate::turn::Turn;
 
 use super::{Group, Groups};
@@ -104,7 +107,7 @@ impl Groups {
         }
     }
 
-    /// DeleteGroups: of groups without members, with their offsets.
+    /// DeleteGroups: of groups without members, with their offsets; not more at a time than one group can have.
     pub(crate) fn delete_groups(
         &self,
         turn: &mut Turn,
@@ -123,6 +126,13 @@ impl Groups {
                 }
                 // As when it is deleted again and again, each time with all its offsets.
                 Some(_) if turn.outbox.count_of(&GroupId::from(group_id)) > records_max => {
+                    ErrorCode::CoordinatorLoadInProgress
+                }
+                Some(group)
+                    if !records.is_empty()
+                        && records.len() + group.offsets.len()
+                            > turn.settings.group_offsets_max =>
+                {
                     ErrorCode::CoordinatorLoadInProgress
                 }
                 Some(group) => {
@@ -160,10 +170,29 @@ impl Groups {
     }
 
     /// Forgets the offsets of topics that are no more.
-    pub(crate) fn delete_topics(&self, turn: &mut Turn, topics: &[DeletedTopic]) {
+    pub(crate) fn delete_topics(&self, turn: &mut Turn, topics: &Arc<[DeletedTopic]>) {
+        self.delete_topics_from(turn, None, topics);
+    }
+
+    /// The same in the groups after one. When one append is full, the next is begun when it is settled: all groups of
+    /// a shard can have offsets of a topic.
+    pub(crate) fn delete_topics_from(
+        &self,
+        turn: &mut Turn,
+        after: Option<&GroupId>,
+        topics: &Arc<[DeletedTopic]>,
+    ) {
         let mut records = Vec::new();
-        for group_id in self.by_id.keys() {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut groups = self.by_id.range::<GroupId, _>((from, Bound::Unbounded)).map(|(id, _)| id);
+        for group_id in groups.by_ref() {
             self.delete_topics_of(turn, group_id, topics, &mut records);
+            if records.len() >= turn.settings.append_records_max {
+                let then =
+                    Then::DeleteTopicsFrom { after: group_id.clone(), topics: Arc::clone(topics) };
+                turn.append_in_parts_then(records, then);
+                return;
+            }
         }
         turn.append_in_parts(records, None);
     }
@@ -240,6 +269,32 @@ impl StagedDelete<'_> {
         self.seen.insert(key);
         self.records.push(record);
         Ok(())
+    }
+}
+
+/// Tombstones that are appended together.
+pub(super) struct TombstonePart {
+    pub(super) records: Vec<GroupRecord>,
+    records_max: usize,
+    bytes_left: usize,
+}
+
+impl TombstonePart {
+    pub(super) fn new(settings: &GroupSettings) -> TombstonePart {
+        let (records_max, bytes_left) = (settings.append_records_max, settings.append_bytes_max);
+        TombstonePart { records: Vec::new(), records_max, bytes_left }
+    }
+
+    /// Adds a record, if there is room; the first one always fits.
+    pub(super) fn add(&mut self, record: GroupRecord) -> bool {
+        let bytes = record.bytes_max();
+        let fits = self.records.len() < self.records_max && bytes <= self.bytes_left;
+        if !fits && !self.records.is_empty() {
+            return false;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.records.push(record);
+        true
     }
 }
 

@@ -1,55 +1,79 @@
 //! Offsets that nobody has used for long, and groups without any (KIP-211).
 
+use std::ops::Bound;
+
 use logway_model::TimestampMs;
 use tracing::info;
 
 use crate::ids::GroupId;
 use crate::membership::GroupState;
+use crate::outbox::Then;
 use crate::record::{CommittedOffset, GroupRecord};
 use crate::timers::Timer;
 use crate::turn::Turn;
 
-use super::delete::tombstone;
+use super::delete::{TombstonePart, tombstone};
 use super::{Group, Groups};
 
 impl Groups {
     /// Looks through all groups, and takes expired offsets and empty groups out of the log.
-    pub(crate) fn expire(&self, turn: &mut Turn) {
-        let mut records = Vec::new();
-        for (group_id, group) in &self.by_id {
-            // What is on its way would be taken back unseen. Next time, then.
-            if !turn.outbox.has_records_of(group_id) {
-                self.expire_group(turn, group_id, group, &mut records);
-            }
-        }
-        if !records.is_empty() {
-            info!(records = records.len(), "offsets and groups have expired");
-        }
-        turn.append_in_parts(records, None);
+    pub(crate) fn expire(&mut self, turn: &mut Turn) {
         let interval_ms = turn.settings.offsets_retention_check_interval_ms.max(1);
         turn.set_timer(Timer::Expiration, interval_ms.into());
+        if !self.is_expiring {
+            self.expire_from(turn, None);
+        }
     }
 
+    /// The same from one group on, or from the first. One append is on its way at a time: a shard can have a million
+    /// offsets that expire together.
+    pub(crate) fn expire_from(&mut self, turn: &mut Turn, first: Option<&GroupId>) {
+        let mut part = TombstonePart::new(turn.settings);
+        let from = first.map_or(Bound::Unbounded, Bound::Included);
+        let mut rest = None;
+        for (group_id, group) in self.by_id.range::<GroupId, _>((from, Bound::Unbounded)) {
+            // What is on its way would be taken back unseen. Next time, then.
+            if turn.outbox.has_records_of(group_id) {
+                continue;
+            }
+            if !self.expire_group(turn, group_id, group, &mut part) {
+                rest = Some(group_id.clone());
+                break;
+            }
+        }
+        self.is_expiring = rest.is_some();
+        if !part.records.is_empty() {
+            info!(records = part.records.len(), "offsets and groups have expired");
+            turn.append(part.records, rest.map(|from| Then::ExpireFrom { from }));
+        }
+    }
+
+    /// No more expires for now: the log takes no records.
+    pub(crate) fn stop_expiring(&mut self) {
+        self.is_expiring = false;
+    }
+
+    /// Whether all of the group was looked at.
     fn expire_group(
         &self,
         turn: &Turn,
         group_id: &GroupId,
         group: &Group,
-        records: &mut Vec<GroupRecord>,
-    ) {
+        part: &mut TombstonePart,
+    ) -> bool {
         let expiry = Expiry::of(group);
         let mut is_used = false;
         for (topic, partition, offset) in group.offsets.iter(&self.topics) {
             let is_expired = !group.membership.is_subscribed_to(topic)
                 && expiry.has_come(&offset, turn.now.wall, turn.settings.offsets_retention_ms);
-            match is_expired {
-                true => records.push(tombstone(group_id, topic, partition)),
-                false => is_used = true,
+            if !is_expired {
+                is_used = true;
+            } else if !part.add(tombstone(group_id, topic, partition)) {
+                return false;
             }
         }
-        if !is_used && group.metadata.is_some() && group.membership.is_idle() {
-            records.push(GroupRecord::Metadata { group: group_id.clone(), metadata: None });
-        }
+        let is_gone = !is_used && group.metadata.is_some() && group.membership.is_idle();
+        !is_gone || part.add(GroupRecord::Metadata { group: group_id.clone(), metadata: None })
     }
 }
 

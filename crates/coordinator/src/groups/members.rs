@@ -8,6 +8,7 @@ use logway_wire::messages::{
 
 use crate::ids::GroupId;
 use crate::membership::{Join, join_refusal, leave_outcome, sync_refusal};
+use crate::memory::Growth;
 use crate::request::{Reply, RequestToken};
 use crate::turn::Turn;
 
@@ -39,8 +40,9 @@ impl Groups {
             turn.reply(join.token, join_refusal(&request.member_id, code));
             return;
         }
+        let growth = if is_known { Growth::OfGroup } else { Growth::New };
         let (group, _) = self.get_or_insert(&group_id);
-        group.membership.join(turn, join);
+        group.membership.join(turn, join, growth);
     }
 
     /// SyncGroup.

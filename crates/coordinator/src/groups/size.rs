@@ -32,7 +32,10 @@ impl Groups {
                 let described = groups.iter().map(|id| self.by_id.get(id.as_str()));
                 described.map(|group| GROUP_BYTES + group.map_or(0, described_bytes)).sum()
             }
-            RequestBody::ListGroups(_) => self.len() * GROUP_BYTES + COPIES * self.names_bytes,
+            RequestBody::ListGroups(_) => {
+                let kinds = self.by_id.values().map(|group| group.membership.kind_bytes());
+                self.len() * GROUP_BYTES + COPIES * (self.names_bytes + kinds.sum::<usize>())
+            }
             _ => 0,
         }
     }
@@ -66,5 +69,6 @@ impl Groups {
 
 fn described_bytes(group: &Group) -> usize {
     let membership = &group.membership;
-    membership.members().len() * MEMBER_BYTES + COPIES * membership.held_bytes()
+    let texts_bytes = membership.held_bytes() + membership.kind_bytes();
+    membership.members().len() * MEMBER_BYTES + COPIES * texts_bytes
 }

@@ -8,7 +8,7 @@ use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use crate::groups::new_group_bytes;
 use crate::ids::{self, InstanceId, MemberId};
 use crate::member::{Member, Protocols, rebalance_timeout_ms};
-use crate::outbox::{StaticMemberStored, Then};
+use crate::memory::Growth;
 use crate::request::{Client, Reply, RequestToken};
 use crate::timers::Timer;
 use crate::turn::Turn;
@@ -17,9 +17,6 @@ use super::{GroupState, MEMBER_BYTES, Membership};
 
 /// From this version on, a member has to come back with the id that it was given (KIP-394).
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
-
-/// From this version on, a leader that comes back can be told not to assign (KIP-814).
-const SKIP_ASSIGNMENT_VERSION: i16 = 9;
 
 /// How much of a client's words goes into ids and log lines.
 const EXCERPT_BYTES: usize = 255;
@@ -35,7 +32,7 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    fn reason(&self) -> &str {
+    pub(super) fn reason(&self) -> &str {
         self.request.reason.as_deref().map_or("not provided", excerpt)
     }
 
@@ -67,8 +64,8 @@ pub(crate) fn refusal(member_id: &str, code: ErrorCode) -> Reply {
 }
 
 impl Membership {
-    /// Handles a JoinGroup; whoever says who they are must be known.
-    pub(crate) fn join(&mut self, turn: &mut Turn, join: Join) {
+    /// Handles a JoinGroup; whoever says who they are must be known. `growth` says whether the group is new.
+    pub(crate) fn join(&mut self, turn: &mut Turn, join: Join, growth: Growth) {
         let member_id = join.request.member_id.as_str();
         let protocols = Protocols::from_request(&join.request.protocols);
         if !self.has_room_for(turn, member_id) {
@@ -77,7 +74,7 @@ impl Membership {
             self.complete_join_if_all_are_here(turn);
         } else if !self.speaks(&join.request, &protocols) {
             turn.reply(join.token, refusal(member_id, ErrorCode::InconsistentGroupProtocol));
-        } else if let Err(code) = self.check_size(turn, &join, &protocols) {
+        } else if let Err(code) = self.check_size(turn, &join, &protocols, growth) {
             turn.reply(join.token, refusal(member_id, code));
         } else if member_id.is_empty() {
             self.join_new(turn, join, protocols);
@@ -127,7 +124,13 @@ impl Membership {
         }
     }
 
-    fn check_size(&self, turn: &Turn, join: &Join, protocols: &Protocols) -> Result<(), ErrorCode> {
+    fn check_size(
+        &self,
+        turn: &mut Turn,
+        join: &Join,
+        protocols: &Protocols,
+        growth: Growth,
+    ) -> Result<(), ErrorCode> {
         let id = MemberId::from(&join.request.member_id);
         let joining = Member::new(id, &join.client, &join.request, protocols.clone()).held_bytes();
         if joining > turn.settings.member_bytes_max {
@@ -137,11 +140,19 @@ impl Membership {
         if self.roster.held_bytes() - present + joining > turn.settings.group_bytes_max {
             return Err(ErrorCode::GroupMaxSizeReached);
         }
-        let is_first = self.roster.is_empty() && self.pending_join.is_empty();
-        let group_bytes = if is_first { new_group_bytes(self.group.as_str()) } else { 0 };
+        let group_bytes = match growth {
+            Growth::New => new_group_bytes(self.group.as_str()),
+            Growth::OfGroup => 0,
+        };
+        // The first member says what kind of group it is.
+        let kind_bytes = match self.roster.is_empty() {
+            true => join.request.protocol_type.len().saturating_sub(self.kind_bytes()),
+            false => 0,
+        };
         let member_bytes = if present == 0 { MEMBER_BYTES } else { 0 };
-        let growth_bytes = joining.saturating_sub(present) + member_bytes + group_bytes;
-        match turn.memory.has_room_for(growth_bytes) {
+        let growth_bytes =
+            joining.saturating_sub(present) + member_bytes + group_bytes + kind_bytes;
+        match turn.reserve(growth_bytes, growth) {
             true => Ok(()),
             false => Err(ErrorCode::CoordinatorLoadInProgress),
         }
@@ -229,7 +240,13 @@ impl Membership {
     }
 
     /// Takes over what the member says now, and lets its request wait.
-    fn update(&mut self, turn: &mut Turn, member_id: &MemberId, join: &Join, protocols: Protocols) {
+    pub(super) fn update(
+        &mut self,
+        turn: &mut Turn,
+        member_id: &MemberId,
+        join: &Join,
+        protocols: Protocols,
+    ) {
         let replaced = self.roster.change(member_id.as_str(), |member| {
             member.protocols = protocols;
             member.rebalance_timeout_ms = rebalance_timeout_ms(&join.request);
@@ -240,138 +257,6 @@ impl Membership {
             // Nobody waits for the earlier one any more, or they would not ask again.
             turn.reply(earlier, refusal(member_id.as_str(), ErrorCode::RebalanceInProgress));
         }
-    }
-
-    /// A static member that came back under a new id (KIP-345).
-    fn replace_static(
-        &mut self,
-        turn: &mut Turn,
-        join: Join,
-        protocols: Protocols,
-        instance_id: InstanceId,
-        former_id: MemberId,
-        member_id: MemberId,
-    ) {
-        let former_leader = self.leader.clone();
-        let Some(former) = self.rename_static(turn, &former_id, &member_id) else { return };
-        self.update(turn, &member_id, &join, protocols);
-        self.reset_session(turn, &member_id);
-        match self.state {
-            // As long as the assignor stays the same, so does everything else: only the log has to know.
-            GroupState::Stable if self.roster.elect_protocol() == self.protocol => {
-                let record = self.record(|member| member.assignment.clone());
-                let stored = StaticMemberStored {
-                    group: self.group.clone(),
-                    generation: self.generation,
-                    token: join.token,
-                    version: join.version,
-                    instance_id,
-                    member_id,
-                    former,
-                    former_leader,
-                };
-                turn.append(vec![record], Some(Then::StaticMemberStored(Box::new(stored))));
-            }
-            // The leader may be assigning to the former id right now.
-            GroupState::Stable | GroupState::CompletingRebalance => {
-                let reason =
-                    format!("static member {instance_id} is {member_id} now: {}", join.reason());
-                self.prepare_rebalance(turn, &reason);
-            }
-            GroupState::Empty | GroupState::PreparingRebalance => {
-                self.complete_join_if_all_are_here(turn);
-            }
-        }
-    }
-
-    /// Gives a static member another id; who still uses the former one is fenced.
-    fn rename_static(
-        &mut self,
-        turn: &mut Turn,
-        former_id: &MemberId,
-        member_id: &MemberId,
-    ) -> Option<Member> {
-        let mut former = self.roster.remove(former_id.as_str())?;
-        turn.timers.clear(Timer::Session(self.group.clone(), former_id.clone()));
-        let fenced = ErrorCode::FencedInstanceId;
-        if let Some(token) = former.awaiting_join.take() {
-            turn.reply(token, refusal(former_id.as_str(), fenced));
-        }
-        if let Some(token) = former.awaiting_sync.take() {
-            turn.reply(token, super::sync::refusal(fenced));
-        }
-        former.is_new = false;
-        self.roster.insert(Member { id: member_id.clone(), ..former.clone() });
-        if self.is_leader(former_id.as_str()) {
-            self.leader = Some(member_id.clone());
-        }
-        if self.pending_sync.remove(former_id) {
-            self.pending_sync.insert(member_id.clone());
-        }
-        Some(former)
-    }
-
-    /// The log knows the static member's new id, or could not be told.
-    pub(crate) fn static_member_stored(
-        &mut self,
-        turn: &mut Turn,
-        stored: StaticMemberStored,
-        outcome: Result<(), ErrorCode>,
-    ) {
-        let member_id = &stored.member_id;
-        let waits = |member: &Member| member.awaiting_join == Some(stored.token);
-        if !self.roster.get(member_id.as_str()).is_some_and(waits) {
-            // Something else answered it meanwhile.
-            return;
-        }
-        if self.state != GroupState::Stable || self.generation != stored.generation {
-            // The member is part of a rebalance now, which will answer it and tell the log.
-            return;
-        }
-        self.roster.change(member_id.as_str(), |member| member.awaiting_join = None);
-        // Its session may have expired while it was excused.
-        self.reset_session(turn, &stored.member_id);
-        let reply = match outcome {
-            Ok(()) => self.rejoined(&stored),
-            Err(code) => {
-                self.restore_static(turn, &stored);
-                JoinGroupResponse { error_code: code.code(), ..JoinGroupResponse::default() }
-            }
-        };
-        turn.reply(stored.token, Reply::JoinGroup(reply));
-    }
-
-    /// Makes the static member again what it was.
-    fn restore_static(&mut self, turn: &mut Turn, stored: &StaticMemberStored) {
-        let former_id = stored.former.id.clone();
-        self.roster.remove(stored.member_id.as_str());
-        turn.timers.clear(Timer::Session(self.group.clone(), stored.member_id.clone()));
-        self.roster.insert(stored.former.clone());
-        if self.is_leader(stored.member_id.as_str()) {
-            self.leader = stored.former_leader.clone();
-        }
-        if self.pending_sync.remove(&stored.member_id) {
-            self.pending_sync.insert(former_id.clone());
-        }
-        debug_assert_eq!(
-            self.roster.static_id(stored.instance_id.as_str()),
-            Some(&former_id),
-            "the instance is the former member again"
-        );
-        self.reset_session(turn, &former_id);
-    }
-
-    /// The answer to a static member that goes on where it was.
-    fn rejoined(&self, stored: &StaticMemberStored) -> JoinGroupResponse {
-        let joined = self.joined(&stored.member_id);
-        let is_leader = self.is_leader(stored.member_id.as_str());
-        if stored.version >= SKIP_ASSIGNMENT_VERSION {
-            // A leader learns who is there, to watch their subscriptions, but must not assign.
-            return JoinGroupResponse { skip_assignment: is_leader, ..joined };
-        }
-        // A leader of an older version would assign if it knew that it leads: it is told its former id.
-        let leader = stored.former_leader.as_ref().map(MemberId::to_wire).unwrap_or_default();
-        JoinGroupResponse { leader, members: Vec::new(), ..joined }
     }
 
     /// The answer to a member of the current generation.

@@ -31,7 +31,7 @@ impl Membership {
         );
         debug!(group = %self.group, generation = self.generation, ?reason, "preparing a rebalance");
         if self.state == GroupState::CompletingRebalance {
-            self.hand_out(turn, Err(ErrorCode::RebalanceInProgress), |_| Bytes::new());
+            self.refuse_syncs(turn, ErrorCode::RebalanceInProgress);
         }
         self.pending_sync.clear();
         turn.timers.clear(Timer::Sync(self.group.clone()));

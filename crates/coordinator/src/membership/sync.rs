@@ -9,6 +9,7 @@ use logway_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
 use crate::ids::{MemberId, ProtocolName};
 use crate::member::Member;
+use crate::memory::Growth;
 use crate::outbox::Then;
 use crate::record::GroupMetadata;
 use crate::request::{Reply, RequestToken};
@@ -16,6 +17,9 @@ use crate::timers::Timer;
 use crate::turn::Turn;
 
 use super::{GroupState, Membership};
+
+/// An assignment counts with the members and with the record of the group.
+const COPIES: usize = 2;
 
 /// The answer to a SyncGroup that is refused.
 pub(crate) fn refusal(code: ErrorCode) -> Reply {
@@ -101,13 +105,13 @@ impl Membership {
         }
         let present_bytes: usize =
             self.roster.members().map(|member| member.assignment.len()).sum();
-        if !turn.memory.has_room_for(assigned_bytes.saturating_sub(present_bytes)) {
+        let growth_bytes = COPIES * assigned_bytes.saturating_sub(present_bytes);
+        let Some(held) = turn.memory.try_hold(growth_bytes, Growth::OfGroup) else {
             let generation = self.generation;
             // At any other error members would give up.
             self.assignment_stored(turn, generation, Err(ErrorCode::RebalanceInProgress), None);
             return;
-        }
-        let held = turn.memory.hold(assigned_bytes);
+        };
         let record = self.record(assignment_of);
         self.generation_in_flight = Some(self.generation);
         let then =
@@ -137,14 +141,14 @@ impl Membership {
                     .iter()
                     .map(|member| (&member.member_id, &member.assignment))
                     .collect();
-                self.hand_out(turn, Ok(()), |member_id| {
+                self.hand_out(turn, |member_id| {
                     stored.get(member_id).copied().cloned().unwrap_or_default()
                 });
                 self.move_to(GroupState::Stable, turn.now.wall);
             }
             (outcome, _) => {
                 let code = outcome.err().unwrap_or(ErrorCode::UnknownServerError);
-                self.hand_out(turn, Err(code), |_| Bytes::new());
+                self.refuse_syncs(turn, code);
                 // They have their answer; there is nobody to be told of the rebalance.
                 self.prepare_rebalance(turn, "the assignment could not be stored");
             }
@@ -152,12 +156,7 @@ impl Membership {
     }
 
     /// Sets everybody's assignment, and answers those that wait for theirs.
-    pub(super) fn hand_out(
-        &mut self,
-        turn: &mut Turn,
-        outcome: Result<(), ErrorCode>,
-        assignment_of: impl Fn(&MemberId) -> Bytes,
-    ) {
+    fn hand_out(&mut self, turn: &mut Turn, assignment_of: impl Fn(&MemberId) -> Bytes) {
         for member_id in self.roster.ids() {
             let assignment = assignment_of(&member_id);
             let waiting = self.roster.change(member_id.as_str(), |member| {
@@ -165,12 +164,23 @@ impl Membership {
                 member.awaiting_sync.take()
             });
             let Some(token) = waiting.flatten() else { continue };
-            let reply = match outcome {
-                Ok(()) => Reply::SyncGroup(self.synced(assignment)),
-                Err(code) => refusal(code),
-            };
-            turn.reply(token, reply);
+            turn.reply(token, Reply::SyncGroup(self.synced(assignment)));
             // Its session may have expired while it was excused.
+            self.reset_session(turn, &member_id);
+        }
+    }
+
+    /// Refuses those that wait for their assignments.
+    ///
+    /// What was assigned before stays, and so does the memory for it: another group could take that, and this one would
+    /// never get an assignment again.
+    pub(super) fn refuse_syncs(&mut self, turn: &mut Turn, code: ErrorCode) {
+        for member_id in self.roster.ids() {
+            let take = |member: &mut Member| member.awaiting_sync.take();
+            let Some(token) = self.roster.change(member_id.as_str(), take).flatten() else {
+                continue;
+            };
+            turn.reply(token, refusal(code));
             self.reset_session(turn, &member_id);
         }
     }

@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use logway_coordinator::{GroupRecord, GroupSettings, Reply, RequestBody};
-use logway_model::ErrorCode;
+use logway_coordinator::{DeletedTopic, GroupRecord, GroupSettings, Reply, RequestBody};
+use logway_model::{ErrorCode, TopicId};
 use logway_wire::WireString;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use logway_wire::messages::{
-    JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest,
+    JoinGroupRequest, JoinGroupResponse, ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest,
 };
 
 use crate::driver::Driver;
 use crate::offsets::{commit, commit_request, delete_request};
-use crate::rules::{heartbeat, join, join_request, protocol, settings, stable, sync};
+use crate::rules::{heartbeat, join, join_request, protocol, settings, stable, sync, sync_static};
 use crate::story::error;
 
 #[test]
@@ -147,6 +147,28 @@ fn a_group_has_so_many_offsets() {
     assert_eq!(codes, [good, good, good, bad]);
     assert_eq!(commit(&mut driver, "g", &[("t", 1, 5), ("u", 0, 5)]), [good, bad]);
     assert_eq!(commit(&mut driver, "other", &[("t", 2, 5)]), [good]);
+}
+
+#[test]
+fn what_is_on_its_way_to_a_group_with_many_offsets_makes_clients_wait_and_not_give_up() {
+    let mut driver = Driver::new(GroupSettings { group_offsets_max: 3, ..settings() });
+    let codes = |driver: &mut Driver, token| match driver.take_reply(token) {
+        Some(Reply::OffsetCommit(response)) => error(response.topics[0].partitions[0].error_code),
+        other => panic!("{other:?}"),
+    };
+    // The same partition again and again, over a slow log.
+    let again: Vec<_> = (0..3)
+        .map(|_| {
+            let request = commit_request("g", &[("t", 0, 1)]);
+            driver.send("c", 9, RequestBody::OffsetCommit(request))
+        })
+        .collect();
+    let request = commit_request("g", &[("t", 1, 1)]);
+    let other = driver.send("c", 9, RequestBody::OffsetCommit(request));
+    assert_eq!(codes(&mut driver, other), ErrorCode::CoordinatorLoadInProgress);
+    driver.settle_all();
+    assert!(again.into_iter().all(|token| codes(&mut driver, token) == ErrorCode::None));
+    assert_eq!(commit(&mut driver, "g", &[("t", 1, 1)]), [ErrorCode::None], "there was room");
 }
 
 /// The longest name that the wire can carry.
@@ -357,4 +379,270 @@ fn a_deletion_that_is_repeated_while_it_goes_on_is_not_begun_again() {
     assert_eq!(records, 101);
     driver.settle_all();
     assert_eq!(driver.shard.group_count(), 0);
+}
+
+#[test]
+fn a_static_member_that_comes_back_again_and_again_is_written_down_once_at_a_time() {
+    let mut driver = Driver::new(settings());
+    let instance = || JoinGroupRequest {
+        group_instance_id: Some("one".into()),
+        protocols: vec![protocol("range", Bytes::from(vec![0; 20_000]))],
+        ..join_request("")
+    };
+    let member = join(&mut driver, 5, instance());
+    assert_eq!(sync_static(&mut driver, &member), ErrorCode::None);
+
+    let tokens: Vec<_> = (0..1_000)
+        .map(|_| {
+            let fresh_id = driver.fresh_id();
+            driver.send("c", 5, RequestBody::JoinGroup { request: instance(), fresh_id })
+        })
+        .collect();
+    assert_eq!(driver.in_flight.len(), 1);
+    driver.settle(Ok(()));
+    assert_eq!(driver.in_flight.len(), 1, "the last one, when the log knows of the first");
+    driver.settle_all();
+    let codes: Vec<_> = tokens
+        .into_iter()
+        .map(|token| match driver.take_reply(token) {
+            Some(Reply::JoinGroup(response)) => (error(response.error_code), response.member_id),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let (last, earlier) = codes.split_last().expect("there are some");
+    assert!(earlier.iter().all(|(code, _)| *code == ErrorCode::FencedInstanceId));
+    assert_eq!(last.0, ErrorCode::None);
+    assert_eq!(heartbeat(&mut driver, &last.1, 1), ErrorCode::None);
+    driver.load();
+    assert_eq!(heartbeat(&mut driver, &last.1, 1), ErrorCode::None, "the log knows the last one");
+}
+
+#[test]
+fn of_static_members_that_come_back_together_each_is_told_when_the_log_knows_it() {
+    let mut driver = Driver::new(settings());
+    let instance = |name: &'static str| JoinGroupRequest {
+        group_instance_id: Some(name.into()),
+        ..join_request("")
+    };
+    let names = ["one", "two", "three"];
+    let come_back = |driver: &mut Driver| -> Vec<_> {
+        let join = |name| {
+            let fresh_id = driver.fresh_id();
+            driver.send("c", 5, RequestBody::JoinGroup { request: instance(name), fresh_id })
+        };
+        names.map(join).to_vec()
+    };
+    let joined = |driver: &mut Driver, token| match driver.take_reply(token) {
+        Some(Reply::JoinGroup(response)) => Some(response),
+        None => None,
+        other => panic!("{other:?}"),
+    };
+    // The first is a generation alone; the others make it join again.
+    let first = join(&mut driver, 5, instance("one"));
+    let others = [instance("two"), instance("three")].map(|request| {
+        let fresh_id = driver.fresh_id();
+        driver.send("c", 5, RequestBody::JoinGroup { request, fresh_id })
+    });
+    let again = JoinGroupRequest { member_id: first.member_id.clone(), ..instance("one") };
+    let leader = join(&mut driver, 5, again);
+    assert_eq!(leader.members.len(), 3);
+    assert!(others.into_iter().all(|token| joined(&mut driver, token).is_some()));
+    assert_eq!(sync_static(&mut driver, &leader), ErrorCode::None);
+
+    let tokens = come_back(&mut driver);
+    driver.settle(Ok(()));
+    let told: Vec<_> = tokens.iter().map(|token| joined(&mut driver, *token).is_some()).collect();
+    assert_eq!(told, [true, false, false]);
+    // The log fails: the others are what they were.
+    driver.settle(Err(ErrorCode::NotEnoughReplicas));
+    let codes = tokens[1..].iter().map(|token| joined(&mut driver, *token).map(|it| it.error_code));
+    let codes: Vec<_> = codes.collect();
+    assert!(codes.iter().all(|code| code.is_some_and(|code| code != 0)), "{codes:?}");
+    assert!(driver.in_flight.is_empty());
+}
+
+/// A SyncGroup of the only member, which gives itself so many bytes.
+fn assign(
+    driver: &mut Driver,
+    group: &'static str,
+    member: &JoinGroupResponse,
+    bytes: usize,
+) -> ErrorCode {
+    let request = SyncGroupRequest {
+        group_id: group.into(),
+        generation_id: member.generation_id,
+        member_id: member.member_id.clone(),
+        assignments: vec![SyncGroupRequestAssignment {
+            member_id: member.member_id.clone(),
+            assignment: Bytes::from(vec![0; bytes]),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    match driver.ask("c", 5, RequestBody::SyncGroup(request)) {
+        Reply::SyncGroup(response) => error(response.error_code),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// New groups take memory until they are refused.
+fn fill(driver: &mut Driver) {
+    for number in 0.. {
+        if commit(driver, &format!("filler-{number}"), &[("t", 0, 1)]) != [ErrorCode::None] {
+            return;
+        }
+        assert!(number < 1_000, "the memory ends");
+    }
+}
+
+#[test]
+fn groups_that_there_are_go_on_when_new_ones_have_taken_the_memory() {
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let in_group = |group: &'static str, id: &str| JoinGroupRequest {
+        group_id: group.into(),
+        ..join_request(id)
+    };
+    let member = join(&mut driver, 3, in_group("g", ""));
+    assert_eq!(assign(&mut driver, "g", &member, 2_000), ErrorCode::None);
+    fill(&mut driver);
+
+    // A little more than before.
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!(assign(&mut driver, "g", &again, 2_100), ErrorCode::None);
+    // And one member more: the first one waits for it.
+    let fresh_id = driver.fresh_id();
+    let request = in_group("g", "");
+    let second = driver.send("c", 3, RequestBody::JoinGroup { request, fresh_id });
+    assert_eq!(driver.take_reply(second), None, "it waits for the other");
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!((error(again.error_code), again.members.len()), (ErrorCode::None, 2));
+}
+
+#[test]
+fn a_group_whose_assignment_finds_no_room_keeps_the_room_that_it_has() {
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let in_group = |group: &'static str, id: &str| JoinGroupRequest {
+        group_id: group.into(),
+        ..join_request(id)
+    };
+    let member = join(&mut driver, 3, in_group("g", ""));
+    assert_eq!(assign(&mut driver, "g", &member, 10_000), ErrorCode::None);
+    let other = join(&mut driver, 3, in_group("h", ""));
+    assert_eq!(assign(&mut driver, "h", &other, 1_000), ErrorCode::None);
+
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!(assign(&mut driver, "g", &again, 60_000), ErrorCode::RebalanceInProgress);
+    // The other group takes what it can get.
+    let mut bytes = 40_000;
+    loop {
+        let other = join(&mut driver, 3, in_group("h", &other.member_id));
+        if assign(&mut driver, "h", &other, bytes) == ErrorCode::None {
+            break;
+        }
+        bytes -= 500;
+    }
+    let again = join(&mut driver, 3, in_group("g", &member.member_id));
+    assert_eq!(assign(&mut driver, "g", &again, 10_000), ErrorCode::None);
+}
+
+#[test]
+fn the_kind_of_a_group_counts() {
+    let kind = WireString::from("k".repeat(30_000));
+    let request = || JoinGroupRequest { protocol_type: kind.clone(), ..join_request("") };
+    let mut driver = Driver::with_memory(settings(), 20_000);
+    let refused = join(&mut driver, 3, request());
+    assert_eq!(error(refused.error_code), ErrorCode::CoordinatorLoadInProgress);
+
+    let mut driver = Driver::with_memory(settings(), 100_000);
+    let member = join(&mut driver, 3, request());
+    assert_eq!(error(member.error_code), ErrorCode::None);
+    assert!(driver.memory.used_bytes() >= 30_000, "{}", driver.memory.used_bytes());
+    for body in [
+        RequestBody::ListGroups(ListGroupsRequest::default()),
+        RequestBody::DescribeGroups { groups: vec!["g".into()] },
+    ] {
+        let bytes = driver.shard.answer_bytes(&body);
+        assert!(bytes >= 60_000, "{body:?} takes {bytes}");
+    }
+}
+
+/// So many groups with twenty offsets each.
+fn groups_with_offsets(driver: &mut Driver, count: usize) -> Vec<WireString> {
+    let offsets: Vec<_> = (0..20).map(|partition| ("t", partition, 1)).collect();
+    let names: Vec<_> = (0..count).map(|number| WireString::from(format!("g-{number}"))).collect();
+    for name in &names {
+        commit(driver, name, &offsets);
+    }
+    names
+}
+
+/// Lets appends succeed one by one; the most records that were on their way at a time.
+fn most_in_flight(driver: &mut Driver) -> usize {
+    let in_flight =
+        |driver: &Driver| driver.in_flight.iter().map(|(_, records)| records.len()).sum();
+    let mut most: usize = in_flight(driver);
+    while driver.settle(Ok(())) {
+        most = most.max(in_flight(driver));
+    }
+    most
+}
+
+#[test]
+fn offsets_that_expire_together_are_taken_back_a_part_at_a_time() {
+    let limits = GroupSettings { append_records_max: 50, ..settings() };
+    let mut driver = Driver::new(GroupSettings { offsets_retention_ms: 1_000, ..limits });
+    groups_with_offsets(&mut driver, 30);
+    driver.advance_ms(10 * 60 * 1_000, |_| {});
+    assert_eq!(most_in_flight(&mut driver), 50);
+    let left: usize = driver.shard.groups().map(|group| group.offset_count()).sum();
+    assert_eq!(left, 0);
+    assert_eq!(driver.shard.group_count(), 0);
+}
+
+#[test]
+fn what_expires_over_a_log_that_fails_expires_later() {
+    let limits = GroupSettings { append_records_max: 50, ..settings() };
+    let mut driver = Driver::new(GroupSettings { offsets_retention_ms: 1_000, ..limits });
+    groups_with_offsets(&mut driver, 30);
+    driver.advance_ms(10 * 60 * 1_000, |_| {});
+    driver.settle(Err(ErrorCode::NotEnoughReplicas));
+    assert!(driver.in_flight.is_empty());
+    driver.advance_ms(10 * 60 * 1_000, |_| {});
+    driver.settle_all();
+    assert_eq!(driver.shard.group_count(), 0);
+}
+
+#[test]
+fn offsets_of_a_deleted_topic_are_taken_back_a_part_at_a_time() {
+    let mut driver = Driver::new(GroupSettings { append_records_max: 50, ..settings() });
+    groups_with_offsets(&mut driver, 30);
+    let topic = DeletedTopic { name: "t".into(), id: TopicId::default() };
+    let effects = driver.shard.topics_deleted(driver.now(), &[topic]);
+    driver.apply(effects);
+    assert_eq!(most_in_flight(&mut driver), 60, "what three groups have");
+    let left: usize = driver.shard.groups().map(|group| group.offset_count()).sum();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_request_deletes_so_many_offsets_at_a_time() {
+    let mut driver = Driver::new(GroupSettings { group_offsets_max: 50, ..settings() });
+    let names = groups_with_offsets(&mut driver, 30);
+    let delete = |driver: &mut Driver| {
+        let body = RequestBody::DeleteGroups { groups: names.clone() };
+        let token = driver.send("c", 2, body);
+        assert!(most_in_flight(driver) <= 60);
+        match driver.take_reply(token) {
+            Some(Reply::DeleteGroups(results)) => {
+                results.iter().map(|result| error(result.error_code)).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let codes = delete(&mut driver);
+    assert_eq!(codes[..2], [ErrorCode::None; 2]);
+    assert!(codes[2..].iter().all(|code| *code == ErrorCode::CoordinatorLoadInProgress));
+    while driver.shard.group_count() > 0 {
+        delete(&mut driver);
+    }
 }

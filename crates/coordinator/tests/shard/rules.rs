@@ -465,7 +465,7 @@ fn a_static_member_that_came_back_over_a_slow_log_has_to_be_heard_of_again() {
     assert_eq!(members(&driver), 0);
 }
 
-fn sync_static(driver: &mut Driver, member: &JoinGroupResponse) -> ErrorCode {
+pub(crate) fn sync_static(driver: &mut Driver, member: &JoinGroupResponse) -> ErrorCode {
     let request = SyncGroupRequest {
         group_id: "g".into(),
         generation_id: member.generation_id,

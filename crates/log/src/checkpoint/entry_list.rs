@@ -14,6 +14,8 @@
 use std::fmt::{Display, Write};
 use std::path::Path;
 
+use logway_model::Offset;
+
 use super::{excerpt, malformed};
 use crate::LogError;
 
@@ -73,6 +75,15 @@ pub(super) fn number<T: TryFrom<u64>>(field: &str, what: &str) -> Result<T, Stri
     value
         .and_then(|value| T::try_from(value).ok())
         .ok_or_else(|| format!("the {what} is not valid"))
+}
+
+/// Parses an offset that a log can have.
+pub(super) fn offset(field: &str, what: &str) -> Result<Offset, String> {
+    let offset = Offset(number(field, what)?);
+    if offset >= Offset::LIMIT {
+        return Err(format!("the {what} is beyond what any log reaches"));
+    }
+    Ok(offset)
 }
 
 struct Lines<'a> {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use logway_model::{LeaderEpoch, Offset};
+use logway_model::LeaderEpoch;
 
 use super::leader_epoch_cache::{EpochEntry, LeaderEpochCache};
 use super::{entry_list, read_text, replace_file};
@@ -34,7 +34,7 @@ pub fn read(fs: &dyn Fs, path: &Path) -> Result<LeaderEpochCache, LogError> {
         };
         let entry = EpochEntry {
             epoch: LeaderEpoch(entry_list::number(epoch, "epoch")?),
-            start_offset: Offset(entry_list::number(start_offset, "start offset")?),
+            start_offset: entry_list::offset(start_offset, "start offset")?,
         };
         if last.is_some_and(|last| !last.is_before(entry)) {
             return Err("epochs and start offsets must increase".to_owned());

@@ -60,7 +60,7 @@ pub fn read(
         let partition = PartitionId(entry_list::number(partition, "partition")?);
         let offset = match offset {
             "-1" => UNKNOWN,
-            digits => Offset(entry_list::number(digits, "offset")?),
+            digits => entry_list::offset(digits, "offset")?,
         };
         match offsets.insert(TopicPartition::new(topic, partition), offset) {
             Some(_) => Err("the partition is there twice".to_owned()),

@@ -114,11 +114,11 @@ fn parse_line(line: &str) -> Result<(TopicPartition, SegmentList), String> {
     let topic = TopicName::new(field(&mut fields)?).map_err(|error| error.to_string())?;
     let partition = PartitionId(entry_list::number(field(&mut fields)?, "partition")?);
     let topic_id: Uuid = field(&mut fields)?.parse().map_err(|error| format!("{error}"))?;
-    let end = Offset(entry_list::number(field(&mut fields)?, "log end")?);
+    let end = entry_list::offset(field(&mut fields)?, "log end")?;
     let mut segments: Vec<ListedSegment> = Vec::new();
     for segment in fields {
         let (base_offset, size_bytes) = segment.split_once(':').ok_or("no length is there")?;
-        let base_offset = Offset(entry_list::number(base_offset, "base offset")?);
+        let base_offset = entry_list::offset(base_offset, "base offset")?;
         let size_bytes = entry_list::number(size_bytes, "length")?;
         if segments.last().is_some_and(|last| last.base_offset >= base_offset) {
             return Err("base offsets must increase".to_owned());

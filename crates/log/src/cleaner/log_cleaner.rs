@@ -281,6 +281,9 @@ impl Shared {
             }
             Err(Interrupted::Cancelled) => false,
             Err(Interrupted::Failed(error)) => {
+                if error.is_failed_sync_of(dir_path) {
+                    log.note_failed_sync(error.clone());
+                }
                 self.note_failure(log, &visit, progress, error);
                 false
             }

@@ -150,14 +150,23 @@ impl<E: Entry> SparseIndex<E> {
         Ok(())
     }
 
-    /// Makes the index empty, whatever was in the file, so that it can be rebuilt.
+    /// Makes the index empty, whatever was in the file, so that it can be rebuilt. A full disk may
+    /// have no room for a new file, not even an empty one; it is made later then.
     pub fn reset(&self) -> Result<(), LogError> {
         let mut state = self.write();
-        let file = self
-            .fs
-            .open(&self.path, OpenMode::CreateTruncate)
-            .map_err(LogError::io("empty", &self.path))?;
-        *state = State { file: Some(file), saved_bytes: Some(0), unsaved: Vec::new(), last: None };
+        let file = match self.fs.open(&self.path, OpenMode::CreateTruncate) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                let error = LogError::io("empty", &self.path)(error);
+                let exists =
+                    self.fs.exists(&self.path).map_err(LogError::io("look for", &self.path))?;
+                if exists || !error.is_disk_full() {
+                    return Err(error);
+                }
+                None
+            }
+        };
+        *state = State { file, saved_bytes: Some(0), unsaved: Vec::new(), last: None };
         Ok(())
     }
 

@@ -166,7 +166,8 @@ impl LogDir {
         let cleaned =
             cleaned.filter_map(|(partition, known)| Some((partition.clone(), known.cleaned?)));
         let path = self.options.path.join(CLEANER_OFFSET_FILE);
-        offset_checkpoint::write(&*self.options.fs, &path, &cleaned.collect())
+        let cleaned = cleaned.collect();
+        self.root_syncs.work(|| offset_checkpoint::write(&*self.options.fs, &path, &cleaned))
     }
 }
 

@@ -8,6 +8,7 @@ use super::{LogDir, NewLog};
 use crate::LogError;
 use crate::checkpoint::{MoveState, ReplicaMove, remove_file};
 use crate::log::Log;
+use crate::segment::Segment;
 
 impl LogDir {
     /// Makes a log that begins at `start`, to be filled by
@@ -25,20 +26,40 @@ impl LogDir {
         from: DirectoryId,
     ) -> Result<Arc<Log>, LogError> {
         let mut changes = self.changes();
+        self.check_open(&changes)?;
+        if changes.failed.get(&new.partition).is_some_and(|failed| failed.is_deleted) {
+            self.finish_deletion(&new.partition)?;
+            changes.failed.remove(&new.partition);
+        }
         if let Some(existing) = self.existing(new, &changes) {
             existing?;
             let (dir, partition) = (self.options.path.clone(), new.partition.clone());
             return Err(LogError::CopyInTheWay { dir, partition });
         }
-        let (fs, root) = (&*self.options.fs, &self.options.path);
+        let copying = ReplicaMove { state: MoveState::Copying, from };
+        match self.create_files_of_copy(new, start, copying) {
+            Ok(segment) => Ok(self.adopt(new, segment, Some(copying), &mut changes)),
+            Err(error) => Err(self.note_not_created(new, error, &mut changes)),
+        }
+    }
+
+    fn create_files_of_copy(
+        &self,
+        new: &NewLog,
+        start: Offset,
+        copying: ReplicaMove,
+    ) -> Result<Segment, LogError> {
+        self.check_place()?;
+        let fs = &*self.options.fs;
+        let before = self.root_syncs.before_names();
         let dir = self.log_path(&new.partition);
         fs.create_dir_all(&dir).map_err(LogError::io("create", &dir))?;
         // First: nothing may take what is made now for the log of the partition.
-        let copying = ReplicaMove { state: MoveState::Copying, from };
         copying.write(fs, &dir.join(ReplicaMove::FILE))?;
         let segment = self.create_files(new, start)?;
-        fs.sync_dir(root).map_err(LogError::io("sync", root))?;
-        Ok(self.adopt(new, segment, Some(copying), &mut changes))
+        self.root_syncs.sync(fs, before)?;
+        self.check_place()?;
+        Ok(segment)
     }
 
     /// Writes down what a log has to do with a move to this directory; `None` for nothing. It is on
@@ -59,11 +80,18 @@ impl LogDir {
             return Err(LogError::Closed { what: partition.to_string() });
         }
         let fs = &*self.options.fs;
-        let path = self.log_path(partition).join(ReplicaMove::FILE);
-        match replica_move {
-            Some(replica_move) => replica_move.write(fs, &path)?,
-            None => remove_file(fs, &path)?,
+        let dir = self.log_path(partition);
+        let path = dir.join(ReplicaMove::FILE);
+        let written = match replica_move {
+            Some(replica_move) => replica_move.write(fs, &path),
+            None => remove_file(fs, &path),
+        };
+        if let Err(error) = &written
+            && error.is_failed_sync_of(&dir)
+        {
+            log.note_failed_sync(error.clone());
         }
+        written?;
         log.note_replica_move(replica_move);
         Ok(())
     }

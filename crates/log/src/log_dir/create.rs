@@ -9,7 +9,7 @@ use logway_model::{Offset, TopicId, TopicPartition};
 
 use super::failed::FailedLog;
 use super::{Changes, LogDir};
-use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, ReplicaMove};
+use crate::checkpoint::{LeaderEpochCache, MetaProperties, PartitionMetadata, ReplicaMove};
 use crate::log::{Log, LogIdentity};
 use crate::producer_state::ProducerStateTable;
 use crate::segment::Segment;
@@ -49,6 +49,7 @@ impl LogDir {
     /// # Errors
     ///
     /// [`LogError::InconsistentTopicId`] if the one that exists is of another topic,
+    /// [`LogError::DirectoryEmptied`] if the log directory is not there any more,
     /// [`LogError::Io`]; the error of the log that could not be opened, made or deleted, for which
     /// there is [`LogDir::try_again`]; [`LogError::Closed`] once the directory is closed.
     pub fn create_logs(&self, wanted: &[NewLog]) -> Vec<Result<Arc<Log>, LogError>> {
@@ -102,6 +103,13 @@ impl LogDir {
     }
 
     fn create_all_files(&self, missing: &[&NewLog]) -> Vec<Result<Segment, LogError>> {
+        if missing.is_empty() {
+            return Vec::new();
+        }
+        if let Err(error) = self.check_place() {
+            return missing.iter().map(|_| Err(error.clone())).collect();
+        }
+        let before = self.root_syncs.before_names();
         let created: Vec<_> = missing.iter().map(|_| Mutex::new(None)).collect();
         let next = AtomicUsize::new(0);
         let work = || {
@@ -118,17 +126,25 @@ impl LogDir {
             }
             work();
         });
-        let (fs, root) = (&self.options.fs, &self.options.path);
-        let synced = match missing.is_empty() {
-            true => Ok(()),
-            false => fs.sync_dir(root).map_err(LogError::io("sync", root)),
-        };
+        let synced = self.root_syncs.sync(&*self.options.fs, before);
+        let synced = synced.and_then(|()| self.check_place());
         let results = created.into_iter().map(|result| {
             let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
             let result = result.expect("every log was somebody's work");
             result.and_then(|segment| synced.clone().map(|()| segment))
         });
         results.collect()
+    }
+
+    /// Whether at the path of the log directory there is still the one that was opened. Its disk may
+    /// have been unmounted, and what is made there would be on another one. To be asked before
+    /// something is made, and after: only then it is certain where it is.
+    pub(super) fn check_place(&self) -> Result<(), LogError> {
+        let (root, id) = (&self.options.path, self.directory_id);
+        match MetaProperties::read(&*self.options.fs, &root.join(MetaProperties::FILE))? {
+            Some(found) if found.directory_id == id => Ok(()),
+            _ => Err(LogError::DirectoryEmptied { dir: root.clone(), id }),
+        }
     }
 
     /// Makes the directory of a log with an empty segment. Its name is on stable storage only
@@ -146,7 +162,12 @@ impl LogDir {
 
     /// Keeps the name from other logs if a sync failed that was to make it or those in it durable:
     /// they have to be made anew, and what is there has to go first.
-    fn note_not_created(&self, new: &NewLog, error: LogError, changes: &mut Changes) -> LogError {
+    pub(super) fn note_not_created(
+        &self,
+        new: &NewLog,
+        error: LogError,
+        changes: &mut Changes,
+    ) -> LogError {
         let NewLog { partition, .. } = new;
         let dirs = [&self.options.path, &self.log_path(partition)];
         if dirs.into_iter().any(|dir| error.is_failed_sync_of(dir)) {
@@ -188,6 +209,7 @@ impl LogDir {
             dir,
             view,
             producers: ProducerStateTable::new(partition.clone(), limits),
+            unsealed: Vec::new(),
             is_changed: false,
             needs_dir_sync: false,
             now: self.options.clock.now(),

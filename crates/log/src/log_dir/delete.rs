@@ -99,8 +99,8 @@ impl LogDir {
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
-        let unlisted = self.unlist(partitions).and_then(|()| self.forget_cleaned(partitions));
-        let (fs, root) = (&self.options.fs, &self.options.path);
+        let unlisted = self.forget_cleaned(partitions).and(self.unlist(partitions));
+        let before = self.root_syncs.before_names();
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
         for Leaving { partition, config, remembered, forgotten } in leaving {
@@ -116,7 +116,7 @@ impl LogDir {
                 }
             }
         }
-        let synced = fs.sync_dir(root).map_err(LogError::io("sync", root));
+        let synced = self.root_syncs.sync(&*self.options.fs, before);
         (taken, result.and(synced))
     }
 
@@ -132,7 +132,8 @@ impl LogDir {
             let (done, forgotten) = Completion::new(log.name());
             self.queue.push(Command::Release { key: log.key(), done });
             let log_start = log.log_start_offset();
-            let remembered = RememberedLog { recovery_point: None, log_start, list: None };
+            let remembered =
+                RememberedLog { recovery_point: None, log_start, list: None, was_in_use: false };
             return Some(Leaving { partition, config: log.config(), remembered, forgotten });
         }
         let FailedLog { remembered, .. } = changes.failed.remove(&partition)?;
@@ -158,7 +159,7 @@ impl LogDir {
         let mut kept = lists.clone();
         kept.retain(|listed, _| !partitions.contains(listed));
         let path = self.options.path.join(SEGMENT_LISTS_FILE);
-        segment_lists::write(&*self.options.fs, &path, &kept)?;
+        self.root_syncs.work(|| segment_lists::write(&*self.options.fs, &path, &kept))?;
         *lists = kept;
         Ok(())
     }
@@ -180,11 +181,11 @@ impl LogDir {
         suffix: &str,
     ) -> Result<Option<PathBuf>, LogError> {
         self.forget(partition).wait()?;
-        self.unlist(std::slice::from_ref(partition))?;
         self.forget_cleaned(std::slice::from_ref(partition))?;
+        self.unlist(std::slice::from_ref(partition))?;
+        let before = self.root_syncs.before_names();
         let renamed = self.rename(partition, suffix)?;
-        let root = &self.options.path;
-        self.options.fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+        self.root_syncs.sync(&*self.options.fs, before)?;
         Ok(renamed)
     }
 

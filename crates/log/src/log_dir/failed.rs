@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use logway_model::{Offset, TopicId};
+use logway_model::{Offset, TopicId, TopicPartition};
 
 use super::delete::STRAY_SUFFIX;
 use super::opened::start_log;
 use super::remembered::RememberedLog;
 use super::{Changes, LogDir, NewLog};
 use crate::LogError;
-use crate::checkpoint::PartitionMetadata;
+use crate::checkpoint::{PartitionMetadata, remove_file};
 use crate::fs::Fs;
 use crate::log::{Log, LogIdentity};
 use crate::recovery::{RecoveryOptions, accept_loss, recover_log};
+use crate::segment::ACCEPT_LOSS_FILE;
 use crate::writer::Command;
 
 /// A log that has no handle: it could not be opened, or not made or deleted whole.
@@ -31,7 +32,7 @@ impl FailedLog {
     /// One that never came to be.
     pub(super) fn unfinished(error: LogError) -> FailedLog {
         let (log_start, recovery_point) = (Offset::ZERO, Some(Offset::ZERO));
-        let remembered = RememberedLog { recovery_point, log_start, list: None };
+        let remembered = RememberedLog { recovery_point, log_start, list: None, was_in_use: false };
         FailedLog { error, remembered, is_deleted: true }
     }
 }
@@ -65,6 +66,25 @@ impl LogDir {
         }
         let mut logs = self.create_missing(std::slice::from_ref(wanted), &mut changes);
         logs.pop().expect("there is a result for each log")
+    }
+
+    /// Whether an operator has put a file `accept-loss` into the directory of a partition.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub fn is_loss_accepted(&self, partition: &TopicPartition) -> Result<bool, LogError> {
+        let word = self.log_path(partition).join(ACCEPT_LOSS_FILE);
+        self.options.fs.exists(&word).map_err(LogError::io("look for", &word))
+    }
+
+    /// Removes the file `accept-loss` from the directory of a partition: it was taken note of.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub fn forget_accepted_loss(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        remove_file(&*self.options.fs, &self.log_path(partition).join(ACCEPT_LOSS_FILE))
     }
 
     /// Opens a log that could not be opened; if there is none to open, the way is clear for a new

@@ -12,6 +12,7 @@ use crate::checkpoint::segment_lists::SegmentLists;
 use crate::fs::{FileLock, Fs};
 use crate::log::Log;
 use crate::producer_state::ProducerLimits;
+use crate::root_syncs::RootSyncs;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
@@ -36,13 +37,14 @@ mod remembered;
 /// Dropping it stops the writer at once, as a crash would; [`LogDir::close`] is the orderly way,
 /// after which the next start scans nothing.
 ///
-/// Lock order: `changes`, then `logs`, `running`, `lists` or the cleaning's own; none of those under
-/// another.
+/// Lock order: `changes`, then `logs`, `running`, `lists` or the cleaning's own, of which none is taken
+/// under another; then that of `root_syncs`.
 pub struct LogDir {
     options: LogDirOptions,
     directory_id: DirectoryId,
     report: RecoveryReport,
     queue: Arc<CommandQueue>,
+    root_syncs: Arc<RootSyncs>,
     producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// Logs are made, opened and deleted by one caller at a time, and by none while the directory
@@ -90,7 +92,8 @@ impl LogDir {
     ///
     /// # Errors
     ///
-    /// [`LogError::Locked`] if another process has it open, [`LogError::WrongOwner`] if it is
+    /// [`LogError::Locked`] if another process has it open, [`LogError::IdentityMissing`] if
+    /// `meta.properties` is missing and there are logs, [`LogError::WrongOwner`] if it is
     /// another broker's or cluster's, [`LogError::Malformed`] if `meta.properties` is damaged,
     /// [`LogError::Io`].
     pub fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir, LogError> {

@@ -20,6 +20,7 @@ use crate::fs::{FileLock, Fs};
 use crate::producer_state::ProducerLimits;
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
+use crate::root_syncs::RootSyncs;
 use crate::writer::{self, Background, CommandQueue, Job, OffsetCheckpoints, WriterOptions};
 use crate::{LogError, LogMetrics, RecoveryReport};
 
@@ -47,7 +48,13 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let outcomes = recover_all(&options, &producer_limits, &report, &remembered, &found.partitions);
     let listener = options.failure_listener.clone();
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max, listener));
-    let background = Background::spawn(Arc::clone(&options.fs), root.clone(), Arc::clone(&queue))?;
+    let root_syncs = Arc::new(RootSyncs::new(root.clone()));
+    let background = Background::spawn(
+        Arc::clone(&options.fs),
+        root.clone(),
+        Arc::clone(&queue),
+        Arc::clone(&root_syncs),
+    )?;
     for path in found.condemned {
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
@@ -83,6 +90,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         directory_id,
         report,
         queue,
+        root_syncs,
         producer_limits,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
@@ -123,6 +131,10 @@ fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError>
 fn claim(fs: &dyn Fs, options: &LogDirOptions, has_logs: bool) -> Result<DirectoryId, LogError> {
     let path = options.path.join(MetaProperties::FILE);
     let Some(found) = MetaProperties::read(fs, &path)? else {
+        if has_logs && options.new_directory_id.is_none() {
+            // Under a new id, all that it holds would be offline.
+            return Err(LogError::IdentityMissing { dir: options.path.clone() });
+        }
         let points = options.path.join(RECOVERY_POINT_FILE);
         if !has_logs && !fs.exists(&points).map_err(LogError::io("look for", &points))? {
             // From here on, a checkpoint that is missing is one that was lost.

@@ -167,6 +167,7 @@ pub(super) fn start_log(
         dir: dir.into(),
         view: recovered.view,
         producers: recovered.producers,
+        unsealed: recovered.unsealed,
         is_changed: recovered.scanned_bytes > 0,
         needs_dir_sync: !was_clean,
         now: options.clock.now(),

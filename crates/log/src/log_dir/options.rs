@@ -38,7 +38,8 @@ pub struct LogDirOptions {
     /// How many bytes of appends the writer takes from its queue for one round of syncs: what a
     /// waiting append has at most before it.
     pub burst_bytes_max: usize,
-    /// How many bytes of appends may wait for the writer; further ones are refused.
+    /// How many bytes of appends may wait for the writer; further ones are refused, but for one that
+    /// would wait alone. As many may be in its hands.
     pub queue_bytes_max: usize,
     /// `log.flush.offset.checkpoint.interval.ms`: how often recovery points are written down.
     pub checkpoint_interval: Duration,

@@ -19,17 +19,22 @@ pub(super) struct Remembered {
     pub(super) offsets: OffsetCheckpoints,
     /// The recovery points were lost, so that nobody knows them.
     are_points_lost: bool,
+    /// The directory was closed in good order, so that all its logs are remembered.
+    was_clean: bool,
     pub(super) lists: SegmentLists,
 }
 
 /// What is remembered of one log.
 #[derive(Debug, Clone)]
 pub(super) struct RememberedLog {
-    /// Zero for a log that is younger than the checkpoint, `None` if the checkpoint is lost, or was
-    /// when the log could last be opened.
+    /// Zero for a log that is younger than the checkpoint. `None` if the checkpoint is lost, or was
+    /// when the log could last be opened, or if somebody else has put the log there.
     pub(super) recovery_point: Option<Offset>,
     pub(super) log_start: Offset,
     pub(super) list: Option<SegmentList>,
+    /// The log was there and in use after this was written down, so that it may have had records
+    /// of which this does not tell.
+    pub(super) was_in_use: bool,
 }
 
 impl Remembered {
@@ -69,6 +74,7 @@ impl Remembered {
         let log_starts = read_offsets(LOG_START_OFFSET_FILE)?;
         Ok(Remembered {
             are_points_lost: recovery_points.is_none() && has_logs,
+            was_clean: report.was_clean,
             offsets: OffsetCheckpoints {
                 recovery_points: recovery_points.unwrap_or_default(),
                 log_starts: log_starts.unwrap_or_default(),
@@ -84,10 +90,12 @@ impl Remembered {
             recovery_point: match self.offsets.recovery_points.get(partition) {
                 Some(&UNKNOWN) => None,
                 Some(&point) => Some(point),
-                None => (!self.are_points_lost).then_some(Offset::ZERO),
+                // After a stop in good order it is no younger log either: somebody has put it there.
+                None => (!self.are_points_lost && !self.was_clean).then_some(Offset::ZERO),
             },
             log_start: log_start.max(Offset::ZERO),
             list: self.lists.get(partition).cloned(),
+            was_in_use: !self.was_clean && self.offsets.recovery_points.contains_key(partition),
         }
     }
 
@@ -104,7 +112,7 @@ impl RememberedLog {
     /// Whether the log had records, or nobody knows.
     pub(super) fn may_have_records(&self) -> bool {
         let is_unknown = self.recovery_point.is_none() && self.list.is_none();
-        is_unknown || self.expected().end() > Offset::ZERO
+        is_unknown || self.expected().had_records()
     }
 
     /// For recovery.
@@ -113,6 +121,7 @@ impl RememberedLog {
             recovery_point: self.recovery_point,
             log_start: self.log_start,
             listed: self.list.as_ref(),
+            was_in_use: self.was_in_use,
         }
     }
 }

@@ -166,6 +166,11 @@ fn decode_producer(mut coded: &[u8]) -> Result<(ProducerId, ProducerState), Stri
     let timestamp = TimestampMs(coded.get_i64());
 
     let mut producer = ProducerState::new(epoch);
+    if last_offset >= Offset::LIMIT || offset_delta < 0 {
+        return Err(format!(
+            "a batch that ends at offset {last_offset}, {offset_delta} behind its first, cannot be"
+        ));
+    }
     if last_offset.0 >= 0 {
         producer.push(epoch, AppendedBatch { last_sequence, last_offset, offset_delta, timestamp });
     }

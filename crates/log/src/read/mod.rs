@@ -4,7 +4,7 @@
 //! headers find the first batch; where the read ends is known without a scan when it is the log
 //! end or the flushed offset, which is the usual case.
 
-pub use lookup::TimestampedOffset;
+pub use lookup::{TimestampLookup, TimestampedOffset};
 pub use slice::{FileRange, ReadRequest, ReadSlice};
 
 use logway_model::Offset;

@@ -74,7 +74,7 @@ impl Recovery<'_> {
     /// Reports the segments whose files are gone: those that were listed, or whose indexes are
     /// still there.
     fn report_removed_segments(&mut self, until: usize, listing: &Listing) {
-        let log_start = self.options.expected.log_start;
+        let log_start = self.log_start;
         let listed = self.listed.into_iter().flat_map(|list| list.with_ends());
         let listed = listed.filter(|(_, end)| *end > log_start);
         // One whose removal was interrupted is before the log start.

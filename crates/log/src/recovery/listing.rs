@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use logway_model::Offset;
 
+use super::names::HALF_NAMED_SUFFIX;
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, ReplicaMove, TEMPORARY_SUFFIX, leader_epoch};
 use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
@@ -27,6 +28,8 @@ pub(super) struct Listing {
     pub(super) leftovers: Vec<PathBuf>,
     /// The base offsets of cleaned segments that are to take the place of others.
     pub(super) swaps: Vec<Offset>,
+    /// Files whose names were being made again.
+    pub(super) half_named: Vec<PathBuf>,
     /// Whether there is a `leader-epoch-checkpoint`.
     pub(super) has_epochs: bool,
     /// Whether there is a `partition.metadata`.
@@ -64,6 +67,10 @@ impl Listing {
                 listing.leftovers.push(dir.join(name));
                 continue;
             }
+            if name.ends_with(HALF_NAMED_SUFFIX) {
+                listing.half_named.push(dir.join(name));
+                continue;
+            }
             if let Some((base_offset, LOG_EXTENSION)) =
                 name.strip_suffix(SWAP_SUFFIX).and_then(parse_file_name)
             {
@@ -85,6 +92,10 @@ impl Listing {
                 None if name == PartitionMetadata::FILE => listing.has_metadata = true,
                 None if name == ReplicaMove::FILE => listing.has_move = true,
                 None if name == FAILED_SYNC_FILE => listing.has_failed_sync = true,
+                None if name.ends_with(".log") => {
+                    let path = dir.join(name);
+                    tracing::warn!(path = %path.display(), "this is no segment: its name is no offset");
+                }
                 None => {}
             }
         }

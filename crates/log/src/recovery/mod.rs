@@ -38,7 +38,9 @@ use listing::Listing;
 pub use report::{Finding, RecoveryReport};
 
 mod check;
+mod known;
 mod listing;
+mod names;
 mod report;
 mod scan_log;
 mod strays;
@@ -67,6 +69,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) log_start: Offset,
     /// The segments that a log of this name had.
     pub(crate) listed: Option<&'a SegmentList>,
+    /// The log was there and in use after all this was written down.
+    pub(crate) was_in_use: bool,
 }
 
 /// A log that is ready for the writer; all of it is on stable storage.
@@ -75,6 +79,9 @@ pub(crate) struct RecoveredLog {
     pub(crate) replica_move: Option<ReplicaMove>,
     pub(crate) view: LogView,
     pub(crate) producers: ProducerStateTable,
+    /// Full segments whose indexes, or the snapshot behind them, found no space on the disk; the
+    /// oldest first.
+    pub(crate) unsealed: Vec<Arc<Segment>>,
     /// How much was scanned; if anything, checkpoints and snapshots on disk are behind.
     pub(crate) scanned_bytes: u64,
     pub(crate) findings: Vec<Finding>,
@@ -99,12 +106,20 @@ pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<Recove
 fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
     let RecoveryOptions { fs, dir, .. } = *options;
     let mut listing = Listing::read(&**fs, dir)?;
+    if !listing.half_named.is_empty() {
+        names::give_back(&**fs, &listing.half_named)?;
+        listing = Listing::read(&**fs, dir)?;
+    }
     if !listing.swaps.is_empty() {
+        if listing.has_failed_sync {
+            // What a swap replaces is removed because its name is on the disk.
+            names::make_again(&**fs, dir)?;
+        }
         swaps::finish_swaps(&**fs, dir, &listing)?;
         listing = Listing::read(&**fs, dir)?;
     }
     if listing.is_unfinished() {
-        if options.expected.end() > Offset::ZERO {
+        if options.expected.had_records() {
             return Err(options.expected.vanished(dir));
         }
         tracing::info!(dir = %dir.display(), "a log whose creation was interrupted is removed");
@@ -118,12 +133,12 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
     };
     let Expected { recovery_point, listed, .. } = options.expected;
     let listed = listed.filter(|listed| listed.topic_id == topic_id);
-    let durable_ends =
-        [recovery_point, listing.snapshots.last().copied(), listed.map(|list| list.end)];
     let mut recovery = Recovery {
         options,
         listed,
-        durable_end: durable_ends.into_iter().flatten().max().unwrap_or(Offset::ZERO),
+        recovery_point,
+        durable_end: recovery_point.max(listed.map(|list| list.end)).unwrap_or(Offset::ZERO),
+        log_start: options.expected.log_start,
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
         producers: ProducerStateTable::new(
@@ -131,9 +146,12 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
             options.producer_limits.clone(),
         ),
         findings: Vec::new(),
+        unsealed: Vec::new(),
         scanned_bytes: 0,
     };
     recovery.clear_leftovers(&listing);
+    recovery.ask_snapshots(&listing)?;
+    recovery.judge_log_start(&listing)?;
     recovery.find_segments(&listing)?;
     recovery.load_epochs(&listing)?;
     let end = match recovery.load_clean_end(&listing)? {
@@ -151,12 +169,17 @@ struct Recovery<'a> {
     options: &'a RecoveryOptions<'a>,
     /// The segments that the log had.
     listed: Option<&'a SegmentList>,
+    /// As expected, unless the log turns out to be another one.
+    recovery_point: Option<Offset>,
     /// Everything before was on stable storage.
     durable_end: Offset,
+    /// As expected, unless that cannot be.
+    log_start: Offset,
     segments: Vec<Arc<Segment>>,
     epochs: LeaderEpochCache,
     producers: ProducerStateTable,
     findings: Vec<Finding>,
+    unsealed: Vec<Arc<Segment>>,
     scanned_bytes: u64,
 }
 
@@ -166,6 +189,11 @@ impl Expected<'_> {
     pub(crate) fn end(&self) -> Offset {
         let listed = || self.listed.map_or(Offset::ZERO, |listed| listed.end);
         self.recovery_point.unwrap_or_else(listed).max(self.log_start)
+    }
+
+    /// Whether the log had records, or may have had some.
+    pub(crate) fn had_records(&self) -> bool {
+        self.was_in_use || self.end() > Offset::ZERO
     }
 
     /// The error for a log of which nothing is in its directory, `dir`.
@@ -199,7 +227,8 @@ impl Recovery<'_> {
     /// Takes up the segments that hold records from the log start on, and makes the first one of
     /// a log that has none.
     fn find_segments(&mut self, listing: &Listing) -> Result<(), LogError> {
-        let RecoveryOptions { fs, dir, expected: Expected { log_start, .. }, .. } = *self.options;
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let log_start = self.log_start;
         let ends = listing.segments.iter().skip(1).map(|next| Some(next.base_offset));
         for (found, end) in listing.segments.iter().zip(ends.chain([None])) {
             let segment = Segment::existing(fs, dir, found.base_offset, found.len_bytes);
@@ -229,7 +258,7 @@ impl Recovery<'_> {
             Err(error @ LogError::Malformed { .. }) => {
                 self.findings.push(Finding::Rebuilt { error });
                 for segment in self.segments.clone() {
-                    for_each_header(&segment, Offset(i64::MAX), |header| self.note_epoch(header))?;
+                    for_each_header(&segment, Offset::LIMIT, |header| self.note_epoch(header))?;
                 }
             }
             Err(error) => return Err(error),
@@ -244,8 +273,15 @@ impl Recovery<'_> {
             return Ok(None);
         }
         let Some(end) = self.end_of_active()? else { return Ok(None) };
-        if end < self.durable_end.max(self.options.expected.log_start) {
+        if end < self.durable_end.max(self.log_start) {
             // Something was removed since. A scan reports it, and gives no offset again.
+            return Ok(None);
+        }
+        if !self.is_as_closed(end) {
+            let partition = self.options.partition;
+            tracing::warn!(%partition, "the log is not the one that was closed in good order: \
+                somebody has put it there, and it is scanned");
+            self.recovery_point = None;
             return Ok(None);
         }
         let active = self.segments.len() - 1;
@@ -253,6 +289,19 @@ impl Recovery<'_> {
         self.rebuild_missing_indexes(listing)?;
         self.load_producers(listing, end)?;
         Ok(Some(end))
+    }
+
+    /// Whether a log that ends at `end` is the one that the log directory was closed with, by what
+    /// was written down then. What vouches for all that was there says nothing about another log.
+    fn is_as_closed(&self, end: Offset) -> bool {
+        let active = self.segments.last().expect("a log has at least one segment");
+        match self.listed.filter(|listed| listed.end == end) {
+            Some(listed) => listed.segments.last().is_some_and(|last| {
+                (last.base_offset, last.size_bytes) == (active.base_offset(), active.size_bytes())
+            }),
+            // Apache Kafka writes no list.
+            None => self.recovery_point == Some(end),
+        }
     }
 
     /// The offset after the last batch; `None` if that is not a whole one.
@@ -329,7 +378,7 @@ impl Recovery<'_> {
     fn into_log(mut self, topic_id: TopicId, end: Offset) -> RecoveredLog {
         let first = self.segments.first().expect("a log has at least one segment");
         let active = self.segments.last().expect("a log has at least one segment");
-        let log_start = self.options.expected.log_start.max(first.base_offset()).min(end);
+        let log_start = self.log_start.max(first.base_offset()).min(end);
         let end =
             LogPoint { offset: end, segment: active.base_offset(), position: active.size_bytes() };
         self.epochs.truncate_from_end(end.offset);
@@ -347,14 +396,17 @@ impl Recovery<'_> {
             replica_move: None,
             view,
             producers: self.producers,
+            unsealed: self.unsealed,
             scanned_bytes: self.scanned_bytes,
             findings: self.findings,
         }
     }
 
-    /// Closes what was opened: most logs are idle, and open files are few.
+    /// Closes what was opened: most logs are idle, and open files are few. An index that finds no
+    /// space stays in memory.
     fn close_files(&self) -> Result<(), LogError> {
-        self.segments.iter().filter(|segment| segment.is_open()).try_for_each(|s| s.close())
+        let close = |segment: &Arc<Segment>| unless_disk_full(segment.close());
+        self.segments.iter().filter(|segment| segment.is_open()).try_for_each(close)
     }
 }
 
@@ -391,6 +443,11 @@ fn for_each_header(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// What was to be written can be made again and is in memory: a full disk is no error then.
+fn unless_disk_full(result: Result<(), LogError>) -> Result<(), LogError> {
+    result.or_else(|error| if error.is_disk_full() { Ok(()) } else { Err(error) })
 }
 
 fn note_producer(producers: &mut ProducerStateTable, header: &BatchHeader) {

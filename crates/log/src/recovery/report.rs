@@ -72,6 +72,14 @@ pub enum Finding {
         /// The offset after the last one.
         to: Offset,
     },
+    /// The checkpoint has the log start behind the log's end. It is not believed: the log starts
+    /// where its first segment does.
+    ImpossibleLogStart {
+        /// The log start in the checkpoint.
+        claimed: Offset,
+        /// The end of what is there.
+        end: Offset,
+    },
     /// A file that can be made again from the batches, and was.
     Rebuilt {
         /// What was wrong with it.

@@ -7,7 +7,7 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 use super::listing::Listing;
-use super::{Finding, Recovery, RecoveryOptions};
+use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::fs::read_exact_at;
@@ -74,6 +74,7 @@ impl Recovery<'_> {
         end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
+            names::make_again(&**self.options.fs, self.options.dir)?;
         }
         if self.scanned_bytes > 0 {
             self.sync_end()?;
@@ -91,7 +92,7 @@ impl Recovery<'_> {
     /// indexes need not be on the disk then. A snapshot of the producers as of its end says that
     /// they are, because it is written after them.
     fn first_to_scan(&self, listing: &Listing) -> usize {
-        let recovery_point = self.options.expected.recovery_point.unwrap_or(Offset::ZERO);
+        let recovery_point = self.recovery_point.unwrap_or(Offset::ZERO);
         let at_or_before =
             self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
         let is_sealed_before =
@@ -133,7 +134,7 @@ impl Recovery<'_> {
     /// Whether it is known where a crash may have cut the log off. If it is not, only what no good
     /// batch follows counts as cut off.
     pub(super) fn knows_recovery_point(&self) -> bool {
-        self.options.expected.recovery_point.is_some()
+        self.recovery_point.is_some()
     }
 
     /// Empties what a crash brought back of the indexes of a segment that has no batches.
@@ -144,10 +145,25 @@ impl Recovery<'_> {
     }
 
     /// Does what the roll to the segment at `index` does for the one before it, which is scanned.
-    fn seal_before(&self, index: usize) -> Result<(), LogError> {
+    ///
+    /// On a full disk the log can be read all the same, and the writer seals the segment later:
+    /// until then the recovery point stays before it.
+    fn seal_before(&mut self, index: usize) -> Result<(), LogError> {
+        let (full, next) = (Arc::clone(&self.segments[index - 1]), &self.segments[index]);
+        sync_data(&full)?;
+        match self.seal_companions(&full, next) {
+            Err(error) if error.is_disk_full() => {
+                let partition = self.options.partition;
+                tracing::warn!(%partition, %error, "a full segment is not sealed yet");
+                self.unsealed.push(full);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn seal_companions(&self, full: &Segment, next: &Segment) -> Result<(), LogError> {
         let RecoveryOptions { fs, dir, .. } = *self.options;
-        let (full, next) = (&self.segments[index - 1], &self.segments[index]);
-        sync_data(full)?;
         full.sync_indexes()?;
         fs.sync_dir(dir).map_err(LogError::io("sync", dir))?;
         let path = file_path(dir, next.base_offset(), SNAPSHOT_EXTENSION);
@@ -158,7 +174,7 @@ impl Recovery<'_> {
     /// offset is given twice; returns the new end.
     fn make_up_for_loss(&mut self, end: Offset) -> Result<Offset, LogError> {
         let RecoveryOptions { fs, dir, .. } = *self.options;
-        let known_end = self.durable_end.max(self.options.expected.log_start);
+        let known_end = self.durable_end.max(self.log_start);
         if end >= known_end {
             return Ok(end);
         }
@@ -240,8 +256,8 @@ impl Recovery<'_> {
         part: Part,
     ) -> Result<(), LogError> {
         let header = *batch.header();
-        segment
-            .note_batch(&ScannedBatch { position, header }, self.options.index_interval_bytes)?;
+        let scanned = ScannedBatch { position, header };
+        unless_disk_full(segment.note_batch(&scanned, self.options.index_interval_bytes))?;
         if part != Part::Earlier {
             super::note_producer(&mut self.producers, &header);
             self.note_epoch(&header);

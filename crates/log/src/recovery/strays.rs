@@ -8,7 +8,9 @@ use super::Recovery;
 use super::listing::Listing;
 use crate::LogError;
 use crate::checkpoint::remove_file;
-use crate::segment::{INDEX_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, file_path};
+use crate::segment::{
+    INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, file_path,
+};
 
 impl Recovery<'_> {
     /// Removes the indexes of segments behind the end that a crash took back. They would pass for
@@ -16,6 +18,9 @@ impl Recovery<'_> {
     pub(super) fn remove_stray_indexes(&self, listing: &Listing, end: Offset) {
         let strays = listing.orphans.iter().filter(|&&orphan| orphan >= end);
         let paths = strays.flat_map(|&orphan| {
+            let segment = file_path(self.options.dir, orphan, LOG_EXTENSION);
+            tracing::warn!(segment = %segment.display(), "the segment of an index is not there: a \
+                crash took it back, or it was removed");
             [INDEX_EXTENSION, TIME_INDEX_EXTENSION]
                 .map(|extension| file_path(self.options.dir, orphan, extension))
         });
@@ -31,8 +36,8 @@ impl Recovery<'_> {
 
     /// Removes the producer snapshot that would lie about what is appended next: after a scan, one
     /// at the very end of the log, which would say that the active segment is sealed. Those of
-    /// earlier shutdowns go, too, except for the newest. None knows more than the log has, which
-    /// never ends before.
+    /// earlier shutdowns go, too, except for the newest. None that is whole knows more than the
+    /// log has, which never ends before; a damaged one that claims to goes, too.
     pub(super) fn remove_stray_snapshots(
         &self,
         listing: &Listing,

@@ -133,7 +133,7 @@ impl LogTail {
                 round.metrics.duplicate_batches.inc();
                 round.staging.headers.push(None);
             } else {
-                next_offset = outcome.last_offset.next();
+                next_offset = self.below_limit(outcome.last_offset.next())?;
                 round.staging.headers.push(Some(header));
             }
             all = Some(joined(all, outcome));
@@ -164,11 +164,21 @@ impl LogTail {
                 let previous = self.producers.update(&batch, got, batch.max_timestamp);
                 round.staging.undo.push(previous);
             }
-            end = outcome.last_offset.next();
+            end = self.below_limit(outcome.last_offset.next())?;
             round.staging.headers.push(Some(header));
             all = Some(joined(all, outcome));
         }
         Ok(all.expect("an append is of at least one batch"))
+    }
+
+    /// A log end that a start would believe. Only damage to files that say how far a log went can
+    /// bring one so far.
+    fn below_limit(&self, end: Offset) -> Result<Offset, LogError> {
+        if end < Offset::LIMIT {
+            return Ok(end);
+        }
+        let partition = self.log.topic_partition().clone();
+        Err(LogError::OffsetsExhausted { partition, end: self.view.end.offset })
     }
 
     /// Checks a batch's sequence and notes it with its producer; says where the batch is, or was

@@ -18,6 +18,7 @@ use super::swap::{SwapJob, SwapOutcome};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::fs::Fs;
+use crate::root_syncs::RootSyncs;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
@@ -96,12 +97,20 @@ impl Background {
         fs: Arc<dyn Fs>,
         dir: PathBuf,
         queue: Arc<CommandQueue>,
+        root_syncs: Arc<RootSyncs>,
     ) -> Result<Background, LogError> {
         let (sender, receiver) = channel();
         let reserve = Reserve::new(Arc::clone(&fs), &dir);
         let spawn_failed = LogError::io("start a thread for", &dir);
-        let worker =
-            Worker { fs, dir: dir.clone(), queue, receiver, reserve, removals: Vec::new() };
+        let worker = Worker {
+            fs,
+            dir: dir.clone(),
+            queue,
+            root_syncs,
+            receiver,
+            reserve,
+            removals: Vec::new(),
+        };
         let thread = thread::Builder::new()
             .name("log-background".to_owned())
             .spawn(move || worker.run())
@@ -150,6 +159,7 @@ struct Worker {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     queue: Arc<CommandQueue>,
+    root_syncs: Arc<RootSyncs>,
     receiver: Receiver<Job>,
     reserve: Reserve,
     removals: Vec<Removal>,
@@ -219,6 +229,10 @@ impl Worker {
             for changed in &checkpoint.epochs {
                 self.queue.push(Command::EpochsUnsaved { key: changed.key });
             }
+            if error.is_device_failure() {
+                // On a directory that nobody writes to, this is the first to notice.
+                self.queue.note_failure(error);
+            }
         }
         let Checkpoint { then, ended, deleted, .. } = checkpoint;
         // First, because who is told that a log is released may make another of its name, whose
@@ -253,7 +267,7 @@ impl Worker {
             }
         }
         checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;
-        checkpoint.offsets.write(&*self.fs, &self.dir)
+        self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))
     }
 
     /// Tells the writer if it fails.

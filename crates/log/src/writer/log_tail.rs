@@ -89,6 +89,8 @@ pub(crate) struct OpenedTail {
     pub(crate) dir: Arc<Path>,
     pub(crate) view: LogView,
     pub(crate) producers: ProducerStateTable,
+    /// Full segments that recovery could not seal, the oldest first.
+    pub(crate) unsealed: Vec<Arc<Segment>>,
     /// The log was scanned, so that its indexes and snapshots on disk are behind.
     pub(crate) is_changed: bool,
     /// The names of its files may not be on stable storage: a process before this one may have
@@ -100,7 +102,11 @@ pub(crate) struct OpenedTail {
 impl LogTail {
     /// The tail of a log that is wholly on stable storage.
     pub(crate) fn new(opened: OpenedTail) -> LogTail {
-        let OpenedTail { log, fs, dir, view, producers, is_changed, needs_dir_sync, now } = opened;
+        let OpenedTail { log, fs, dir, view, producers, .. } = opened;
+        let OpenedTail { unsealed, is_changed, needs_dir_sync, now, .. } = opened;
+        let index_interval_bytes = log.config().index_interval_bytes;
+        let sealing =
+            Sealing::of_recovered(log.key(), &dir, unsealed, view.active(), index_interval_bytes);
         LogTail {
             log,
             fs,
@@ -120,7 +126,7 @@ impl LogTail {
             must_roll: false,
             unflushed_since: None,
             sync_delay: None,
-            sealing: Sealing::default(),
+            sealing,
             swap: None,
             poison: None,
         }

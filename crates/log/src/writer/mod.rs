@@ -260,6 +260,8 @@ impl Writer {
                     self.lists_of_unopened.remove(partition);
                     self.unscanned.remove(partition);
                     self.tails.insert(tail.log().key(), *tail);
+                    // Once the checkpoint knows it, its directory will be missed.
+                    self.timers.checkpoint_soon(self.round.started);
                 }
                 // Before the appends that came behind it.
                 Command::SyncFailed { key, error } => {
@@ -401,6 +403,11 @@ impl Writer {
     }
 
     fn delete_records(&mut self, key: LogKey, before: Offset, done: Completer<Offset>) {
+        // A log start behind the end that a crash leaves would not be believed.
+        if self.tails.get(&key).is_some_and(|tail| tail.view.flushed.offset < before) {
+            self.sync(vec![key]);
+            self.note_lag(key);
+        }
         let Some(tail) = self.tails.get_mut(&key) else { return };
         match tail.delete_records(before) {
             Ok(segments) => {

@@ -77,7 +77,9 @@ impl CommandQueue {
             drop(state);
             return;
         }
-        if command_bytes > 0 && state.append_bytes + command_bytes > self.bytes_max {
+        // One that is larger than all may wait alone.
+        let is_first = state.append_bytes == 0;
+        if command_bytes > 0 && !is_first && state.append_bytes + command_bytes > self.bytes_max {
             let queued_bytes = state.append_bytes;
             drop(state);
             command.fail(self.full(queued_bytes));

@@ -59,6 +59,11 @@ impl LogTail {
             let partition = self.log.topic_partition().clone();
             return Err(LogError::OffsetOutOfRange { partition, requested: before, start, end });
         }
+        if before > self.view.flushed.offset
+            && let Some(error) = self.poisoned().or_else(|| self.delayed())
+        {
+            return Err(error);
+        }
         self.advance_log_start(before);
         Ok(self.drop_before_log_start())
     }

@@ -245,6 +245,26 @@ impl LogTail {
 }
 
 impl Sealing {
+    /// For a log that was opened, whose segments `unsealed` recovery could not seal: they are
+    /// sealed with the next roll, or by the close.
+    pub(super) fn of_recovered(
+        key: LogKey,
+        dir: &Arc<Path>,
+        unsealed: Vec<Arc<Segment>>,
+        active: &Segment,
+        index_interval_bytes: u32,
+    ) -> Sealing {
+        let next = (!unsealed.is_empty()).then(|| SealJob {
+            key,
+            dir: Arc::clone(dir),
+            segments: unsealed.clone(),
+            end: active.base_offset(),
+            snapshot: None,
+            index_interval_bytes,
+        });
+        Sealing { unsealed: unsealed.into(), next, ..Sealing::default() }
+    }
+
     /// Where the oldest segment that is not sealed begins.
     pub(super) fn begins(&self) -> Option<Offset> {
         self.unsealed.front().map(|segment| segment.base_offset())

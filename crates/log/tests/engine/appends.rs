@@ -344,8 +344,16 @@ fn a_queue_that_is_full_says_so() {
     options.queue_bytes_max = 1000;
     let dir = logway_log::LogDir::open(options, disk.metrics.clone()).expect("it opens");
     let log = disk.log(&dir);
-    let error = append(&log, batch(1, 2000)).expect_err("it does not fit");
+    disk.fs.hold_syncs();
+    let with_the_writer = log.append(append_of(batch(1, 2000)));
+    disk.fs.wait_for_held_syncs(1);
+    let alone = log.append(append_of(batch(1, 2000)));
+    let error = append(&log, batch(1, 100)).expect_err("it does not fit");
     assert!(matches!(error, LogError::QueueFull { limit_bytes: 1000, .. }), "{error}");
+    disk.fs.release_syncs();
+    for accepted in [with_the_writer, alone] {
+        accepted.wait().expect("the disk works");
+    }
     append_records(&log, 1, 100);
 }
 

@@ -89,6 +89,8 @@ fn who_waits_behind_a_checkpoint_is_answered_by_the_close() {
     let dir = disk.open();
     let log = disk.log(&dir);
     append_records(&log, 5, 10);
+    log.flush().wait().expect("the disk works");
+    append_records(&log, 1, 10);
     disk.fs.hold_syncs();
     let first = log.delete_records_before(Offset(1));
     // The checkpoint for it is being written, and the second one has to wait.
@@ -115,6 +117,8 @@ fn who_waits_behind_a_checkpoint_is_told_when_the_close_cannot_write_it() {
     let dir = disk.open();
     let log = disk.log(&dir);
     append_records(&log, 5, 10);
+    log.flush().wait().expect("the disk works");
+    append_records(&log, 1, 10);
     disk.fs.hold_syncs();
     let first = log.delete_records_before(Offset(1));
     disk.fs.wait_for_held_syncs(1);

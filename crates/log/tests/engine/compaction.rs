@@ -412,8 +412,10 @@ fn headers_compression_and_timestamps_stay() {
         assert_eq!(newest.headers.len(), 3, "the one that is there twice, too");
         assert_eq!(&newest.headers[2].key[..], b"\xff\xfe");
     }
-    let found = bench.log.offset_for_timestamp(TimestampMs(NOW_MS + 1), Offset(100));
-    assert_eq!(found.expect("the log is whole").map(|found| found.offset), Some(Offset(1)));
+    let target = TimestampMs(NOW_MS + 1);
+    let lookup = bench.log.offset_for_timestamp(target, Offset(100), DecodeLimit::DEFAULT);
+    let found = lookup.expect("the log is whole").found;
+    assert_eq!(found.map(|found| found.offset), Some(Offset(1)));
 }
 
 #[test]
@@ -726,8 +728,10 @@ fn the_largest_timestamp_is_that_of_a_record() {
     put_at("end", 2);
     put_at("end", 3);
     bench.clean();
-    let found = bench.log.max_timestamp_offset(Offset(4)).expect("the log is whole");
+    let found = bench.log.max_timestamp_offset(Offset(4), DecodeLimit::DEFAULT);
+    let found = found.expect("the log is whole").found;
     assert_eq!(found.map(|found| (found.offset.0, found.timestamp.0)), Some((0, 5000)));
-    let found = bench.log.offset_for_timestamp(TimestampMs(6000), Offset(100));
-    assert_eq!(found.expect("the log is whole"), None);
+    let target = TimestampMs(6000);
+    let found = bench.log.offset_for_timestamp(target, Offset(100), DecodeLimit::DEFAULT);
+    assert_eq!(found.expect("the log is whole").found, None);
 }

@@ -2,6 +2,7 @@
 
 use logway_log::{Finding, LogConfig, LogError};
 use logway_model::{Offset, TimestampMs};
+use logway_record::DecodeLimit;
 
 use crate::support::*;
 
@@ -201,8 +202,9 @@ fn a_writer_that_panics_leaves_nobody_waiting() {
     let dir = disk.open();
     assert!(!dir.recovery_report().was_clean);
     assert_eq!(disk.log(&dir).log_end_offset(), Offset(1));
-    let nothing = disk.log(&dir).offset_for_timestamp(TimestampMs(i64::MAX), Offset(1));
-    assert_eq!(nothing.expect("the log is whole"), None);
+    let nothing =
+        disk.log(&dir).offset_for_timestamp(TimestampMs(i64::MAX), Offset(1), DecodeLimit::DEFAULT);
+    assert_eq!(nothing.expect("the log is whole").found, None);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
-use logway_log::{LogConfig, LogError, NewLog};
+use logway_log::{Finding, LogConfig, LogDir, LogError, NewLog};
 use logway_model::Offset;
 
 use crate::support::*;
@@ -76,5 +77,119 @@ fn a_log_whose_name_could_not_be_synced_is_made_anew() {
         let log = dir.log(&partition(0));
         let log = log.unwrap_or_else(|| panic!("seed {seed}: what was acknowledged is gone"));
         assert_eq!(log.log_end_offset(), Offset(1), "seed {seed}");
+    }
+}
+
+/// A log whose second segment's name was lost by a failed sync, opened again without a power cut.
+fn reopened_after_failed_sync(seed: u64) -> (TestDisk, LogDir) {
+    let config = LogConfig { segment_bytes: 4096, ..not_durable() };
+    let disk = TestDisk::new(seed).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.inject(directory_fails_once());
+    append_records(&log, 1, 3000);
+    append_records(&log, 1, 3000);
+    // The checkpoint comes after the sealing.
+    log.delete_records_before(Offset(0)).wait().expect("the disk works again");
+    log.flush().wait().expect_err("the log is poisoned");
+    drop((log, dir));
+    let dir = disk.open();
+    (disk, dir)
+}
+
+#[test]
+fn a_log_that_is_opened_after_a_failed_sync_of_its_directory_keeps_what_comes_then() {
+    for seed in 0..20 {
+        let (disk, dir) = reopened_after_failed_sync(seed);
+        let log = disk.log(&dir);
+        append_records(&log, 1, 10);
+        assert_eq!(log.flush().wait().expect("is cured"), Offset(3), "seed {seed}");
+        let disk = disk.crash();
+        drop((log, dir));
+        let dir = disk.open();
+        assert!(dir.recovery_report().findings.is_empty(), "seed {seed}");
+        assert_eq!(disk.log(&dir).log_end_offset(), Offset(3), "seed {seed}");
+    }
+}
+
+/// The machine stops at each point of the start that makes the names again.
+#[test]
+fn a_crash_while_names_are_made_again_loses_none() {
+    for seed in 0..3 {
+        for crash_at in 1.. {
+            let config = LogConfig { segment_bytes: 4096, ..not_durable() };
+            let disk = TestDisk::new(seed).with_config(config);
+            let dir = disk.open();
+            let log = disk.log(&dir);
+            append_records(&log, 1, 3000);
+            log.flush().wait().expect("is on the disk");
+            disk.fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0").times(1));
+            append_records(&log, 1, 3000);
+            log.delete_records_before(Offset(0)).wait().expect("the disk works again");
+            log.flush().wait().expect_err("the log is poisoned");
+            drop((log, dir));
+            disk.fs.crash_at_change(crash_at);
+            let opened = disk.try_open();
+            let has_crashed = disk.fs.has_crashed();
+            drop(opened);
+            let disk = disk.crash();
+            let dir = disk.open();
+            let log = disk.log(&dir);
+            assert!(log.log_end_offset() >= Offset(1), "seed {seed}, change {crash_at}");
+            let found = &dir.recovery_report().findings;
+            let is_lost = |finding: &Finding| {
+                matches!(finding, Finding::Missing { .. } | Finding::Corruption { .. })
+            };
+            assert!(!found.iter().any(is_lost), "seed {seed}, change {crash_at}: {found:?}");
+            if !has_crashed {
+                break;
+            }
+        }
+    }
+}
+
+/// The checkpoint's own names are made again with the next one; those of a log that is made
+/// meanwhile are not.
+#[test]
+fn a_log_that_is_made_while_another_sync_of_its_parent_fails_is_made_anew() {
+    for seed in 0..20 {
+        let disk = TestDisk::new(seed);
+        let dir = disk.open();
+        let first = disk.log_of(&dir, 1);
+        append_records(&first, 2, 10);
+        // The names of the new log are made, and it waits for the sync of the first one's checkpoint.
+        let new = NewLog {
+            partition: partition(0),
+            topic_id: topic_id(),
+            config: Arc::new(disk.config.clone()),
+        };
+        disk.fs.hold_renames_in("log-start-offset-checkpoint");
+        let moved = first.delete_records_before(Offset(1));
+        disk.fs.wait_for_held_renames(1);
+        let created = std::thread::scope(|scope| {
+            let creating = scope.spawn(|| dir.create_logs(std::slice::from_ref(&new)).remove(0));
+            until_written(&disk, "t-0/partition.metadata");
+            disk.fs
+                .inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("/data").times(1));
+            disk.fs.release_renames();
+            creating.join().expect("no panic")
+        });
+        // It is the checkpoint's sync that fails, but for the one of the new log's own directory.
+        let _ = moved.wait();
+        let log = created.or_else(|_| dir.try_again(&new)).expect("the disk works again");
+        append_records(&log, 1, 10);
+        let disk = disk.crash();
+        drop((first, log, dir));
+        let dir = disk.open();
+        let log = dir.log(&partition(0));
+        let log = log.unwrap_or_else(|| panic!("seed {seed}: what was acknowledged is gone"));
+        assert_eq!(log.log_end_offset(), Offset(1), "seed {seed}");
+    }
+}
+
+fn until_written(disk: &TestDisk, path: &str) {
+    let path = std::path::Path::new("/data").join(path);
+    while !disk.fs.exists(&path).expect("can be looked for") {
+        std::thread::yield_now();
     }
 }

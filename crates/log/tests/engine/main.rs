@@ -1,6 +1,7 @@
 //! The storage engine as its users see it: appends, reads, crashes, faults.
 
 mod appends;
+mod claims;
 mod closing;
 mod compaction;
 mod compaction_model;
@@ -9,9 +10,11 @@ mod crashes;
 mod deletion;
 mod directory_syncs;
 mod faults;
+mod full_disk;
 mod inspection;
 mod losses;
 mod oracle;
+mod places;
 mod producers;
 mod reopening;
 mod support;

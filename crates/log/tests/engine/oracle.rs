@@ -190,14 +190,18 @@ impl World {
         let bound = self.some_offset();
         let visible = || self.model.timestamps().filter(|(offset, _)| *offset < bound);
         let expected = visible().find(|(_, timestamp)| *timestamp >= target);
-        let found = self.log.offset_for_timestamp(target, bound).expect("the log is whole");
-        let found = found.map(|found| (found.offset, found.timestamp));
+        let found = self
+            .log
+            .offset_for_timestamp(target, bound, DecodeLimit::DEFAULT)
+            .expect("the log is whole");
+        let found = found.found.map(|found| (found.offset, found.timestamp));
         assert_eq!(found, expected, "seed {}, {target} before {bound}", self.seed);
 
         let largest = visible().map(|(_, timestamp)| timestamp).max();
         let expected = visible().find(|(_, timestamp)| Some(*timestamp) == largest);
-        let found = self.log.max_timestamp_offset(bound).expect("the log is whole");
-        let found = found.map(|found| (found.offset, found.timestamp));
+        let found =
+            self.log.max_timestamp_offset(bound, DecodeLimit::DEFAULT).expect("the log is whole");
+        let found = found.found.map(|found| (found.offset, found.timestamp));
         assert_eq!(found, expected, "seed {}, largest before {bound}", self.seed);
     }
 

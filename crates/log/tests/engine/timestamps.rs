@@ -2,7 +2,7 @@
 
 use logway_log::{Log, TimestampedOffset};
 use logway_model::{Offset, TimestampMs};
-use logway_record::Record;
+use logway_record::{DecodeLimit, Record};
 
 use crate::support::*;
 
@@ -22,13 +22,17 @@ fn check_against_records(log: &Log, seed: u64) {
         for target in timestamps.iter().flat_map(|&ts| [ts - 1, ts, ts + 1]).chain([0, i64::MAX]) {
             let expected = visible().find(|record| record.timestamp.0 >= target).map(found);
             let got = log
-                .offset_for_timestamp(TimestampMs(target), bound)
-                .expect("the log is not damaged");
+                .offset_for_timestamp(TimestampMs(target), bound, DecodeLimit::DEFAULT)
+                .expect("the log is not damaged")
+                .found;
             assert_eq!(got, expected, "seed {seed}, timestamp {target}, bound {bound}");
         }
         let largest = visible().map(|record| record.timestamp).max();
         let expected = visible().find(|record| Some(record.timestamp) == largest).map(found);
-        let got = log.max_timestamp_offset(bound).expect("the log is not damaged");
+        let got = log
+            .max_timestamp_offset(bound, DecodeLimit::DEFAULT)
+            .expect("the log is not damaged")
+            .found;
         assert_eq!(got, expected, "seed {seed}, largest before {bound}");
     }
 }
@@ -74,10 +78,10 @@ fn an_empty_log_has_no_timestamps() {
     let disk = TestDisk::new(1);
     let dir = disk.open();
     let log = disk.log(&dir);
-    let nothing = log.offset_for_timestamp(TimestampMs(0), Offset(i64::MAX));
-    assert_eq!(nothing.expect("the log is not damaged"), None);
-    let nothing = log.max_timestamp_offset(Offset(i64::MAX));
-    assert_eq!(nothing.expect("the log is not damaged"), None);
+    let nothing = log.offset_for_timestamp(TimestampMs(0), Offset(i64::MAX), DecodeLimit::DEFAULT);
+    assert_eq!(nothing.expect("the log is not damaged").found, None);
+    let nothing = log.max_timestamp_offset(Offset(i64::MAX), DecodeLimit::DEFAULT);
+    assert_eq!(nothing.expect("the log is not damaged").found, None);
 }
 
 #[test]
@@ -86,8 +90,8 @@ fn records_without_timestamps_are_not_found() {
     let dir = disk.open();
     let log = disk.log(&dir);
     append(&log, batch_at(&[-1, -1], 10)).expect("the append succeeds");
-    let nothing = log.offset_for_timestamp(TimestampMs(0), Offset(i64::MAX));
-    assert_eq!(nothing.expect("the log is not damaged"), None);
-    let nothing = log.max_timestamp_offset(Offset(i64::MAX));
-    assert_eq!(nothing.expect("the log is not damaged"), None);
+    let nothing = log.offset_for_timestamp(TimestampMs(0), Offset(i64::MAX), DecodeLimit::DEFAULT);
+    assert_eq!(nothing.expect("the log is not damaged").found, None);
+    let nothing = log.max_timestamp_offset(Offset(i64::MAX), DecodeLimit::DEFAULT);
+    assert_eq!(nothing.expect("the log is not damaged").found, None);
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use logway_log::checkpoint::offset_checkpoint;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode};
 use logway_log::{Finding, Log, LogError, NewLog};
@@ -100,6 +101,64 @@ fn a_partition_whose_directory_has_vanished_stays_offline_until_it_is_back() {
         assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
         assert_eq!(disk.log(&dir).log_end_offset(), Offset(61));
     }
+}
+
+/// A log with records of which no checkpoint tells but that there is the log: a crash came before
+/// the next one. Only the first checkpoint is waited for.
+fn young_log() -> TestDisk {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let path = Path::new("/data/recovery-point-offset-checkpoint");
+    let is_known = || {
+        let known = offset_checkpoint::read(&disk.fs, path).expect("the disk works");
+        known.is_some_and(|known| known.contains_key(&partition(0)))
+    };
+    while !is_known() {
+        std::thread::yield_now();
+    }
+    append_records(&log, 3, 10);
+    drop(dir);
+    disk
+}
+
+#[test]
+fn a_young_log_that_vanishes_after_a_crash_is_not_begun_anew() {
+    for is_emptied in [false, true] {
+        let disk = young_log();
+        disk.fs.rename(Path::new("/data/t-0"), Path::new("/elsewhere")).expect("the disk works");
+        // Not only the first start tells, nor only one after a crash.
+        for _ in 0..2 {
+            if is_emptied {
+                disk.fs.create_dir_all(Path::new("/data/t-0")).expect("the disk works");
+            }
+            let dir = disk.open();
+            let report = dir.recovery_report();
+            let [(_, LogError::Vanished { end: Offset(0), .. })] = report.failed[..] else {
+                panic!("{report:?}")
+            };
+            let error = dir.try_again(&new_log(&disk)).expect_err("it is not there");
+            assert!(matches!(error, LogError::Vanished { .. }), "{error}");
+            dir.close().expect("it closes");
+        }
+        if is_emptied {
+            disk.fs.remove_dir_all(Path::new("/data/t-0")).expect("the disk works");
+        }
+        disk.fs.rename(Path::new("/elsewhere"), Path::new("/data/t-0")).expect("the disk works");
+        assert_eq!(offsets_in(&disk.log(&disk.open())), [0, 1, 2]);
+    }
+}
+
+#[test]
+fn a_log_that_was_empty_when_it_was_closed_is_made_anew() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    disk.log(&dir);
+    dir.close().expect("it closes");
+    disk.fs.remove_dir_all(Path::new("/data/t-0")).expect("the disk works");
+    let dir = disk.open();
+    assert!(dir.recovery_report().failed.is_empty(), "{:?}", dir.recovery_report());
+    assert_eq!(append_records(&disk.log(&dir), 1, 10), Offset(0));
 }
 
 #[test]

@@ -21,7 +21,11 @@ use std::sync::LazyLock;
 
 use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
 use super::topic::{NO_REPLICATION, TOPIC_SETTINGS};
+use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
+
+/// A topic is made by one command, with a record for each partition, for itself and for its settings.
+const PARTITIONS: Kind = Kind::Int { min: 1, max: COMMAND_RECORDS_MAX as i32 - 100, special: None };
 
 /// The broker setting of a name, or the error that says so and which name comes close.
 pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
@@ -109,7 +113,7 @@ pub const CLEANER_RATE_SETTING: &str = "log.cleaner.io.max.bytes.per.second";
 static OWN_SETTINGS: &[Setting] = &[
     row(
         "advertised.listeners",
-        Kind::Address,
+        Kind::Reachable,
         None,
         "",
         "The address that clients are told to use. Not set, each client is told the address that \
@@ -269,7 +273,7 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("5000"),
         "partitions",
         "For how many partitions of groups the lag is among the metrics, each with two numbers. \
-         Groups are shown whole, in the order of their names; those that find no room are counted \
+         Groups are shown whole, those with the fewest first; those that find no room are counted \
          in `logway_group_lag_groups_left_out`. 0 measures none.",
     ),
     row(
@@ -279,8 +283,9 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The memory that all consumer groups share: members with their subscriptions and \
          assignments, and committed offsets, of which it has room for more than two million. \
-         When it is used up, new members and offsets of further partitions are refused with \
-         COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; groups that are there go on.",
+         When an eighth of it is left, new groups and offsets of further partitions are refused \
+         with COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; the rest is for the groups \
+         that are there.",
     ),
     row(
         "logway.http.listen",
@@ -329,7 +334,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     row(
         "num.partitions",
-        Kind::int(1),
+        PARTITIONS,
         Some("1"),
         "partitions",
         "How many partitions a topic gets where its creator does not say.",
@@ -357,7 +362,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     row(
         "offsets.topic.num.partitions",
-        Kind::int(1),
+        PARTITIONS,
         Some("50"),
         "partitions",
         "The partitions of `__consumer_offsets`, which keeps the groups and their offsets; it is \
@@ -383,7 +388,9 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("134217728"),
         "bytes",
         "The memory that all requests being received and handled share. When it is used up, \
-         connections are read no further until some is free.",
+         connections are read no further until some is free. Half as much is for answers that are \
+         being made, and as much for large ones on their way; a request that names more than can \
+         be answered with that ends its connection.",
     ),
     row(
         "quota.window.num",

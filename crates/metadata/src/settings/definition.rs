@@ -120,6 +120,8 @@ pub enum Kind {
     Paths,
     /// `host:port`, also as `PLAINTEXT://host:port`.
     Address,
+    /// An address that clients can be told.
+    Reachable,
     /// One or more addresses, separated by commas.
     Addresses,
 }
@@ -147,7 +149,7 @@ impl Kind {
             Kind::Int { .. } => "int",
             Kind::Long { .. } => "long",
             Kind::Double { .. } => "double",
-            Kind::Word(_) | Kind::Address => "string",
+            Kind::Word(_) | Kind::Address | Kind::Reachable => "string",
             Kind::Words(_)
             | Kind::Texts
             | Kind::ClientMatches
@@ -187,6 +189,9 @@ impl Kind {
             Kind::ThrottledReplicas => "* or a list of partition:broker".to_owned(),
             Kind::Paths => "one or more paths, each once".to_owned(),
             Kind::Address => "host:port".to_owned(),
+            Kind::Reachable => "host:port, with a host of up to 255 bytes other than 0.0.0.0 and \
+                                a port other than 0"
+                .to_owned(),
             Kind::Addresses => "one or more of host:port".to_owned(),
         }
     }

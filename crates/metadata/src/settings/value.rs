@@ -50,6 +50,9 @@ impl Value {
             }
             Kind::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::Address => parse_address(text).map(|address| Value::Text(address.to_string())),
+            Kind::Reachable => parse_address(text)
+                .filter(is_reachable)
+                .map(|address| Value::Text(address.to_string())),
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
             }
@@ -96,6 +99,9 @@ impl fmt::Display for Value {
 
 /// The longest list of texts that somebody chose freely.
 const LIST_MAX_BYTES: usize = 16 << 10;
+
+/// The longest name that a host can have.
+const HOST_MAX_BYTES: usize = 255;
 
 /// The patterns of a list, which must be valid.
 fn parse_matches(text: &str) -> Result<Value, String> {
@@ -147,5 +153,11 @@ pub(super) fn parse_address(text: &str) -> Option<Endpoint> {
     let host = if host.is_empty() { "0.0.0.0" } else { host };
     let is_legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%');
-    host.bytes().all(is_legal).then(|| Endpoint { host: host.to_owned(), port })
+    let is_host = host.len() <= HOST_MAX_BYTES && host.bytes().all(is_legal);
+    is_host.then(|| Endpoint { host: host.to_owned(), port })
+}
+
+/// Whether clients can connect to an address as it stands.
+fn is_reachable(address: &Endpoint) -> bool {
+    address.port != 0 && !matches!(address.host.as_str(), "0.0.0.0" | "::")
 }

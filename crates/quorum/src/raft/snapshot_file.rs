@@ -19,10 +19,9 @@ use logway_metadata::{MetadataImage, MetadataRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{LogId, SnapshotMeta};
-use crate::directory::Directory;
+use crate::directory::{Directory, SNAPSHOT_FILE};
 use crate::error::QuorumError;
 
-const FILE_NAME: &str = "snapshot.json";
 const NEW_FILE_NAME: &str = "snapshot.json.new";
 const FORMAT: &str = "logway-metadata-snapshot/1";
 
@@ -121,7 +120,7 @@ impl SnapshotFile {
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.path.join(FILE_NAME)
+        self.directory.path.join(SNAPSHOT_FILE)
     }
 
     fn lock_present(&self) -> MutexGuard<'_, Option<LogId>> {

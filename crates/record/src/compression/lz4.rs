@@ -9,9 +9,6 @@ use std::io::Write;
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 
-use super::output::{DecompressFailure, read_bounded};
-use crate::DecodeLimit;
-
 pub(super) fn compress(plain: &[u8]) -> Vec<u8> {
     let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
     let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
@@ -19,9 +16,6 @@ pub(super) fn compress(plain: &[u8]) -> Vec<u8> {
     encoder.finish().expect("a write to memory succeeds")
 }
 
-pub(super) fn decompress(
-    compressed: &[u8],
-    limit: DecodeLimit,
-) -> Result<Vec<u8>, DecompressFailure> {
-    read_bounded(FrameDecoder::new(compressed), limit)
+pub(super) fn decompressor(compressed: &[u8]) -> FrameDecoder<&[u8]> {
+    FrameDecoder::new(compressed)
 }

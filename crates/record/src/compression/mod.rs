@@ -3,9 +3,11 @@
 //! One file per codec. Each reads whatever the Java client, librdkafka and franz-go write, and
 //! writes what all of them read.
 
+mod decompressor;
 mod gzip;
 mod lz4;
 mod output;
+mod plain_bytes;
 mod snappy;
 mod zstd;
 
@@ -14,7 +16,10 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
-use self::output::DecompressFailure;
+use self::decompressor::Decompressor;
+pub(crate) use self::output::DecompressFailure;
+use self::output::read_bounded;
+pub(crate) use self::plain_bytes::{PlainBytes, Unpacking};
 use crate::{DecodeLimit, RecordError};
 
 /// How the records of a batch are compressed.
@@ -86,21 +91,13 @@ impl Compression {
     /// [`RecordError::Decompress`], and [`RecordError::DecompressedTooLarge`] as soon as the
     /// output passes the limit.
     pub fn decompress(self, compressed: Bytes, limit: DecodeLimit) -> Result<Bytes, RecordError> {
-        let plain = match self {
-            Compression::None => return Ok(compressed),
-            Compression::Gzip => gzip::decompress(&compressed, limit),
-            Compression::Snappy => snappy::decompress(&compressed, limit),
-            Compression::Lz4 => lz4::decompress(&compressed, limit),
-            Compression::Zstd => zstd::decompress(&compressed, limit),
-        };
-        plain.map(Bytes::from).map_err(|failure| match failure {
-            DecompressFailure::Malformed(reason) => {
-                RecordError::Decompress { compression: self, reason }
-            }
-            DecompressFailure::TooLarge => {
-                RecordError::DecompressedTooLarge { compression: self, limit_bytes: limit.bytes() }
-            }
-        })
+        if self == Compression::None {
+            return Ok(compressed);
+        }
+        Decompressor::new(self, &compressed, limit)
+            .and_then(|decompressor| read_bounded(decompressor, limit))
+            .map(Bytes::from)
+            .map_err(|failure| failure.into_error(self, limit))
     }
 }
 

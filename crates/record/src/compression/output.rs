@@ -1,16 +1,29 @@
 //! Output of a decompressor, bounded.
 
-use std::io::{self, Read};
+use std::io;
 
-use crate::DecodeLimit;
+use super::{Compression, Decompressor};
+use crate::{DecodeLimit, RecordError};
 
 /// Why there is no decompressed output.
 #[derive(Debug)]
-pub(super) enum DecompressFailure {
+pub(crate) enum DecompressFailure {
     /// The input is not what the codec writes; the reason in words.
     Malformed(String),
     /// The output passes the limit.
     TooLarge,
+}
+
+impl DecompressFailure {
+    /// The failure of a codec under a limit.
+    pub(crate) fn into_error(self, compression: Compression, limit: DecodeLimit) -> RecordError {
+        match self {
+            DecompressFailure::Malformed(reason) => RecordError::Decompress { compression, reason },
+            DecompressFailure::TooLarge => {
+                RecordError::DecompressedTooLarge { compression, limit_bytes: limit.bytes() }
+            }
+        }
+    }
 }
 
 impl From<io::Error> for DecompressFailure {
@@ -19,16 +32,23 @@ impl From<io::Error> for DecompressFailure {
     }
 }
 
-/// Reads `decompressor` to its end, or to one byte past the limit, which is a failure.
+/// Reads `decompressor` to its end, or to where it passes the limit, which is a failure.
 pub(super) fn read_bounded(
-    decompressor: impl Read,
+    mut decompressor: Decompressor<'_>,
     limit: DecodeLimit,
 ) -> Result<Vec<u8>, DecompressFailure> {
     let mut output = Vec::new();
-    let one_too_many = (limit.bytes() as u64).saturating_add(1);
-    decompressor.take(one_too_many).read_to_end(&mut output)?;
-    if output.len() > limit.bytes() {
-        return Err(DecompressFailure::TooLarge);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = decompressor.read(&mut piece)?;
+        if read == 0 {
+            return Ok(output);
+        }
+        if read > limit.bytes() - output.len() {
+            return Err(DecompressFailure::TooLarge);
+        }
+        output.extend_from_slice(&piece[..read]);
     }
-    Ok(output)
 }
+
+const PIECE_BYTES: usize = 64 << 10;

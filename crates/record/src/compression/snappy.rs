@@ -27,20 +27,75 @@ pub(super) fn compress(plain: &[u8]) -> Vec<u8> {
     framed
 }
 
-pub(super) fn decompress(
-    compressed: &[u8],
-    limit: DecodeLimit,
-) -> Result<Vec<u8>, DecompressFailure> {
-    let mut output = Vec::new();
-    match framed_chunks(compressed) {
-        Some(mut chunks) => {
-            while let Some(block) = next_chunk(&mut chunks)? {
-                append_block(&mut output, block, limit)?;
+/// Unpacks a block at a time. A block cannot be unpacked in part, so all of one is held.
+pub(super) struct Blocks<'a> {
+    /// The chunks that come, or a bare block.
+    rest: &'a [u8],
+    is_framed: bool,
+    /// What is left of the limit.
+    left_bytes: usize,
+    block: Vec<u8>,
+    /// How much of the block was given out.
+    given_bytes: usize,
+}
+
+impl<'a> Blocks<'a> {
+    /// The blocks of `compressed`, which must not unpack to more than the limit.
+    pub(super) fn new(compressed: &'a [u8], limit: DecodeLimit) -> Blocks<'a> {
+        let framed = framed_chunks(compressed);
+        Blocks {
+            rest: framed.unwrap_or(compressed),
+            is_framed: framed.is_some(),
+            left_bytes: limit.bytes(),
+            block: Vec::new(),
+            given_bytes: 0,
+        }
+    }
+
+    /// Gives out some of what comes next; 0 bytes at the end.
+    pub(super) fn read(&mut self, piece: &mut [u8]) -> Result<usize, DecompressFailure> {
+        while self.given_bytes == self.block.len() {
+            match self.next_block()? {
+                Some(packed) => self.unpack(packed)?,
+                None => return Ok(0),
             }
         }
-        None => append_block(&mut output, compressed, limit)?,
+        let ready = &self.block[self.given_bytes..];
+        let bytes = ready.len().min(piece.len());
+        piece[..bytes].copy_from_slice(&ready[..bytes]);
+        self.given_bytes += bytes;
+        Ok(bytes)
     }
-    Ok(output)
+
+    fn next_block(&mut self) -> Result<Option<&'a [u8]>, DecompressFailure> {
+        if self.is_framed {
+            return next_chunk(&mut self.rest);
+        }
+        // Behind it, nothing is left, as after the last chunk.
+        self.is_framed = true;
+        Ok(Some(std::mem::take(&mut self.rest)))
+    }
+
+    /// The block's claim of its size is believed only as far as its length allows.
+    fn unpack(&mut self, packed: &[u8]) -> Result<(), DecompressFailure> {
+        let malformed = |error: snap::Error| DecompressFailure::Malformed(error.to_string());
+        let block_bytes = decompress_len(packed).map_err(malformed)?;
+        if block_bytes > packed.len().saturating_mul(MAX_EXPANSION) {
+            let reason = format!("{} bytes claim to hold {block_bytes}", packed.len());
+            return Err(DecompressFailure::Malformed(reason));
+        }
+        if block_bytes > BLOCK_BYTES_MAX {
+            let reason = format!("a block of {block_bytes} bytes; {BLOCK_BYTES_MAX} are allowed");
+            return Err(DecompressFailure::Malformed(reason));
+        }
+        self.left_bytes =
+            self.left_bytes.checked_sub(block_bytes).ok_or(DecompressFailure::TooLarge)?;
+        self.block.resize(block_bytes, 0);
+        let written = Decoder::new().decompress(packed, &mut self.block).map_err(malformed)?;
+        debug_assert_eq!(written, block_bytes, "a block fills the length that it announces");
+        self.given_bytes = 0;
+        Ok(())
+    }
 }
 
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
@@ -53,6 +108,10 @@ const CHUNK_BYTES: usize = 32 << 10;
 
 /// The most that an input byte can stand for: what expands most is a copy of 64 bytes, in three.
 const MAX_EXPANSION: usize = 22;
+
+/// The largest block that is unpacked, because it is held in memory: 64 times what a message is by
+/// default allowed to have, and clients that write bare blocks count before they compress.
+const BLOCK_BYTES_MAX: usize = 64 << 20;
 
 /// The chunks, if the framing is there. Readers do not look at the versions.
 fn framed_chunks(compressed: &[u8]) -> Option<&[u8]> {
@@ -69,28 +128,4 @@ fn next_chunk<'a>(chunks: &mut &'a [u8]) -> Result<Option<&'a [u8]>, DecompressF
     let (block, rest) = rest.split_at_checked(length_bytes).ok_or_else(cut_off)?;
     *chunks = rest;
     Ok(Some(block))
-}
-
-/// Decompresses a block to the end of `output`.
-///
-/// The block's claim of its size is believed only as far as its length allows.
-fn append_block(
-    output: &mut Vec<u8>,
-    block: &[u8],
-    limit: DecodeLimit,
-) -> Result<(), DecompressFailure> {
-    let malformed = |error: snap::Error| DecompressFailure::Malformed(error.to_string());
-    let block_bytes = decompress_len(block).map_err(malformed)?;
-    if block_bytes > block.len().saturating_mul(MAX_EXPANSION) {
-        let reason = format!("{} bytes claim to hold {block_bytes}", block.len());
-        return Err(DecompressFailure::Malformed(reason));
-    }
-    let start = output.len();
-    if block_bytes > limit.bytes() - start {
-        return Err(DecompressFailure::TooLarge);
-    }
-    output.resize(start + block_bytes, 0);
-    let written = Decoder::new().decompress(block, &mut output[start..]).map_err(malformed)?;
-    debug_assert_eq!(written, block_bytes, "a block fills the length that it announces");
-    Ok(())
 }

@@ -1,9 +1,8 @@
 //! Zstandard frames, possibly several in a row.
 
-use zstd::stream::read::Decoder;
+use std::io;
 
-use super::output::{DecompressFailure, read_bounded};
-use crate::DecodeLimit;
+use zstd::stream::read::Decoder;
 
 /// What the Zstandard library itself takes as its default.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
@@ -16,11 +15,11 @@ pub(super) fn compress(plain: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(plain, LEVEL).expect("compression to memory succeeds")
 }
 
-pub(super) fn decompress(
-    compressed: &[u8],
-    limit: DecodeLimit,
-) -> Result<Vec<u8>, DecompressFailure> {
+/// Unpacks frames that are in memory.
+pub(super) type FrameReader<'a> = Decoder<'static, &'a [u8]>;
+
+pub(super) fn decompressor(compressed: &[u8]) -> io::Result<FrameReader<'_>> {
     let mut decoder = Decoder::with_buffer(compressed)?;
     decoder.window_log_max(WINDOW_LOG_MAX)?;
-    read_bounded(decoder, limit)
+    Ok(decoder)
 }

@@ -8,7 +8,7 @@ use logway_wire::Decoder;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
-use super::measured::{self, Held, QUESTION_BYTES, ask_measured};
+use super::measured::{self, Held, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::{expect_reply, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::authorized_operations::{self, NOT_ASKED};
@@ -32,15 +32,14 @@ fn start(
     let parts = groups.map(|group| {
         let body = RequestBody::DescribeGroups { groups: vec![group.clone()] };
         let measuring = context.groups.measure(&group, question(context, body));
-        (group, measuring)
+        Part { about: group, measuring, mentions: 1 }
     });
     let parts = parts.collect();
     let context = context.clone();
     async move {
-        let bytes_max = context.broker.building.limit_bytes();
-        let (answers, held) = ask_measured(&context, parts, bytes_max).await;
-        let mut groups = Vec::with_capacity(answers.len());
-        for (group_id, answer) in answers {
+        let (told, held) = ask_measured(&context, parts, TooLarge::TellInParts).await;
+        let mut groups = Vec::with_capacity(told.len());
+        for ToldPart { about: group_id, answer, .. } in told {
             match answer {
                 Ok(reply) => groups.extend(expect_reply!(reply, DescribeGroups)),
                 Err(code) => groups.push(DescribedGroup {

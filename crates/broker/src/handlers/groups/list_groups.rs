@@ -7,7 +7,7 @@ use logway_model::ErrorCode;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use logway_wire::{Decoder, WireString};
 
-use super::measured::{self, Held, ask_measured};
+use super::measured::{self, Held, Part, TooLarge, ask_measured};
 use super::{expect_reply, question};
 use crate::dispatch::{RequestContext, RequestError, Work};
 
@@ -25,15 +25,14 @@ fn start(
         ..Default::default()
     };
     let ask = || question(context, RequestBody::ListGroups(request.clone()));
-    let parts = context.groups.measure_all(ask).into_iter().map(|measuring| ((), measuring));
-    let parts = parts.collect();
+    let shards = context.groups.measure_all(ask).into_iter();
+    let parts = shards.map(|measuring| Part { about: (), measuring, mentions: 1 }).collect();
     let context = context.clone();
     async move {
         let mut response = ListGroupsResponse::default();
-        // A list in part is of no use. All of it is bounded by the memory that groups have.
-        let (answers, held) = ask_measured(&context, parts, usize::MAX).await;
-        for ((), answer) in answers {
-            let shard = match answer {
+        let (told, held) = ask_measured(&context, parts, TooLarge::Refuse).await;
+        for part in told {
+            let shard = match part.answer {
                 Ok(reply) => expect_reply!(reply, ListGroups),
                 // One that has just gone has no groups here any more.
                 Err(ErrorCode::NotCoordinator) => continue,

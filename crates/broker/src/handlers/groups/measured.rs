@@ -13,7 +13,7 @@ use logway_wire::{Decoder, Request};
 
 use crate::connection::{BudgetShare, EncodedReply, Reply, UNCOUNTED_BYTES_MAX};
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
-use crate::groups::Measuring;
+use crate::groups::{Measured, Measuring};
 
 /// The memory that is held for an answer until it is sent.
 pub(super) type Held = Option<Arc<BudgetShare>>;
@@ -39,66 +39,119 @@ where
         Box::pin(async move {
             Ok(Reply::Later(Box::pin(async move {
                 let (response, held) = answer.await;
-                let encoded = encode_reply(&context, &response, Vec::new())?;
+                let encoded = encode_reply(&context, response, Vec::new())?;
                 Ok(Some(EncodedReply { held, ..encoded }))
             })))
         })
     }))
 }
 
-/// Asks for the parts of an answer that is larger than `bytes_max` as far as they fit, but always
-/// for the first; clients ask again for parts that are COORDINATOR_LOAD_IN_PROGRESS.
+/// A part of an answer, before it is measured.
+pub(super) struct Part<T> {
+    /// What it is about.
+    pub(super) about: T,
+    pub(super) measuring: Measuring,
+    /// How often the answer tells it.
+    pub(super) mentions: usize,
+}
+
+/// A part of an answer.
+pub(super) struct ToldPart<T> {
+    /// What it is about.
+    pub(super) about: T,
+    pub(super) answer: Result<ShardReply, ErrorCode>,
+    /// How often there is memory to tell it.
+    pub(super) mentions: usize,
+}
+
+/// What becomes of an answer for which all memory there can be is too little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TooLarge {
+    /// The parts that fit are told. Of the others, those that would fit alone are COORDINATOR_LOAD_IN_PROGRESS, at
+    /// which clients ask again, and those that would not are POLICY_VIOLATION.
+    TellInParts,
+    /// All of it is POLICY_VIOLATION: a part is of no use.
+    Refuse,
+}
+
+/// A part whose size is known, with how often it can be told.
+struct Fitting<T> {
+    about: T,
+    question: Result<Measured, ErrorCode>,
+    mentions: usize,
+}
+
+/// Asks for the parts of an answer, as far as they fit into the memory for making answers.
 ///
 /// Together with the parts comes the memory for them, to be held until they are sent.
 pub(super) async fn ask_measured<T>(
     context: &RequestContext,
-    parts: Vec<(T, Measuring)>,
-    bytes_max: usize,
-) -> (Vec<(T, Result<ShardReply, ErrorCode>)>, Held) {
-    let mut measured = Vec::with_capacity(parts.len());
-    let mut answer_bytes = 0;
-    for (part, measuring) in parts {
-        let question = match measuring.measured().await {
-            Ok(question) => {
-                let with_this = answer_bytes + question.answer_bytes();
-                match answer_bytes == 0 || with_this <= bytes_max {
-                    true => {
-                        answer_bytes = with_this;
-                        Ok(question)
-                    }
-                    false => Err(ErrorCode::CoordinatorLoadInProgress),
-                }
-            }
-            Err(code) => Err(code),
-        };
-        measured.push((part, question));
-    }
+    parts: Vec<Part<T>>,
+    too_large: TooLarge,
+) -> (Vec<ToldPart<T>>, Held) {
+    let bytes_max = context.broker.building.limit_bytes();
+    let (fitting, answer_bytes) = fit(parts, bytes_max, too_large).await;
     let held = match memory_for(context, answer_bytes).await {
         Ok(held) => held,
         Err(code) => {
-            let refused = measured.into_iter().map(|(part, _)| (part, Err(code)));
-            return (refused.collect(), None);
+            let refuse =
+                |Fitting { about, mentions, .. }| ToldPart { about, answer: Err(code), mentions };
+            return (fitting.into_iter().map(refuse).collect(), None);
         }
     };
     // All are asked before any answer is waited for.
-    let asked: Vec<_> = measured
+    let asked: Vec<_> = fitting
         .into_iter()
-        .map(|(part, question)| (part, question.map(|question| question.ask(held.clone()))))
+        .map(|Fitting { about, question, mentions }| {
+            (about, question.map(|question| question.ask(held.clone())), mentions)
+        })
         .collect();
-    let mut answers = Vec::with_capacity(asked.len());
-    for (part, pending) in asked {
+    let mut told = Vec::with_capacity(asked.len());
+    for (about, pending, mentions) in asked {
         let answer = match pending {
             Ok(pending) => pending.reply().await,
             Err(code) => Err(code),
         };
-        answers.push((part, answer));
+        told.push(ToldPart { about, answer, mentions });
     }
-    (answers, held)
+    (told, held)
+}
+
+/// Measures the parts; what of them fits, and how much that takes.
+async fn fit<T>(
+    parts: Vec<Part<T>>,
+    bytes_max: usize,
+    too_large: TooLarge,
+) -> (Vec<Fitting<T>>, usize) {
+    let (mut answer_bytes, mut left_out) = (0, false);
+    let mut fitting = Vec::with_capacity(parts.len());
+    for Part { about, measuring, mentions } in parts {
+        let measured = measuring.measured().await;
+        let bytes = measured.as_ref().map_or(0, Measured::answer_bytes);
+        let room = (bytes_max - answer_bytes).checked_div(bytes).unwrap_or(mentions);
+        let (question, mentions) = match room.min(mentions) {
+            0 if bytes > bytes_max => (Err(ErrorCode::PolicyViolation), mentions),
+            0 => (measured.and(Err(ErrorCode::CoordinatorLoadInProgress)), mentions),
+            mentions => (measured, mentions),
+        };
+        left_out |= question.is_err() && bytes > 0;
+        answer_bytes += if question.is_ok() { bytes * mentions } else { 0 };
+        fitting.push(Fitting { about, question, mentions });
+    }
+    if left_out && too_large == TooLarge::Refuse {
+        fitting.iter_mut().for_each(|part| part.question = Err(ErrorCode::PolicyViolation));
+        answer_bytes = 0;
+    }
+    (fitting, answer_bytes)
 }
 
 /// Waits for the memory, but not while others wait for what this connection holds: its client is
 /// told to ask again then.
+///
+/// What was taken for the questions, which are over, is for the answer too: else a connection could wait for what it
+/// holds itself.
 async fn memory_for(context: &RequestContext, bytes: usize) -> Result<Held, ErrorCode> {
+    let bytes = bytes.saturating_sub(context.building.as_ref().map_or(0, |share| share.bytes()));
     if bytes <= UNCOUNTED_BYTES_MAX {
         return Ok(None);
     }

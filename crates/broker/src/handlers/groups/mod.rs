@@ -50,7 +50,7 @@ where
         let response = start(&context, request);
         Box::pin(async move {
             Ok(Reply::Later(Box::pin(async move {
-                encode_reply(&context, &response.await, Vec::new()).map(Some)
+                encode_reply(&context, response.await, Vec::new()).map(Some)
             })))
         })
     }))
@@ -81,7 +81,7 @@ where
                     Err(code) => (Err(code), None),
                 };
                 let response = response(context.version, reply);
-                let encoded = encode_reply(&context, &response, Vec::new())?;
+                let encoded = encode_reply(&context, response, Vec::new())?;
                 Ok(Some(EncodedReply { held, ..encoded }))
             })))
         })

@@ -1,6 +1,6 @@
 //! OffsetFetch: how far groups have read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use logway_wire::messages::offset_fetch_response::{
 use logway_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use logway_wire::{Decoder, UnreadAge, WireString};
 
-use super::measured::{self, Held, QUESTION_BYTES, ask_measured};
+use super::measured::{self, Held, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
 use crate::broker::off_thread;
 use crate::dispatch::{RequestContext, RequestError, Work};
-use crate::groups::{Measuring, UnreadAges};
+use crate::groups::UnreadAges;
 use crate::handlers::building::ENTRY_BYTES;
 
 const NO_OFFSET: i64 = -1;
@@ -51,21 +51,73 @@ fn start(
 ) -> impl Future<Output = (OffsetFetchResponse, Held)> + use<> {
     let version = context.version;
     let image = context.image();
-    let parts: Vec<_> = offset_fetch_groups(&request, version)
-        .into_iter()
-        .map(|group| AskedGroup::measure(context, &image, group))
-        .collect();
+    let Mentions { groups, places } = Mentions::of(offset_fetch_groups(&request, version));
+    let measure = |(group, mentions)| AskedGroup::measure(context, &image, group, mentions);
+    let parts = groups.into_iter().map(measure).collect();
     let context = context.clone();
     async move {
-        let bytes_max = context.broker.building.limit_bytes();
-        let (answers, held) = ask_measured(&context, parts, bytes_max).await;
-        let finish = |(asked, answer): (AskedGroup, _)| asked.finish(&image, version, answer);
-        let mut groups = answers.into_iter().map(finish).collect();
+        let (told, held) = ask_measured(&context, parts, TooLarge::TellInParts).await;
+        let mentions: Vec<_> = told.iter().map(|part| part.mentions).collect();
+        let finish = |part: ToldPart<AskedGroup>| part.about.finish(&image, version, part.answer);
+        let mut groups = told.into_iter().map(finish).collect();
         if UnreadAge::is_asked_in(&request.unknown_tagged_fields) {
             groups = off_thread(move || with_ages(&context, groups)).await;
         }
+        let groups = tell_each_mention(&places, groups, mentions);
         (offset_fetch_response(&request, version, groups), held)
     }
+}
+
+/// The groups that a request names. Those of which it wants everything are asked for once, however often they are
+/// named: a few bytes of a request would cost their shard a look at all their offsets each time.
+struct Mentions {
+    /// With how often each is named.
+    groups: Vec<(OffsetFetchRequestGroup, usize)>,
+    /// For each mention, its place among them.
+    places: Vec<usize>,
+}
+
+impl Mentions {
+    fn of(named: Vec<OffsetFetchRequestGroup>) -> Mentions {
+        let mut mentions = Mentions { groups: Vec::new(), places: Vec::with_capacity(named.len()) };
+        let mut whole = HashMap::new();
+        for group in named {
+            let next = mentions.groups.len();
+            let place = match &group.topics {
+                None => *whole.entry(group.group_id.clone()).or_insert(next),
+                Some(_) => next,
+            };
+            match mentions.groups.get_mut(place) {
+                Some((_, count)) => *count += 1,
+                None => mentions.groups.push((group, 1)),
+            }
+            mentions.places.push(place);
+        }
+        mentions
+    }
+}
+
+/// The answer to each mention, as Kafka gives it, as often as there is memory to tell a group.
+fn tell_each_mention(
+    places: &[usize],
+    groups: Vec<OffsetFetchResponseGroup>,
+    mut mentions: Vec<usize>,
+) -> Vec<OffsetFetchResponseGroup> {
+    if places.len() == groups.len() {
+        return groups;
+    }
+    let tell = |&place: &usize| match mentions[place].checked_sub(1) {
+        Some(left) => {
+            mentions[place] = left;
+            groups[place].clone()
+        }
+        None => OffsetFetchResponseGroup {
+            group_id: groups[place].group_id.clone(),
+            error_code: ErrorCode::CoordinatorLoadInProgress.code(),
+            ..Default::default()
+        },
+    };
+    places.iter().map(tell).collect()
 }
 
 /// Adds to each committed offset how long what comes after it has been waiting.
@@ -74,7 +126,7 @@ fn with_ages(
     mut groups: Vec<OffsetFetchResponseGroup>,
 ) -> Vec<OffsetFetchResponseGroup> {
     let table = context.topics();
-    let mut ages = UnreadAges::new(&context.broker.unpacking, context.now(), AGES_TIME_MAX);
+    let mut ages = UnreadAges::new(&context.broker.age_unpacking, context.now(), AGES_TIME_MAX);
     for topic in groups.iter_mut().flat_map(|group| &mut group.topics) {
         let served = table.by_name_or_id(&topic.name, topic.topic_id);
         for partition in &mut topic.partitions {
@@ -105,7 +157,8 @@ impl AskedGroup {
         context: &RequestContext,
         image: &MetadataImage,
         mut group: OffsetFetchRequestGroup,
-    ) -> (AskedGroup, Measuring) {
+        mentions: usize,
+    ) -> Part<AskedGroup> {
         let mut unknown = Vec::new();
         if let Some(topics) = group.topics.take() {
             let name = |topic| with_both_names(image, context.version, topic, &mut unknown);
@@ -114,7 +167,7 @@ impl AskedGroup {
         let (group_id, topics) = (group.group_id.clone(), group.topics.clone());
         let body = RequestBody::OffsetFetch(group);
         let measuring = context.groups.measure(&group_id, question(context, body));
-        (AskedGroup { group_id, topics, unknown }, measuring)
+        Part { about: AskedGroup { group_id, topics, unknown }, measuring, mentions }
     }
 
     fn finish(

@@ -13,7 +13,14 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     super::prepare_with_group(context, body, ask, response)
 }
 
+/// From this version on a member says which protocol it follows, and must (KIP-559).
+const PROTOCOL_FROM: i16 = 5;
+
 fn ask(context: &RequestContext, request: SyncGroupRequest) -> Pending {
+    let names_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
+    if context.version >= PROTOCOL_FROM && !names_protocol {
+        return Pending::refused(ErrorCode::InconsistentGroupProtocol);
+    }
     let group = request.group_id.clone();
     context.groups.ask(&group, question(context, RequestBody::SyncGroup(request)))
 }

@@ -1,4 +1,4 @@
-//! Getting what a peer runs from Maven Central, once for all runs of this user.
+//! Jars from Maven Central.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use anyhow::{Context, ensure};
 
 /// A Maven project whose dependencies are what a peer runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct MavenPeer {
+pub(in crate::side) struct MavenPeer {
     /// With its version: the directory's name.
-    pub(super) name: &'static str,
+    pub(in crate::side) name: &'static str,
     /// `group:artifact:version` of each dependency.
-    pub(super) dependencies: &'static [&'static str],
+    pub(in crate::side) dependencies: &'static [&'static str],
 }
 
 impl MavenPeer {
@@ -21,7 +21,7 @@ impl MavenPeer {
     /// # Errors
     ///
     /// There is no `mvn`, or it fails.
-    pub(super) fn need(&self, cache: &Path) -> anyhow::Result<PathBuf> {
+    pub(in crate::side) fn need(&self, cache: &Path) -> anyhow::Result<PathBuf> {
         let home = cache.join(self.name);
         let (pom, libs) = (home.join("pom.xml"), home.join("libs"));
         // Written last, so that an interrupted fetch is done again.
@@ -60,20 +60,6 @@ impl MavenPeer {
              {dependencies}  </dependencies>\n</project>\n"
         )
     }
-}
-
-/// Where what was fetched stays: `$LOGWAY_BENCH_CACHE`, or the user's cache directory.
-///
-/// # Errors
-///
-/// The environment names no home directory.
-pub(super) fn cache_directory() -> anyhow::Result<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    if let Some(directory) = variable("LOGWAY_BENCH_CACHE") {
-        return Ok(directory);
-    }
-    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    Ok(cache.context("neither LOGWAY_BENCH_CACHE nor HOME is set")?.join("logway-bench"))
 }
 
 #[cfg(test)]

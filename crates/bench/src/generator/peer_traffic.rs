@@ -1,0 +1,103 @@
+//! What is said to a peer that does not speak Kafka's protocol.
+
+use std::time::Instant;
+
+use super::frames::BatchSize;
+use super::observed::record;
+use super::{Asked, Framing, Observed, Pace, Traffic};
+use crate::peer::Listener;
+
+/// The longest frame that the peers send.
+const FRAME_BYTES_MAX: usize = 128 << 10;
+
+/// Requests that are copies of one another, and what comes back.
+pub(crate) struct PeerTraffic {
+    listener: Box<dyn Listener>,
+    /// What one request brings, of a producer; what one message is, of a consumer.
+    size: BatchSize,
+    kind: Kind,
+}
+
+enum Kind {
+    Producer {
+        pace: Pace,
+        is_answered: bool,
+    },
+    /// Of a queue with so many messages; and how many have come.
+    Consumer {
+        messages: u64,
+        received: u64,
+    },
+}
+
+impl PeerTraffic {
+    /// Of a producer. Without answers, what is sent counts.
+    pub(crate) fn producer(
+        listener: Box<dyn Listener>,
+        size: BatchSize,
+        pace: Pace,
+        is_answered: bool,
+    ) -> PeerTraffic {
+        PeerTraffic { listener, size, kind: Kind::Producer { pace, is_answered } }
+    }
+
+    /// Of a consumer of all that a queue holds; counts messages.
+    pub(crate) fn consumer(
+        listener: Box<dyn Listener>,
+        message_bytes: u64,
+        messages: u64,
+    ) -> PeerTraffic {
+        let size = BatchSize { bytes: message_bytes, records: 1 };
+        PeerTraffic { listener, size, kind: Kind::Consumer { messages, received: 0 } }
+    }
+}
+
+impl Traffic for PeerTraffic {
+    fn framing(&self) -> Framing {
+        self.listener.framing()
+    }
+
+    fn head_bytes_max(&self) -> usize {
+        FRAME_BYTES_MAX
+    }
+
+    fn answer(
+        &mut self,
+        head: &[u8],
+        _frame_bytes: usize,
+        asked: &mut Asked,
+        now: Instant,
+        observed: &mut Observed,
+    ) -> anyhow::Result<()> {
+        let heard = self.listener.hear(head)?;
+        for _ in 0..heard.answered {
+            let due = asked.pop()?;
+            let Kind::Producer { pace, .. } = self.kind else { continue };
+            observed.count(now, self.size.records, self.size.bytes);
+            let belongs_to = if pace == Pace::Open { due } else { now };
+            if observed.window.contains(belongs_to) {
+                record(&mut observed.latency_ns, now.saturating_duration_since(due), 1);
+            }
+        }
+        if let Kind::Consumer { received, .. } = &mut self.kind
+            && heard.messages > 0
+        {
+            *received += heard.messages;
+            observed.count(now, heard.messages, heard.messages * self.size.bytes);
+        }
+        Ok(())
+    }
+
+    fn unanswered(&self) -> Option<BatchSize> {
+        let is_unanswered = matches!(self.kind, Kind::Producer { is_answered: false, .. });
+        is_unanswered.then_some(self.size)
+    }
+
+    fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
+        let has_more = match &self.kind {
+            Kind::Producer { .. } => true,
+            Kind::Consumer { messages, received } => received < messages,
+        };
+        has_more && now < observed.window.to
+    }
+}

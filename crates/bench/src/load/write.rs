@@ -1,0 +1,80 @@
+//! Writing files as a broker's log grows: what a produce could be at best.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+
+use super::{Load, Run};
+use crate::generator::{BatchShape, EncodedBatch, Observed, Window};
+use crate::measure::{Durability, Parameters, Snapshot};
+use crate::side::Side;
+
+/// As long as segments are.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// Writes batches to files, one after the other, without a broker: how fast the system takes what
+/// is not synced.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteLoad {
+    pub(crate) batch: BatchShape,
+    pub(crate) record_bytes: usize,
+}
+
+impl Load for WriteLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
+        Ok(Parameters {
+            durability: Some(Durability::Unsynced),
+            batch_records: batch.records,
+            batch_bytes: batch.bytes.len() as u64,
+            record_bytes: self.record_bytes as u64,
+            ..Parameters::default()
+        })
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let directory = side.scratch_directory()?;
+        let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
+        let run = run.clone();
+        let write = move || {
+            fs::create_dir_all(&directory)
+                .with_context(|| format!("cannot create {}", directory.display()))?;
+            let observed = write_all(&directory, &batch, &run);
+            fs::remove_dir_all(&directory)?;
+            observed
+        };
+        tokio::task::spawn_blocking(write).await.context("the writer failed")?
+    }
+}
+
+fn write_all(directory: &Path, batch: &EncodedBatch, run: &Run) -> anyhow::Result<Observed> {
+    let window = Window::starting_now(run.warm_up, run.measured);
+    let mut observed = Observed::new(window);
+    let mut before = None;
+    let mut number = 0;
+    loop {
+        number += 1;
+        let path = directory.join(number.to_string());
+        let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+        let mut written = 0;
+        while written < FILE_BYTES {
+            ensure!(!run.stop.load(Ordering::Relaxed), "the run was called off");
+            file.write_all(&batch.bytes).with_context(|| path.display().to_string())?;
+            written += batch.bytes.len() as u64;
+            let now = Instant::now();
+            if now >= window.from {
+                before.get_or_insert_with(|| Snapshot::take(None));
+            }
+            if now >= window.to {
+                let before = before.unwrap_or_default();
+                observed.usage = before.until(&Snapshot::take(None), None);
+                return Ok(observed);
+            }
+            observed.count(now, batch.records, batch.bytes.len() as u64);
+        }
+    }
+}
