@@ -8,7 +8,7 @@ use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
-use logway_record::AppendRules;
+use logway_record::{AppendRules, DecodeLimit};
 
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
@@ -64,7 +64,11 @@ impl Topic {
             timestamp_before_max_ms: ms(config.timestamp_before_max_ms),
             timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
             keys_required: config.is_compacted(),
-            decode_limit: UNPACKED_MAX,
+            // Compaction has the records of a batch in memory, and must get past each.
+            decode_limit: match config.is_compacted() {
+                true => DecodeLimit::DEFAULT,
+                false => UNPACKED_MAX,
+            },
             now,
         }
     }

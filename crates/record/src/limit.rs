@@ -6,7 +6,7 @@
 /// It bounds what the compressed records decompress to, and what the headers of a record take
 /// once decoded. A batch of 1 MiB can decompress to more than 1 GiB, and nothing but such a limit
 /// tells a bomb from a client that sends zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DecodeLimit {
     bytes: usize,
 }

@@ -9,6 +9,7 @@ use logway_model::{Offset, TimestampMs, TopicPartition};
 use super::LogDir;
 use crate::LogError;
 use crate::checkpoint::offset_checkpoint::{self, CLEANER_OFFSET_FILE};
+use crate::checkpoint::remove_file;
 use crate::cleaner::Cancel;
 use crate::fs::Fs;
 use crate::log::Log;
@@ -50,12 +51,13 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Cleaning {
-    /// Reads the checkpoint; what it says of logs that are not there is forgotten, lest another log
-    /// of that name inherit it.
+    /// Reads the checkpoint; what it says of logs that are not those of then is forgotten. A log
+    /// that is not as clean as it is said to be would get back what a tombstone has deleted when the
+    /// tombstone goes.
     pub(super) fn open(
         fs: &dyn Fs,
         root: &Path,
-        is_there: impl Fn(&TopicPartition) -> bool,
+        is_same: impl Fn(&TopicPartition) -> bool,
     ) -> Result<Cleaning, LogError> {
         let path = root.join(CLEANER_OFFSET_FILE);
         let mut offsets = match offset_checkpoint::read(fs, &path) {
@@ -66,9 +68,13 @@ impl Cleaning {
             read => read?.unwrap_or_default(),
         };
         let count = offsets.len();
-        offsets.retain(|partition, _| is_there(partition));
+        offsets.retain(|partition, offset| is_same(partition) && *offset >= Offset::ZERO);
         if offsets.len() < count {
-            offset_checkpoint::write(fs, &path, &offsets)?;
+            match offset_checkpoint::write(fs, &path, &offsets) {
+                // To know nothing costs work, and needs no space.
+                Err(error) if error.is_disk_full() => remove_file(fs, &path)?,
+                written => written?,
+            }
         }
         let progress = |cleaned| CleaningProgress { cleaned: Some(cleaned), ..Default::default() };
         let known = offsets.into_iter().map(|(partition, offset)| (partition, progress(offset)));

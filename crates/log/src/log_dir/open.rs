@@ -65,8 +65,10 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     }
     opened.add_vanished();
     let OfUnopened { offsets, lists: lists_of_unopened, unscanned } = opened.write_down()?;
-    let Opened { logs, tails, changes, lists, mut report, .. } = opened;
-    let cleaning = Cleaning::open(fs, root, |partition| logs.contains_key(partition))?;
+    let Opened { logs, tails, changes, lists, strangers, mut report, .. } = opened;
+    let is_same =
+        |partition: &TopicPartition| logs.contains_key(partition) && !strangers.contains(partition);
+    let cleaning = Cleaning::open(fs, root, is_same)?;
 
     let jobs = background.sender();
     let writer_options = WriterOptions {

@@ -24,6 +24,8 @@ pub(super) struct Opened<'a> {
     pub(super) tails: Vec<LogTail>,
     pub(super) changes: Changes,
     pub(super) lists: SegmentLists,
+    /// Logs of which nobody knows what was done to them.
+    pub(super) strangers: BTreeSet<TopicPartition>,
     pub(super) report: RecoveryReport,
 }
 
@@ -43,8 +45,8 @@ impl<'a> Opened<'a> {
         remembered: &'a Remembered,
         report: RecoveryReport,
     ) -> Opened<'a> {
-        let (logs, tails, changes, lists) = Default::default();
-        Opened { options, queue, remembered, logs, tails, changes, lists, report }
+        let (logs, tails, changes, lists, strangers) = Default::default();
+        Opened { options, queue, remembered, logs, tails, changes, lists, strangers, report }
     }
 
     /// Adds a log that was found; `None` for one that never came to be.
@@ -57,6 +59,9 @@ impl<'a> Opened<'a> {
             Ok(None) => {}
             Ok(Some(recovered)) => {
                 self.note_recovered(&recovered);
+                if recovered.is_stranger {
+                    self.strangers.insert(partition.clone());
+                }
                 let list = recovered.view.list(recovered.topic_id);
                 self.lists.insert(partition.clone(), list);
                 let identity = LogIdentity {

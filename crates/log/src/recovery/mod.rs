@@ -78,6 +78,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) topic_id: TopicId,
     pub(crate) replica_move: Option<ReplicaMove>,
     pub(crate) view: LogView,
+    /// It may be another than the one of this name that the files of the log directory speak of.
+    pub(crate) is_stranger: bool,
     pub(crate) producers: ProducerStateTable,
     /// Full segments whose indexes, or the snapshot behind them, found no space on the disk; the
     /// oldest first.
@@ -395,6 +397,7 @@ impl Recovery<'_> {
             topic_id,
             replica_move: None,
             view,
+            is_stranger: self.recovery_point.is_none(),
             producers: self.producers,
             unsealed: self.unsealed,
             scanned_bytes: self.scanned_bytes,

@@ -1,5 +1,6 @@
 //! Compaction, piece by piece.
 
+use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode, read_to_end};
 use logway_log::inspect::verify;
 use logway_log::{
-    CleanerMetrics, CleanerOptions, CleanupPolicy, Log, LogCleaner, LogConfig, LogDir,
+    CleanerMetrics, CleanerOptions, CleanupPolicy, Log, LogCleaner, LogConfig, LogDir, LogError,
 };
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{Attributes, Batch, BatchBuilder, Compression, DecodeLimit, Record};
@@ -71,6 +72,15 @@ impl Bench {
         assert!(self.log.log_end_offset() > big);
     }
 
+    /// Three full segments with a value of the same key each.
+    fn put_old_values(&self) {
+        for value in ["1", "2", "3"] {
+            self.put("a", Some(value));
+            self.roll();
+        }
+        wait_sealed(&self.dir, &self.log);
+    }
+
     fn clean(&self) {
         wait_sealed(&self.dir, &self.log);
         self.cleaner.clean_due();
@@ -101,6 +111,12 @@ impl Bench {
         assert!(report.findings.is_empty() && report.failed.is_empty(), "{report:?}");
         bench
     }
+}
+
+fn bench_with_old_values() -> Bench {
+    let bench = Bench::new(compacted());
+    bench.put_old_values();
+    bench
 }
 
 /// Full segments are cleaned once they are sealed, which checkpoints behind the sealing show.
@@ -623,6 +639,80 @@ fn a_swap_that_cannot_be_finished_is_finished_later() {
     bench.check_files();
     let bench = bench.reopen();
     assert_eq!(bench.contents().len(), 1);
+}
+
+#[test]
+fn a_failed_sync_of_the_directory_while_a_log_is_cleaned_poisons_it() {
+    // The first sync is for the names of the cleaned files, the second for what counts then.
+    for passes in 0..2 {
+        let bench = bench_with_old_values();
+        let fault = Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0");
+        bench.disk.fs.inject(fault.after(passes).times(1));
+        bench.clean();
+        let batch = keyed(BatchBuilder::new(Compression::None), &[("b", Some("1"))]);
+        let error = append(&bench.log, batch).expect_err("names in the directory may be lost");
+        assert!(matches!(error, LogError::Poisoned { .. }), "after {passes}: {error}");
+    }
+}
+
+/// A disk on which a cleaned segment is to take the place of several, but the name that says so may
+/// be in the page cache alone: the process has ended, the machine has not.
+fn disk_with_unsynced_swap(seed: u64) -> TestDisk {
+    let disk = TestDisk::new(seed).with_config(compacted());
+    let bench = Bench::on(disk, CleanerOptions::default());
+    bench.put_old_values();
+    bench.log.set_config(Arc::new(LogConfig { segment_bytes: 1 << 20, ..compacted() }));
+    let fault = Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0");
+    bench.disk.fs.inject(fault.after(1).times(1));
+    bench.clean();
+    bench.disk
+}
+
+#[test]
+fn a_swap_whose_name_is_not_on_the_disk_is_finished_so_that_it_is() {
+    let disk = disk_with_unsynced_swap(0);
+    let before = disk.fs.changes();
+    drop(disk.open());
+    let changes = disk.fs.changes() - before;
+    assert!(!names_in(&disk.fs, "/data/t-0").iter().any(|name| name.ends_with(".swap")));
+    for crash_at in 1..=changes {
+        let disk = disk_with_unsynced_swap(crash_at);
+        disk.fs.crash_at_change(crash_at);
+        let _ = disk.try_open();
+        let disk = disk.crash();
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        let is_whole = report.findings.is_empty() && report.failed.is_empty();
+        assert!(is_whole, "power cut at change {crash_at}: {report:?}");
+        let found = contents(&disk.log(&dir));
+        let newest = found.last().map(|(offset, ..)| *offset);
+        assert_eq!(newest, Some(6), "power cut at change {crash_at}: {found:?}");
+    }
+}
+
+#[test]
+fn a_log_that_somebody_has_put_there_is_cleaned_from_its_beginning() {
+    let bench = bench_with_old_values();
+    bench.clean();
+    let other = bench_with_old_values();
+    other.put("b", Some("1"));
+    for bench in [&bench, &other] {
+        bench.dir.close().expect("it closes");
+    }
+    for name in names_in(&bench.disk.fs, "/data/t-0") {
+        remove(&bench.disk, &Path::new("/data/t-0").join(name));
+    }
+    for name in names_in(&other.disk.fs, "/data/t-0") {
+        let path = Path::new("/data/t-0").join(name);
+        let from = other.disk.fs.open(&path, OpenMode::Read).expect("it is there");
+        let bytes = read_to_end(&*from, 1 << 20).expect("it can be read");
+        let to = bench.disk.fs.open(&path, OpenMode::CreateOrOpen).expect("it can be made");
+        to.write_all_at(&[IoSlice::new(&bytes)], 0).expect("it can be written");
+    }
+    let bench = Bench::on(bench.disk, CleanerOptions::default());
+    assert_eq!(bench.dir.recovery_report().failed.len(), 0);
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3")), (9, "b", Some("1"))]));
 }
 
 #[test]
