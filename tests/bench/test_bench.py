@@ -59,7 +59,9 @@ class Bench(unittest.TestCase):
                     self.assertEqual((row["experiment"], row["side"]), (experiment, "logway"), row)
                     # On a busy machine all that an open loop sends may be answered after the moment.
                     self.assertTrue(row["requests"] or row["max_ms"], row)
-                    self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
+                    # What the page cache takes is measured without a broker.
+                    if row["work"] != "files alone":
+                        self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
                 # What the brokers wrote is gone.
                 self.assertFalse((Path(output) / "brokers").exists())
 

@@ -107,12 +107,9 @@ pub(super) async fn consume(
     .context("the writer failed")??;
 
     let Subscription { request, listener } = subscription;
-    let (frames, in_flight) = match request {
-        Some((frame, in_flight)) => (vec![frame], in_flight),
-        None => (Vec::new(), 0),
-    };
+    let frames = Vec::from_iter(request);
     let traffic = PeerTraffic::consumer(listener, body_bytes as u64, messages);
-    let (pace, tape) = (Pace::Closed(in_flight), Tape::of(&frames).without_ids());
+    let (pace, tape) = (Pace::Closed(frames.len()), Tape::of(&frames).without_ids());
     let lane = Lane::new(conversation.into_stream()?, pace, tape, Box::new(traffic));
     // What is read is gone, so there is nothing to warm up with.
     let run = run.lasting(Duration::ZERO, run.measured);

@@ -53,9 +53,8 @@ pub(crate) trait Listener: Send {
 
 /// What a consumer sends, and what comes back.
 pub(crate) struct Subscription {
-    /// The request for more messages, and how many of them are to be on their way; none if they
-    /// come unasked.
-    pub(crate) request: Option<(Vec<u8>, usize)>,
+    /// The request for more messages; none if they come unasked.
+    pub(crate) request: Option<Vec<u8>>,
     pub(crate) listener: Box<dyn Listener>,
 }
 

@@ -24,10 +24,9 @@ const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 /// The consumer's name in its stream.
 const CONSUMER: &str = "bench";
 
-/// How many messages a consumer asks for at once, as in the paper, and how many such requests
-/// are on their way: while one is answered, the next is there.
+/// How many messages a consumer asks for at once, as in the paper. One request is on its way: the
+/// server says of a second, too, that it is over, and not which of the two it means.
 const PULL: u64 = 1000;
-const PULLS: usize = 2;
 
 /// JetStream. A queue is a stream with one subject, both of its name; whether streams are synced
 /// is a setting of the server, see `side/nats.rs`.
@@ -101,7 +100,7 @@ impl Peer for Nats {
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{CONSUMER}");
         let request = publish(conversation, &subject, pull.as_bytes());
         let listener = Box::new(Messages { missing: PULL });
-        Ok(Subscription { request: Some((request, PULLS)), listener })
+        Ok(Subscription { request: Some(request), listener })
     }
 
     fn delete(&self, conversation: &mut Conversation, queue: &Queue) -> anyhow::Result<()> {
