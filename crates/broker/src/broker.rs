@@ -14,8 +14,7 @@ use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode, TimestampMs};
 use logway_quorum::MetadataQuorum;
 use logway_record::{
-    AppendRules, Batch, BatchSummary, Compression, DecodeLimit, InvalidBatch, RecordError,
-    validate_for_append,
+    AppendRules, Batch, BatchSummary, Compression, InvalidBatch, RecordError, validate_for_append,
 };
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -180,10 +179,8 @@ impl Broker {
         if matches!(batch.header().attributes.compression(), Ok(Compression::None)) {
             return Ok(validate_for_append(batch, rules)?);
         }
-        let validate = |limit: DecodeLimit| {
-            let decode_limit = limit.min(rules.decode_limit);
-            validate_for_append(batch, &AppendRules { decode_limit, ..*rules })
-        };
+        let validate =
+            |decode_limit| validate_for_append(batch, &AppendRules { decode_limit, ..*rules });
         let is_cut_short = |outcome: &Result<_, InvalidBatch>| {
             let too_large = RecordError::is_over_limit;
             matches!(outcome, Err(InvalidBatch::Undecodable(error)) if too_large(error))

@@ -13,7 +13,6 @@ use logway_record::{AppendRules, DecodeLimit};
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
 use crate::partition::Partition;
-use crate::unpacking::UNPACKED_MAX;
 
 /// One topic, with the partitions that this broker leads.
 #[derive(Debug)]
@@ -64,11 +63,7 @@ impl Topic {
             timestamp_before_max_ms: ms(config.timestamp_before_max_ms),
             timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
             keys_required: config.is_compacted(),
-            // Compaction has the records of a batch in memory, and must get past each.
-            decode_limit: match config.is_compacted() {
-                true => DecodeLimit::DEFAULT,
-                false => UNPACKED_MAX,
-            },
+            decode_limit: DecodeLimit::BATCH_MAX,
             now,
         }
     }

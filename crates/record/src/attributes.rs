@@ -20,10 +20,9 @@ const COMPRESSION_MASK: i16 = 0b111;
 const LOG_APPEND_TIME: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
+const DELETE_HORIZON: i16 = 1 << 6;
 
 impl Attributes {
-    pub(crate) const DELETE_HORIZON: i16 = 1 << 6;
-
     /// How the records are compressed; [`RecordError::UnknownCompression`] for the codecs 5 to 7,
     /// which nobody has defined.
     pub fn compression(self) -> Result<Compression, RecordError> {
@@ -57,7 +56,7 @@ impl Attributes {
     /// Whether the base timestamp is the time from which compaction may drop the tombstones and
     /// markers of the batch.
     pub fn has_delete_horizon(self) -> bool {
-        self.has(Attributes::DELETE_HORIZON)
+        self.has(DELETE_HORIZON)
     }
 
     /// The same bits with another codec.
@@ -84,11 +83,17 @@ impl Attributes {
         self.with(CONTROL, is_control)
     }
 
+    /// The same bits, with the base timestamp marked as a delete horizon or not.
+    #[must_use]
+    pub(crate) fn with_delete_horizon(self, has_delete_horizon: bool) -> Attributes {
+        self.with(DELETE_HORIZON, has_delete_horizon)
+    }
+
     fn has(self, bit: i16) -> bool {
         self.0 & bit != 0
     }
 
-    pub(crate) fn with(self, bit: i16, set: bool) -> Attributes {
+    fn with(self, bit: i16, set: bool) -> Attributes {
         Attributes(if set { self.0 | bit } else { self.0 & !bit })
     }
 }
@@ -114,6 +119,7 @@ mod tests {
         assert_eq!(all.timestamp_type(), TimestampType::LogAppendTime);
         assert_eq!(all.with_transactional(false), Attributes(!0x10));
         assert_eq!(all.with_control(false), Attributes(!0x20));
+        assert_eq!(all.with_delete_horizon(false), Attributes(!0x40));
         assert_eq!(all.with_timestamp_type(TimestampType::CreateTime), Attributes(!0x08));
         assert_eq!(all.with_compression(Compression::Zstd), Attributes(!0x03));
 
@@ -122,6 +128,7 @@ mod tests {
         assert_eq!(none.timestamp_type(), TimestampType::CreateTime);
         assert_eq!(none.with_transactional(true), Attributes(0x10));
         assert_eq!(none.with_control(true), Attributes(0x20));
+        assert_eq!(none.with_delete_horizon(true), Attributes(0x40));
         assert_eq!(none.with_timestamp_type(TimestampType::LogAppendTime), Attributes(0x08));
     }
 

@@ -145,15 +145,6 @@ impl BatchHeader {
         self.attributes.has_delete_horizon().then_some(self.base_timestamp)
     }
 
-    /// The offset of a record that is so far from the base offset.
-    #[inline]
-    pub(crate) fn offset_at(&self, delta: i32) -> Result<Offset, RecordProblem> {
-        if !(0..=self.last_offset_delta).contains(&delta) {
-            return Err(RecordProblem::OutOfRange);
-        }
-        Ok(self.base_offset + i64::from(delta))
-    }
-
     /// The timestamp of a record that is so far from the base timestamp.
     #[inline]
     pub(crate) fn timestamp_at(&self, delta_ms: i64) -> Result<TimestampMs, RecordProblem> {

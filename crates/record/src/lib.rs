@@ -10,8 +10,10 @@
 //!   holds none: [`validate_for_append`] judges a producer's batch by it, and a search for a
 //!   timestamp goes by it. The record bytes are not copied, and what is unpacked is dropped.
 //! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`], for the command
-//!   line and tests; compaction looks at them where they lie and copies those that stay
-//!   ([`UnpackedBatch`]).
+//!   line and tests.
+//!
+//! Compaction visits the keys in a walk ([`Batch::visit`]) and copies the records that stay piece by
+//! piece ([`Batch::rewriting`]), so that it holds no batch unpacked either.
 //!
 //! Nothing that comes from a client or a disk makes this crate panic, or allocate more than the
 //! bytes given to it or the [`DecodeLimit`] allow.
@@ -23,6 +25,7 @@ mod builder;
 mod compression;
 mod crc;
 mod error;
+mod fields;
 mod header;
 mod invalid_batch;
 mod limit;
@@ -31,7 +34,8 @@ mod placeholder;
 mod raw_record;
 mod record;
 mod record_iter;
-mod unpacked;
+mod retained_records;
+mod rewriting;
 mod validate;
 mod varint;
 mod walk;
@@ -48,8 +52,9 @@ pub use limit::DecodeLimit;
 pub use patch::PatchedHeader;
 pub use record::{Header, Record};
 pub use record_iter::RecordIter;
-pub use unpacked::{RecordView, RecordViews, RetainedBatch, UnpackedBatch};
+pub use retained_records::RetainedRecords;
+pub use rewriting::{Rewrite, Rewriting};
 pub use validate::{
     AppendRules, BatchSummary, ProducerStamp, validate_for_append, validate_records_deep,
 };
-pub use walk::WalkedRecord;
+pub use walk::{RecordVisitor, WalkedRecord};

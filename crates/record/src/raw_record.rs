@@ -35,63 +35,20 @@ pub(crate) struct RawRecord {
     headers: Bytes,
 }
 
-/// The same where it lies.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RawView<'a> {
-    pub(crate) attributes: i8,
-    pub(crate) timestamp_delta_ms: i64,
-    pub(crate) offset_delta: i32,
-    pub(crate) key: Option<&'a [u8]>,
-    pub(crate) value: Option<&'a [u8]>,
-    header_count: i32,
-    headers: &'a [u8],
-    /// All of it, with its length.
-    pub(crate) encoded: &'a [u8],
-    /// From the offset delta on.
-    pub(crate) from_offset_delta: &'a [u8],
-}
-
-impl<'a> RawView<'a> {
+impl RawRecord {
     /// Takes the first record off `bytes`. Nothing is allocated.
-    pub(crate) fn decode(bytes: &mut &'a [u8]) -> Result<RawView<'a>, RecordProblem> {
-        let all = *bytes;
+    pub(crate) fn decode(bytes: &mut Bytes) -> Result<RawRecord, RecordProblem> {
         let length = varint::get_i32(bytes)?;
         let mut fields = take(bytes, length)?.ok_or(RecordProblem::BadLength { length })?;
-        let encoded = &all[..all.len() - bytes.len()];
-        let attributes = fields.try_get_i8().map_err(|_| RecordProblem::Truncated)?;
-        let timestamp_delta_ms = varint::get_i64(&mut fields)?;
-        let from_offset_delta = fields;
-        Ok(RawView {
-            attributes,
-            timestamp_delta_ms,
+        let _attributes = fields.try_get_i8().map_err(|_| RecordProblem::Truncated)?;
+        Ok(RawRecord {
+            timestamp_delta_ms: varint::get_i64(&mut fields)?,
             offset_delta: varint::get_i32(&mut fields)?,
             key: get_nullable(&mut fields)?,
             value: get_nullable(&mut fields)?,
             header_count: varint::get_i32(&mut fields)?,
             headers: fields,
-            encoded,
-            from_offset_delta,
         })
-    }
-}
-
-impl RawRecord {
-    /// Takes the first record off `bytes`. Nothing is copied.
-    pub(crate) fn decode(bytes: &mut Bytes) -> Result<RawRecord, RecordProblem> {
-        let mut rest = &bytes[..];
-        let view = RawView::decode(&mut rest)?;
-        let share = |part: &[u8]| bytes.slice_ref(part);
-        let record = RawRecord {
-            timestamp_delta_ms: view.timestamp_delta_ms,
-            offset_delta: view.offset_delta,
-            key: view.key.map(share),
-            value: view.value.map(share),
-            header_count: view.header_count,
-            headers: share(view.headers),
-        };
-        let taken_bytes = bytes.len() - rest.len();
-        bytes.advance(taken_bytes);
-        Ok(record)
     }
 
     /// Decodes the headers, which must fill the rest of the record.
@@ -99,8 +56,7 @@ impl RawRecord {
     /// A header in memory takes many times the two bytes that it can have in the record, so the
     /// limit applies as well as the bytes that are there.
     pub(crate) fn headers(&self, limit: DecodeLimit) -> Result<Vec<Header>, RecordProblem> {
-        let mut fields = &self.headers[..];
-        let share = |part: &[u8]| self.headers.slice_ref(part);
+        let mut fields = self.headers.clone();
         let bad_count = RecordProblem::BadHeaderCount { count: self.header_count };
         let count = usize::try_from(self.header_count).map_err(|_| bad_count)?;
         let room = (fields.len() / HEADER_MIN_BYTES).min(limit.bytes() / size_of::<Header>());
@@ -110,8 +66,7 @@ impl RawRecord {
         let mut headers = Vec::with_capacity(count);
         for _ in 0..count {
             let key = get_nullable(&mut fields)?.ok_or(RecordProblem::BadLength { length: -1 })?;
-            let value = get_nullable(&mut fields)?.map(share);
-            headers.push(Header { key: share(key), value });
+            headers.push(Header { key, value: get_nullable(&mut fields)? });
         }
         if !fields.is_empty() {
             return Err(RecordProblem::Overlong { unread_bytes: fields.len() });
@@ -174,18 +129,14 @@ const RECORD_ATTRIBUTES: i8 = 0;
 
 const NO_LENGTH: i32 = -1;
 
-fn get_nullable<'a>(fields: &mut &'a [u8]) -> Result<Option<&'a [u8]>, RecordProblem> {
+fn get_nullable(fields: &mut Bytes) -> Result<Option<Bytes>, RecordProblem> {
     let length = varint::get_i32(fields)?;
     take(fields, length)
 }
 
-fn take<'a>(bytes: &mut &'a [u8], length: i32) -> Result<Option<&'a [u8]>, RecordProblem> {
+fn take(bytes: &mut Bytes, length: i32) -> Result<Option<Bytes>, RecordProblem> {
     match usize::try_from(length) {
-        Ok(length_bytes) if length_bytes <= bytes.len() => {
-            let (part, rest) = bytes.split_at(length_bytes);
-            *bytes = rest;
-            Ok(Some(part))
-        }
+        Ok(length_bytes) if length_bytes <= bytes.len() => Ok(Some(bytes.split_to(length_bytes))),
         Err(_) if length == NO_LENGTH => Ok(None),
         _ => Err(RecordProblem::BadLength { length }),
     }

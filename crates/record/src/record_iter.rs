@@ -28,12 +28,19 @@ impl RecordIter {
 
     fn resolve(&self, raw: RawRecord) -> Result<Record, RecordProblem> {
         Ok(Record {
-            offset: self.header.offset_at(raw.offset_delta)?,
+            offset: self.offset(raw.offset_delta)?,
             timestamp: self.header.timestamp_at(raw.timestamp_delta_ms)?,
             headers: raw.headers(self.limit)?,
             key: raw.key,
             value: raw.value,
         })
+    }
+
+    fn offset(&self, delta: i32) -> Result<Offset, RecordProblem> {
+        if !(0..=self.header.last_offset_delta).contains(&delta) {
+            return Err(RecordProblem::OutOfRange);
+        }
+        Ok(self.header.base_offset + i64::from(delta))
     }
 }
 

@@ -4,7 +4,7 @@
 //! up to 10. Forms longer than need be are read, as Kafka reads them; bits beyond the type's are
 //! an error.
 
-use bytes::{Buf, BufMut};
+use bytes::{Buf, BufMut, Bytes};
 
 use crate::RecordProblem;
 
@@ -15,14 +15,14 @@ pub(crate) const I32_BYTES_MAX: usize = 5;
 pub(crate) const I64_BYTES_MAX: usize = 10;
 
 /// Reads a 32-bit integer off the front of `bytes`.
-pub(crate) fn get_i32(bytes: &mut &[u8]) -> Result<i32, RecordProblem> {
+pub(crate) fn get_i32(bytes: &mut Bytes) -> Result<i32, RecordProblem> {
     let (value, size_bytes) = i32_at(bytes)?;
     bytes.advance(size_bytes);
     Ok(value)
 }
 
 /// Reads a 64-bit integer off the front of `bytes`.
-pub(crate) fn get_i64(bytes: &mut &[u8]) -> Result<i64, RecordProblem> {
+pub(crate) fn get_i64(bytes: &mut Bytes) -> Result<i64, RecordProblem> {
     let (value, size_bytes) = i64_at(bytes)?;
     bytes.advance(size_bytes);
     Ok(value)
@@ -117,21 +117,21 @@ mod tests {
         ];
         for (value, bytes) in known {
             assert_eq!(encoded(value), bytes, "{value}");
-            assert_eq!(get_i64(&mut &bytes[..]), Ok(value));
+            assert_eq!(get_i64(&mut Bytes::copy_from_slice(bytes)), Ok(value));
         }
     }
 
     #[test]
     fn too_many_bytes_or_bits_are_refused() {
         let long = [0xff; 11];
-        assert_eq!(get_i32(&mut &long[..]), Err(RecordProblem::BadVarint));
-        assert_eq!(get_i64(&mut &long[..]), Err(RecordProblem::BadVarint));
+        assert_eq!(get_i32(&mut Bytes::copy_from_slice(&long[..])), Err(RecordProblem::BadVarint));
+        assert_eq!(get_i64(&mut Bytes::copy_from_slice(&long[..])), Err(RecordProblem::BadVarint));
         // One bit more than the type has, in the last byte that is allowed.
         let wide = [0xff, 0xff, 0xff, 0xff, 0x1f];
-        assert_eq!(get_i32(&mut &wide[..]), Err(RecordProblem::BadVarint));
+        assert_eq!(get_i32(&mut Bytes::copy_from_slice(&wide[..])), Err(RecordProblem::BadVarint));
         let wide = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
-        assert_eq!(get_i64(&mut &wide[..]), Err(RecordProblem::BadVarint));
-        assert_eq!(get_i64(&mut &long[..9]), Err(RecordProblem::Truncated));
+        assert_eq!(get_i64(&mut Bytes::copy_from_slice(&wide[..])), Err(RecordProblem::BadVarint));
+        assert_eq!(get_i64(&mut Bytes::copy_from_slice(&long[..9])), Err(RecordProblem::Truncated));
     }
 
     proptest! {
@@ -139,10 +139,10 @@ mod tests {
         fn any_value_comes_back(value: i64, narrow: i32) {
             let bytes = encoded(value);
             prop_assert_eq!(bytes.len(), size_bytes(value));
-            prop_assert_eq!(get_i64(&mut &bytes[..]), Ok(value));
+            prop_assert_eq!(get_i64(&mut Bytes::copy_from_slice(&bytes[..])), Ok(value));
             let bytes = encoded(i64::from(narrow));
             prop_assert_eq!(bytes.len(), size_bytes(i64::from(narrow)));
-            prop_assert_eq!(get_i32(&mut &bytes[..]), Ok(narrow));
+            prop_assert_eq!(get_i32(&mut Bytes::copy_from_slice(&bytes[..])), Ok(narrow));
         }
     }
 }

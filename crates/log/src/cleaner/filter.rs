@@ -1,22 +1,27 @@
 //! What becomes of a batch.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use logway_model::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 use logway_record::{
-    Batch, BatchHeader, DecodeLimit, RecordError, RecordView, RetainedBatch, UnpackedBatch,
+    Batch, BatchHeader, DecodeLimit, RecordError, RecordVisitor, RetainedRecords, Rewrite,
+    WalkedRecord,
 };
 
+use super::key_hash::KeyHasher;
 use super::key_map::KeyMap;
 use super::transactions::Transactions;
 
-/// What became of a batch.
+/// What becomes of a batch.
 #[derive(Debug)]
 pub(super) enum Filtered {
-    /// It stays as it is.
+    /// It stays as it is, byte for byte.
     AsIs,
-    /// Something else stays in its place.
-    Replaced(RetainedBatch),
+    /// Some of its records stay, or it gets a delete horizon.
+    Rewritten(Rewrite),
+    /// Nothing but its place, its producer and its sequence stays.
+    Emptied,
     /// Nothing stays.
     Dropped,
 }
@@ -69,12 +74,27 @@ pub(super) struct Filter<'a> {
     pub(super) next_horizon: Option<TimestampMs>,
 }
 
-/// What of a batch stays.
-struct Judgement {
-    kept: u64,
-    removed: u64,
-    /// Tombstones that stay.
+/// Looks at the records of a batch.
+struct Judge<'a> {
+    filter: &'a Filter<'a>,
+    /// The time of the batch's tombstones has come.
+    is_past_horizon: bool,
+    /// Its transaction was taken back.
+    is_aborted: bool,
+    /// Of the key that passes.
+    key: KeyHasher,
+    retained: RetainedRecords,
+    /// Among those that stay and could go.
     has_tombstones: bool,
+    counts: FilterCounts,
+}
+
+/// What becomes of a record, and why.
+enum Verdict {
+    Kept,
+    Superseded,
+    Deleted,
+    Keyless,
 }
 
 impl Filter<'_> {
@@ -101,26 +121,26 @@ impl Filter<'_> {
         if is_transactional {
             self.with_data.insert(header.producer_id);
         }
-        let is_aborted = is_transactional && self.transactions.is_aborted(header);
-        let unpacked = batch.unpack(DecodeLimit::DEFAULT)?;
-        let judged = self.judge(&unpacked, is_aborted)?;
-        if judged.kept == 0 {
-            return Ok(emptied(batch, keeps_place));
+        let mut judge = self.judge(header);
+        judge.is_aborted = is_transactional && self.transactions.is_aborted(header);
+        batch.visit(DecodeLimit::BATCH_MAX, &mut judge)?;
+        let Judge { retained, has_tombstones, counts, .. } = judge;
+        self.counts = counts;
+        if retained.retained() == 0 {
+            return Ok(emptied(header, keeps_place));
         }
-        let horizon = judged.has_tombstones.then(|| self.horizon_of(header)).flatten();
-        if judged.removed == 0 && horizon.is_none() {
+        let delete_horizon = has_tombstones.then(|| self.horizon_of(header)).flatten();
+        if retained.removed() == 0 && delete_horizon.is_none() {
             return Ok(Filtered::AsIs);
         }
-        let retained =
-            unpacked.retain(horizon, |record| self.is_kept(header, record, is_aborted))?;
-        Ok(Filtered::Replaced(retained.expect("some are kept")))
+        Ok(Filtered::Rewritten(Rewrite { retained, delete_horizon }))
     }
 
     fn filter_marker(&mut self, batch: &Batch, keeps_place: bool) -> Result<Filtered, RecordError> {
         let header = batch.header();
         let has_data = self.with_data.remove(&header.producer_id);
         if header.record_count == 0 {
-            return Ok(emptied(batch, keeps_place));
+            return Ok(emptied(header, keeps_place));
         }
         if has_data {
             self.counts.kept += 1;
@@ -128,12 +148,28 @@ impl Filter<'_> {
         }
         if header.delete_horizon().is_some_and(|horizon| horizon <= self.now) {
             self.counts.deleted += 1;
-            return Ok(emptied(batch, keeps_place));
+            return Ok(emptied(header, keeps_place));
         }
         self.counts.kept += 1;
         let Some(horizon) = self.horizon_of(header) else { return Ok(Filtered::AsIs) };
-        let retained = batch.unpack(DecodeLimit::DEFAULT)?.retain(Some(horizon), |_| true)?;
-        Ok(retained.map_or(Filtered::AsIs, Filtered::Replaced))
+        let mut retained = RetainedRecords::default();
+        batch.walk(DecodeLimit::BATCH_MAX, |_| {
+            retained.push(true);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Filtered::Rewritten(Rewrite { retained, delete_horizon: Some(horizon) }))
+    }
+
+    fn judge(&self, header: &BatchHeader) -> Judge<'_> {
+        Judge {
+            filter: self,
+            is_past_horizon: header.delete_horizon().is_some_and(|horizon| horizon <= self.now),
+            is_aborted: false,
+            key: self.keys.hasher(),
+            retained: RetainedRecords::default(),
+            has_tombstones: false,
+            counts: self.counts,
+        }
     }
 
     /// The horizon that a batch gets, unless it has one; notes when it is.
@@ -142,48 +178,6 @@ impl Filter<'_> {
         let horizon = known.unwrap_or(self.new_horizon);
         self.next_horizon = Some(self.next_horizon.map_or(horizon, |next| next.min(horizon)));
         known.is_none().then_some(horizon)
-    }
-
-    fn judge(
-        &mut self,
-        unpacked: &UnpackedBatch,
-        is_aborted: bool,
-    ) -> Result<Judgement, RecordError> {
-        let header = unpacked.header();
-        let mut judged = Judgement { kept: 0, removed: 0, has_tombstones: false };
-        let mut counts = self.counts;
-        for record in unpacked.records() {
-            let record = record?;
-            if self.is_kept(header, &record, is_aborted) {
-                judged.kept += 1;
-                judged.has_tombstones |= record.value.is_none() && record.offset < self.end;
-                counts.kept += 1;
-                continue;
-            }
-            judged.removed += 1;
-            match record.key {
-                None if !is_aborted => counts.keyless += 1,
-                Some(key) if !is_aborted && self.is_newest(key, record.offset) => {
-                    counts.deleted += 1
-                }
-                _ => counts.superseded += 1,
-            }
-        }
-        self.counts = counts;
-        Ok(judged)
-    }
-
-    fn is_kept(&self, header: &BatchHeader, record: &RecordView<'_>, is_aborted: bool) -> bool {
-        if record.offset >= self.end {
-            return true;
-        }
-        let Some(key) = record.key.filter(|_| !is_aborted) else { return false };
-        let may_go = || header.delete_horizon().is_some_and(|horizon| horizon <= self.now);
-        self.is_newest(key, record.offset) && (record.value.is_some() || !may_go())
-    }
-
-    fn is_newest(&self, key: &[u8], offset: Offset) -> bool {
-        self.keys.get(key).is_none_or(|newest| newest <= offset)
     }
 
     fn is_last_write(&self, header: &BatchHeader) -> bool {
@@ -197,11 +191,55 @@ impl Filter<'_> {
     }
 }
 
+impl Judge<'_> {
+    fn verdict(&mut self, record: &WalkedRecord) -> Verdict {
+        let key = self.key.finish();
+        if record.offset >= self.filter.end {
+            return Verdict::Kept;
+        }
+        if self.is_aborted {
+            return Verdict::Superseded;
+        }
+        if !record.has_key {
+            return Verdict::Keyless;
+        }
+        if self.filter.keys.get(key).is_some_and(|newest| newest > record.offset) {
+            return Verdict::Superseded;
+        }
+        if record.has_value {
+            return Verdict::Kept;
+        }
+        if self.is_past_horizon {
+            return Verdict::Deleted;
+        }
+        self.has_tombstones = true;
+        Verdict::Kept
+    }
+}
+
+impl RecordVisitor for Judge<'_> {
+    fn on_key_piece(&mut self, piece: &[u8]) {
+        self.key.update(piece);
+    }
+
+    fn on_record(&mut self, record: WalkedRecord) -> ControlFlow<()> {
+        let verdict = self.verdict(&record);
+        self.retained.push(matches!(verdict, Verdict::Kept));
+        match verdict {
+            Verdict::Kept => self.counts.kept += 1,
+            Verdict::Superseded => self.counts.superseded += 1,
+            Verdict::Deleted => self.counts.deleted += 1,
+            Verdict::Keyless => self.counts.keyless += 1,
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// What stays of a batch without records.
-fn emptied(batch: &Batch, keeps_place: bool) -> Filtered {
-    match (keeps_place, batch.header().record_count) {
+fn emptied(header: &BatchHeader, keeps_place: bool) -> Filtered {
+    match (keeps_place, header.record_count) {
         (false, _) => Filtered::Dropped,
         (true, 0) => Filtered::AsIs,
-        (true, _) => Filtered::Replaced(batch.emptied()),
+        (true, _) => Filtered::Emptied,
     }
 }

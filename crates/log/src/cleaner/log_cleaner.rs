@@ -28,6 +28,9 @@ pub struct CleanerOptions {
     /// `log.cleaner.dedupe.buffer.size`: the memory for keys, of all threads together. It is taken
     /// as it is needed, and given back after each round.
     pub keys_bytes_max: usize,
+    /// How many transactions that were aborted, or are open, one round looks at: each takes some 50
+    /// bytes. What is behind is for the next round.
+    pub transactions_max: usize,
     /// `log.cleaner.io.max.bytes.per.second`: what all threads together read and write.
     pub io_bytes_per_second: f64,
     /// `log.cleaner.backoff.ms`: how often a thread without work looks for some.
@@ -39,6 +42,7 @@ impl Default for CleanerOptions {
         CleanerOptions {
             threads: 1,
             keys_bytes_max: 128 << 20,
+            transactions_max: 1_000_000,
             io_bytes_per_second: f64::MAX,
             backoff: Duration::from_secs(15),
         }
@@ -254,11 +258,16 @@ impl Shared {
         let started = Instant::now();
         let partition_dir = dir.path().join(log.topic_partition().to_string());
         let pace = Pace { throttle: &self.throttle, cancel: visit.cancel() };
-        let keys_bytes_max = self.options.keys_bytes_max / self.options.threads.max(1);
-        let fs = dir.fs();
-        let next_horizon = progress.next_horizon;
-        let dir_path = &partition_dir;
-        let round = Round { fs, dir: dir_path, log, limits, pace, keys_bytes_max, next_horizon };
+        let round = Round {
+            fs: dir.fs(),
+            dir: &partition_dir,
+            log,
+            limits,
+            pace,
+            keys_bytes_max: self.options.keys_bytes_max / self.options.threads.max(1),
+            transactions_max: self.options.transactions_max,
+            next_horizon: progress.next_horizon,
+        };
         let mut outcome = RoundOutcome::default();
         // The lists say how long the segments are that are about to be replaced.
         let unlisted = dir.unlist(std::slice::from_ref(log.topic_partition()));
@@ -281,7 +290,7 @@ impl Shared {
             }
             Err(Interrupted::Cancelled) => false,
             Err(Interrupted::Failed(error)) => {
-                if error.is_failed_sync_of(dir_path) {
+                if error.is_failed_sync_of(&partition_dir) {
                     log.note_failed_sync(error.clone());
                 }
                 self.note_failure(log, &visit, progress, error);

@@ -7,6 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`range`] | which part of a log may be cleaned, whether it is time, which segments become one |
+//! | [`key_hash`] | by what keys are known |
 //! | [`key_map`] | the newest offset of each key, in bounded memory |
 //! | [`transactions`] | which transactions were taken back |
 //! | [`batches`] | reading what is to be cleaned, with a check of everything |
@@ -29,6 +30,7 @@ pub(crate) use swap::{
 
 mod batches;
 mod filter;
+mod key_hash;
 mod key_map;
 mod log_cleaner;
 mod metrics;

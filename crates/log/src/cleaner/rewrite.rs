@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 use logway_model::Offset;
-use logway_record::BatchHeader;
+use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, DecodeLimit, RecordError, Rewriting};
 
 use super::batches::{Batches, PlacedBatch, corrupt};
 use super::filter::{Filter, Filtered};
@@ -65,6 +65,10 @@ pub(super) struct Place<'a> {
 /// So much is written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// What a segment can have: positions in it are of 31 bits. Without a change of the packer the segments
+/// of a group fit into one.
+const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+
 /// The cleaner stops while less is free: the last of it belongs to those who append.
 pub(super) const FREE_MIN_BYTES: u64 = 16 << 20;
 
@@ -90,8 +94,13 @@ pub(super) fn rewrite(
             let filtered = filtered.map_err(|error| corrupt(segment, position, &error))?;
             is_changed |= !matches!(filtered, Filtered::AsIs);
             match filtered {
-                Filtered::AsIs => output.push(batch.header(), batch.bytes())?,
-                Filtered::Replaced(retained) => output.push(&retained.header, &retained.bytes)?,
+                Filtered::AsIs => output.push(&batch)?,
+                Filtered::Rewritten(rewrite) => {
+                    let rewriting = batch.rewriting(&rewrite, DecodeLimit::BATCH_MAX);
+                    let corrupt = |error| corrupt(segment, position, &error);
+                    output.rewrite(rewriting.map_err(corrupt)?, corrupt)?;
+                }
+                Filtered::Emptied => output.push(&batch.emptied())?,
                 Filtered::Dropped => {}
             }
         }
@@ -120,32 +129,76 @@ impl<'a> Output<'a> {
         Ok(Output { place, segment, buffer: Vec::new(), written_bytes: 0 })
     }
 
-    fn push(&mut self, header: &BatchHeader, bytes: &[u8]) -> Result<(), Interrupted> {
-        let batch = ScannedBatch { position: self.end_position(), header: *header };
-        self.segment.note_batch(&batch, self.place.index_interval_bytes)?;
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    /// Takes a batch as it is.
+    fn push(&mut self, batch: &Batch) -> Result<(), Interrupted> {
+        self.note(self.end_position(), batch.header())?;
+        self.buffer.extend_from_slice(batch.bytes());
+        self.write_if_much()
+    }
+
+    /// Takes what becomes of a batch, piece by piece; the header, which comes last, into the room
+    /// that it is left.
+    fn rewrite(
+        &mut self,
+        mut rewriting: Rewriting<'_>,
+        corrupt: impl Fn(RecordError) -> LogError,
+    ) -> Result<(), Interrupted> {
+        let position = self.end_position();
+        self.buffer.extend_from_slice(&[0; BATCH_HEADER_BYTES]);
+        while let Some(piece) = rewriting.next_piece().map_err(&corrupt)? {
+            self.buffer.extend_from_slice(&piece);
+            self.write_if_much()?;
+        }
+        let header = rewriting.into_header();
+        self.put(position, &header.encode())?;
+        Ok(self.note(position, &header)?)
+    }
+
+    fn note(&self, position: u64, header: &BatchHeader) -> Result<(), LogError> {
+        let batch = ScannedBatch { position, header: *header };
+        self.segment.note_batch(&batch, self.place.index_interval_bytes)
+    }
+
+    /// Puts bytes where others were left room for.
+    fn put(&mut self, position: u64, bytes: &[u8]) -> Result<(), LogError> {
+        match position.checked_sub(self.written_bytes) {
+            Some(at) => self.buffer[at as usize..][..bytes.len()].copy_from_slice(bytes),
+            None => self.write_at(position, bytes)?,
+        }
+        Ok(())
     }
 
     fn end_position(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
     }
 
+    fn write_if_much(&mut self) -> Result<(), Interrupted> {
+        if self.buffer.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
     fn write(&mut self) -> Result<(), Interrupted> {
         let Place { fs, dir, pace, .. } = *self.place;
+        if self.end_position() > SEGMENT_BYTES_MAX {
+            let (path, position) = (self.segment.path().to_owned(), self.written_bytes);
+            let reason = "what stays packs to more than a segment can have".to_owned();
+            return Err(LogError::Corrupt { path, position, reason }.into());
+        }
         let free_bytes = fs.free_bytes(dir).map_err(LogError::io("look at", dir))?;
         if free_bytes < FREE_MIN_BYTES + self.buffer.len() as u64 {
             return Err(LogError::DiskFull { dir: dir.to_owned(), free_bytes }.into());
         }
-        let path = self.segment.path();
-        let file = self.segment.file()?;
-        file.write_all_at(&[IoSlice::new(&self.buffer)], self.written_bytes)
-            .map_err(LogError::io("write", path))?;
+        self.write_at(self.written_bytes, &self.buffer)?;
         let bytes = self.buffer.len() as u64;
         self.written_bytes += bytes;
         self.buffer.clear();
         self.segment.set_size_bytes(self.written_bytes);
         Ok(pace.use_disk(bytes)?)
+    }
+
+    fn write_at(&self, position: u64, bytes: &[u8]) -> Result<(), LogError> {
+        let path = self.segment.path();
+        let file = self.segment.file()?;
+        file.write_all_at(&[IoSlice::new(bytes)], position).map_err(LogError::io("write", path))
     }
 
     fn finish(mut self) -> Result<(), Interrupted> {

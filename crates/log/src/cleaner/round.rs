@@ -1,23 +1,25 @@
 //! One round of cleaning one log.
 
 use std::collections::HashSet;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
 use logway_model::{Offset, TimestampMs};
-use logway_record::DecodeLimit;
+use logway_record::{Batch, DecodeLimit, RecordVisitor, WalkedRecord};
 
 use super::batches::{Batches, PlacedBatch, Places, corrupt};
 use super::filter::{Filter, FilterCounts};
+use super::key_hash::KeyHasher;
 use super::key_map::KeyMap;
 use super::pace::Pace;
 use super::range::{CleanableRange, Limits, groups};
 use super::rewrite::{Interrupted, Place, Rewritten, rewrite};
 use super::swap;
 use super::transactions::{Transactions, is_abort_marker};
-use crate::fs::Fs;
+use crate::fs::{File, Fs};
 use crate::log::Log;
-use crate::scan::{HeaderScan, read_batch};
+use crate::scan::{HeaderScan, ScannedBatch, read_batch};
 use crate::segment::Segment;
 use crate::view::LogView;
 use crate::{LogConfig, LogError};
@@ -37,6 +39,8 @@ pub(super) struct Round<'a> {
     pub(super) pace: Pace<'a>,
     /// The memory for keys.
     pub(super) keys_bytes_max: usize,
+    /// So many transactions are noted.
+    pub(super) transactions_max: usize,
     /// When the next tombstone or marker may go, as far as is known.
     pub(super) next_horizon: Option<TimestampMs>,
 }
@@ -64,10 +68,10 @@ impl Round<'_> {
         let view = self.log.current_view();
         let config = self.log.config();
         let range = CleanableRange::of(&view, &config, &self.limits)?;
-        let transactions = self.find_transactions(&view, &range)?;
+        let (transactions, known_to) = self.find_transactions(&view, &range)?;
         let end = match transactions.undecided_from() {
-            Some(undecided) => undecided.min(range.end),
-            None => range.end,
+            Some(undecided) => undecided.min(known_to),
+            None => known_to,
         };
         let has_deletions = self.next_horizon.is_some_and(|horizon| horizon <= self.limits.now);
         if end <= range.first_dirty && !has_deletions {
@@ -99,13 +103,14 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Finds out how the transactions ended that wrote to the dirty part.
+    /// Finds out how the transactions ended that wrote to the dirty part, and returns up to where:
+    /// if there are more than can be noted, what is behind is for the next round.
     fn find_transactions(
         &self,
         view: &LogView,
         range: &CleanableRange,
-    ) -> Result<Transactions, Interrupted> {
-        let mut transactions = Transactions::default();
+    ) -> Result<(Transactions, Offset), Interrupted> {
+        let mut transactions = Transactions::new(self.transactions_max);
         for (segment, end) in dirty_segments(view, range.first_dirty, range.end) {
             let mut places = Places::of(segment, end);
             let file = segment.file()?;
@@ -117,29 +122,37 @@ impl Round<'_> {
                     continue;
                 }
                 transactions.note(&batch.header, || {
-                    let whole = read_batch(&*file, segment.path(), &batch)?;
-                    let is_abort = whole.verify_crc().and_then(|()| is_abort_marker(&whole));
-                    is_abort.map_err(|error| corrupt(segment, batch.position, &error))
+                    let marker = read_marker(&*file, segment, &batch)?;
+                    is_abort_marker(&marker)
+                        .map_err(|error| corrupt(segment, batch.position, &error))
                 })?;
                 if transactions.is_full() {
-                    let reason = "too many transactions were aborted".to_owned();
+                    // What is known is known of all that is before the segment, and not of its rest.
+                    let known_to = segment.base_offset();
+                    let first = transactions.undecided_from().unwrap_or(known_to);
+                    if known_to.min(first) > range.first_dirty {
+                        return Ok((transactions, known_to));
+                    }
+                    let reason = "too many transactions come at once".to_owned();
                     let path = segment.path().to_owned();
                     return Err(LogError::Corrupt { path, position: batch.position, reason }.into());
                 }
             }
             self.pace.use_disk(0)?;
         }
-        Ok(transactions)
+        Ok((transactions, range.end))
     }
 
     /// Notes the newest record of each key in a part of the log; returns how far it came.
     fn read_keys(
         &self,
         view: &LogView,
-        part: std::ops::Range<Offset>,
+        part: Range<Offset>,
         transactions: &Transactions,
         keys: &mut KeyMap,
     ) -> Result<Offset, Interrupted> {
+        let mut reader =
+            KeyReader { hasher: keys.hasher(), keys, part: part.clone(), full_at: None };
         for (segment, end) in dirty_segments(view, part.start, part.end) {
             let mut batches = Batches::of(segment, end, self.pace)?;
             while let Some(PlacedBatch { batch, position, .. }) = batches.next()? {
@@ -149,16 +162,10 @@ impl Round<'_> {
                 if header.attributes.is_control() || is_aborted {
                     continue;
                 }
-                let unpacked = batch.unpack(DecodeLimit::DEFAULT);
-                let unpacked = unpacked.map_err(|error| corrupt(segment, position, &error))?;
-                for record in unpacked.records() {
-                    let record = record.map_err(|error| corrupt(segment, position, &error))?;
-                    let Some(key) = record.key.filter(|_| part.contains(&record.offset)) else {
-                        continue;
-                    };
-                    if !keys.put(key, record.offset) {
-                        return Ok(record.offset);
-                    }
+                let visited = batch.visit(DecodeLimit::BATCH_MAX, &mut reader);
+                visited.map_err(|error| corrupt(segment, position, &error))?;
+                if let Some(full_at) = reader.full_at {
+                    return Ok(full_at);
                 }
             }
         }
@@ -206,6 +213,51 @@ impl Round<'_> {
 
     fn discard(&self, base_offset: Offset) {
         swap::discard(&**self.fs, self.dir, base_offset);
+    }
+}
+
+/// Reads the marker of a transaction, all of it.
+fn read_marker(
+    file: &dyn File,
+    segment: &Segment,
+    batch: &ScannedBatch,
+) -> Result<Batch, LogError> {
+    /// A marker has a record of 16 bytes. What says that it is one, and is long, is damaged.
+    const MARKER_BYTES_MAX: usize = 64 << 10;
+    let size_bytes = batch.header.size_bytes();
+    if size_bytes > MARKER_BYTES_MAX {
+        let path = segment.path().to_owned();
+        let reason = format!("the marker of a transaction has {size_bytes} bytes");
+        return Err(LogError::Corrupt { path, position: batch.position, reason });
+    }
+    let marker = read_batch(file, segment.path(), batch)?;
+    marker.verify_crc().map_err(|error| corrupt(segment, batch.position, &error))?;
+    Ok(marker)
+}
+
+/// Notes where keys are in a part of a log, as long as there is room.
+struct KeyReader<'a> {
+    /// Of the key that passes.
+    hasher: KeyHasher,
+    keys: &'a mut KeyMap,
+    part: Range<Offset>,
+    /// The record whose key did not fit.
+    full_at: Option<Offset>,
+}
+
+impl RecordVisitor for KeyReader<'_> {
+    fn on_key_piece(&mut self, piece: &[u8]) {
+        self.hasher.update(piece);
+    }
+
+    fn on_record(&mut self, record: WalkedRecord) -> ControlFlow<()> {
+        let key = self.hasher.finish();
+        let is_wanted = record.has_key && self.part.contains(&record.offset);
+        if is_wanted && !self.keys.put(key, record.offset) {
+            self.full_at = Some(record.offset);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 }
 

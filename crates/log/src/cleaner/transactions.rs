@@ -4,7 +4,8 @@
 //! index of aborted transactions: the log is there in any case, and an index that was lost or is
 //! behind would make the cleaner keep what was taken back in the place of what was not.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use logway_model::{Offset, ProducerId};
 use logway_record::{Batch, BatchHeader, DecodeLimit, RecordError};
@@ -22,22 +23,28 @@ pub(super) struct AbortedTransaction {
 }
 
 /// The transactions in a part of a log, which is noted batch by batch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Transactions {
     /// Where those began that have had no marker so far.
     open: HashMap<ProducerId, Offset>,
+    /// The same places, in their order.
+    open_from: BTreeSet<Offset>,
     /// By producer, in the order of the log.
     aborted: HashMap<ProducerId, Vec<AbortedTransaction>>,
     aborted_count: usize,
+    count_max: usize,
 }
 
-/// Some 50 MB.
-const ABORTED_MAX: usize = 1_000_000;
-
 impl Transactions {
+    /// Those of a part that is yet to be noted, for as many transactions.
+    pub(super) fn new(count_max: usize) -> Transactions {
+        let (open, open_from, aborted) = Default::default();
+        Transactions { open, open_from, aborted, aborted_count: 0, count_max }
+    }
+
     /// Whether no more can be noted.
     pub(super) fn is_full(&self) -> bool {
-        self.aborted_count >= ABORTED_MAX
+        self.aborted_count + self.open.len() >= self.count_max
     }
 
     /// Takes note of the next batch; if it ends a transaction, `is_abort` is asked how.
@@ -51,10 +58,14 @@ impl Transactions {
         }
         let producer_id = header.producer_id;
         if !header.attributes.is_control() {
-            self.open.entry(producer_id).or_insert(header.base_offset);
+            if let Entry::Vacant(entry) = self.open.entry(producer_id) {
+                entry.insert(header.base_offset);
+                self.open_from.insert(header.base_offset);
+            }
             return Ok(());
         }
         let Some(first) = self.open.remove(&producer_id) else { return Ok(()) };
+        self.open_from.remove(&first);
         if is_abort()? {
             let last = header.last_offset();
             let last_stable = self.undecided_from().unwrap_or(last.next());
@@ -67,7 +78,7 @@ impl Transactions {
 
     /// Where the first transaction begins of which nobody knows how it ends.
     pub(super) fn undecided_from(&self) -> Option<Offset> {
-        self.open.values().min().copied()
+        self.open_from.first().copied()
     }
 
     /// Whether the batch of a transaction was taken back.
@@ -82,6 +93,9 @@ impl Transactions {
         &self,
         part: std::ops::Range<Offset>,
     ) -> Vec<AbortedTransaction> {
+        if part.is_empty() {
+            return Vec::new();
+        }
         let all = self.aborted.values().flatten().copied();
         let mut found: Vec<_> = all.filter(|aborted| part.contains(&aborted.last)).collect();
         found.sort_unstable_by_key(|aborted| aborted.last);
@@ -93,7 +107,7 @@ impl Transactions {
 /// two bytes each; type 0 is an abort. One that compaction has emptied says nothing.
 pub(super) fn is_abort_marker(batch: &Batch) -> Result<bool, RecordError> {
     const MARKER_MAX: DecodeLimit = DecodeLimit::new(64 << 10);
-    let unpacked = batch.unpack(MARKER_MAX)?;
-    let record = unpacked.records().next().transpose()?;
-    Ok(matches!(record.and_then(|record| record.key), Some(&[_, _, 0, 0, ..])))
+    let record = batch.records(MARKER_MAX)?.next().transpose()?;
+    let key = record.and_then(|record| record.key);
+    Ok(matches!(key.as_deref(), Some(&[_, _, 0, 0, ..])))
 }

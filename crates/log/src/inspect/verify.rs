@@ -1,5 +1,6 @@
 //! Whether the files of a partition are what they should be.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use logway_model::Offset;
@@ -277,15 +278,14 @@ impl SegmentCheck<'_> {
     }
 }
 
-/// Decodes all records of a batch and counts them.
+/// Walks all records of a batch and counts them.
 fn count_records(batch: &Batch) -> Result<u64, String> {
-    let records = batch.records(DecodeLimit::DEFAULT).map_err(|error| error.to_string())?;
     let mut count = 0;
-    for record in records {
-        record.map_err(|error| error.to_string())?;
+    let walked = batch.walk(DecodeLimit::BATCH_MAX, |_| {
         count += 1;
-    }
-    Ok(count)
+        ControlFlow::Continue(())
+    });
+    walked.map(|()| count).map_err(|error| error.to_string())
 }
 
 /// Decodes the small files beside the segments.

@@ -4,7 +4,6 @@ mod appends;
 mod claims;
 mod closing;
 mod compaction;
-mod compaction_model;
 mod concurrency;
 mod crashes;
 mod deletion;

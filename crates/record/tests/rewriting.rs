@@ -1,9 +1,12 @@
 //! Batches of which some records are left, as compaction makes them.
 
+use std::ops::ControlFlow;
+
 use bytes::Bytes;
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{
-    Batch, BatchBuilder, Compression, DecodeLimit, Header, Record, RecordError, TimestampType,
+    Batch, BatchBuilder, BatchHeader, Compression, DecodeLimit, Header, Record, RecordError,
+    RetainedRecords, Rewrite, TimestampType,
 };
 use proptest::prelude::*;
 
@@ -40,17 +43,29 @@ fn records(batch: &Batch) -> Vec<Record> {
 
 fn retain(
     batch: &Batch,
-    horizon: Option<TimestampMs>,
+    delete_horizon: Option<TimestampMs>,
     is_kept: impl Fn(Offset) -> bool,
 ) -> Option<Batch> {
-    let unpacked = batch.unpack(DecodeLimit::DEFAULT).expect("it decompresses");
-    let retained = unpacked.retain(horizon, |record| is_kept(record.offset)).expect("it is good");
-    retained.map(|retained| {
-        let parsed = Batch::parse(retained.bytes).expect("it is a batch");
-        assert_eq!(parsed.header(), &retained.header);
-        parsed.verify_crc().expect("its CRC is right");
-        parsed
-    })
+    let mut retained = RetainedRecords::default();
+    let walked = batch.walk(DecodeLimit::DEFAULT, |record| {
+        retained.push(is_kept(record.offset));
+        ControlFlow::Continue(())
+    });
+    walked.expect("it is good");
+    let rewrite = Rewrite { retained, delete_horizon };
+    (rewrite.retained.retained() > 0).then(|| rewritten(batch, &rewrite).expect("it is good"))
+}
+
+fn rewritten(batch: &Batch, rewrite: &Rewrite) -> Result<Batch, RecordError> {
+    let mut rewriting = batch.rewriting(rewrite, DecodeLimit::DEFAULT)?;
+    let mut body = Vec::new();
+    while let Some(piece) = rewriting.next_piece()? {
+        body.extend(piece);
+    }
+    let header = rewriting.into_header();
+    let rewritten = Batch::parse([&header.encode()[..], &body].concat().into())?;
+    rewritten.verify_crc()?;
+    Ok(rewritten)
 }
 
 proptest! {
@@ -98,16 +113,15 @@ proptest! {
         let at = 61 + flipped.index(bytes.len() - 61);
         bytes[at] ^= 1 << bit;
         let Ok(damaged) = Batch::parse(bytes.into()) else { return Ok(()) };
-        // Any outcome but a panic; what the two readers make of it is the same.
-        if let Ok(unpacked) = damaged.unpack(DecodeLimit::DEFAULT) {
-            let views: Result<Vec<_>, RecordError> =
-                unpacked.records().map(|record| record.map(|record| record.offset)).collect();
-            let decoded: Result<Vec<_>, RecordError> = damaged
-                .records(DecodeLimit::DEFAULT)
-                .and_then(|records| records.map(|record| record.map(|record| record.offset)).collect());
-            if let Ok(decoded) = decoded {
-                prop_assert_eq!(views, Ok(decoded));
-            }
+        // Any outcome but a panic: a walk has refused most.
+        let mut retained = RetainedRecords::default();
+        (0..4).for_each(|index| retained.push(index != 1));
+        let rewrite = Rewrite { retained, delete_horizon: None };
+        let walked = damaged.walk(DecodeLimit::DEFAULT, |_| ControlFlow::Continue(()));
+        if let Ok(rewritten) = rewritten(&damaged, &rewrite) && walked.is_ok() {
+            let mut expected = records(&damaged);
+            expected.remove(1);
+            prop_assert_eq!(records(&rewritten), expected);
         }
     }
 }
@@ -132,8 +146,7 @@ fn an_emptied_batch_keeps_its_place_and_its_producer() {
     let original = batch(Compression::Zstd, &[(1_000, 10), (2_000, 10)]);
     let with_horizon = retain(&original, Some(TimestampMs(7)), |_| true).expect("all are kept");
     for batch in [&original, &with_horizon] {
-        let emptied = batch.emptied();
-        let parsed = Batch::parse(emptied.bytes).expect("it is a batch");
+        let parsed = batch.emptied();
         parsed.verify_crc().expect("its CRC is right");
         let header = parsed.header();
         assert_eq!((header.base_offset, header.last_offset()), (BASE, BASE + 1));
@@ -142,7 +155,47 @@ fn an_emptied_batch_keeps_its_place_and_its_producer() {
         assert_eq!(header.delete_horizon(), None);
         assert_eq!(header.max_timestamp, TimestampMs(2_000));
         assert_eq!(records(&parsed), []);
-        let unpacked = parsed.unpack(DecodeLimit::DEFAULT).expect("there is nothing to unpack");
-        assert_eq!(unpacked.records().count(), 0);
     }
+}
+
+/// Blocks that are linked to those before them pack what is repeated there; ours are not.
+#[test]
+fn what_packs_much_worse_than_before_is_refused() {
+    use std::io::Write;
+
+    use lz4_flex::frame::{BlockMode, FrameEncoder, FrameInfo};
+
+    const VALUE_BYTES: usize = 35 << 20;
+    let mut state = 1u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    })
+    .take(60_000)
+    .collect();
+    let value: Vec<u8> = noise.iter().copied().cycle().take(VALUE_BYTES).collect();
+    let mut builder = BatchBuilder::new(Compression::None).with_assignment(BASE, LeaderEpoch(7));
+    for key in ["a", "b", "c"] {
+        let value = if key == "a" { &b"1"[..] } else { &value };
+        builder.append(TimestampMs(1), Some(key.as_bytes()), Some(value), &[]).expect("it fits");
+    }
+    let plain = Batch::parse(builder.finish().expect("it fits")).expect("it is good");
+    let info = FrameInfo::new().block_mode(BlockMode::Linked);
+    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(&plain.body()).expect("in memory");
+    let body = encoder.finish().expect("in memory");
+    assert!(body.len() < 2 << 20, "{} bytes", body.len());
+    let attributes = plain.header().attributes.with_compression(Compression::Lz4);
+    let length_bytes = (61 - 12 + body.len()) as i32;
+    let header = BatchHeader { attributes, length_bytes, ..*plain.header() };
+    let packed = Batch::parse([&header.encode()[..], &body].concat().into()).expect("it is one");
+
+    let mut retained = RetainedRecords::default();
+    [false, true, true].into_iter().for_each(|is_retained| retained.push(is_retained));
+    let refused = rewritten(&packed, &Rewrite { retained, delete_horizon: None });
+    let limit_bytes = 64 << 20;
+    assert_eq!(refused, Err(RecordError::RewrittenTooLarge { base_offset: BASE, limit_bytes }));
+    // Half of it fits.
+    let one = retain(&packed, None, |offset| offset == BASE + 1).expect("one is kept");
+    assert_eq!(records(&one)[0].value.as_deref(), Some(&value[..]));
 }

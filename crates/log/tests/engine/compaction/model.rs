@@ -43,6 +43,8 @@ struct World {
     now_ms: i64,
     next_sequence: BTreeMap<i64, i32>,
     min_lag_ms: i64,
+    /// With `compact,delete`.
+    retention_ms: Option<i64>,
     rounds: u64,
 }
 
@@ -52,14 +54,18 @@ impl World {
     fn new(seed: u64) -> World {
         let mut random = Random::new(seed);
         let min_lag_ms = [0, 0, 200][random.below(3)];
+        let retention_ms = [None, None, Some(600)][random.below(3)];
         let config = LogConfig {
-            cleanup: CleanupPolicy::Compact,
+            cleanup: match retention_ms {
+                Some(_) => CleanupPolicy::CompactAndDelete,
+                None => CleanupPolicy::Compact,
+            },
             min_cleanable_dirty_ratio: [0.0, 0.5][random.below(2)],
             min_compaction_lag_ms: min_lag_ms as u64,
             delete_retention_ms: DELETE_RETENTION_MS as u64,
             segment_bytes: 300 + random.below(2000) as u32,
             index_interval_bytes: [1, 200, 4096][random.below(3)],
-            retention_ms: None,
+            retention_ms: retention_ms.map(|ms| ms as u64),
             ..LogConfig::default()
         };
         let disk = TestDisk::new(seed).with_config(config);
@@ -76,6 +82,7 @@ impl World {
             now_ms: NOW_MS,
             next_sequence: BTreeMap::new(),
             min_lag_ms,
+            retention_ms,
             rounds: 0,
         }
     }
@@ -152,6 +159,7 @@ impl World {
     }
 
     fn delete_records(&mut self) {
+        self.check_start();
         let records = (self.model.end - self.model.start) as usize;
         let before = self.model.start + self.random.below(records / 3 + 1) as i64;
         let start = self.log.delete_records_before(before).wait().expect("it is in the log");
@@ -214,12 +222,9 @@ impl World {
         let seed = self.seed;
         let end = self.log.log_end_offset();
         assert_eq!(end, self.model.end, "seed {seed}");
-        assert_eq!(self.log.log_start_offset(), self.model.start, "seed {seed}");
+        self.check_start();
         let records = read_records(&self.log, self.model.start);
-        let mut newest: BTreeMap<&[u8], Offset> = BTreeMap::new();
-        for (offset, known) in &self.model.records {
-            newest.insert(&known.key, *offset);
-        }
+        let newest = newest(&self.model.records);
         let mut next = self.model.start;
         let mut missing = Vec::new();
         for record in &records {
@@ -262,6 +267,21 @@ impl World {
         assert_eq!(found, expected, "seed {seed}: from {from}");
     }
 
+    /// What retention has dropped was old enough, and stays away.
+    fn check_start(&mut self) {
+        let (seed, start) = (self.seed, self.log.log_start_offset());
+        assert!(start >= self.model.start, "seed {seed}: {start}");
+        let newest = newest(&self.model.records);
+        for (offset, known) in self.model.records.range(self.model.start..start) {
+            let age_ms = self.now_ms - known.timestamp.0;
+            let is_old = self.retention_ms.is_some_and(|retention_ms| age_ms >= retention_ms);
+            // Compaction may have been first.
+            let is_needed = newest[&known.key[..]] == *offset && known.value.is_some();
+            assert!(is_old || !is_needed, "seed {seed}: {offset} was dropped after {age_ms} ms");
+        }
+        self.model.start = start;
+    }
+
     /// No producer has to begin anew, whatever went.
     fn check_producers(&self) {
         let producers = self.log.producers().wait().expect("the writer lives");
@@ -270,6 +290,11 @@ impl World {
             assert_eq!(state.next_sequence(), Sequence(next), "seed {}: producer {id}", self.seed);
         }
     }
+}
+
+/// The newest record of each key.
+fn newest(records: &BTreeMap<Offset, Known>) -> BTreeMap<&[u8], Offset> {
+    records.iter().map(|(offset, known)| (&known.key[..], *offset)).collect()
 }
 
 fn open(

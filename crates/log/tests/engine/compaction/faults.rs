@@ -1,0 +1,172 @@
+//! Compaction of damaged logs, on disks that fail or fill, and with power cuts between its steps.
+
+use std::sync::Arc;
+
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::{CleanerOptions, LogConfig, LogError};
+use logway_model::Offset;
+use logway_record::{BatchBuilder, Compression};
+
+use super::{Bench, bench_with_old_values, compacted, contents, keyed, shown, wait_sealed};
+use crate::support::*;
+
+#[test]
+fn a_damaged_batch_stops_the_compaction_of_its_partition_only() {
+    let bench = Bench::new(compacted());
+    let other = bench.disk.log_of(&bench.dir, 1);
+    for log in [&bench.log, &other] {
+        for value in ["1", "2"] {
+            let batch = keyed(BatchBuilder::new(Compression::None), &[("a", Some(value))]);
+            append(log, batch).expect("the disk works");
+        }
+        let filler = "x".repeat(2000);
+        for _ in 0..2 {
+            let batch = keyed(BatchBuilder::new(Compression::None), &[("filler", Some(&filler))]);
+            append(log, batch).expect("the disk works");
+        }
+    }
+    // The first byte of the second batch: its offset, which the CRC does not cover.
+    bench.disk.fs.flip_bit(&segment_path(0), 70, 3).expect("it is there");
+    wait_sealed(&bench.dir);
+    let files = names_in(&bench.disk.fs, "/data/t-0");
+    bench.clean();
+    bench.clean();
+    assert_eq!(contents(&other), shown(&[(1, "a", Some("2"))]));
+    assert_eq!(bench.metrics.uncleanable_partitions(), 1);
+    assert_eq!(bench.metrics.failed_rounds.get(), 1, "it is not tried again and again");
+    assert_eq!(names_in(&bench.disk.fs, "/data/t-0"), files);
+    // When what is damaged is gone, there is nothing in the way any more.
+    bench.log.delete_records_before(Offset(3)).wait().expect("it is in the log");
+    bench.put("b", Some("1"));
+    bench.put("b", Some("2"));
+    bench.roll();
+    bench.clean();
+    bench.clean();
+    assert_eq!(bench.metrics.uncleanable_partitions(), 0);
+    assert_eq!(bench.contents(), shown(&[(5, "b", Some("2"))]));
+}
+
+#[test]
+fn a_disk_that_fills_leaves_the_log_as_it_was() {
+    let bench = Bench::new(compacted());
+    for value in ["1", "2", "3"] {
+        bench.put("a", Some(value));
+        bench.roll();
+    }
+    let before = bench.contents();
+    let files = names_in(&bench.disk.fs, "/data/t-0");
+    for operation in [SimOperation::Write, SimOperation::Open, SimOperation::Rename] {
+        let full = Fault::new(operation, Failure::NoSpace).in_path(".cleaned");
+        let full = if operation == SimOperation::Rename { full.in_path(".swap") } else { full };
+        bench.disk.fs.inject(full);
+        bench.clean();
+        assert_eq!(bench.contents(), before);
+        assert_eq!(names_in(&bench.disk.fs, "/data/t-0"), files, "{operation:?}");
+        bench.disk.fs.heal();
+    }
+    assert!(bench.metrics.failed_rounds.get() > 0);
+    // Little space left is for appends.
+    bench.disk.fs.set_capacity_bytes(10 << 20);
+    bench.clean();
+    assert_eq!(bench.contents(), before);
+    bench.put("b", Some("1"));
+    bench.disk.fs.set_capacity_bytes(1 << 30);
+    bench.clean();
+    assert_eq!(bench.contents().len(), 2);
+    bench.check_files();
+}
+
+#[test]
+fn a_swap_that_cannot_be_finished_is_finished_later() {
+    let bench = Bench::new(LogConfig { segment_bytes: 2500, ..compacted() });
+    for value in ["1", "2", "3"] {
+        bench.put("a", Some(value));
+        bench.roll();
+    }
+    let before = bench.contents();
+    // The last step: the cleaned segment gets its name.
+    let fault = Fault::new(SimOperation::Rename, Failure::Io).in_path("00000000000000000000.log");
+    bench.disk.fs.inject(fault.after(1));
+    bench.clean();
+    assert_eq!(bench.contents(), before, "readers have what they had");
+    // What lies before the log start goes only when the replacement is done.
+    bench.log.delete_records_before(Offset(1)).wait().expect("it is in the log");
+    bench.disk.fs.heal();
+    wait_sealed(&bench.dir);
+    wait_sealed(&bench.dir);
+    assert!(bench.contents().len() < before.len());
+    bench.clean();
+    assert_eq!(bench.contents().len(), 1);
+    bench.check_files();
+    let bench = bench.reopen();
+    assert_eq!(bench.contents().len(), 1);
+}
+
+#[test]
+fn a_failed_sync_of_the_directory_while_a_log_is_cleaned_poisons_it() {
+    // The first sync is for the names of the cleaned files, the second for what counts then.
+    for passes in 0..2 {
+        let bench = bench_with_old_values();
+        let fault = Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0");
+        bench.disk.fs.inject(fault.after(passes).times(1));
+        bench.clean();
+        let batch = keyed(BatchBuilder::new(Compression::None), &[("b", Some("1"))]);
+        let error = append(&bench.log, batch).expect_err("names in the directory may be lost");
+        assert!(matches!(error, LogError::Poisoned { .. }), "after {passes}: {error}");
+    }
+}
+
+/// A disk on which a cleaned segment is to take the place of several, but the name that says so may
+/// be in the page cache alone: the process has ended, the machine has not.
+fn disk_with_unsynced_swap(seed: u64) -> TestDisk {
+    let disk = TestDisk::new(seed).with_config(compacted());
+    let bench = Bench::on(disk, CleanerOptions::default());
+    bench.put_old_values();
+    bench.log.set_config(Arc::new(LogConfig { segment_bytes: 1 << 20, ..compacted() }));
+    let fault = Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0");
+    bench.disk.fs.inject(fault.after(1).times(1));
+    bench.clean();
+    bench.disk
+}
+
+#[test]
+fn a_swap_whose_name_is_not_on_the_disk_is_finished_so_that_it_is() {
+    let disk = disk_with_unsynced_swap(0);
+    let before = disk.fs.changes();
+    drop(disk.open());
+    let changes = disk.fs.changes() - before;
+    assert!(!names_in(&disk.fs, "/data/t-0").iter().any(|name| name.ends_with(".swap")));
+    for crash_at in 1..=changes {
+        let disk = disk_with_unsynced_swap(crash_at);
+        disk.fs.crash_at_change(crash_at);
+        let _ = disk.try_open();
+        let disk = disk.crash();
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        let is_whole = report.findings.is_empty() && report.failed.is_empty();
+        assert!(is_whole, "power cut at change {crash_at}: {report:?}");
+        let found = contents(&disk.log(&dir));
+        let newest = found.last().map(|(offset, ..)| *offset);
+        assert_eq!(newest, Some(6), "power cut at change {crash_at}: {found:?}");
+    }
+}
+
+#[test]
+fn a_disk_too_full_to_say_what_is_clean_costs_work_and_nothing_else() {
+    let bench = bench_with_old_values();
+    let full = Fault::new(SimOperation::Write, Failure::NoSpace).in_path("cleaner-offset");
+    bench.disk.fs.inject(full);
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+    // What is clean is known all the same, until the next start.
+    let cleaned_bytes = bench.metrics.cleaned_bytes.get();
+    bench.clean();
+    assert_eq!(bench.metrics.cleaned_bytes.get(), cleaned_bytes);
+    bench.disk.fs.heal();
+    let bench = bench.reopen();
+    bench.put("a", Some("4"));
+    bench.roll();
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(9, "a", Some("4"))]));
+    bench.check_files();
+}

@@ -1,0 +1,124 @@
+//! Segments that others take the place of.
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use logway_log::fs::{Fs, OpenMode, read_to_end};
+use logway_log::{CleanerOptions, LogConfig};
+use logway_model::Offset;
+
+use super::{Bench, bench_with_old_values, compacted, contents, shown, text};
+use crate::support::*;
+
+#[test]
+fn small_segments_become_one() {
+    let bench = Bench::new(LogConfig { segment_bytes: 100, ..compacted() });
+    for number in 0..50 {
+        bench.put(&format!("key-{}", number % 5), Some("1"));
+    }
+    bench.roll();
+    let before = bench.log.segment_count();
+    assert!(before > 40);
+    bench.log.set_config(Arc::new(LogConfig { segment_bytes: 100_000, ..compacted() }));
+    bench.clean();
+    assert!(bench.log.segment_count() < 6, "{}", bench.log.segment_count());
+    assert_eq!(bench.contents().len(), 5);
+    bench.check_files();
+    let bench = bench.reopen();
+    assert_eq!(bench.contents().len(), 5);
+    bench.check_files();
+}
+
+#[test]
+fn readers_of_an_older_picture_get_what_they_were_promised() {
+    let bench = Bench::new(compacted());
+    for value in ["1", "2", "3", "4"] {
+        bench.put("a", Some(value));
+    }
+    bench.roll();
+    let slice = bench.log.read(everything_from(Offset(0))).expect("it is in the log");
+    let before = slice.read().expect("it can be read");
+    bench.clean();
+    bench.clean();
+    assert_eq!(bench.contents().len(), 1);
+    assert_eq!(slice.read().expect("it can be read"), before);
+}
+
+#[test]
+fn a_log_that_somebody_has_put_there_is_cleaned_from_its_beginning() {
+    let bench = bench_with_old_values();
+    bench.clean();
+    let other = bench_with_old_values();
+    other.put("b", Some("1"));
+    for bench in [&bench, &other] {
+        bench.dir.close().expect("it closes");
+    }
+    for name in names_in(&bench.disk.fs, "/data/t-0") {
+        remove(&bench.disk, &Path::new("/data/t-0").join(name));
+    }
+    for name in names_in(&other.disk.fs, "/data/t-0") {
+        let path = Path::new("/data/t-0").join(name);
+        let from = other.disk.fs.open(&path, OpenMode::Read).expect("it is there");
+        let bytes = read_to_end(&*from, 1 << 20).expect("it can be read");
+        let to = bench.disk.fs.open(&path, OpenMode::CreateOrOpen).expect("it can be made");
+        to.write_all_at(&[IoSlice::new(&bytes)], 0).expect("it can be written");
+    }
+    let bench = Bench::on(bench.disk, CleanerOptions::default());
+    assert_eq!(bench.dir.recovery_report().failed.len(), 0);
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3")), (9, "b", Some("1"))]));
+}
+
+#[test]
+fn a_deleted_log_leaves_nothing_to_the_next_of_its_name() {
+    let bench = Bench::new(compacted());
+    for value in ["1", "2", "3"] {
+        bench.put("a", Some(value));
+        bench.roll();
+    }
+    bench.clean();
+    let path = Path::new("/data/cleaner-offset-checkpoint");
+    let checkpoint = || {
+        let file = bench.disk.fs.open(path, OpenMode::Read).expect("it is there");
+        text(&read_to_end(&*file, 1000).expect("it can be read"))
+    };
+    assert_eq!(checkpoint(), "0\n1\nt 0 8\n");
+    bench.dir.delete_log(&partition(0)).expect("the disk works");
+    assert_eq!(checkpoint(), "0\n0\n");
+    let log = bench.disk.log(&bench.dir);
+    assert_eq!(log.log_end_offset(), Offset(0));
+    let bench = Bench { log, ..bench };
+    bench.put("b", Some("1"));
+    bench.put("b", Some("2"));
+    bench.roll();
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "b", Some("2"))]));
+}
+
+#[test]
+fn the_end_of_a_segment_is_known_although_its_records_are_gone() {
+    let bench = Bench::new(compacted());
+    bench.put("a", Some("1"));
+    bench.put("b", Some("1"));
+    bench.roll();
+    bench.put("a", Some("2"));
+    bench.put("b", Some("2"));
+    bench.roll();
+    bench.clean();
+    assert_eq!(bench.contents().len(), 2);
+    bench.check_files();
+    // A start that has lost its checkpoints scans everything, and misses nothing.
+    bench.dir.close().expect("it closes");
+    for name in ["recovery-point-offset-checkpoint", "segment-lists", ".kafka_cleanshutdown"] {
+        remove(&bench.disk, &Path::new("/data").join(name));
+    }
+    let dir = bench.disk.open();
+    let lost = dir
+        .recovery_report()
+        .findings
+        .iter()
+        .find(|finding| !matches!(finding, logway_log::Finding::Rebuilt { .. }));
+    assert!(lost.is_none(), "{lost:?}");
+    assert_eq!(contents(&bench.disk.log(&dir)).len(), 2);
+}
