@@ -25,7 +25,7 @@ pub(crate) use filter::{LastWrite, LastWrites};
 pub(crate) use pace::Cancel;
 pub(crate) use swap::{
     CLEANED_SUFFIX, SWAP_SUFFIX, cleaned_path, commit as commit_swap, discard as discard_cleaned,
-    finish as finish_swap, swap_path,
+    end_of as end_of_cleaned, finish as finish_swap, swap_path,
 };
 
 mod batches;

@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use logway_model::Offset;
 
 use crate::LogError;
-use crate::fs::Fs;
+use crate::fs::{Fs, OpenMode};
+use crate::scan::HeaderScan;
 use crate::segment::{
     INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, TXN_INDEX_EXTENSION,
     file_path,
@@ -78,6 +79,24 @@ pub(crate) fn finish(
     let (from, to) = (swap_path(dir, base_offset), file_path(dir, base_offset, LOG_EXTENSION));
     unless_missing(fs.rename(&from, &to)).map_err(LogError::io("rename", &from))?;
     sync()
+}
+
+/// Where the segment behind a cleaned one begins: at the end of its last batch.
+///
+/// [`LogError::Corrupt`] if it cannot be read.
+pub(crate) fn end_of(fs: &dyn Fs, path: &Path) -> Result<Offset, LogError> {
+    let file = fs.open(path, OpenMode::Read).map_err(LogError::io("open", path))?;
+    let size_bytes = file.len().map_err(LogError::io("look at", path))?;
+    let mut headers = HeaderScan::new(file, path, 0, size_bytes);
+    let mut end = None;
+    while let Some(batch) = headers.next()? {
+        end = Some(batch.header.next_offset());
+    }
+    end.ok_or_else(|| LogError::Corrupt {
+        path: path.to_owned(),
+        position: 0,
+        reason: "a cleaned segment has at least one batch".to_owned(),
+    })
 }
 
 /// Removes what an attempt has left of which step 2 was never begun; at best, as the next start does

@@ -9,6 +9,7 @@ use logway_record::{Batch, DecodeLimit};
 use super::{Damage, LostOffsets, PlacedBatch, SegmentFile, Walked, segments};
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, leader_epoch};
+use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
 use crate::fs::{Fs, OpenMode, read_to_end};
 use crate::index::{OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset};
 use crate::producer_state::snapshot;
@@ -297,6 +298,11 @@ fn verify_companions(
     for entry in fs.read_dir(dir).map_err(LogError::io("list", dir))? {
         let path = dir.join(&entry.name);
         let Some(name) = entry.name.to_str().filter(|_| !entry.is_dir) else { continue };
+        if name.ends_with(SWAP_SUFFIX) || name.ends_with(CLEANED_SUFFIX) {
+            let reason = "compaction has not come to its end".to_owned();
+            report(Problem { path, position: 0, reason, lost: None, may_be_unfinished: true });
+            continue;
+        }
         let read = match parse_file_name(name) {
             Some((_, SNAPSHOT_EXTENSION)) => snapshot::read(fs, &path).map(drop),
             None if name == leader_epoch::LEADER_EPOCH_FILE => {

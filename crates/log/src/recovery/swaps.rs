@@ -6,9 +6,8 @@ use logway_model::Offset;
 
 use super::listing::Listing;
 use crate::LogError;
-use crate::cleaner::{finish_swap, swap_path};
-use crate::fs::{Fs, OpenMode};
-use crate::scan::HeaderScan;
+use crate::cleaner::{end_of_cleaned, finish_swap, swap_path};
+use crate::fs::Fs;
 
 /// Finishes the replacements that count.
 ///
@@ -18,7 +17,7 @@ use crate::scan::HeaderScan;
 /// replace; [`LogError::Io`].
 pub(super) fn finish_swaps(fs: &dyn Fs, dir: &Path, listing: &Listing) -> Result<(), LogError> {
     for &base_offset in &listing.swaps {
-        let end = end_of(fs, &swap_path(dir, base_offset))?;
+        let end = end_of_cleaned(fs, &swap_path(dir, base_offset))?;
         let is_replaced = |offset: &Offset| *offset > base_offset && *offset < end;
         let segments = listing.segments.iter().map(|segment| segment.base_offset);
         let mut others: Vec<Offset> =
@@ -31,20 +30,4 @@ pub(super) fn finish_swaps(fs: &dyn Fs, dir: &Path, listing: &Listing) -> Result
         finish_swap(fs, dir, base_offset, &others)?;
     }
     Ok(())
-}
-
-/// The offset after the last batch of a file.
-fn end_of(fs: &dyn Fs, path: &Path) -> Result<Offset, LogError> {
-    let file = fs.open(path, OpenMode::Read).map_err(LogError::io("open", path))?;
-    let size_bytes = file.len().map_err(LogError::io("look at", path))?;
-    let mut headers = HeaderScan::new(file, path, 0, size_bytes);
-    let mut end = None;
-    while let Some(batch) = headers.next()? {
-        end = Some(batch.header.next_offset());
-    }
-    end.ok_or_else(|| LogError::Corrupt {
-        path: path.to_owned(),
-        position: 0,
-        reason: "a cleaned segment has at least one batch".to_owned(),
-    })
 }

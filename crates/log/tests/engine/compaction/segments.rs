@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use logway_log::fs::{Fs, OpenMode, read_to_end};
+use logway_log::inspect::{Walked, segments, verify};
 use logway_log::{CleanerOptions, LogConfig};
 use logway_model::Offset;
 
-use super::{Bench, bench_with_old_values, compacted, contents, shown, text};
+use super::{Bench, bench_with_old_values, compacted, contents, shown, text, wait_sealed};
 use crate::support::*;
 
 #[test]
@@ -121,4 +122,42 @@ fn the_end_of_a_segment_is_known_although_its_records_are_gone() {
         .find(|finding| !matches!(finding, logway_log::Finding::Rebuilt { .. }));
     assert!(lost.is_none(), "{lost:?}");
     assert_eq!(contents(&bench.disk.log(&dir)).len(), 2);
+}
+
+/// The files of a log whose compaction a power cut has interrupted after so many changes of the disk.
+fn interrupted_at(change: u64) -> TestDisk {
+    let bench = bench_with_old_values();
+    bench.log.set_config(Arc::new(LogConfig { segment_bytes: 1 << 20, ..compacted() }));
+    wait_sealed(&bench.dir);
+    bench.disk.fs.crash_at_change(change);
+    bench.cleaner.clean_due();
+    bench.disk.crash()
+}
+
+#[test]
+fn what_a_power_cut_has_interrupted_is_no_damage_to_who_looks_at_the_files() {
+    let mut swaps = 0;
+    for change in 1..60 {
+        let disk = interrupted_at(change);
+        let dir = Path::new("/data/t-0");
+        let mut problems = Vec::new();
+        let verified = verify(&disk.fs, dir, |problem| problems.push(problem));
+        let verified = verified.expect("the files can be read");
+        let damage = problems.iter().find(|problem| !problem.may_be_unfinished);
+        assert_eq!(damage, None, "power cut at change {change}");
+        assert_eq!(verified.end_offset, Some(Offset(9)), "power cut at change {change}");
+        let has_swap = names_in(&disk.fs, "/data/t-0").iter().any(|name| name.ends_with(".swap"));
+        swaps += u64::from(has_swap);
+        // What is shown is what the next start makes of it.
+        let mut shown = Vec::new();
+        for segment in segments(&disk.fs, dir).expect("they can be listed") {
+            for walked in segment.batches(&disk.fs).expect("it can be opened") {
+                let Ok(Walked::Batch(placed)) = walked else { panic!("{walked:?}") };
+                shown.push(placed.batch);
+            }
+        }
+        let dir = disk.open();
+        assert_eq!(read_batches(&disk.log(&dir), Offset(0)), shown, "change {change}");
+    }
+    assert!(swaps > 2, "{swaps} power cuts have hit a swap");
 }
