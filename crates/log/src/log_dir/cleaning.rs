@@ -164,7 +164,19 @@ impl LogDir {
             let progress = state.known.remove(partition);
             was_written |= progress.is_some_and(|progress| progress.cleaned.is_some());
         }
-        if was_written { self.write_cleaned(&state) } else { Ok(()) }
+        if !was_written {
+            return Ok(());
+        }
+        match self.write_cleaned(&state) {
+            // To know nothing costs work, and needs no space.
+            Err(error) if error.is_disk_full() => self.remove_cleaned(),
+            written => written,
+        }
+    }
+
+    fn remove_cleaned(&self) -> Result<(), LogError> {
+        let path = self.options.path.join(CLEANER_OFFSET_FILE);
+        self.root_syncs.work(|| remove_file(&*self.options.fs, &path))
     }
 
     fn write_cleaned(&self, state: &CleaningState) -> Result<(), LogError> {

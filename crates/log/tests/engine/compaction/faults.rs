@@ -170,3 +170,19 @@ fn a_disk_too_full_to_say_what_is_clean_costs_work_and_nothing_else() {
     assert_eq!(bench.contents(), shown(&[(9, "a", Some("4"))]));
     bench.check_files();
 }
+
+#[test]
+fn a_compacted_log_is_deleted_on_a_full_disk() {
+    let bench = bench_with_old_values();
+    bench.clean();
+    let full = Fault::new(SimOperation::Write, Failure::NoSpace).in_path("cleaner-offset");
+    bench.disk.fs.inject(full);
+    bench.dir.delete_log(&partition(0)).expect("that takes no space");
+    bench.disk.fs.heal();
+    // The next of its name is not taken for clean.
+    let log = bench.disk.log(&bench.dir);
+    let bench = Bench { log, ..bench };
+    bench.put_old_values();
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+}
