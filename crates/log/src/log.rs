@@ -120,7 +120,8 @@ impl Log {
     /// takes their place: recovery takes a gap for the place where a crash has cut the log off. For
     /// that, one caller at a time copies, and waits for each copy.
     ///
-    /// [`LogError::OffsetNotNext`] if the first begins before the log end, or one within another.
+    /// [`LogError::OffsetNotNext`] if the first begins before the log end, one within another, or one
+    /// further behind another than a segment reaches.
     pub fn append_copied(&self, batches: Vec<Batch>) -> AppendFuture {
         let batches = without_gaps(self.log_end_offset(), batches);
         let batches = AppendBatches { batches, leader_epoch: LeaderEpoch::NONE };
@@ -361,13 +362,17 @@ impl Log {
     }
 }
 
-/// The batches from `end` on, with placeholders for what is missing between them.
+/// The batches from `end` on, with placeholders for what is missing between them. A gap that is
+/// wider than any segment is damage, and is left to whoever appends them.
 fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
+    const GAP_MAX: i64 = i32::MAX as i64;
     let mut next = end;
     let mut filled = Vec::with_capacity(batches.len());
     for batch in batches {
         let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
-        filled.extend(Batch::placeholders(next, start, leader_epoch));
+        if start - next <= GAP_MAX {
+            filled.extend(Batch::placeholders(next, start, leader_epoch));
+        }
         next = batch.header().next_offset();
         filled.push(batch);
     }

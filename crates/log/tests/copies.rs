@@ -106,6 +106,9 @@ fn gaps_that_compaction_has_left_survive_a_power_cut() {
         read(&log).into_iter().filter(|batch| batch.header().record_count > 0).collect();
     assert_eq!(with_records, [batch(100, 1, 7), batch(110, 1, 7), batch(200, 2, 7)]);
     assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(100), Offset(203)));
+    // No segment reaches so far, so that it is none that compaction has left.
+    let refused = log.append_copied(vec![batch(1 << 60, 2, 7)]).wait();
+    assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
 }
 
 #[test]
