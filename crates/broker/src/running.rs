@@ -174,14 +174,13 @@ impl RunningBroker {
         self.broker.attention.stop();
         while self.acceptors.join_next().await.is_some() {}
         self.broker.groups.stop().await;
+        // Before the moves, which keep it from the logs that they copy.
+        let broker = Arc::clone(&self.broker);
+        off_thread(move || broker.log_cleaner.stop()).await;
         self.broker.replica_moves.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
-        let close = move || {
-            broker.log_cleaner.stop();
-            broker.log_dirs.close()
-        };
-        off_thread(close).await?;
+        off_thread(move || broker.log_dirs.close()).await?;
         Ok(metadata_stopped?)
     }
 }

@@ -38,7 +38,7 @@ pub use completion::Completion;
 pub use config::{CleanupPolicy, LogConfig};
 pub use error::LogError;
 pub use log::Log;
-pub use log_dir::{FailureListener, LogDir, LogDirOptions, NewLog};
+pub use log_dir::{CompactionPause, FailureListener, LogDir, LogDirOptions, NewLog};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
 pub use random::random_uuid;

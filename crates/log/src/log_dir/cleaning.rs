@@ -28,6 +28,8 @@ pub(super) struct Cleaning {
 struct CleaningState {
     known: BTreeMap<TopicPartition, CleaningProgress>,
     visited: BTreeMap<TopicPartition, Cancel>,
+    /// Those that nobody may enter, and for how many.
+    paused: BTreeMap<TopicPartition, usize>,
     is_closed: bool,
 }
 
@@ -41,6 +43,12 @@ pub(crate) struct CleaningProgress {
     /// Why it cannot be compacted, and where it began then: what is damaged may be gone when it
     /// begins elsewhere.
     pub(crate) uncleanable: Option<(LogError, Offset)>,
+}
+
+/// Keeps a log of a directory from being compacted, until it is dropped.
+pub struct CompactionPause {
+    dir: Arc<LogDir>,
+    partition: TopicPartition,
 }
 
 /// The right to compact a log, until it is dropped.
@@ -104,21 +112,44 @@ impl Cleaning {
     }
 }
 
+impl CleaningState {
+    fn may_be_entered(&self, partition: &TopicPartition) -> bool {
+        !self.is_closed
+            && !self.visited.contains_key(partition)
+            && !self.paused.contains_key(partition)
+    }
+}
+
 impl LogDir {
-    /// What is known of the compaction of a log; `None` if somebody is at it.
-    pub(crate) fn cleaning_progress(&self, partition: &TopicPartition) -> Option<CleaningProgress> {
-        let state = self.cleaning.state();
-        let is_visited = state.visited.contains_key(partition);
-        (!is_visited).then(|| state.known.get(partition).cloned().unwrap_or_default())
+    /// Keeps a log from being compacted for as long as what this returns lives; who is at it is told
+    /// to leave.
+    ///
+    /// Whoever copies a log needs that. Else a tombstone could go before it is copied, behind a copy
+    /// of what it has deleted.
+    pub fn pause_compaction(self: &Arc<Self>, partition: &TopicPartition) -> CompactionPause {
+        let mut state = self.cleaning.state();
+        *state.paused.entry(partition.clone()).or_default() += 1;
+        if let Some(cancel) = state.visited.get(partition) {
+            cancel.cancel();
+        }
+        drop(state);
+        CompactionPause { dir: Arc::clone(self), partition: partition.clone() }
     }
 
-    /// Enters a log to compact it; `None` if somebody is at it, it is being deleted, or the
-    /// directory closes.
+    /// What is known of the compaction of a log; `None` if somebody is at it, or nobody may be.
+    pub(crate) fn cleaning_progress(&self, partition: &TopicPartition) -> Option<CleaningProgress> {
+        let state = self.cleaning.state();
+        let may_be_entered = state.may_be_entered(partition);
+        may_be_entered.then(|| state.known.get(partition).cloned().unwrap_or_default())
+    }
+
+    /// Enters a log to compact it; `None` if somebody is at it, it is being deleted, somebody has
+    /// paused its compaction, or the directory closes.
     pub(crate) fn visit(&self, log: &Arc<Log>) -> Option<Visit<'_>> {
         let partition = log.topic_partition();
         let cancel = Cancel::default();
         let mut state = self.cleaning.state();
-        if state.is_closed || state.visited.contains_key(partition) {
+        if !state.may_be_entered(partition) {
             return None;
         }
         state.visited.insert(partition.clone(), cancel.clone());
@@ -186,6 +217,27 @@ impl LogDir {
         let path = self.options.path.join(CLEANER_OFFSET_FILE);
         let cleaned = cleaned.collect();
         self.root_syncs.work(|| offset_checkpoint::write(&*self.options.fs, &path, &cleaned))
+    }
+}
+
+impl CompactionPause {
+    /// Waits until whoever was at it has left.
+    pub fn wait(&self) {
+        let cleaning = &self.dir.cleaning;
+        let is_visited = |state: &mut CleaningState| state.visited.contains_key(&self.partition);
+        drop(cleaning.wait_while(cleaning.state(), is_visited));
+    }
+}
+
+impl Drop for CompactionPause {
+    fn drop(&mut self) {
+        let mut state = self.dir.cleaning.state();
+        if let Some(count) = state.paused.get_mut(&self.partition) {
+            *count -= 1;
+            if *count == 0 {
+                state.paused.remove(&self.partition);
+            }
+        }
     }
 }
 

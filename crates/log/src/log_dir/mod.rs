@@ -17,6 +17,7 @@ use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 use cleaning::Cleaning;
+pub use cleaning::CompactionPause;
 pub(crate) use cleaning::{CleaningProgress, Visit};
 pub use create::NewLog;
 use failed::FailedLog;

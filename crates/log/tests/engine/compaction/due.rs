@@ -6,7 +6,7 @@ use logway_log::{CleanupPolicy, LogConfig, TimestampType};
 use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression};
 
-use super::{Bench, compacted, shown};
+use super::{Bench, bench_with_old_values, compacted, shown};
 use crate::support::*;
 
 #[test]
@@ -176,4 +176,18 @@ fn tombstones_of_a_log_that_stamps_its_records_wait_for_their_horizon() {
     bench.disk.clock.advance(1000);
     bench.clean();
     assert_eq!(bench.contents(), shown(&[(1, "b", Some("1"))]));
+}
+
+#[test]
+fn nothing_is_compacted_while_somebody_copies_the_log() {
+    let bench = bench_with_old_values();
+    let before = bench.contents();
+    // Two may: one that is taken back, and the next.
+    for pause in [(); 2].map(|()| bench.dir.pause_compaction(&partition(0))) {
+        pause.wait();
+        bench.clean();
+        assert_eq!(bench.contents(), before);
+    }
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
 }
