@@ -161,8 +161,12 @@ async fn a_replica_moves_while_it_is_compacted() {
     assert_eq!(leftovers(&disks.b), ["t-0"]);
     until(|| leftovers(&disks.a).is_empty()).await;
     assert_eq!(latest(&connection).await.0, only("a", "4"));
-    // It is compacted where it is now.
+    // It is compacted where it is now; and the log begins where it began, although nothing is left
+    // there: a consumer that is there reads on.
     until_left(&connection, 2).await;
+    assert_eq!(move_replica(&connection, "t", &disks.a).await, ErrorCode::None);
+    until_moved(&broker).await;
+    assert_eq!(latest(&connection).await, (only("a", "4"), 2));
     broker.stop().await;
 }
 

@@ -74,7 +74,8 @@ pub(super) fn make_copy(
     target.create_copy(&new, first_batch_offset(&source)?, from)
 }
 
-/// Where the batch begins that holds the log start, which may be within it.
+/// Where the batch begins that holds the log start, which may be within it; or the log start, if
+/// compaction has left no batch there.
 fn first_batch_offset(log: &Log) -> Result<Offset, LogError> {
     let (offset, upper_bound) = (log.log_start_offset(), log.flush().wait()?);
     let slice =
@@ -87,7 +88,7 @@ fn first_batch_offset(log: &Log) -> Result<Offset, LogError> {
         source: Arc::new(source),
     })?;
     let header = BatchHeader::parse(&header);
-    Ok(header.map_or(offset, |header| header.base_offset))
+    Ok(header.map_or(offset, |header| header.base_offset.min(offset)))
 }
 
 /// The settings of a log for the time in which it is a copy: nobody waits for it, and nothing of it
