@@ -1,6 +1,6 @@
 //! What a log directory knows of the compaction of its logs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -190,19 +190,19 @@ impl LogDir {
             cancel.cancel();
         }
         let mut state = self.cleaning.wait_while(state, is_visited);
-        let mut was_written = false;
-        for partition in partitions {
-            let progress = state.known.remove(partition);
-            was_written |= progress.is_some_and(|progress| progress.cleaned.is_some());
+        let is_written =
+            |partition| state.known.get(partition).is_some_and(|known| known.cleaned.is_some());
+        let forgotten: BTreeSet<&TopicPartition> = partitions.iter().collect();
+        if partitions.iter().any(is_written) {
+            match self.write_cleaned(&state, &forgotten) {
+                // To know nothing costs work, and needs no space.
+                Err(error) if error.is_disk_full() => self.remove_cleaned()?,
+                written => written?,
+            }
         }
-        if !was_written {
-            return Ok(());
-        }
-        match self.write_cleaned(&state) {
-            // To know nothing costs work, and needs no space.
-            Err(error) if error.is_disk_full() => self.remove_cleaned(),
-            written => written,
-        }
+        // Not before: what is still in the file has to be written again.
+        state.known.retain(|partition, _| !forgotten.contains(partition));
+        Ok(())
     }
 
     fn remove_cleaned(&self) -> Result<(), LogError> {
@@ -210,8 +210,12 @@ impl LogDir {
         self.root_syncs.work(|| remove_file(&*self.options.fs, &path))
     }
 
-    fn write_cleaned(&self, state: &CleaningState) -> Result<(), LogError> {
-        let cleaned = state.known.iter();
+    fn write_cleaned(
+        &self,
+        state: &CleaningState,
+        without: &BTreeSet<&TopicPartition>,
+    ) -> Result<(), LogError> {
+        let cleaned = state.known.iter().filter(|(partition, _)| !without.contains(partition));
         let cleaned =
             cleaned.filter_map(|(partition, known)| Some((partition.clone(), known.cleaned?)));
         let path = self.options.path.join(CLEANER_OFFSET_FILE);
@@ -254,7 +258,7 @@ impl Visit<'_> {
         let known = state.known.entry(self.log.topic_partition().clone()).or_default();
         let is_new = known.cleaned != progress.cleaned;
         *known = progress;
-        if is_new { self.dir.write_cleaned(&state) } else { Ok(()) }
+        if is_new { self.dir.write_cleaned(&state, &BTreeSet::new()) } else { Ok(()) }
     }
 }
 

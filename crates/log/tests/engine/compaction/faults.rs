@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
-use logway_log::{CleanerOptions, LogConfig, LogError};
+use logway_log::{CleanerOptions, LogConfig, LogError, NewLog};
 use logway_model::Offset;
 use logway_record::{BatchBuilder, Compression};
 
@@ -100,6 +100,23 @@ fn a_swap_that_cannot_be_finished_is_finished_later() {
     bench.check_files();
     let bench = bench.reopen();
     assert_eq!(bench.contents().len(), 1);
+}
+
+#[test]
+fn a_deletion_that_could_not_write_down_what_is_clean_does_so_when_it_is_tried_again() {
+    let bench = bench_with_old_values();
+    bench.clean();
+    let fault = Fault::new(SimOperation::Write, Failure::Io).in_path("cleaner-offset");
+    bench.disk.fs.inject(fault.times(1));
+    bench.dir.delete_log(&partition(0)).expect_err("it cannot be written");
+    let config = Arc::new(compacted());
+    let new = NewLog { partition: partition(0), topic_id: topic_id(), config };
+    let log = bench.dir.try_again(&new).expect("the old one is gone");
+    let bench = Bench { log, ..bench };
+    bench.put_old_values();
+    let bench = bench.reopen();
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
 }
 
 #[test]
