@@ -24,8 +24,8 @@ pub use metrics::CleanerMetrics;
 pub(crate) use filter::{LastWrite, LastWrites};
 pub(crate) use pace::Cancel;
 pub(crate) use swap::{
-    CLEANED_SUFFIX, SWAP_SUFFIX, cleaned_path, commit as commit_swap, discard as discard_cleaned,
-    end_of as end_of_cleaned, finish as finish_swap, swap_path,
+    CLEANED_SUFFIX, SWAP_SUFFIX, cleaned_path, discard as discard_cleaned,
+    end_of as end_of_cleaned, finish as finish_swap, name as name_swap, swap_path,
 };
 
 mod batches;

@@ -47,12 +47,18 @@ pub(crate) fn swap_path(dir: &Path, base_offset: Offset) -> PathBuf {
     file_path(dir, base_offset, &format!("{LOG_EXTENSION}{SWAP_SUFFIX}"))
 }
 
-/// Step 2: from the return on, the swap counts.
-pub(crate) fn commit(fs: &dyn Fs, dir: &Path, base_offset: Offset) -> Result<(), LogError> {
+/// The first half of step 2: from the return on, the swap counts, unless the power fails before the
+/// directory is synced. After an error the name is not there.
+pub(crate) fn name(fs: &dyn Fs, dir: &Path, base_offset: Offset) -> Result<(), LogError> {
     let cleaned = cleaned_path(dir, base_offset, LOG_EXTENSION);
     let swap = swap_path(dir, base_offset);
-    fs.rename(&cleaned, &swap).map_err(LogError::io("rename", &cleaned))?;
-    fs.sync_dir(dir).map_err(LogError::io("sync", dir))
+    match fs.rename(&cleaned, &swap) {
+        Err(error) if !fs.exists(&swap).unwrap_or(true) => {
+            Err(LogError::io("rename", &cleaned)(error))
+        }
+        // It was done, whatever else is said of it.
+        _ => Ok(()),
+    }
 }
 
 /// Steps 3 and 4, or what is missing of them; `others` are the base offsets of B.

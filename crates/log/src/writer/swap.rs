@@ -15,7 +15,7 @@ use super::background::Job;
 use super::command::LogKey;
 use super::log_tail::LogTail;
 use crate::LogError;
-use crate::cleaner::{LastWrite, LastWrites, commit_swap, discard_cleaned, finish_swap};
+use crate::cleaner::{LastWrite, LastWrites, discard_cleaned, finish_swap, name_swap};
 use crate::completion::Completer;
 use crate::fs::Fs;
 use crate::segment::Segment;
@@ -30,7 +30,9 @@ pub(crate) struct SwapJob {
     segments: Vec<Arc<Segment>>,
     /// The length of the one that replaces them.
     size_bytes: u64,
-    /// From here on it counts.
+    /// It has the name by which it counts.
+    is_named: bool,
+    /// The name is on the disk.
     is_committed: bool,
 }
 
@@ -74,7 +76,8 @@ impl Writer {
         let base_offset = segments[0].base_offset();
         tail.swap = Some(Swapping { base_offset, done: Some(done), unfinished: None });
         let dir = Arc::clone(&tail.dir);
-        let job = SwapJob { key, dir, segments, size_bytes, is_committed: false };
+        let (is_named, is_committed) = (false, false);
+        let job = SwapJob { key, dir, segments, size_bytes, is_named, is_committed };
         self.round.background.send(Job::Swap(job));
     }
 
@@ -176,17 +179,22 @@ impl SwapJob {
     /// Does what is left to do.
     pub(super) fn run(&mut self, fs: &dyn Fs) -> SwapOutcome {
         let base_offset = self.segments[0].base_offset();
+        if !self.is_named
+            && let Err(error) = self.name(fs, base_offset)
+        {
+            self.segments.iter().for_each(|segment| segment.unpin());
+            discard_cleaned(fs, &self.dir, base_offset);
+            return SwapOutcome::NotBegun(error);
+        }
+        self.is_named = true;
         if !self.is_committed {
-            match self.commit(fs, base_offset) {
+            // A start would finish it, whatever the log has become since: there is no way back.
+            match fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir)) {
                 Ok(()) => self.is_committed = true,
                 Err(error) if error.is_failed_sync_of(&self.dir) => {
                     return SwapOutcome::SyncFailed(error);
                 }
-                Err(error) => {
-                    self.segments.iter().for_each(|segment| segment.unpin());
-                    discard_cleaned(fs, &self.dir, base_offset);
-                    return SwapOutcome::NotBegun(error);
-                }
+                Err(error) => return SwapOutcome::Unfinished(error),
             }
         }
         let others: Vec<Offset> =
@@ -198,8 +206,8 @@ impl SwapJob {
         }
     }
 
-    fn commit(&self, fs: &dyn Fs, base_offset: Offset) -> Result<(), LogError> {
+    fn name(&self, fs: &dyn Fs, base_offset: Offset) -> Result<(), LogError> {
         self.segments.iter().try_for_each(|segment| segment.pin())?;
-        commit_swap(fs, &self.dir, base_offset)
+        name_swap(fs, &self.dir, base_offset)
     }
 }

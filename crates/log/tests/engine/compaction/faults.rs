@@ -102,6 +102,30 @@ fn a_swap_that_cannot_be_finished_is_finished_later() {
     assert_eq!(bench.contents().len(), 1);
 }
 
+/// Its name is there, and a start would finish it: it must not be left behind by a log that becomes
+/// another.
+#[test]
+fn a_swap_that_has_its_name_is_finished_although_descriptors_ran_out() {
+    let bench = bench_with_old_values();
+    bench.log.set_config(Arc::new(LogConfig { segment_bytes: 1 << 20, ..compacted() }));
+    // The first sync is for the names of the cleaned files, the second for the one that counts.
+    let fault = Fault::new(SimOperation::SyncDir, Failure::NoDescriptors).in_path("t-0");
+    bench.disk.fs.inject(fault.after(1).times(1));
+    bench.clean();
+    assert!(bench.metrics.failed_rounds.get() > 0, "the fault was met");
+    bench.log.set_config(Arc::new(compacted()));
+    for value in ["4", "5"] {
+        bench.put("a", Some(value));
+        bench.roll();
+    }
+    bench.clean();
+    let newest = shown(&[(12, "a", Some("5"))]);
+    assert_eq!(bench.contents(), newest);
+    bench.check_files();
+    let bench = bench.reopen();
+    assert_eq!(bench.contents(), newest);
+}
+
 #[test]
 fn a_deletion_that_could_not_write_down_what_is_clean_does_so_when_it_is_tried_again() {
     let bench = bench_with_old_values();
