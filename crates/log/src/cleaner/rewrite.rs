@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::BufMut;
-use logway_model::Offset;
+use logway_model::{LeaderEpoch, Offset};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, DecodeLimit, RecordError, Rewriting};
 
 use super::batches::{Batches, PlacedBatch, corrupt};
@@ -84,6 +84,7 @@ pub(super) fn rewrite(
     swap::discard(&**place.fs, place.dir, base_offset);
     let mut output = Output::create(place, base_offset)?;
     let mut read_bytes = 0;
+    let mut leader_epoch = LeaderEpoch::NONE;
     let mut is_changed = group.segments.len() > 1;
     for (index, segment) in group.segments.iter().enumerate() {
         let next = group.segments.get(index + 1);
@@ -93,6 +94,7 @@ pub(super) fn rewrite(
             let filtered = filter.filter(&batch, is_last && next.is_none());
             let filtered = filtered.map_err(|error| corrupt(segment, position, &error))?;
             is_changed |= !matches!(filtered, Filtered::AsIs);
+            leader_epoch = batch.header().leader_epoch;
             match filtered {
                 Filtered::AsIs => output.push(&batch)?,
                 Filtered::Rewritten(rewrite) => {
@@ -105,6 +107,9 @@ pub(super) fn rewrite(
             }
         }
         read_bytes += segment.size_bytes();
+    }
+    if group.segments.len() > 1 {
+        output.fill_to(group.end, leader_epoch)?;
     }
     let size_bytes = output.end_position();
     if is_changed {
@@ -121,12 +126,14 @@ struct Output<'a> {
     segment: Segment,
     buffer: Vec<u8>,
     written_bytes: u64,
+    /// The offset behind the last batch.
+    end: Offset,
 }
 
 impl<'a> Output<'a> {
     fn create(place: &'a Place<'a>, base_offset: Offset) -> Result<Output<'a>, LogError> {
         let segment = Segment::create_cleaned(place.fs, place.dir, base_offset)?;
-        Ok(Output { place, segment, buffer: Vec::new(), written_bytes: 0 })
+        Ok(Output { place, segment, buffer: Vec::new(), written_bytes: 0, end: base_offset })
     }
 
     /// Takes a batch as it is.
@@ -154,7 +161,15 @@ impl<'a> Output<'a> {
         Ok(self.note(position, &header)?)
     }
 
-    fn note(&self, position: u64, header: &BatchHeader) -> Result<(), LogError> {
+    /// Says that the segment goes on to `end`, should its last batches not say it: the last of its
+    /// predecessors may have no batch at all, when what it had was lost.
+    fn fill_to(&mut self, end: Offset, leader_epoch: LeaderEpoch) -> Result<(), Interrupted> {
+        let missing = Batch::placeholders(self.end, end, leader_epoch);
+        missing.iter().try_for_each(|placeholder| self.push(placeholder))
+    }
+
+    fn note(&mut self, position: u64, header: &BatchHeader) -> Result<(), LogError> {
+        self.end = header.next_offset();
         let batch = ScannedBatch { position, header: *header };
         self.segment.note_batch(&batch, self.place.index_interval_bytes)
     }

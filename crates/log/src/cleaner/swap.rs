@@ -13,8 +13,9 @@
 //! Every step of 3 and 4 can be done again. Apache Kafka removes the old segments last, and so has
 //! to tell at a start what belongs to whom; here the one name `A.log.swap` says all.
 //!
-//! What the swap file covers says its last batch, which every cleaned segment keeps: it ends just
-//! where the segment behind it begins.
+//! What the swap file covers says its last batch: of several segments, it ends just where the segment
+//! behind them begins. The last batch of the last one keeps its place for that, or an empty batch
+//! takes it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -161,3 +161,44 @@ fn what_a_power_cut_has_interrupted_is_no_damage_to_who_looks_at_the_files() {
     }
     assert!(swaps > 2, "{swaps} power cuts have hit a swap");
 }
+
+/// As [`interrupted_at`], of a log whose last segments to become one have lost what was in them.
+fn interrupted_with_empty_segment_at(change: u64) -> TestDisk {
+    let bench = bench_with_old_values();
+    bench.dir.close().expect("it closes");
+    let active = bench.disk.fs.open(&segment_path(8), OpenMode::ReadWrite).expect("it is there");
+    active.set_len(0).expect("the disk works");
+    let bench = Bench::on(bench.disk, CleanerOptions::default());
+    assert_eq!(bench.log.log_end_offset(), Offset(9), "no offset is given twice");
+    bench.roll();
+    bench.put("a", Some("4"));
+    bench.roll();
+    // The group ends with the empty segment: the next filler does not fit.
+    bench.log.set_config(Arc::new(LogConfig { segment_bytes: 11_500, ..compacted() }));
+    wait_sealed(&bench.dir);
+    bench.disk.fs.crash_at_change(change);
+    bench.cleaner.clean_due();
+    bench.disk.crash()
+}
+
+#[test]
+fn a_power_cut_while_a_segment_without_batches_is_replaced_loses_nothing() {
+    let mut swaps = 0;
+    for change in 1..60 {
+        let disk = interrupted_with_empty_segment_at(change);
+        let has_swap = names_in(&disk.fs, "/data/t-0").iter().any(|name| name.ends_with(".swap"));
+        swaps += u64::from(has_swap);
+        let dir = disk.open();
+        let failed = &dir.recovery_report().failed;
+        assert!(failed.is_empty(), "power cut at change {change}: {failed:?}");
+        let log = disk.log(&dir);
+        let newest = contents(&log).pop().expect("there are records");
+        assert_eq!(newest, (11, "a".to_owned(), Some("4".to_owned())), "change {change}");
+        drop((log, dir));
+        // What was replaced does not come back.
+        let bench = Bench::on(disk, CleanerOptions::default());
+        bench.clean();
+        assert_eq!(bench.contents(), shown(&[(11, "a", Some("4"))]), "change {change}");
+    }
+    assert!(swaps > 2, "{swaps} power cuts have hit a swap");
+}
