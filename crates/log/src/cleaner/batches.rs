@@ -38,12 +38,21 @@ pub(super) struct PlacedBatch {
 
 impl<'a> Batches<'a> {
     /// Those of a segment behind which the next one begins with `end`.
+    ///
+    /// [`LogError::Corrupt`] if there is more in the file than batches: what a start has found to be
+    /// damaged stays where it is, for whoever can save something of it.
     pub(super) fn of(
         segment: &'a Segment,
         end: Offset,
         pace: Pace<'a>,
     ) -> Result<Batches<'a>, LogError> {
-        let scan = BatchScan::new(segment.file()?, segment.path(), 0, segment.size_bytes());
+        let (file, path, size_bytes) = (segment.file()?, segment.path(), segment.size_bytes());
+        let file_bytes = file.len().map_err(LogError::io("look at", path))?;
+        if file_bytes > size_bytes {
+            let reason = format!("the last {} bytes are not batches", file_bytes - size_bytes);
+            return Err(LogError::Corrupt { path: path.to_owned(), position: size_bytes, reason });
+        }
+        let scan = BatchScan::new(file, path, 0, size_bytes);
         Ok(Batches { segment, scan, places: Places::of(segment, end), pace })
     }
 

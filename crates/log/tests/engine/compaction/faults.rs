@@ -1,8 +1,10 @@
 //! Compaction of damaged logs, on disks that fail or fill, and with power cuts between its steps.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::fs::{Fs, OpenMode, read_to_end};
 use logway_log::{CleanerOptions, LogConfig, LogError, NewLog};
 use logway_model::Offset;
 use logway_record::{BatchBuilder, Compression};
@@ -44,6 +46,33 @@ fn a_damaged_batch_stops_the_compaction_of_its_partition_only() {
     bench.clean();
     assert_eq!(bench.metrics.uncleanable_partitions(), 0);
     assert_eq!(bench.contents(), shown(&[(5, "b", Some("2"))]));
+}
+
+#[test]
+fn the_damaged_end_of_a_segment_stays_where_it_is() {
+    let bench = Bench::new(compacted());
+    for value in ["1", "2"] {
+        bench.put("a", Some(value));
+    }
+    bench.roll();
+    bench.dir.close().expect("it closes");
+    // In the second batch, behind which nothing good comes.
+    bench.disk.fs.flip_bit(&segment_path(0), 100, 3).expect("it is there");
+    remove(&bench.disk, Path::new("/data/recovery-point-offset-checkpoint"));
+    let bytes_of = |disk: &TestDisk| {
+        let file = disk.fs.open(&segment_path(0), OpenMode::Read).expect("it is there");
+        read_to_end(&*file, 1 << 20).expect("it can be read")
+    };
+    let before = bytes_of(&bench.disk);
+    let bench = Bench::on(bench.disk, CleanerOptions::default());
+    assert!(!bench.dir.recovery_report().findings.is_empty());
+    for value in ["3", "4"] {
+        bench.put("a", Some(value));
+        bench.roll();
+    }
+    bench.clean();
+    assert_eq!(bytes_of(&bench.disk), before);
+    assert_eq!(bench.metrics.uncleanable_partitions(), 1);
 }
 
 #[test]
