@@ -120,6 +120,9 @@ impl Log {
     /// takes their place: recovery takes a gap for the place where a crash has cut the log off. For
     /// that, one caller at a time copies, and waits for each copy.
     ///
+    /// No segment reaches over more than 2^31 offsets: what lies further behind the log end is not
+    /// appended, and the caller goes on where the log ends then.
+    ///
     /// [`LogError::OffsetNotNext`] if the first begins before the log end, one within another, or one
     /// further behind another than a segment reaches.
     pub fn append_copied(&self, batches: Vec<Batch>) -> AppendFuture {
@@ -362,19 +365,23 @@ impl Log {
     }
 }
 
-/// The batches from `end` on, with placeholders for what is missing between them. A gap that is
-/// wider than any segment is damage, and is left to whoever appends them.
+/// The batches from `end` on, with placeholders for what is missing between them, as far as a segment
+/// reaches; at least one. A gap that is wider than any segment is damage, and is left to whoever
+/// appends them.
 fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
-    const GAP_MAX: i64 = i32::MAX as i64;
+    const REACH: i64 = i32::MAX as i64;
     let mut next = end;
     let mut filled = Vec::with_capacity(batches.len());
     for batch in batches {
         let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
-        if start - next <= GAP_MAX {
-            filled.extend(Batch::placeholders(next, start, leader_epoch));
+        let gap = if start - next <= REACH { start } else { next };
+        for batch in Batch::placeholders(next, gap, leader_epoch).into_iter().chain([batch]) {
+            next = batch.header().next_offset();
+            if batch.header().last_offset() - end > REACH && !filled.is_empty() {
+                return filled;
+            }
+            filled.push(batch);
         }
-        next = batch.header().next_offset();
-        filled.push(batch);
     }
     filled
 }

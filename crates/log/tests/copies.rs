@@ -112,6 +112,28 @@ fn gaps_that_compaction_has_left_survive_a_power_cut() {
 }
 
 #[test]
+fn what_is_copied_at_once_may_reach_further_than_a_segment() {
+    let fs = SimFs::new(1);
+    let dir = open(&fs);
+    let log = dir.create_copy(&new_log(LogConfig::default()), Offset(100), FROM).expect("is made");
+    let gap = 1_500_000_000;
+    let originals = [0, 1, 2, 3, 4].map(|number| batch(100 + number * gap, 1, 7));
+    while let Some(missing) =
+        originals.iter().position(|batch| batch.base_offset() >= log.log_end_offset())
+    {
+        log.append_copied(originals[missing..].to_vec()).wait().expect("is written");
+    }
+    assert!(log.segment_count() > 1);
+    log.flush().wait().expect("is flushed");
+    let dir = open(&fs.crash());
+    assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+    let log = dir.log(&partition()).expect("is there");
+    let with_records: Vec<Batch> =
+        read(&log).into_iter().filter(|batch| batch.header().record_count > 0).collect();
+    assert_eq!(with_records, originals);
+}
+
+#[test]
 fn a_directory_says_that_it_holds_a_copy_until_it_is_told_otherwise() {
     let mut fs = SimFs::new(1);
     let copying = ReplicaMove { state: MoveState::Copying, from: FROM };
