@@ -72,6 +72,7 @@ struct Shared {
 /// A log that is to be cleaned.
 struct Chosen<'a> {
     visit: Visit<'a>,
+    start: Offset,
     progress: CleaningProgress,
     limits: Limits,
 }
@@ -80,6 +81,8 @@ struct Chosen<'a> {
 struct Candidate {
     dir: Arc<LogDir>,
     log: Arc<Log>,
+    /// Where it began when it was looked at.
+    start: Offset,
     progress: CleaningProgress,
     limits: Limits,
     dirty_ratio: f64,
@@ -170,6 +173,7 @@ impl Shared {
                 tracing::error!(%partition, "the compaction of a log has panicked");
                 candidate.dir.note_uncleanable(
                     &candidate.log,
+                    candidate.start,
                     LogError::Closed {
                         what: format!("the compaction of {partition} has panicked, and"),
                     },
@@ -209,13 +213,17 @@ impl Shared {
                 let stable = log.stable_offset();
                 let limits = Limits { cleaned: progress.cleaned, stable, now };
                 let (view, config) = (log.current_view(), log.config());
-                let start = log.log_start_offset();
+                let start = view.log_start;
                 let is_uncleanable =
                     progress.uncleanable.as_ref().is_some_and(|(_, before)| *before == start);
                 let range = match CleanableRange::of(&view, &config, &limits) {
                     Ok(range) => range,
+                    Err(error) if may_pass(&error, &log, start) => {
+                        tracing::warn!(%partition, %error, "a log cannot be compacted now");
+                        continue;
+                    }
                     Err(error) => {
-                        dir.note_uncleanable(&log, error);
+                        dir.note_uncleanable(&log, start, error);
                         continue;
                     }
                 };
@@ -234,7 +242,7 @@ impl Shared {
                 let dirty_ratio = range.dirty_ratio();
                 if best.as_ref().is_none_or(|best| dirty_ratio > best.dirty_ratio) {
                     let dir = Arc::clone(&dir);
-                    best = Some(Candidate { dir, log, progress, limits, dirty_ratio });
+                    best = Some(Candidate { dir, log, start, progress, limits, dirty_ratio });
                 }
             }
         }
@@ -249,12 +257,13 @@ impl Shared {
         if self.stop.is_cancelled() {
             return false;
         }
-        let (progress, limits) = (candidate.progress.clone(), candidate.limits);
-        self.clean_chosen(dir, log, Chosen { visit, progress, limits })
+        let Candidate { start, progress, limits, .. } = candidate;
+        let (start, progress, limits) = (*start, progress.clone(), *limits);
+        self.clean_chosen(dir, log, Chosen { visit, start, progress, limits })
     }
 
     fn clean_chosen(&self, dir: &LogDir, log: &Log, chosen: Chosen<'_>) -> bool {
-        let Chosen { visit, mut progress, limits } = chosen;
+        let Chosen { visit, start, mut progress, limits } = chosen;
         let started = Instant::now();
         let partition_dir = dir.path().join(log.topic_partition().to_string());
         let pace = Pace { throttle: &self.throttle, cancel: visit.cancel() };
@@ -293,27 +302,28 @@ impl Shared {
                 if error.is_failed_sync_of(&partition_dir) {
                     log.note_failed_sync(error.clone());
                 }
-                self.note_failure(log, &visit, progress, error);
+                self.note_failure(log, &visit, start, progress, error);
                 false
             }
         }
     }
 
-    /// What may be gone the next time is tried again; a batch that cannot be read will not be.
+    /// What may be gone the next time is tried again; what will not be is noted, of a log that began
+    /// at `start`.
     fn note_failure(
         &self,
         log: &Log,
         visit: &Visit<'_>,
+        start: Offset,
         mut progress: CleaningProgress,
         error: LogError,
     ) {
         let partition = log.topic_partition();
         self.metrics.failed_rounds.inc();
-        let is_closed = matches!(error, LogError::Closed { .. });
-        if visit.cancel().is_cancelled() || is_closed {
+        if visit.cancel().is_cancelled() {
             return;
         }
-        if error.is_disk_full() || error.is_want_of_descriptors() {
+        if may_pass(&error, log, start) {
             tracing::warn!(%partition, %error, "a log cannot be compacted now and stays as it was");
             return;
         }
@@ -322,7 +332,7 @@ impl Shared {
             "a log cannot be compacted; it is left alone until its beginning moves or the broker \
              is started again"
         );
-        progress.uncleanable = Some((error, log.log_start_offset()));
+        progress.uncleanable = Some((error, start));
         if let Err(error) = visit.note(progress) {
             tracing::warn!(%error, "how far logs are compacted cannot be written down");
         }
@@ -339,6 +349,18 @@ impl Shared {
 fn is_compacted(log: &Log) -> bool {
     let is_copy = log.replica_move().is_some_and(|moved| moved.state == MoveState::Copying);
     log.config().is_compacted() && !is_copy
+}
+
+/// Whether what went wrong with a log that began at `start` may go well the next time; a batch that
+/// cannot be read will not be.
+///
+/// What was deleted meanwhile says nothing of what is left: its files are gone, or read as others.
+fn may_pass(error: &LogError, log: &Log, start: Offset) -> bool {
+    error.is_disk_full()
+        || error.is_want_of_descriptors()
+        || error.is_not_found()
+        || matches!(error, LogError::Closed { .. })
+        || log.log_start_offset() != start
 }
 
 fn report(log: &Log, outcome: &RoundOutcome, elapsed: Duration) {

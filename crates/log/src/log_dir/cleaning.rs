@@ -165,8 +165,9 @@ impl LogDir {
         self.cleaning.state().visited.values().for_each(Cancel::cancel);
     }
 
-    /// Takes note that a log cannot be compacted as it is, unless it is being deleted.
-    pub(crate) fn note_uncleanable(&self, log: &Arc<Log>, error: LogError) {
+    /// Takes note that a log that begins at `start` cannot be compacted as it is, unless it is being
+    /// deleted.
+    pub(crate) fn note_uncleanable(&self, log: &Arc<Log>, start: Offset, error: LogError) {
         let Some(visit) = self.visit(log) else { return };
         let mut state = self.cleaning.state();
         let known = state.known.entry(log.topic_partition().clone()).or_default();
@@ -174,7 +175,7 @@ impl LogDir {
             let partition = log.topic_partition();
             tracing::error!(%partition, %error, "a log cannot be compacted");
         }
-        known.uncleanable = Some((error, log.log_start_offset()));
+        known.uncleanable = Some((error, start));
         drop(state);
         drop(visit);
     }

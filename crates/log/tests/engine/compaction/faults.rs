@@ -131,6 +131,18 @@ fn a_swap_that_cannot_be_finished_is_finished_later() {
     assert_eq!(bench.contents().len(), 1);
 }
 
+#[test]
+fn a_log_whose_files_cannot_be_opened_for_want_of_descriptors_is_cleaned_later() {
+    let bench = bench_with_old_values().reopen();
+    let fault = Fault::new(SimOperation::Open, Failure::NoDescriptors).in_path("t-0");
+    bench.disk.fs.inject(fault);
+    bench.clean();
+    bench.disk.fs.heal();
+    bench.clean();
+    assert_eq!(bench.metrics.uncleanable_partitions(), 0);
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+}
+
 /// Its name is there, and a start would finish it: it must not be left behind by a log that becomes
 /// another.
 #[test]
