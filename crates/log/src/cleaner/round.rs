@@ -186,6 +186,9 @@ impl Round<'_> {
             pace: self.pace,
         };
         for group in groups(view, filter.end, config) {
+            if !self.log.config().is_compacted() {
+                return Err(Interrupted::Cancelled);
+            }
             let base_offset = group.segments[0].base_offset();
             // The records of transactions that were aborted before the end are all gone.
             let part = base_offset.max(filter.end)..group.end;

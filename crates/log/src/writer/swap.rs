@@ -61,7 +61,8 @@ pub(super) struct Swapping {
 }
 
 impl Writer {
-    /// Begins to replace segments, if they are all still there and not in use for another purpose.
+    /// Begins to replace segments, if they are all still there and not in use for another purpose,
+    /// and the log is still to be compacted.
     pub(super) fn replace_segments(
         &mut self,
         key: LogKey,
@@ -70,7 +71,9 @@ impl Writer {
         done: Completer<bool>,
     ) {
         let Some(tail) = self.tails.get_mut(&key) else { return };
-        if tail.poison.is_some() || tail.swap.is_some() || tail.position_of(&segments).is_none() {
+        let is_usable = tail.poison.is_none() && tail.swap.is_none();
+        let is_wanted = is_usable && tail.log.config().is_compacted();
+        if !is_wanted || tail.position_of(&segments).is_none() {
             return done.complete(Ok(false));
         }
         let base_offset = segments[0].base_offset();

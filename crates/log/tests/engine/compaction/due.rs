@@ -111,6 +111,22 @@ fn the_policy_can_change_at_any_time() {
 }
 
 #[test]
+fn a_log_that_is_compacted_no_more_stays_as_it_is() {
+    let bench = bench_with_old_values();
+    let before = bench.contents();
+    bench.disk.fs.hold_syncs_in("00000000000000000000.log.cleaned");
+    std::thread::scope(|scope| {
+        scope.spawn(|| bench.cleaner.clean_due());
+        bench.disk.fs.wait_for_held_syncs(1);
+        let delete = LogConfig { cleanup: CleanupPolicy::Delete, ..compacted() };
+        bench.log.set_config(Arc::new(delete));
+        bench.disk.fs.release_syncs();
+    });
+    assert_eq!(bench.contents(), before);
+    bench.check_files();
+}
+
+#[test]
 fn retention_goes_by_the_records_that_are_left() {
     let both = LogConfig {
         cleanup: CleanupPolicy::CompactAndDelete,
