@@ -13,7 +13,7 @@ use super::filter::{Filter, FilterCounts};
 use super::key_hash::KeyHasher;
 use super::key_map::KeyMap;
 use super::pace::Pace;
-use super::range::{CleanableRange, Limits, groups};
+use super::range::{CleanableRange, Group, Limits, groups};
 use super::rewrite::{Interrupted, Place, Rewritten, rewrite};
 use super::swap;
 use super::transactions::{Transactions, is_abort_marker};
@@ -95,7 +95,10 @@ impl Round<'_> {
             counts: FilterCounts::default(),
             next_horizon: None,
         };
-        let result = self.clean(&view, &config, &mut filter, outcome);
+        let groups = groups(&view, end, &config);
+        // Or else it would keep the files of all that is replaced until the end.
+        drop(view);
+        let result = self.clean(groups, &config, &mut filter, outcome);
         outcome.counts = filter.counts;
         outcome.next_horizon = filter.next_horizon;
         result?;
@@ -174,7 +177,7 @@ impl Round<'_> {
 
     fn clean(
         &self,
-        view: &LogView,
+        groups: Vec<Group>,
         config: &LogConfig,
         filter: &mut Filter<'_>,
         outcome: &mut RoundOutcome,
@@ -185,7 +188,7 @@ impl Round<'_> {
             index_interval_bytes: config.index_interval_bytes,
             pace: self.pace,
         };
-        for group in groups(view, filter.end, config) {
+        for group in groups {
             if !self.log.config().is_compacted() {
                 return Err(Interrupted::Cancelled);
             }
@@ -203,7 +206,10 @@ impl Round<'_> {
             }
             outcome.written_bytes += size_bytes;
             let count = group.segments.len();
-            if !self.log.replace_segments(group.segments, size_bytes).wait()? {
+            // The last to have the old files closes them, which may take long on a disk: not the
+            // writer of the log, if nobody reads them.
+            let segments = group.segments.clone();
+            if !self.log.replace_segments(segments, size_bytes).wait()? {
                 // Records were deleted meanwhile.
                 self.discard(base_offset);
                 return Err(Interrupted::Cancelled);

@@ -92,7 +92,7 @@ impl Writer {
         let result = match outcome {
             SwapOutcome::Swapped => {
                 tail.swap = None;
-                tail.put_in_place(&job);
+                tail.put_in_place(job);
                 // What the log start has passed meanwhile.
                 let dropped = tail.drop_before_log_start();
                 let delay = tail.log.config().file_delete_delay();
@@ -162,7 +162,7 @@ impl LogTail {
         (are_same && are_sealed).then_some(first)
     }
 
-    fn put_in_place(&mut self, job: &SwapJob) {
+    fn put_in_place(&mut self, job: SwapJob) {
         let first = self.position_of(&job.segments).expect("segments stay while they are replaced");
         let base_offset = job.segments[0].base_offset();
         let cleaned = Segment::existing(&self.fs, &self.dir, base_offset, job.size_bytes);

@@ -124,6 +124,22 @@ fn the_end_of_a_segment_is_known_although_its_records_are_gone() {
     assert_eq!(contents(&bench.disk.log(&dir)).len(), 2);
 }
 
+#[test]
+fn what_was_replaced_takes_no_space_while_the_rest_is_cleaned() {
+    let bench = bench_with_old_values();
+    let free_bytes = || bench.disk.fs.free_bytes(Path::new("/data")).expect("it is a number");
+    let free_before = free_bytes();
+    bench.disk.fs.hold_syncs_in("00000000000000000004.log.cleaned");
+    std::thread::scope(|scope| {
+        scope.spawn(|| bench.cleaner.clean_due());
+        bench.disk.fs.wait_for_held_syncs(1);
+        let free_now = free_bytes();
+        bench.disk.fs.release_syncs();
+        assert!(free_now > free_before + 3000, "{free_before} bytes became {free_now}");
+    });
+    bench.check_files();
+}
+
 /// The files of a log whose compaction a power cut has interrupted after so many changes of the disk.
 fn interrupted_at(change: u64) -> TestDisk {
     let bench = bench_with_old_values();
