@@ -107,10 +107,17 @@ fn is_too_young(segment: &Segment, config: &LogConfig, now: TimestampMs) -> Resu
 /// Segments that become one.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The oldest first; at least one.
+    /// The oldest first; at least one, unless all were deleted.
     pub(super) segments: Vec<Arc<Segment>>,
     /// Where the segment behind them begins.
     pub(super) end: Offset,
+}
+
+impl Group {
+    /// Leaves the segments out that begin before `start`.
+    pub(super) fn drop_before(&mut self, start: Offset) {
+        self.segments.retain(|segment| segment.base_offset() >= start);
+    }
 }
 
 /// So many segments become one at a time: while they are replaced, their files are open.

@@ -1,6 +1,6 @@
 //! One round of cleaning one log.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -188,36 +188,77 @@ impl Round<'_> {
             index_interval_bytes: config.index_interval_bytes,
             pace: self.pace,
         };
-        for group in groups {
+        let mut groups = VecDeque::from(groups);
+        while let Some(mut group) = groups.pop_front() {
             if !self.log.config().is_compacted() {
                 return Err(Interrupted::Cancelled);
             }
-            let base_offset = group.segments[0].base_offset();
-            // The records of transactions that were aborted before the end are all gone.
-            let part = base_offset.max(filter.end)..group.end;
-            let aborted = filter.transactions.aborted_with_marker_in(part);
-            let rewritten = rewrite(&place, &group, filter, &aborted);
-            let rewritten = rewritten.inspect_err(|_| self.discard(base_offset))?;
-            let Rewritten { read_bytes, size_bytes, is_changed } = rewritten;
-            outcome.read_bytes += read_bytes;
-            if !is_changed {
-                self.discard(base_offset);
+            group.drop_before(self.log_begin());
+            if group.segments.is_empty() {
                 continue;
             }
-            outcome.written_bytes += size_bytes;
-            let count = group.segments.len();
-            // The last to have the old files closes them, which may take long on a disk: not the
-            // writer of the log, if nobody reads them.
-            let segments = group.segments.clone();
-            if !self.log.replace_segments(segments, size_bytes).wait()? {
-                // Records were deleted meanwhile.
-                self.discard(base_offset);
+            let before = (filter.with_data.clone(), filter.counts);
+            if self.clean_group(&place, &group, filter, outcome)? {
+                continue;
+            }
+            if self.is_whole(&group) {
                 return Err(Interrupted::Cancelled);
             }
-            outcome.segments.0 += count;
-            outcome.segments.1 += 1;
+            // Retention may be faster than the round, and must not keep it from what is left.
+            (filter.with_data, filter.counts) = before;
+            groups.push_front(group);
         }
         Ok(())
+    }
+
+    /// Puts what stays of a group in its place; `false` if the log is not as it was.
+    fn clean_group(
+        &self,
+        place: &Place<'_>,
+        group: &Group,
+        filter: &mut Filter<'_>,
+        outcome: &mut RoundOutcome,
+    ) -> Result<bool, Interrupted> {
+        let base_offset = group.segments[0].base_offset();
+        // The records of transactions that were aborted before the end are all gone.
+        let part = base_offset.max(filter.end)..group.end;
+        let aborted = filter.transactions.aborted_with_marker_in(part);
+        let rewritten = match rewrite(place, group, filter, &aborted) {
+            Ok(rewritten) => rewritten,
+            Err(error) => {
+                self.discard(base_offset);
+                // What was deleted cannot be read.
+                let is_gone = matches!(error, Interrupted::Failed(_)) && !self.is_whole(group);
+                return if is_gone { Ok(false) } else { Err(error) };
+            }
+        };
+        let Rewritten { read_bytes, size_bytes, is_changed } = rewritten;
+        outcome.read_bytes += read_bytes;
+        if !is_changed {
+            self.discard(base_offset);
+            return Ok(true);
+        }
+        outcome.written_bytes += size_bytes;
+        // The last to have the old files closes them, which may take long on a disk: not the
+        // writer of the log, if nobody reads them.
+        let segments = group.segments.clone();
+        if !self.log.replace_segments(segments, size_bytes).wait()? {
+            self.discard(base_offset);
+            return Ok(false);
+        }
+        outcome.segments.0 += group.segments.len();
+        outcome.segments.1 += 1;
+        Ok(true)
+    }
+
+    /// Where the first segment begins that there is now.
+    fn log_begin(&self) -> Offset {
+        self.log.current_view().segments[0].base_offset()
+    }
+
+    /// Whether no segment of a group was deleted: the oldest go first.
+    fn is_whole(&self, group: &Group) -> bool {
+        self.log_begin() <= group.segments[0].base_offset()
     }
 
     fn discard(&self, base_offset: Offset) {

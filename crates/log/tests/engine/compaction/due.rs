@@ -126,6 +126,27 @@ fn a_log_that_is_compacted_no_more_stays_as_it_is() {
     bench.check_files();
 }
 
+/// What the log start passes while segments are written anew is no reason to leave the others.
+#[test]
+fn a_deletion_of_records_does_not_end_the_compaction_of_the_others() {
+    for (segment_bytes, start) in [(1000, 2), (5000, 2), (5000, 5)] {
+        let bench = bench_with_old_values();
+        bench.log.set_config(Arc::new(LogConfig { segment_bytes, ..compacted() }));
+        bench.disk.fs.hold_syncs_in("00000000000000000000.log.cleaned");
+        std::thread::scope(|scope| {
+            scope.spawn(|| bench.cleaner.clean_due());
+            bench.disk.fs.wait_for_held_syncs(1);
+            let deleted = bench.log.delete_records_before(Offset(start)).wait();
+            bench.disk.fs.release_syncs();
+            deleted.expect("it is in the log");
+        });
+        let context = format!("segments of {segment_bytes} bytes, records deleted before {start}");
+        assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]), "{context}");
+        assert_eq!(bench.metrics.failed_rounds.get(), 0, "{context}");
+        bench.check_files();
+    }
+}
+
 #[test]
 fn retention_goes_by_the_records_that_are_left() {
     let both = LogConfig {
