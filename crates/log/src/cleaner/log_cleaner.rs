@@ -278,9 +278,7 @@ impl Shared {
             next_horizon: progress.next_horizon,
         };
         let mut outcome = RoundOutcome::default();
-        // The lists say how long the segments are that are about to be replaced.
-        let unlisted = dir.unlist(std::slice::from_ref(log.topic_partition()));
-        let result = match unlisted {
+        let result = match unlist(dir, log) {
             Ok(()) => round.run(&mut outcome),
             Err(error) => Err(Interrupted::Failed(error)),
         };
@@ -349,6 +347,19 @@ impl Shared {
 fn is_compacted(log: &Log) -> bool {
     let is_copy = log.replica_move().is_some_and(|moved| moved.state == MoveState::Copying);
     log.config().is_compacted() && !is_copy
+}
+
+/// Takes a log out of the lists that say how long its segments are: they are about to be replaced.
+/// With it go all that are compacted, so that the lists are not written once for each.
+fn unlist(dir: &LogDir, log: &Log) -> Result<(), LogError> {
+    if !dir.is_listed(log.topic_partition()) {
+        return Ok(());
+    }
+    let compacted = dir.logs().into_iter().filter(|log| log.config().is_compacted());
+    let mut partitions: Vec<TopicPartition> =
+        compacted.map(|log| log.topic_partition().clone()).collect();
+    partitions.push(log.topic_partition().clone());
+    dir.unlist(&partitions)
 }
 
 /// Whether what went wrong with a log that began at `start` may go well the next time; a batch that

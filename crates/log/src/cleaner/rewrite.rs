@@ -72,8 +72,8 @@ const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 /// The cleaner stops while less is free: the last of it belongs to those who append.
 pub(super) const FREE_MIN_BYTES: u64 = 16 << 20;
 
-/// Writes the cleaned files of a group, on stable storage but for their names. What is there after
-/// an error or without a change is to be discarded.
+/// Writes the cleaned files of a group, on stable storage but for their names, if anything changes.
+/// What is there after an error is to be discarded.
 pub(super) fn rewrite(
     place: &Place<'_>,
     group: &Group,
@@ -82,10 +82,11 @@ pub(super) fn rewrite(
 ) -> Result<Rewritten, Interrupted> {
     let base_offset = group.segments[0].base_offset();
     swap::discard(&**place.fs, place.dir, base_offset);
-    let mut output = Output::create(place, base_offset)?;
+    // What nothing is to change in is not written in vain.
+    let is_merged = group.segments.len() > 1;
+    let mut output = is_merged.then(|| Output::create(place, base_offset)).transpose()?;
     let mut read_bytes = 0;
     let mut leader_epoch = LeaderEpoch::NONE;
-    let mut is_changed = group.segments.len() > 1;
     for (index, segment) in group.segments.iter().enumerate() {
         let next = group.segments.get(index + 1);
         let end = next.map_or(group.end, |next| next.base_offset());
@@ -93,8 +94,12 @@ pub(super) fn rewrite(
         while let Some(PlacedBatch { batch, position, is_last }) = batches.next()? {
             let filtered = filter.filter(&batch, is_last && next.is_none());
             let filtered = filtered.map_err(|error| corrupt(segment, position, &error))?;
-            is_changed |= !matches!(filtered, Filtered::AsIs);
             leader_epoch = batch.header().leader_epoch;
+            let output = match &mut output {
+                Some(output) => output,
+                None if matches!(filtered, Filtered::AsIs) => continue,
+                None => output.insert(begin_with_copy(place, segment, end, position)?),
+            };
             match filtered {
                 Filtered::AsIs => output.push(&batch)?,
                 Filtered::Rewritten(rewrite) => {
@@ -108,16 +113,34 @@ pub(super) fn rewrite(
         }
         read_bytes += segment.size_bytes();
     }
-    if group.segments.len() > 1 {
+    let Some(mut output) = output else {
+        return Ok(Rewritten { read_bytes, size_bytes: read_bytes, is_changed: false });
+    };
+    if is_merged {
         output.fill_to(group.end, leader_epoch)?;
     }
     let size_bytes = output.end_position();
-    if is_changed {
-        output.finish()?;
-        write_aborted(place, base_offset, aborted)?;
-        place.fs.sync_dir(place.dir).map_err(LogError::io("sync", place.dir))?;
+    output.finish()?;
+    write_aborted(place, base_offset, aborted)?;
+    place.fs.sync_dir(place.dir).map_err(LogError::io("sync", place.dir))?;
+    Ok(Rewritten { read_bytes, size_bytes, is_changed: true })
+}
+
+/// Begins the successor of a segment with the batches before `position`, as they are.
+fn begin_with_copy<'a>(
+    place: &'a Place<'_>,
+    segment: &Segment,
+    end: Offset,
+    position: u64,
+) -> Result<Output<'a>, Interrupted> {
+    let mut output = Output::create(place, segment.base_offset())?;
+    let mut batches = Batches::of(segment, end, place.pace)?;
+    while output.end_position() < position
+        && let Some(PlacedBatch { batch, .. }) = batches.next()?
+    {
+        output.push(&batch)?;
     }
-    Ok(Rewritten { read_bytes, size_bytes, is_changed })
+    Ok(output)
 }
 
 /// The segment that is being written.

@@ -1,5 +1,6 @@
 //! Taking logs out of service.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -156,12 +157,19 @@ impl LogDir {
         if !partitions.iter().any(|partition| lists.contains_key(partition)) {
             return Ok(());
         }
+        let unlisted: BTreeSet<&TopicPartition> = partitions.iter().collect();
         let mut kept = lists.clone();
-        kept.retain(|listed, _| !partitions.contains(listed));
+        kept.retain(|listed, _| !unlisted.contains(listed));
         let path = self.options.path.join(SEGMENT_LISTS_FILE);
         self.root_syncs.work(|| segment_lists::write(&*self.options.fs, &path, &kept))?;
         *lists = kept;
         Ok(())
+    }
+
+    /// Whether the lists of segments say something of a log.
+    pub(crate) fn is_listed(&self, partition: &TopicPartition) -> bool {
+        let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.contains_key(partition)
     }
 
     /// Does what is left to do of a deletion that failed.

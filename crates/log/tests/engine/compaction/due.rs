@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{CleanupPolicy, LogConfig, TimestampType};
 use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression};
 
-use super::{Bench, bench_with_old_values, compacted, shown};
+use super::{Bench, bench_with_old_values, compacted, contents, shown};
 use crate::support::*;
 
 #[test]
@@ -227,4 +228,44 @@ fn nothing_is_compacted_while_somebody_copies_the_log() {
     }
     bench.clean();
     assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+}
+
+#[test]
+fn what_does_not_change_is_not_written() {
+    let bench = Bench::new(compacted());
+    for number in 0..40 {
+        bench.put(&format!("key-{number}"), Some("1"));
+    }
+    let before = bench.contents();
+    assert!(bench.log.segment_count() > 2);
+    let fault = Fault::new(SimOperation::Open, Failure::Io).in_path(".cleaned");
+    bench.disk.fs.inject(fault);
+    bench.clean();
+    assert_eq!(bench.metrics.failed_rounds.get(), 0);
+    assert_eq!(bench.metrics.uncleanable_partitions(), 0);
+    bench.disk.fs.heal();
+    // What comes before a change is copied.
+    bench.put("key-5", Some("2"));
+    bench.roll();
+    bench.clean();
+    let mut after: Vec<_> = before.into_iter().filter(|(_, key, _)| key != "key-5").collect();
+    after.push((40, "key-5".to_owned(), Some("2".to_owned())));
+    assert_eq!(bench.contents(), after);
+    bench.check_files();
+}
+
+#[test]
+fn the_lists_of_segments_are_written_once_for_all_that_are_compacted() {
+    let bench = bench_with_old_values();
+    let other = Bench { log: bench.disk.log_of(&bench.dir, 1), ..bench };
+    other.put_old_values();
+    let bench = other.reopen();
+    let fault = Fault::new(SimOperation::Rename, Failure::Io).in_path("segment-lists");
+    bench.disk.fs.inject(fault.after(1));
+    bench.clean();
+    assert_eq!(bench.metrics.failed_rounds.get(), 0);
+    for number in 0..2 {
+        let log = bench.disk.log_of(&bench.dir, number);
+        assert_eq!(contents(&log), shown(&[(6, "a", Some("3"))]));
+    }
 }
