@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use logway_model::{Offset, TopicPartition};
+use logway_model::{Offset, TimestampMs, TopicPartition};
 
 use super::metrics::{CleanerMetrics, PartitionState};
 use super::pace::{Cancel, Pace, Throttle};
@@ -236,7 +236,8 @@ impl Shared {
                 let has_deletions = progress.next_horizon.is_some_and(|horizon| horizon <= now);
                 let key = (dir.directory_id(), partition.clone());
                 let is_due = range.is_due(&config) || has_deletions;
-                if is_uncleanable || !is_due || given_up.contains(&key) {
+                let waits = progress.starved.is_some_and(|since| waits_for_space(since, now));
+                if is_uncleanable || waits || !is_due || given_up.contains(&key) {
                     continue;
                 }
                 let dirty_ratio = range.dirty_ratio();
@@ -288,7 +289,7 @@ impl Shared {
                 let before = progress.cleaned;
                 progress.cleaned = outcome.cleaned;
                 progress.next_horizon = outcome.next_horizon;
-                progress.uncleanable = None;
+                (progress.uncleanable, progress.starved) = (None, None);
                 report(log, &outcome, started.elapsed());
                 if let Err(error) = visit.note(progress) {
                     tracing::warn!(%error, "how far logs are compacted cannot be written down");
@@ -300,6 +301,7 @@ impl Shared {
                 if error.is_failed_sync_of(&partition_dir) {
                     log.note_failed_sync(error.clone());
                 }
+                progress.starved = error.is_disk_full().then(|| dir.now());
                 self.note_failure(log, &visit, start, progress, error);
                 false
             }
@@ -323,14 +325,14 @@ impl Shared {
         }
         if may_pass(&error, log, start) {
             tracing::warn!(%partition, %error, "a log cannot be compacted now and stays as it was");
-            return;
+        } else {
+            tracing::error!(
+                %partition, %error,
+                "a log cannot be compacted; it is left alone until its beginning moves or the \
+                 broker is started again"
+            );
+            progress.uncleanable = Some((error, start));
         }
-        tracing::error!(
-            %partition, %error,
-            "a log cannot be compacted; it is left alone until its beginning moves or the broker \
-             is started again"
-        );
-        progress.uncleanable = Some((error, start));
         if let Err(error) = visit.note(progress) {
             tracing::warn!(%error, "how far logs are compacted cannot be written down");
         }
@@ -347,6 +349,14 @@ impl Shared {
 fn is_compacted(log: &Log) -> bool {
     let is_copy = log.replica_move().is_some_and(|moved| moved.state == MoveState::Copying);
     log.config().is_compacted() && !is_copy
+}
+
+/// Whether a round that ended for want of space at `since` is not to be tried again yet: all that it
+/// reads and writes up to there would be in vain.
+fn waits_for_space(since: TimestampMs, now: TimestampMs) -> bool {
+    const WAIT_MS: i64 = 5 * 60 * 1000;
+    // The clock may have been put back.
+    (0..WAIT_MS).contains(&now.0.saturating_sub(since.0))
 }
 
 /// Takes a log out of the lists that say how long its segments are: they are about to be replaced.

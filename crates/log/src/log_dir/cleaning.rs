@@ -43,6 +43,8 @@ pub(crate) struct CleaningProgress {
     /// Why it cannot be compacted, and where it began then: what is damaged may be gone when it
     /// begins elsewhere.
     pub(crate) uncleanable: Option<(LogError, Offset)>,
+    /// When its last round ended for want of space, if it did.
+    pub(crate) starved: Option<TimestampMs>,
 }
 
 /// Keeps a log of a directory from being compacted, until it is dropped.
