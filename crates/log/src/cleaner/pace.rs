@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The bytes that all threads of a cleaner may read and write in a second.
 ///
 /// What was used is waited for afterwards: a thread that has used the bytes of two seconds waits for
-/// two seconds.
+/// two seconds, and for what others had used before it.
 #[derive(Debug)]
 pub(super) struct Throttle {
     state: Mutex<ThrottleState>,
@@ -16,8 +16,17 @@ pub(super) struct Throttle {
 #[derive(Debug)]
 struct ThrottleState {
     bytes_per_second: f64,
-    /// When all that was used is paid for.
+    /// The bytes that were used so far.
+    used_bytes: f64,
+    /// Those of them that were waited for until `paid_at`.
+    paid_bytes: f64,
     paid_at: Instant,
+}
+
+/// What a thread has to wait for: that so many bytes are paid.
+#[derive(Debug, Clone, Copy)]
+struct Bill {
+    bytes: f64,
 }
 
 /// Tells those who clean a log to leave it.
@@ -44,33 +53,52 @@ pub(super) struct Pace<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cancelled;
 
+/// A rate that is raised must not find a wait of hours.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
 impl Throttle {
     pub(super) fn new(bytes_per_second: f64) -> Throttle {
-        let state = ThrottleState { bytes_per_second, paid_at: Instant::now() };
+        let (used_bytes, paid_bytes, paid_at) = (0.0, 0.0, Instant::now());
+        let state = ThrottleState { bytes_per_second, used_bytes, paid_bytes, paid_at };
         Throttle { state: Mutex::new(state) }
     }
 
-    /// Changes the rate, for what is used from now on.
+    /// Changes the rate, also for what was used and is not paid.
     pub(super) fn set_rate(&self, bytes_per_second: f64) {
-        self.state().bytes_per_second = bytes_per_second;
+        let mut state = self.state();
+        state.pay(Instant::now());
+        state.bytes_per_second = bytes_per_second;
     }
 
-    /// Uses bytes; returns how long to wait for them.
-    fn charge(&self, bytes: u64) -> Duration {
-        /// A rate that was raised must not find a wait of hours.
-        const WAIT_MAX: Duration = Duration::from_secs(10);
-        let now = Instant::now();
+    /// Uses bytes.
+    fn charge(&self, bytes: u64) -> Bill {
         let mut state = self.state();
-        let cost = bytes as f64 / state.bytes_per_second.max(1.0);
-        let cost = Duration::try_from_secs_f64(cost).unwrap_or(WAIT_MAX).min(WAIT_MAX);
-        state.paid_at = state.paid_at.max(now) + cost;
-        state.paid_at = state.paid_at.min(now + WAIT_MAX);
-        state.paid_at - now
+        state.pay(Instant::now());
+        state.used_bytes += bytes as f64;
+        Bill { bytes: state.used_bytes }
+    }
+
+    /// How long to wait until a bill is paid, or until it is to be asked again.
+    fn wait_for(&self, bill: Bill) -> Duration {
+        let mut state = self.state();
+        state.pay(Instant::now());
+        let seconds = (bill.bytes - state.paid_bytes).max(0.0) / state.bytes_per_second.max(1.0);
+        Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX)
     }
 
     /// No code panics while it holds the lock.
     fn state(&self) -> MutexGuard<'_, ThrottleState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ThrottleState {
+    /// The time until `now` pays for what was used before, and for nothing that is yet to come.
+    fn pay(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.paid_at).as_secs_f64();
+        let paid_bytes = self.paid_bytes + elapsed * self.bytes_per_second.max(1.0);
+        self.paid_bytes = paid_bytes.min(self.used_bytes);
+        self.paid_at = now;
     }
 }
 
@@ -101,13 +129,19 @@ impl Cancel {
 impl Pace<'_> {
     /// Uses bytes of the disk, and waits for them.
     pub(super) fn use_disk(&self, bytes: u64) -> Result<(), Cancelled> {
-        let wait = self.throttle.charge(bytes);
         // Shorter waits add up to the next one.
         const WORTH_IT: Duration = Duration::from_millis(5);
-        if wait >= WORTH_IT {
+        let bill = self.throttle.charge(bytes);
+        loop {
+            if self.cancel.is_cancelled() {
+                return Err(Cancelled);
+            }
+            let wait = self.throttle.wait_for(bill);
+            if wait < WORTH_IT {
+                return Ok(());
+            }
             self.cancel.sleep(wait);
         }
-        if self.cancel.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
 }
 
@@ -118,18 +152,32 @@ mod tests {
     #[test]
     fn a_rate_is_kept_over_many_small_uses() {
         let throttle = Throttle::new(1_000_000.0);
-        let waits: Vec<Duration> = (0..100).map(|_| throttle.charge(10_000)).collect();
-        let last = waits[99];
+        let bills: Vec<Bill> = (0..100).map(|_| throttle.charge(10_000)).collect();
+        let last = throttle.wait_for(bills[99]);
         assert!(last > Duration::from_millis(900) && last <= Duration::from_secs(1), "{last:?}");
+        assert!(throttle.wait_for(bills[0]) <= Duration::from_millis(10), "others come later");
     }
 
     #[test]
     fn a_wait_has_a_bound_and_an_end() {
         let throttle = Throttle::new(0.0);
-        assert!(throttle.charge(u64::MAX) <= Duration::from_secs(10));
+        assert!(throttle.wait_for(throttle.charge(u64::MAX)) <= WAIT_MAX);
         let cancel = Cancel::default();
         cancel.cancel();
         let pace = Pace { throttle: &throttle, cancel: &cancel };
         assert_eq!(pace.use_disk(1), Err(Cancelled));
+    }
+
+    #[test]
+    fn what_takes_longer_than_one_wait_is_not_forgotten() {
+        let throttle = Throttle::new(1000.0);
+        let bill = throttle.charge(100_000);
+        assert_eq!(throttle.wait_for(bill), WAIT_MAX);
+        throttle.set_rate(5000.0);
+        let wait = throttle.wait_for(bill);
+        assert_eq!(wait, WAIT_MAX, "20 seconds are left");
+        throttle.set_rate(50_000.0);
+        let wait = throttle.wait_for(bill);
+        assert!(wait > Duration::from_secs(1) && wait < Duration::from_secs(3), "{wait:?}");
     }
 }

@@ -121,6 +121,10 @@ impl Round<'_> {
                 HeaderScan::new(Arc::clone(&file), segment.path(), 0, segment.size_bytes());
             while let Some(batch) = headers.next()? {
                 places.take(&batch.header, batch.position)?;
+                match headers.take_read_bytes() {
+                    0 => {}
+                    read_bytes => self.pace.use_disk(read_bytes)?,
+                }
                 if batch.header.next_offset() <= range.first_dirty {
                     continue;
                 }
@@ -141,7 +145,6 @@ impl Round<'_> {
                     return Err(LogError::Corrupt { path, position: batch.position, reason }.into());
                 }
             }
-            self.pace.use_disk(0)?;
         }
         Ok((transactions, range.end))
     }
