@@ -1,7 +1,7 @@
 //! The log of one partition.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -33,6 +33,8 @@ pub struct Log {
     view: ArcSwap<LogView>,
     listener: RwLock<Option<Arc<dyn TailListener>>>,
     is_closed: AtomicBool,
+    /// See [`Log::written_recovery_point`].
+    written_recovery_point: AtomicI64,
     replica_move: ArcSwapOption<ReplicaMove>,
 }
 
@@ -59,6 +61,7 @@ impl Log {
             view: ArcSwap::from_pointee(view),
             listener: RwLock::new(None),
             is_closed: AtomicBool::new(false),
+            written_recovery_point: AtomicI64::new(0),
             replica_move: ArcSwapOption::from_pointee(replica_move),
         }
     }
@@ -287,6 +290,17 @@ impl Log {
     pub(crate) fn stable_offset(&self) -> Offset {
         let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner).clone();
         listener.map_or_else(|| self.flushed_offset(), |listener| listener.stable_offset())
+    }
+
+    /// The recovery point in the checkpoint, or one before it: a start after a crash looks for nothing
+    /// that was cut off before it. Zero until the first checkpoint after the log was opened.
+    pub(crate) fn written_recovery_point(&self) -> Offset {
+        Offset(self.written_recovery_point.load(Ordering::Acquire))
+    }
+
+    /// The checkpoint has this recovery point.
+    pub(crate) fn note_written_recovery_point(&self, point: Offset) {
+        self.written_recovery_point.store(point.0, Ordering::Release);
     }
 
     /// Where the idempotent producers have written last; `None` if the log cannot be cleaned now.

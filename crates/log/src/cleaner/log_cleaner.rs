@@ -210,7 +210,9 @@ impl Shared {
             for log in dir.logs().into_iter().filter(|log| is_compacted(log)) {
                 let partition = log.topic_partition();
                 let Some(progress) = dir.cleaning_progress(partition) else { continue };
-                let stable = log.stable_offset();
+                // A start takes a gap behind what it knows to have been on stable storage for the
+                // place where a crash has cut the log off.
+                let stable = log.stable_offset().min(log.written_recovery_point());
                 let limits = Limits { cleaned: progress.cleaned, stable, now };
                 let (view, config) = (log.current_view(), log.config());
                 let start = view.log_start;

@@ -18,6 +18,7 @@ use super::swap::{SwapJob, SwapOutcome};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::fs::Fs;
+use crate::log::Log;
 use crate::root_syncs::RootSyncs;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
@@ -64,6 +65,8 @@ pub(crate) struct Checkpoint {
     /// The segments that lie before the log starts: their files are taken out of use when these
     /// are written, and removed after a while.
     pub(super) deleted: Vec<(Arc<Segment>, Duration)>,
+    /// The logs that have a writer.
+    pub(super) logs: Vec<Arc<Log>>,
     /// Who wants to know when it is done.
     pub(super) then: Vec<Then>,
     /// Tells the writer when nothing of this is under way any more.
@@ -267,7 +270,13 @@ impl Worker {
             }
         }
         checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;
-        self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))
+        self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))?;
+        for log in &checkpoint.logs {
+            if let Some(&point) = checkpoint.offsets.recovery_points.get(log.topic_partition()) {
+                log.note_written_recovery_point(point);
+            }
+        }
+        Ok(())
     }
 
     /// Tells the writer if it fails.

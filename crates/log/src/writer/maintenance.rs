@@ -126,7 +126,9 @@ impl Writer {
         let mut deleted = std::mem::take(&mut self.deleted);
         deleted.append(&mut self.undeleted);
         let ended = CheckpointEnded(Arc::clone(&self.queue));
-        let checkpoint = Checkpoint { epochs, offsets: self.offsets(), deleted, then, ended };
+        let logs = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
+        let offsets = self.offsets();
+        let checkpoint = Checkpoint { epochs, offsets, deleted, logs, then, ended };
         self.is_checkpointing = true;
         self.round.background.send(Job::Checkpoint(checkpoint));
         if std::mem::take(&mut self.timers.is_checkpoint_due) {

@@ -202,6 +202,40 @@ fn a_failed_sync_of_the_directory_while_a_log_is_cleaned_poisons_it() {
     }
 }
 
+/// A start takes a gap behind what it knows to have been on stable storage for the place where a crash
+/// has cut the log off. Snapshots say that, too, while they are there.
+#[test]
+fn nothing_is_cleaned_behind_the_recovery_point_that_is_written_down() {
+    let bench = Bench::new(compacted());
+    bench.put("b", Some("1"));
+    bench.clean();
+    let full = Fault::new(SimOperation::Write, Failure::NoSpace).in_path("recovery-point");
+    bench.disk.fs.inject(full);
+    let filler = "x".repeat(2000);
+    for value in ["1", "2", "3"] {
+        for key in ["a", "a", value] {
+            bench.put(key, Some(value));
+        }
+        bench.put("filler", Some(&filler));
+    }
+    let last = bench.put("c", Some("1"));
+    for _ in 0..3 {
+        bench.dir.enforce_retention().wait().expect_err("the checkpoint cannot be written");
+    }
+    bench.cleaner.clean_due();
+    let Bench { disk, dir, log, cleaner, .. } = bench;
+    let disk = disk.crash();
+    drop((dir, log, cleaner));
+    for name in names_in(&disk.fs, "/data/t-0") {
+        if name.ends_with(".snapshot") {
+            remove(&disk, &Path::new("/data/t-0").join(name));
+        }
+    }
+    let bench = Bench::on(disk, CleanerOptions::default());
+    let newest = (last.0, "c".to_owned(), Some("1".to_owned()));
+    assert_eq!(bench.contents().last(), Some(&newest), "{:?}", bench.dir.recovery_report());
+}
+
 /// A disk on which a cleaned segment is to take the place of several, but the name that says so may
 /// be in the page cache alone: the process has ended, the machine has not.
 fn disk_with_unsynced_swap(seed: u64) -> TestDisk {
