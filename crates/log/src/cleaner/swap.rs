@@ -77,9 +77,12 @@ pub(crate) fn finish(
         }
     }
     for extension in INDEXES {
-        let (from, to) =
-            (cleaned_path(dir, base_offset, extension), file_path(dir, base_offset, extension));
-        unless_missing(fs.rename(&from, &to)).map_err(LogError::io("rename", &from))?;
+        let to = file_path(dir, base_offset, extension);
+        // Apache Kafka gives the indexes the name of the swap, too, and may have begun it.
+        let of_kafka = file_path(dir, base_offset, &format!("{extension}{SWAP_SUFFIX}"));
+        for from in [cleaned_path(dir, base_offset, extension), of_kafka] {
+            unless_missing(fs.rename(&from, &to)).map_err(LogError::io("rename", &from))?;
+        }
     }
     let sync = || fs.sync_dir(dir).map_err(LogError::io("sync", dir));
     sync()?;

@@ -218,3 +218,28 @@ fn a_power_cut_while_a_segment_without_batches_is_replaced_loses_nothing() {
     }
     assert!(swaps > 2, "{swaps} power cuts have hit a swap");
 }
+
+/// Apache Kafka gives the indexes of a segment that takes the place of others the name of the swap, too.
+#[test]
+fn what_kafka_has_begun_to_replace_is_finished() {
+    let mut swaps = 0;
+    for change in 1..60 {
+        let disk = interrupted_at(change);
+        let names = names_in(&disk.fs, "/data/t-0");
+        let dir = Path::new("/data/t-0");
+        let cleaned: Vec<&str> = names.iter().filter_map(|n| n.strip_suffix(".cleaned")).collect();
+        if cleaned.is_empty() || !names.iter().any(|name| name.ends_with(".log.swap")) {
+            continue;
+        }
+        for name in cleaned {
+            let (from, to) = (format!("{name}.cleaned"), format!("{name}.swap"));
+            disk.fs.rename(&dir.join(from), &dir.join(to)).expect("it is there");
+        }
+        swaps += 1;
+        let bench = Bench::on(disk, CleanerOptions::default());
+        assert!(bench.dir.recovery_report().findings.is_empty(), "change {change}");
+        assert_eq!(bench.contents().last().map(|(offset, ..)| *offset), Some(6), "change {change}");
+        bench.check_files();
+    }
+    assert!(swaps > 0, "no power cut has hit a swap");
+}
