@@ -295,7 +295,7 @@ impl Segment {
     }
 
     /// The largest timestamp in the segment, with the last offset of the first batch that has
-    /// it; `None` for a segment without batches.
+    /// it; `None` for a segment without batches, or with nothing but what fills a gap.
     ///
     /// A segment found on disk has it in the last entry of its time index; without a good one, all
     /// headers are looked at, once.
@@ -324,15 +324,22 @@ impl Segment {
         if size_bytes == 0 {
             return Ok(None);
         }
-        let segment = self.path.display();
-        tracing::warn!(%segment, "the time index cannot be used; looking at all batches");
         let mut largest: Option<TimestampOffset> = None;
+        let mut has_records = false;
         let mut headers = HeaderScan::new(self.file()?, &self.path, 0, size_bytes);
         while let Some(batch) = headers.next()? {
             let (timestamp, offset) = (batch.header.max_timestamp, batch.header.last_offset());
+            has_records |= batch.header.record_count != 0;
+            if batch.header.record_count == 0 && timestamp == TimestampMs::NONE {
+                continue;
+            }
             if largest.is_none_or(|largest| timestamp > largest.timestamp) {
                 largest = Some(TimestampOffset { timestamp, offset });
             }
+        }
+        if has_records {
+            let segment = self.path.display();
+            tracing::warn!(%segment, "the time index could not be used; looked at all batches");
         }
         Ok(largest)
     }

@@ -106,20 +106,24 @@ fn expired_segments(view: &LogView, limits: &Limits) -> Result<usize, LogError> 
     let mut excess_bytes = limits
         .retention_bytes
         .map_or(0, |retention_bytes| view.size_bytes().saturating_sub(retention_bytes));
+    let mut expired = 0;
     for (index, segment) in view.segments.iter().enumerate() {
         let size_bytes = view.segment_bytes(index);
         let is_flushed = view.segment_end(index) <= view.flushed.offset;
         let is_empty_active = index + 1 == view.segments.len() && size_bytes == 0;
         if !is_flushed || is_empty_active {
-            return Ok(index);
+            return Ok(expired);
         }
         let is_surplus = limits.retention_bytes.is_some() && size_bytes <= excess_bytes;
-        if !is_surplus && !is_too_old(segment, limits)? {
-            return Ok(index);
-        }
         excess_bytes = excess_bytes.saturating_sub(size_bytes);
+        if is_surplus || is_too_old(segment, limits)? {
+            expired = index + 1;
+        } else if limits.retention_ms.is_none() || segment.largest_timestamp()?.is_some() {
+            return Ok(expired);
+        }
+        // What only fills a gap goes with what is behind it.
     }
-    Ok(view.segments.len())
+    Ok(expired)
 }
 
 /// Segments whose records have no timestamps are never too old.

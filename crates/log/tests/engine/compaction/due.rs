@@ -7,7 +7,7 @@ use logway_log::{CleanupPolicy, LogConfig, TimestampType};
 use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression};
 
-use super::{Bench, bench_with_old_values, compacted, contents, shown};
+use super::{Bench, bench_with_old_values, compacted, contents, keyed, shown};
 use crate::support::*;
 
 #[test]
@@ -268,4 +268,27 @@ fn the_lists_of_segments_are_written_once_for_all_that_are_compacted() {
         let log = bench.disk.log_of(&bench.dir, number);
         assert_eq!(contents(&log), shown(&[(6, "a", Some("3"))]));
     }
+}
+
+#[test]
+fn what_fills_a_gap_does_not_keep_what_is_behind_it_from_retention() {
+    let config = LogConfig {
+        cleanup: CleanupPolicy::CompactAndDelete,
+        retention_ms: Some(1000),
+        ..compacted()
+    };
+    let bench = Bench::new(config);
+    // Further from the beginning than a segment reaches.
+    let start = Offset(i64::from(i32::MAX));
+    let builder = BatchBuilder::new(Compression::None).with_assignment(start, EPOCH);
+    let copied = keyed(builder, &[("a", Some("1")), ("b", Some("1"))]);
+    while bench.log.log_end_offset() <= start {
+        bench.log.append_copied(vec![copied.clone()]).wait().expect("the disk works");
+    }
+    assert_eq!(bench.log.segment_count(), 2);
+    bench.dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(bench.log.log_start_offset(), Offset(0), "there is time");
+    bench.disk.clock.advance(5000);
+    bench.dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(bench.log.log_start_offset(), bench.log.log_end_offset());
 }
