@@ -5,6 +5,10 @@
     tests/run.py --all                   all of them, as `make test-all` does
     tests/run.py kcat crash              only these
     tests/run.py kcat --against kafka    against Apache Kafka, which is fetched if need be
+    tests/run.py --jobs 1                one after the other
+
+Suites that follow each other run two at a time if the table says so or they talk to a broker given to them, each to one
+of its own: they wait more than they compute. The others, some of which measure, have the machine for themselves.
 
 A suite reports by lines `N passed, M failed` in what it prints (cargo's own summary counts too); without any, its exit
 code is one pass or one failure. What it printed is kept in tests/.work/results/NAME@KIND.log, its counts in .json.
@@ -14,6 +18,7 @@ that goes to .json too, and tests/compatibility.py makes the table of it.
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -22,6 +27,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -69,13 +75,13 @@ def main() -> int:
         print(f"{BINARY} does not exist: run `make build` first", file=sys.stderr)
         return 1
     results = []
-    for suite, against in chosen:
-        print(f"       {name_of(suite['name'], against)} begins", flush=True)
-        kept = set(BROKERS.glob("*"))
-        results.append(run_suite(suite, against))
-        report(results[-1])
-        if not results[-1].failed:
-            remove_brokers(set(BROKERS.glob("*")) - kept)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for together in batches(chosen):
+            kept = set(BROKERS.glob("*"))
+            of_batch = list(pool.map(run_and_report, together))
+            if not any(result.failed for result in of_batch):
+                remove_brokers(set(BROKERS.glob("*")) - kept)
+            results.extend(of_batch)
     passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
@@ -85,6 +91,7 @@ def parse_options(names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"one of {', '.join(names)}")
     parser.add_argument("--all", action="store_true", help="the heavy suites too, where none is named")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many suites may run at once: 2")
     parser.add_argument("--against", choices=KINDS, help="the broker, if not those that the table says")
     options = parser.parse_args()
     unknown = set(options.suites) - set(names)
@@ -105,6 +112,29 @@ def kinds(suite: dict, chosen: str | None) -> list[str]:
     if "broker" not in suite:
         return [""]
     return [chosen] if chosen else suite.get("against", ["logway"])
+
+
+def batches(chosen: list[tuple[dict, str]]) -> list[list[tuple[dict, str]]]:
+    """The suites in their order; those that may run at once are in one batch."""
+
+    def batch(at: tuple[int, tuple[dict, str]]) -> object:
+        position, (suite, _) = at
+        return "together" if is_given(suite) or suite.get("together") else position
+
+    return [[run for _, run in group] for _, group in itertools.groupby(enumerate(chosen), batch)]
+
+
+def is_given(suite: dict) -> bool:
+    """Whether run.py starts the suite's broker."""
+    return suite.get("broker") == "given"
+
+
+def run_and_report(run: tuple[dict, str]) -> Result:
+    suite, against = run
+    say(f"       {name_of(suite['name'], against)} begins")
+    result = run_suite(suite, against)
+    report(result)
+    return result
 
 
 def run_suite(suite: dict, against: str) -> Result:
@@ -146,7 +176,7 @@ def remove_brokers(directories: set[Path]):
 
 def run_with_broker(suite: dict, against: str, log) -> int:
     environment = {**os.environ, "AGAINST": against}
-    if suite.get("broker") != "given":
+    if not is_given(suite):
         return run_command(suite, environment, log)
     with KINDS[against](suite["name"], SETTINGS) as broker:
         exit_code = run_command(
@@ -184,14 +214,21 @@ def run_command(suite: dict, environment: dict, log) -> int:
 def report(result: Result):
     """One line on stdout and one JSON file per suite; the end of its output as well if something failed."""
     (RESULTS / f"{result.name}.json").write_text(json.dumps(asdict(result)) + "\n")
+    lines = []
     if result.failed:
         log = (RESULTS / f"{result.name}.log").read_text(errors="replace").splitlines()
-        print("\n".join(f"    {line}" for line in log[-80:]))
+        lines = [f"    {line}" for line in log[-80:]]
     verdict = "FAILED" if result.failed else "ok"
-    print(
-        f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s",
-        flush=True,
+    lines.append(
+        f"{verdict:6} {result.name:32} {result.passed:5} passed, {result.failed} failed {result.seconds:8.1f} s"
     )
+    say("\n".join(lines))
+
+
+def say(text: str):
+    """Prints in one piece: another suite may have something to say at the same time."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

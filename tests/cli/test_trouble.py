@@ -100,12 +100,13 @@ class Damage(Trouble):
         self.segment.write_bytes(stored)
 
     def test_it_is_passed_over_by_who_looks_into_the_files(self):
-        verified = run("log", "verify", str(self.broker.data_dir), "--format", "json")
+        verified = run("log", "verify", str(self.broker.data_dir), "--while-running", "--format", "json")
         self.assertEqual(verified.returncode, 1)
         (row,) = [row for row in json.loads(verified.stdout) if row["partition"] == "t-0"]
         (problem,) = row["problems"]
         self.assertEqual((row["batches"], row["records"], row["end_offset"]), (3, 30, 40))
         self.assertEqual((problem["first_lost_offset"], problem["end_lost_offset"]), (10, 20))
+        self.assertIn("while no broker runs", verified.stderr.decode())
         dumped = run("log", "dump", str(self.segment.parent), str(self.broker.data_dir), "--records")
         self.assertEqual((dumped.returncode, dumped.stdout.count(b"line 9\n")), (1, 6))
         self.assertIn("offsets 10 to 19 lost", dumped.stderr.decode())
@@ -120,12 +121,8 @@ class Damage(Trouble):
     def test_the_broker_tells_of_it_when_it_is_read_again(self):
         for _ in range(2):
             self.refused("consume", "t", "-e", "-o", "10")
-        self.assertIn("logway_damaged_batches_total 1\n", self.metrics())
+        self.assertIn("logway_damaged_batches_total 1\n", self.broker.metrics())
         self.assertRegex(self.broker.log_since_start(), r"t-0.*offset=10.*0\.log is corrupt at byte \d+")
-
-    def metrics(self) -> str:
-        with urllib.request.urlopen(f"http://{self.broker.http}/metrics", timeout=DEADLINE_S) as answer:
-            return answer.read().decode()
 
 
 class Settings(Trouble):

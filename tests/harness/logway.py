@@ -2,10 +2,13 @@
 
 import os
 import re
+import urllib.request
 
 from harness.broker import TESTS, Broker
 
 BINARY = os.environ.get("LOGWAY", str(TESTS.parent / "target" / "release" / "logway"))
+
+METRICS_DEADLINE_S = 30
 
 READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) ", re.MULTILINE)
 
@@ -32,3 +35,8 @@ class Logway(Broker):
         if found:
             self.bootstrap, self.http = found.groups()
         return found is not None
+
+    def metrics(self) -> str:
+        """The page for Prometheus."""
+        with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=METRICS_DEADLINE_S) as page:
+            return page.read().decode()

@@ -28,6 +28,7 @@
 //! [timetable]: generator::Timetable
 
 mod experiments;
+mod files;
 mod generator;
 mod load;
 mod measure;
@@ -36,10 +37,10 @@ mod peer;
 mod report;
 mod session;
 mod side;
+mod works;
 
 pub use experiments::{
-    AcksArg, AppendsArgs, DurabilityArg, Experiment, IngestArgs, LatencyArgs, Only, WithDurability,
-    run,
+    AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, WithDurability, run,
 };
 pub use measure::{Durability, Machine, Parameters, ProcessMemory, Row, Usage};
 pub use null_broker::{NullArgs, serve as serve_null};

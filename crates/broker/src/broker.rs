@@ -16,10 +16,12 @@ use logway_quorum::MetadataQuorum;
 use logway_record::{
     AppendRules, Batch, BatchSummary, Compression, InvalidBatch, RecordError, validate_for_append,
 };
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::timeout;
 
-use crate::connection::{Attention, BudgetShare, MemoryBudget, RequestMemory};
+use crate::connection::{Attention, Held, MemoryBudget, RequestMemory};
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
@@ -122,7 +124,7 @@ impl Broker {
         self: &Arc<Self>,
         command: C,
         time_max: Option<Duration>,
-        held: Option<Arc<BudgetShare>>,
+        held: Held,
     ) -> Result<C::Reply, Failure> {
         let broker = Arc::clone(self);
         let work = async move {
@@ -231,8 +233,17 @@ pub(crate) fn wall_clock() -> TimestampMs {
 
 /// Runs work that may wait for the disk where no connection has to wait with it.
 pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+    match spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Runs work that takes long where it is, and hands the worker's other connections to another
+/// thread meanwhile. A runtime of one thread, as in tests, has no other.
+pub(crate) fn off_worker<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
     }
 }

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::Broker;
 use crate::connection::{
-    BudgetShare, EncodedReply, FileSpan, Hurry, Mute, Reply, decoded_bytes_max,
+    BudgetShare, EncodedReply, FileSpan, Held, Hurry, Mute, Reply, decoded_bytes_max,
 };
 use crate::handlers::{self, groups};
 use crate::quotas::RequestCharge;
@@ -71,10 +71,10 @@ pub struct RequestContext {
     /// What the client calls itself.
     pub client_id: Option<WireString>,
     /// The memory of the request itself. Who keeps something of the request keeps it, whatever becomes of the client.
-    pub request_share: Option<Arc<BudgetShare>>,
+    pub request_share: Held,
     /// The memory that answering takes, if it takes much. Work that goes on when the request is
     /// answered keeps it.
-    pub building: Option<Arc<BudgetShare>>,
+    pub building: Held,
     /// What the request uses up, if any client has a quota.
     pub(crate) charge: Option<Arc<RequestCharge>>,
 }
@@ -161,11 +161,7 @@ impl Work {
     ///
     /// Ends when the request has been worked on far enough for the next one of the connection to
     /// be started: its effects are ordered, its answer may come later.
-    pub(crate) fn run(
-        mut self,
-        request_share: Arc<BudgetShare>,
-        building: Option<Arc<BudgetShare>>,
-    ) -> Answer {
+    pub(crate) fn run(mut self, request_share: Arc<BudgetShare>, building: Held) -> Answer {
         self.context.request_share = Some(request_share);
         self.context.building = building;
         let Work { context, answer, .. } = self;
@@ -260,7 +256,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DescribeAclsRequest => answered_by!(acls::describe);
     CreateAclsRequest => answered_by!(acls::create);
     DeleteAclsRequest => answered_by!(acls::delete);
-    DescribeConfigsRequest => answered_by!(describe_configs);
+    DescribeConfigsRequest => handlers::describe_configs::prepare;
     AlterConfigsRequest => answered_by!(alter_configs);
     AlterReplicaLogDirsRequest => answered_by!(alter_replica_log_dirs);
     DescribeLogDirsRequest => answered_by!(describe_log_dirs);
@@ -424,7 +420,15 @@ fn encode_charged<M: Response>(
 fn encode<M: Response>(context: &RequestContext, response: &M) -> Result<Encoded, RequestError> {
     let version = context.version;
     encode_response(context.correlation_id, version, response)
-        .map_err(|source| RequestError::Encode { api: M::API_KEY.name(), version, source })
+        .map_err(encode_error(M::API_KEY, version))
+}
+
+/// Says of which answer it is that something in it does not fit the version.
+pub(crate) fn encode_error(
+    api_key: ApiKey,
+    version: i16,
+) -> impl Fn(EncodeError) -> RequestError + Copy {
+    move |source| RequestError::Encode { api: api_key.name(), version, source }
 }
 
 #[cfg(test)]

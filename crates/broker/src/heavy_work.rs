@@ -4,8 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::block_in_place;
+use crate::broker::off_worker;
 
 /// Runs the work on large requests one at a time, while the worker's other connections are handed
 /// to another thread. So a million names, which take a core for a second, take one core and not
@@ -20,14 +19,10 @@ pub(crate) struct HeavyWork {
 impl HeavyWork {
     /// Does some work.
     pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        let work = || {
+        off_worker(|| {
             let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             work()
-        };
-        match Handle::current().runtime_flavor() {
-            RuntimeFlavor::MultiThread => block_in_place(work),
-            _ => work(),
-        }
+        })
     }
 
     /// Does work that waits in between.

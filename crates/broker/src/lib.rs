@@ -4,6 +4,7 @@
 //! in `handlers/` answers it out of [`topics`] and [`partition`]s, and the connection sends the
 //! answer when it is complete. Errors become Kafka's codes in [`failure`].
 
+mod backoff;
 pub mod broker;
 pub mod connection;
 pub mod dispatch;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use logway_coordinator::{CommittedTopic, DeletedTopic};
 use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
@@ -17,6 +16,7 @@ use logway_record::TimestampType as RecordTimestampType;
 use tokio::runtime::Handle;
 
 use crate::Broker;
+use crate::backoff::Backoff;
 use crate::broker::off_thread;
 use crate::groups::OFFSETS_TOPIC;
 use crate::log_dirs::{PlacedLog, WantedLog};
@@ -68,10 +68,7 @@ impl Broker {
     /// lost they are all that is left, so they are set aside under another name and not deleted.
     pub(crate) fn set_strays_aside(&self) {
         let image = self.image();
-        let dirs = self.log_dirs.online();
-        let logs =
-            dirs.flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)));
-        for (dir, log) in logs {
+        for (dir, log) in self.log_dirs.logs_in_place() {
             let partition = log.topic_partition();
             // One that does not say whose it is keeps its name: its partition is then offline,
             // which somebody will notice, instead of empty.
@@ -114,21 +111,19 @@ impl Broker {
     /// Tries again and again to open the logs that could not be opened, e.g. for want of file
     /// descriptors, for as long as the broker exists; less and less often while that does not help.
     pub(crate) async fn retry_offline_logs(broker: Weak<Broker>) {
-        const RETRY_MIN: Duration = Duration::from_secs(1);
-        const RETRY_MAX: Duration = Duration::from_secs(60);
-        let mut pause = RETRY_MIN;
+        let mut backoff = Backoff::new();
         loop {
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(backoff.pause()).await;
             let Some(broker) = broker.upgrade() else { return };
             let topics = broker.topics().topics_to_retry();
             let before = topics.len();
             if before > 0 {
                 broker.reconcile(Some(topics)).await;
             }
-            pause = match broker.topics().topics_to_retry().len() {
-                after if after > 0 && after >= before => RETRY_MAX.min(pause * 2),
-                _ => RETRY_MIN,
-            };
+            let after = broker.topics().topics_to_retry().len();
+            if after == 0 || after < before {
+                backoff.reset();
+            }
         }
     }
 }

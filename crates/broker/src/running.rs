@@ -35,7 +35,7 @@ use crate::unpacking::UnpackingPlaces;
 
 /// The metadata's place in the first log directory. Partition directories end in `-` and a number,
 /// so none can have this name.
-pub(crate) const METADATA_DIR: &str = "metadata";
+pub const METADATA_DIR: &str = "metadata";
 
 /// What large replies may hold, as a part of what requests may hold; and what may be taken to make
 /// such replies, too.

@@ -14,10 +14,9 @@ use std::thread::available_parallelism;
 
 use logway_model::ErrorCode;
 use logway_record::DecodeLimit;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::task::block_in_place;
 
+use crate::broker::off_worker;
 use crate::failure::Failure;
 
 /// What a batch may unpack to in a short place: some milliseconds, with any codec.
@@ -77,13 +76,6 @@ impl UnpackingPlaces {
 /// Places are given in the order in which they are asked for.
 async fn place(places: &Semaphore) -> SemaphorePermit<'_> {
     places.acquire().await.expect("places are never closed")
-}
-
-fn off_worker<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => block_in_place(work),
-        _ => work(),
-    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use common::*;
 use logway_client::Connection;
+use logway_model::ErrorCode;
 use logway_wire::messages::alter_configs_request::AlterConfigsResource;
 use logway_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use logway_wire::messages::create_topics_request::CreatableTopic;
+use logway_wire::messages::create_topics_response::CreatableTopicResult;
 use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
@@ -41,6 +43,31 @@ fn name(number: i32) -> WireString {
 
 fn many<T>(make: impl Fn(i32) -> T) -> Vec<T> {
     (0..MANY).map(make).collect()
+}
+
+const TOPIC: i8 = 2;
+
+fn topic(number: i32) -> CreatableTopic {
+    CreatableTopic {
+        name: name(number),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    }
+}
+
+/// Creates so many, and returns what is told of them.
+async fn create_topics(connection: &Connection, count: i32) -> Vec<CreatableTopicResult> {
+    let topics = (0..count).map(topic).collect();
+    let create = CreateTopicsRequest { topics, timeout_ms: 60_000, ..Default::default() };
+    let created = connection.call(&create).await.expect("is answered").topics;
+    assert!(created.iter().all(|topic| topic.error_code == 0), "{created:?}");
+    created
+}
+
+/// What asks for the settings of a resource.
+fn resource(resource_type: i8, resource_name: WireString) -> DescribeConfigsResource {
+    DescribeConfigsResource { resource_type, resource_name, ..Default::default() }
 }
 
 /// So many that a fetch of them takes most of the least memory there can be for answers.
@@ -83,14 +110,8 @@ async fn every_request_with_a_large_answer_waits_until_there_is_memory_for_it() 
     waits_for_memory(&broker, metadata, 12).await;
     waits_for_memory(&broker, metadata_request(), 12).await;
 
-    let topics = many(|number| CreatableTopic {
-        name: name(number),
-        num_partitions: 1,
-        replication_factor: 1,
-        ..Default::default()
-    });
     let create = CreateTopicsRequest {
-        topics,
+        topics: many(topic),
         timeout_ms: 60_000,
         validate_only: true,
         ..Default::default()
@@ -106,12 +127,7 @@ async fn every_request_with_a_large_answer_waits_until_there_is_memory_for_it() 
     let grow = CreatePartitionsRequest { topics, timeout_ms: 60_000, ..Default::default() };
     waits_for_memory(&broker, grow, 3).await;
 
-    const TOPIC: i8 = 2;
-    let resources = many(|number| DescribeConfigsResource {
-        resource_type: TOPIC,
-        resource_name: name(number),
-        ..Default::default()
-    });
+    let resources = many(|number| resource(TOPIC, name(number)));
     let describe = DescribeConfigsRequest { resources, ..Default::default() };
     waits_for_memory(&broker, describe, 4).await;
 
@@ -263,17 +279,115 @@ async fn a_request_whose_answer_could_take_more_than_all_memory_for_answers_is_r
     let broker = TestBroker::start_with(dir.path(), &settings).await;
     let connection = broker.connect().await;
     create_topic(&connection, "t", 2_000).await;
-    let resource = |_| DescribeConfigsResource {
-        resource_type: 2,
-        resource_name: "t".into(),
-        ..Default::default()
-    };
-    let request = DescribeConfigsRequest { resources: many(resource), ..Default::default() };
-    let answer = broker.connect().await.send(&request, 4).await.expect("is sent").response();
+    let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
+    let request = MetadataRequest { topics: Some(many(|n| named(name(n)))), ..Default::default() };
+    let answer = broker.connect().await.send(&request, 9).await.expect("is sent").response();
     let answer = timeout(PATIENCE, answer).await.expect("in time");
     assert!(answer.is_err(), "its connection has ended");
-    // What there is of everything can be had, however much it is.
-    let topics = timeout(PATIENCE, connection.call(&metadata_request())).await.expect("in time");
-    assert_eq!(topics.expect("is answered").topics[0].partitions.len(), 2_000);
+    // What there is of everything can be had, however much it is, also by name.
+    let by_name = MetadataRequest { topics: Some(vec![named("t".into())]), ..Default::default() };
+    for request in [metadata_request(), by_name] {
+        let topics = timeout(PATIENCE, connection.call(&request)).await.expect("in time");
+        assert_eq!(topics.expect("is answered").topics[0].partitions.len(), 2_000);
+    }
+    broker.stop().await;
+}
+
+/// The least memory for answers that there can be is a 128th of the default.
+const MANY_TOPICS: i32 = 6_000 / 128 + 1;
+
+#[tokio::test]
+async fn the_settings_of_thousands_of_topics_are_one_answer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    create_topics(&connection, MANY_TOPICS).await;
+
+    for (include_synonyms, include_documentation) in [(false, false), (true, false), (true, true)] {
+        let request = DescribeConfigsRequest {
+            resources: (0..MANY_TOPICS).map(|number| resource(TOPIC, name(number))).collect(),
+            include_synonyms,
+            include_documentation,
+            ..Default::default()
+        };
+        for version in [3, 4] {
+            let pending = connection.send(&request, version).await.expect("is sent");
+            let results = pending.response().await.expect("is answered").results;
+            assert_eq!(results.len(), MANY_TOPICS as usize);
+            for (number, result) in (0..).zip(results) {
+                assert_eq!(result.error_code, 0, "{:?}", result.error_message);
+                assert_eq!(result.resource_name, name(number));
+                let retention = result.configs.iter().find(|config| config.name == "retention.ms");
+                let retention = retention.expect("is told");
+                assert_eq!(retention.value.as_deref(), Some("604800000"));
+                assert_eq!(retention.synonyms.is_empty(), !include_synonyms);
+            }
+        }
+    }
+    until(|| broker.broker().building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_answer_for_which_replies_leave_no_room_keeps_what_it_was_made_with() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    // Groups have settings whether there are such groups or not.
+    const GROUP: i8 = 32;
+    let resources = many(|number| resource(GROUP, name(number)));
+    let request = DescribeConfigsRequest { resources, ..Default::default() };
+    let (building, replies) = (&broker.broker().building, &broker.broker().reply_memory);
+    let _all = replies.try_take(replies.limit_bytes()).expect("there are no large replies");
+    let answer = timeout(PATIENCE, connection.call(&request)).await.expect("in time");
+    assert_eq!(answer.expect("is answered").results.len(), MANY as usize);
+    until(|| building.used_bytes() == 0).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn settings_for_which_there_is_no_room_are_refused_by_themselves() {
+    const TOPICS: i32 = 200;
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("queued.max.request.bytes", "1048576")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    let policy_violation = ErrorCode::PolicyViolation.code();
+    let created = create_topics(&connection, TOPICS).await;
+    let (told, untold): (Vec<_>, Vec<_>) =
+        created.iter().partition(|topic| topic.topic_config_error_code == 0);
+    assert!(told.iter().all(|topic| topic.configs.as_ref().is_some_and(|all| all.len() > 30)));
+    let is_untold = |code| code == policy_violation;
+    assert!(untold.iter().all(|topic| is_untold(topic.topic_config_error_code)));
+    assert!(!told.is_empty() && !untold.is_empty(), "{} {}", told.len(), untold.len());
+
+    let resources = (0..TOPICS).map(|number| resource(TOPIC, name(number)));
+    let request = DescribeConfigsRequest {
+        resources: resources.collect(),
+        include_synonyms: true,
+        include_documentation: true,
+        ..Default::default()
+    };
+    let results = connection.call(&request).await.expect("is answered").results;
+    assert_eq!(results.len(), TOPICS as usize);
+    let (told, refused): (Vec<_>, Vec<_>) =
+        results.iter().partition(|result| result.error_code == 0);
+    assert!(
+        told.len() > 20 && told.iter().all(|result| result.configs.len() > 30),
+        "{}",
+        told.len()
+    );
+    for result in &refused {
+        assert_eq!((result.error_code, result.configs.len()), (policy_violation, 0));
+        let message = result.error_message.as_deref().expect("says why");
+        assert!(message.contains("524288 bytes (half of queued.max.request.bytes)"), "{message}");
+    }
+    // A part of them can be had.
+    let again = refused.iter().take(told.len());
+    let again = again.map(|result| resource(TOPIC, result.resource_name.clone()));
+    let request = DescribeConfigsRequest { resources: again.collect(), ..request };
+    let results = connection.call(&request).await.expect("is answered").results;
+    assert!(results.iter().all(|result| result.error_code == 0));
     broker.stop().await;
 }

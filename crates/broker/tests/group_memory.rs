@@ -16,6 +16,7 @@ use logway_wire::messages::offset_commit_request::{
 use logway_wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
+use logway_wire::messages::offset_fetch_response::OffsetFetchResponseGroup;
 use logway_wire::messages::{
     DescribeGroupsRequest, FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse,
     ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
@@ -79,6 +80,19 @@ fn fetch_all(group: &str) -> OffsetFetchRequestGroup {
         topics: None,
         ..Default::default()
     }
+}
+
+/// What the mentions of a group in one request get: its offsets, or to be asked for again.
+async fn told_and_refused(
+    connection: &Connection,
+    mentions: usize,
+) -> (Vec<OffsetFetchResponseGroup>, Vec<OffsetFetchResponseGroup>) {
+    let groups = vec![fetch_all("many"); mentions];
+    let request = OffsetFetchRequest { groups, ..Default::default() };
+    let groups = call(connection, &request, 9).await.groups;
+    assert_eq!(groups.len(), mentions, "each mention is answered");
+    let loading = ErrorCode::CoordinatorLoadInProgress.code();
+    groups.into_iter().partition(|group| group.error_code != loading)
 }
 
 fn join_request(group: &'static str, member_id: &str, metadata: Bytes) -> JoinGroupRequest {
@@ -167,13 +181,7 @@ async fn groups_whose_offsets_do_not_fit_into_an_answer_are_asked_for_again() {
     create_topic(&connection, "t", 1_000).await;
     commit(&connection, "many", 0..500).await;
     commit(&connection, "many", 500..1_000).await;
-    let groups = vec![fetch_all("many"); 100];
-    let request = OffsetFetchRequest { groups, ..Default::default() };
-    let groups = call(&connection, &request, 9).await.groups;
-    assert_eq!(groups.len(), 100, "each mention is answered");
-    let loading = ErrorCode::CoordinatorLoadInProgress.code();
-    let (told, refused): (Vec<_>, Vec<_>) =
-        groups.iter().partition(|group| group.error_code != loading);
+    let (told, refused) = told_and_refused(&connection, 100).await;
     assert!(told.len() == 1 && told[0].topics[0].partitions.len() == 1_000);
     assert_eq!(refused.len(), 99);
     broker.stop().await;
@@ -348,13 +356,7 @@ async fn a_group_that_is_named_often_is_looked_at_once() {
     let (_dir, broker, connection) = start(&[]).await;
     create_topic(&connection, "t", 5_000).await;
     commit(&connection, "many", 0..5_000).await;
-    let groups = vec![fetch_all("many"); 60_000];
-    let request = OffsetFetchRequest { groups, ..Default::default() };
-    let groups = call(&connection, &request, 9).await.groups;
-    assert_eq!(groups.len(), 60_000, "each mention is answered");
-    let loading = ErrorCode::CoordinatorLoadInProgress.code();
-    let (told, refused): (Vec<_>, Vec<_>) =
-        groups.iter().partition(|group| group.error_code != loading);
+    let (told, refused) = told_and_refused(&connection, 60_000).await;
     assert!(told.len() > 1 && refused.len() > 50_000, "as often as there is memory for it");
     assert!(told.iter().all(|group| group.topics[0].partitions.len() == 5_000));
     broker.stop().await;

@@ -3,10 +3,11 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::disks::{Disks, copy_all};
 use common::failing_disk::FailingDisk;
 use common::*;
 use logway_broker::BrokerError;
@@ -18,42 +19,10 @@ use logway_wire::WireString;
 use logway_wire::messages::describe_log_dirs_response::DescribeLogDirsResult;
 use logway_wire::messages::metadata_response::MetadataResponsePartition;
 use logway_wire::messages::{DescribeLogDirsRequest, FindCoordinatorRequest};
-use tempfile::TempDir;
-
-/// Two log directories, of which the first holds the metadata.
-struct Disks {
-    _root: TempDir,
-    a: PathBuf,
-    b: PathBuf,
-}
 
 const OFFLINE: i16 = 56;
 
 impl Disks {
-    fn new() -> Disks {
-        let root = tempfile::tempdir().expect("a directory");
-        let (a, b) = (root.path().join("a"), root.path().join("b"));
-        Disks { _root: root, a, b }
-    }
-
-    fn log_dirs(&self) -> String {
-        format!("{},{}", self.a.display(), self.b.display())
-    }
-
-    async fn start(&self) -> TestBroker {
-        self.try_start(Arc::new(RealFs)).await.expect("starts")
-    }
-
-    async fn try_start(&self, fs: Arc<dyn Fs>) -> Result<TestBroker, BrokerError> {
-        let log_dirs = self.log_dirs();
-        let settings = [
-            ("log.dirs", &*log_dirs),
-            ("listeners", "127.0.0.1:0"),
-            ("offsets.topic.num.partitions", "2"),
-        ];
-        TestBroker::try_start(fs, &settings).await
-    }
-
     /// A broker with partition 0 of `t` in the first directory and partition 1 in the second, and
     /// a record in each.
     async fn with_records(&self, fs: Arc<dyn Fs>) -> (TestBroker, Connection) {
@@ -233,18 +202,6 @@ async fn a_directory_that_is_empty_is_not_taken_for_a_new_one() {
     assert_eq!(logs_in(&disks.b), ["t-1"]);
     broker.stop().await;
     assert!(!disks.b.join("accept-loss").exists());
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("is made");
-    for entry in fs::read_dir(from).expect("is a directory") {
-        let entry = entry.expect("can be read");
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
-        match path.is_dir() {
-            true => copy_all(&path, &copy),
-            false => _ = fs::copy(&path, &copy).expect("is copied"),
-        }
-    }
 }
 
 /// A disk that was cloned; or one that is mounted elsewhere, and an empty one in its place.

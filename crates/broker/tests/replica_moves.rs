@@ -4,14 +4,14 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use common::disks::{Disks, copy_all};
 use common::failing_disk::FailingDisk;
 use common::*;
-use logway_broker::BrokerError;
 use logway_client::Connection;
 use logway_log::fs::{Fs, RealFs};
 use logway_model::{
@@ -26,32 +26,9 @@ use logway_wire::messages::incremental_alter_configs_request::{
 use logway_wire::messages::{
     DeleteRecordsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest,
 };
-use tempfile::TempDir;
-
-/// Two log directories; partition 0 of `t` is in the first.
-struct Disks {
-    root: TempDir,
-    a: PathBuf,
-    b: PathBuf,
-}
 
 impl Disks {
-    fn new() -> Disks {
-        let root = tempfile::tempdir().expect("a directory");
-        let (a, b) = (root.path().join("a"), root.path().join("b"));
-        Disks { root, a, b }
-    }
-
-    async fn start(&self) -> TestBroker {
-        self.try_start(Arc::new(RealFs)).await.expect("starts")
-    }
-
-    async fn try_start(&self, fs: Arc<dyn Fs>) -> Result<TestBroker, BrokerError> {
-        let log_dirs = format!("{},{}", self.a.display(), self.b.display());
-        let settings = [("log.dirs", &*log_dirs), ("listeners", "127.0.0.1:0")];
-        TestBroker::try_start(fs, &settings).await
-    }
-
+    /// A broker with partition 0 of `t` in the first directory.
     async fn with_topic(&self, fs: Arc<dyn Fs>) -> (TestBroker, Connection) {
         let broker = self.try_start(fs).await.expect("starts");
         let connection = broker.connect().await;
@@ -66,18 +43,6 @@ impl Disks {
         copy_all(&self.a, &image.a);
         copy_all(&self.b, &image.b);
         image
-    }
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("is made");
-    for entry in fs::read_dir(from).expect("is a directory") {
-        let entry = entry.expect("can be read");
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
-        match path.is_dir() {
-            true => copy_all(&path, &copy),
-            false => _ = fs::copy(&path, &copy).expect("is copied"),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use logway_wire::messages::MetadataRequest;
 use logway_wire::messages::metadata_request::MetadataRequestTopic;
 use logway_wire::{Request, WireString};
 
-use crate::delay::Attempts;
+use crate::delay::Delays;
 use crate::error::check;
 use crate::retry::Backoff;
 use crate::{
@@ -270,9 +270,9 @@ impl Client {
         Backoff::within(patience, &self.shared.options.on_delay)
     }
 
-    /// Counts the attempts at something that has a way of its own to repeat it.
-    pub(crate) fn attempts(&self) -> Attempts {
-        Attempts::new(self.shared.options.on_delay.clone())
+    /// Counts the attempts at things that have a way of their own to repeat them.
+    pub(crate) fn delays<K: Clone + Ord>(&self) -> Delays<K> {
+        Delays::new(self.shared.options.on_delay.clone())
     }
 
     fn open_connection(&self) -> Option<Connection> {

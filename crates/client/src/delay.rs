@@ -1,5 +1,6 @@
 //! Telling whoever waits what they wait for.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,33 @@ impl Attempts {
         self.next_word_at = None;
         if std::mem::take(&mut self.has_told) {
             self.observer.tell(Delay::Over);
+        }
+    }
+}
+
+/// The things that are being waited for, each with its attempts.
+#[derive(Debug)]
+pub(crate) struct Delays<K> {
+    observer: DelayObserver,
+    attempts: BTreeMap<K, Attempts>,
+}
+
+impl<K: Clone + Ord> Delays<K> {
+    /// Nothing is being waited for yet.
+    pub(crate) fn new(observer: DelayObserver) -> Delays<K> {
+        Delays { observer, attempts: BTreeMap::new() }
+    }
+
+    /// It did not work with this one, and will be tried again.
+    pub(crate) fn failed(&mut self, what: &K, error: &ClientError) {
+        let first = || Attempts::new(self.observer.clone());
+        self.attempts.entry(what.clone()).or_insert_with(first).failed(error);
+    }
+
+    /// It worked with this one.
+    pub(crate) fn succeeded(&mut self, what: &K) {
+        if let Some(mut attempts) = self.attempts.remove(what) {
+            attempts.succeeded();
         }
     }
 }

@@ -72,7 +72,7 @@ pub use ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName, parti
 pub use membership::GroupState;
 pub use memory::GroupMemory;
 pub use moment::{ElapsedMs, Moment};
-pub use record::{CommittedOffset, GroupMetadata, GroupRecord, MemberMetadata};
+pub use record::{CommittedOffset, GroupMetadata, GroupRecord, MemberMetadata, OFFSETS_TOPIC};
 pub use request::{Client, Reply, Request, RequestBody, RequestToken};
 pub use settings::GroupSettings;
 pub use shard::GroupShard;

@@ -1,4 +1,4 @@
-//! The records of `__consumer_offsets`.
+//! The records of [`OFFSETS_TOPIC`].
 //!
 //! Kafka's own format, which `kafka-dump-log --offsets-decoder` prints:
 //!
@@ -22,6 +22,9 @@ use logway_wire::{Decoder, Encoder, Message, WireString};
 
 use crate::error::RecordError;
 use crate::ids::{CommittedTopic, GroupId, InstanceId, MemberId, ProtocolName};
+
+/// The topic in which groups and their offsets are kept; the name is Kafka's.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
 /// What one record says.
 #[derive(Debug, Clone, PartialEq)]

@@ -157,7 +157,7 @@ impl RequestBody {
 const TOLD_MEMBER_BYTES: usize = 256;
 
 /// A text is in the answer, and again in its encoded form.
-const COPIES: usize = 2;
+pub(crate) const COPIES: usize = 2;
 
 impl Reply {
     /// What an answer that waited for other members takes beside a few hundred bytes, with its encoded form; 0 for

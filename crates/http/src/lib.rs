@@ -39,16 +39,9 @@ pub struct HttpState {
 /// What is done before metrics are shown.
 pub type Refresh = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Serves until `shutdown` ends.
-pub async fn serve(
-    listener: TcpListener,
-    state: HttpState,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) {
-    tokio::select! {
-        () = connections::serve_connections(listener, router(state)) => {}
-        () = shutdown => {}
-    }
+/// Serves until it is dropped, and all connections with it.
+pub async fn serve(listener: TcpListener, state: HttpState) {
+    connections::serve_connections(listener, router(state)).await;
 }
 
 /// For whoever looks what there is.
@@ -111,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_and_metrics_are_served_until_shutdown() {
+    async fn health_and_metrics_are_served() {
         let mut registry = Registry::default();
         let counter: Counter = Counter::default();
         counter.inc_by(3);
@@ -120,7 +113,6 @@ mod tests {
         let ready = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ready);
         let is_ready = Arc::new(move || seen.load(Ordering::Relaxed));
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
         let refreshed: Counter = Counter::default();
@@ -132,7 +124,7 @@ mod tests {
             })
         });
         let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
-        let server = tokio::spawn(serve(listener, state, async { _ = stopped.await }));
+        let server = tokio::spawn(serve(listener, state));
 
         assert!(get(address, "/health/live").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/health/ready").await.starts_with("HTTP/1.1 503"));
@@ -148,8 +140,7 @@ mod tests {
         assert!(metrics.contains("test_refreshes_total 1"), "{metrics}");
         assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
 
-        stop.send(()).expect("the server listens");
-        server.await.expect("no panic");
+        server.abort();
     }
 
     #[tokio::test]
@@ -161,7 +152,7 @@ mod tests {
             is_ready: Arc::new(|| true),
             refresh: Arc::new(|| Box::pin(async {})),
         };
-        let server = tokio::spawn(serve(listener, state, std::future::pending()));
+        let server = tokio::spawn(serve(listener, state));
         let mut slow = Vec::new();
         for _ in 0..2 * connections::CONNECTIONS_MAX {
             let mut socket = TcpStream::connect(address).await.expect("connect");

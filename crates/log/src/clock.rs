@@ -3,16 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
 
 /// Where the storage engine takes the time from: wall-clock time, as records carry it.
 ///
-/// It decides what is old (retention, rolling, `LogAppendTime`), never how long a thread sleeps.
+/// It decides what is old (retention, rolling, `LogAppendTime`) and what is due, never how long a
+/// thread sleeps.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Milliseconds since the Unix epoch.
     fn now(&self) -> TimestampMs;
+
+    /// The time that the writer's timers go by, which does not jump. A simulation has its own.
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 /// The clock of the machine.

@@ -256,6 +256,122 @@ fn a_full_disk_takes_a_part_and_resumes_when_there_is_space() {
 }
 
 #[test]
+fn a_write_that_fails_may_be_done_in_part() {
+    let mut lengths = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let fs = SimFs::new(seed);
+        let file = create(&fs, "a");
+        fs.inject(Fault::new(SimOperation::Write, Failure::Io));
+        write(&*file, &[1; 10], 0).expect_err("the disk refuses it");
+        lengths.insert(file.len().expect("is known"));
+    }
+    assert_eq!(lengths, (0..=10).collect());
+}
+
+#[test]
+fn short_reads_give_something_and_all_of_them_everything() {
+    let fs = SimFs::new(1);
+    let bytes: Vec<u8> = (0..=255).collect();
+    let file = durable(&fs, "a", &bytes);
+    fs.inject(Fault::new(SimOperation::Read, Failure::ShortRead));
+    let mut lengths = BTreeSet::new();
+    for _ in 0..100 {
+        let mut buf = [0; 8];
+        let read = file.read_at(&mut buf, 100).expect("succeeds");
+        assert_eq!(buf[..read], bytes[100..100 + read]);
+        lengths.insert(read);
+    }
+    assert_eq!(lengths, (1..8).collect(), "never all, and never nothing");
+    assert_eq!(file.read_at(&mut [0; 8], 255).expect("succeeds"), 1);
+    assert_eq!(file.read_at(&mut [0; 8], 256).expect("succeeds"), 0, "the end is the end");
+    assert_eq!(content(&fs, "a"), Some(bytes));
+}
+
+#[test]
+fn what_is_ignored_succeeds_and_is_not_done() {
+    let ignored = |operation| Fault::new(operation, Failure::Ignored).times(1);
+    let synced = outcomes("a", |fs| {
+        let file = durable(fs, "a", b"old");
+        write(&*file, b"new", 0).expect("is written");
+        fs.inject(ignored(SimOperation::Sync));
+        file.sync_data().expect("says so");
+    });
+    assert_eq!(synced, BTreeSet::from([Some(b"old".to_vec()), Some(b"new".to_vec())]));
+    let synced_again = outcomes("a", |fs| {
+        let file = durable(fs, "a", b"old");
+        write(&*file, b"new", 0).expect("is written");
+        fs.inject(ignored(SimOperation::Sync));
+        file.sync_data().expect("says so");
+        file.sync_data().expect("is synced");
+    });
+    assert_eq!(synced_again, BTreeSet::from([Some(b"new".to_vec())]), "it was only left out");
+    let named = outcomes("a", |fs| {
+        create(fs, "a").sync_data().expect("is synced");
+        fs.inject(ignored(SimOperation::SyncDir));
+        fs.sync_dir(Path::new("/")).expect("says so");
+    });
+    assert_eq!(named, BTreeSet::from([None, Some(Vec::new())]));
+
+    let fs = SimFs::new(1);
+    let file = durable(&fs, "a", b"kept");
+    for operation in [SimOperation::SetLen, SimOperation::Rename, SimOperation::Remove] {
+        fs.inject(ignored(operation));
+    }
+    file.set_len(1).expect("says so");
+    fs.rename(Path::new("a"), Path::new("b")).expect("says so");
+    fs.remove_file(Path::new("a")).expect("says so");
+    assert_eq!(content(&fs, "a"), Some(b"kept".to_vec()));
+    assert_eq!(content(&fs, "b"), None);
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_wrote_to_the_next_one() {
+    let mut lost = 0;
+    for seed in 0..SEEDS {
+        let fs = SimFs::new(seed);
+        let removed = durable(&fs, "removed", &[1; 100]);
+        fs.remove_file(Path::new("removed")).expect("is removed");
+        let _lock = fs.lock(Path::new(".lock")).expect("is free");
+        let file = create(&fs, "a");
+        write(&*file, b"written", 0).expect("is written");
+        fs.crash_at_change(1);
+        file.sync_data().expect_err("the process is killed in the middle of it");
+
+        let survivor = fs.kill();
+        assert!(!survivor.has_crashed() && fs.has_crashed());
+        assert!(removed.len().is_err(), "what was open is so no more");
+        drop(survivor.lock(Path::new(".lock")).expect("its holder is dead"));
+        assert_eq!(content(&survivor, "a"), Some(b"written".to_vec()), "seed {seed}");
+        assert_eq!(content(&survivor, "removed"), None, "seed {seed}");
+        let root = Path::new("/");
+        let capacity_bytes = SimFs::new(0).free_bytes(root).expect("is known");
+        let free_bytes = survivor.free_bytes(root).expect("is known");
+        assert_eq!(free_bytes, capacity_bytes - 7, "nobody has the removed file open");
+        lost += usize::from(content(&survivor.crash(), "a") != Some(b"written".to_vec()));
+    }
+    assert!(lost > 0, "it was not synced");
+}
+
+#[test]
+fn a_fault_can_mean_one_path_or_one_thread() {
+    let fs = SimFs::new(0);
+    for dir in ["d", "d/a"] {
+        fs.create_dir_all(Path::new(dir)).expect("is created");
+    }
+    fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).at_path(Path::new("d")));
+    fs.sync_dir(Path::new("d")).expect_err("is meant");
+    fs.sync_dir(Path::new("d/a")).expect("is another path");
+    fs.heal();
+    fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).on_thread("other"));
+    fs.sync_dir(Path::new("d")).expect("is on this thread");
+    let other = thread::Builder::new().name("other".to_owned());
+    thread::scope(|scope| {
+        let synced = other.spawn_scoped(scope, || fs.sync_dir(Path::new("d"))).expect("starts");
+        synced.join().expect("does not panic").expect_err("is meant");
+    });
+}
+
+#[test]
 fn a_fault_strikes_the_operations_that_are_meant() {
     let fs = SimFs::new(0);
     fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path(".log").after(1).times(2));

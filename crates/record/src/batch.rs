@@ -16,7 +16,8 @@ use crate::{
 /// A batch: its parsed header and all its bytes, which are shared with the buffer they came in.
 ///
 /// The bytes are exactly as many as the header says. The CRC is not checked until
-/// [`Batch::verify_crc`] is asked to.
+/// [`Batch::verify_crc`] is asked to. A batch of [`Batch::with_max_timestamp`] has a header that
+/// its bytes do not begin with, and is only to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     header: BatchHeader,
@@ -161,7 +162,8 @@ impl Batch {
     /// The batch as it is, with another max timestamp in its header and the CRC to go with it.
     ///
     /// The bytes stay those that were received: what is written is a [`crate::PatchedHeader`] and
-    /// the body. The CRC must have been verified.
+    /// the body. The CRC must have been verified before: [`Batch::verify_crc`] would compare the
+    /// new CRC with the old bytes.
     #[must_use]
     pub fn with_max_timestamp(mut self, max_timestamp: TimestampMs) -> Batch {
         let old = self.header;

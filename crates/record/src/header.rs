@@ -40,7 +40,8 @@ pub const MAGIC_V2: i8 = 2;
 /// Where the bytes begin that the CRC covers.
 pub const CRC_COVERS_FROM: usize = 21;
 
-const MAGIC_AT: usize = 16;
+/// Where the number of the format is, in this one as in those before.
+pub const MAGIC_AT: usize = 16;
 
 /// The header of a batch as values.
 ///

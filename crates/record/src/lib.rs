@@ -46,7 +46,9 @@ pub use batches::Batches;
 pub use builder::BatchBuilder;
 pub use compression::{Compression, UnknownCompressionName};
 pub use error::{RecordError, RecordProblem};
-pub use header::{BATCH_HEADER_BYTES, BatchHeader, CRC_COVERS_FROM, LOG_OVERHEAD_BYTES, MAGIC_V2};
+pub use header::{
+    BATCH_HEADER_BYTES, BatchHeader, CRC_COVERS_FROM, LOG_OVERHEAD_BYTES, MAGIC_AT, MAGIC_V2,
+};
 pub use invalid_batch::InvalidBatch;
 pub use limit::DecodeLimit;
 pub use patch::PatchedHeader;

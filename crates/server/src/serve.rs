@@ -186,10 +186,7 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let is_ready = is_ready(&broker, &stopping);
     let refresh = refresh(&broker);
     let state = HttpState { registry: Arc::new(registry), is_ready, refresh };
-    let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
-    let http_server = tokio::spawn(logway_http::serve(http, state, async {
-        let _ = http_stopped.await;
-    }));
+    let http_server = tokio::spawn(logway_http::serve(http, state));
     let ready_ms = started_at.elapsed().as_millis();
     let kafka = listed(broker.addresses());
     let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
@@ -218,7 +215,6 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
         }
     }
     // The HTTP server may be waiting for a client that reads no answer; the data is safe already.
-    let _ = stop_http.send(());
     http_server.abort();
     Ok(())
 }

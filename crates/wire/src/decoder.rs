@@ -137,9 +137,9 @@ impl Decoder {
             return Err(self.error(field, DecodeErrorKind::StringTooLong(len)));
         }
         let bytes = self.slice(field, len)?;
-        match WireString::from_utf8(bytes.clone()) {
+        match WireString::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => self.replaced(field, &bytes).map(Some),
+            Err(bytes) => self.replaced(field, &bytes).map(Some),
         }
     }
 

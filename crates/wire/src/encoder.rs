@@ -79,6 +79,11 @@ impl Encoder {
         }
     }
 
+    /// Takes back all but the first `len_bytes`. What goes must hold no records.
+    pub(crate) fn truncate(&mut self, len_bytes: usize) {
+        self.out.truncate(len_bytes);
+    }
+
     /// Overwrites the four bytes at `position_bytes`, which must have been written.
     pub(crate) fn patch_i32(&mut self, position_bytes: usize, value: i32) {
         self.out[position_bytes..position_bytes + 4].copy_from_slice(&value.to_be_bytes());
@@ -309,7 +314,7 @@ impl Encoder {
     }
 
     /// Writes the length in front of bytes, records or an array.
-    fn long_len(
+    pub(crate) fn long_len(
         &mut self,
         field: &'static str,
         flexible: bool,

@@ -77,7 +77,9 @@ pub fn encode_request<R: Request>(
         client_id: client_id.cloned(),
         ..RequestHeader::default()
     };
-    encode_frame(&header, request_header_version(R::API_KEY, version), request, version)
+    let mut encoder = begin_frame(&header, request_header_version(R::API_KEY, version))?;
+    request.encode(&mut encoder, version)?;
+    finish_frame(encoder)
 }
 
 /// A whole response frame, its size in front; the size counts the holes.
@@ -89,20 +91,29 @@ pub fn encode_response<R: Response>(
     version: i16,
     response: &R,
 ) -> Result<Encoded, EncodeError> {
-    let header = ResponseHeader { correlation_id, ..ResponseHeader::default() };
-    encode_frame(&header, response_header_version(R::API_KEY, version), response, version)
+    let mut encoder = begin_response::<R>(correlation_id, version)?;
+    response.encode(&mut encoder, version)?;
+    finish_frame(encoder)
 }
 
-fn encode_frame(
-    header: &impl Message,
-    header_version: i16,
-    message: &impl Message,
+/// The beginning of a response frame, up to the response: the size is set when the frame is finished.
+pub(crate) fn begin_response<R: Response>(
+    correlation_id: i32,
     version: i16,
-) -> Result<Encoded, EncodeError> {
+) -> Result<Encoder, EncodeError> {
+    let header = ResponseHeader { correlation_id, ..ResponseHeader::default() };
+    begin_frame(&header, response_header_version(R::API_KEY, version))
+}
+
+fn begin_frame(header: &impl Message, header_version: i16) -> Result<Encoder, EncodeError> {
     let mut encoder = Encoder::with_capacity(256);
     encoder.i32(0);
     header.encode(&mut encoder, header_version)?;
-    message.encode(&mut encoder, version)?;
+    Ok(encoder)
+}
+
+/// Sets the size of a frame, of which all is written.
+pub(crate) fn finish_frame(mut encoder: Encoder) -> Result<Encoded, EncodeError> {
     let length = encoder.total_bytes() - 4;
     let size =
         i32::try_from(length).map_err(|_| EncodeError::TooLong { field: "frame", length })?;

@@ -6,6 +6,7 @@
 //! traits, and the headers and frames around messages. [`UnreadAge`] is our one addition. Nothing here does I/O.
 
 mod decoder;
+mod describe_configs_writer;
 mod encoder;
 mod error;
 mod frame;
@@ -20,6 +21,7 @@ mod wire_string;
 mod wire_struct;
 
 pub use decoder::Decoder;
+pub use describe_configs_writer::DescribeConfigsWriter;
 pub use encoder::{Encoded, Encoder, Hole};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use frame::{

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::str::Utf8Error;
 
 use bytes::Bytes;
 
@@ -30,10 +29,12 @@ impl WireString {
     /// Takes the bytes without copying.
     ///
     /// # Errors
-    /// They are not UTF-8.
-    pub fn from_utf8(bytes: Bytes) -> Result<WireString, Utf8Error> {
-        std::str::from_utf8(&bytes)?;
-        Ok(WireString(bytes))
+    /// The bytes, if they are not UTF-8.
+    pub fn from_utf8(bytes: Bytes) -> Result<WireString, Bytes> {
+        match std::str::from_utf8(&bytes) {
+            Ok(_) => Ok(WireString(bytes)),
+            Err(_) => Err(bytes),
+        }
     }
 
     /// Copies the text.

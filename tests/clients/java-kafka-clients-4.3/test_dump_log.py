@@ -2,12 +2,16 @@
 
 import os
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
 from tools import CODECS, ask, create_topic
 
 from harness.dump_log import dump_log
+from harness.logway import BINARY
 
 DATA_DIR = Path(os.environ["DATA_DIR"])
 RECORDS = 5_000
@@ -67,6 +71,24 @@ class DumpLog(unittest.TestCase):
                 closed = offset_indexes[:-1] + time_indexes[:-1]
                 checked = dump_log(closed, "--index-sanity-check")
                 self.assertEqual(checked.count("passed sanity check"), len(closed))
+
+    @unittest.skipUnless(os.environ.get("AGAINST", "logway") == "logway", "it is about Logway's own command")
+    def test_indexes_that_were_rebuilt(self):
+        """`logway log repair` makes them as the broker did, byte for byte; DumpLogSegments has nothing to add."""
+        for codec in CODECS:
+            with self.subTest(codec), tempfile.TemporaryDirectory() as directory:
+                copy = Path(directory) / f"dump-{codec}-0"
+                shutil.copytree(partition_directory(f"dump-{codec}"), copy)
+                sealed = [path for suffix in [".index", ".timeindex"] for path in sorted(copy.glob(f"*{suffix}"))[:-1]]
+                written = {path: path.read_bytes() for path in sealed}
+                for path in sealed:
+                    path.unlink()
+                subprocess.run([BINARY, "log", "repair", str(copy)], check=True, capture_output=True, timeout=60)
+                self.assertEqual({path: path.read_bytes() for path in sealed}, written)
+                checked = dump_log(sealed, "--index-sanity-check")
+                self.assertEqual(checked.count("passed sanity check"), len(sealed))
+                dump_log([path for path in sealed if path.suffix == ".index"], "--verify-index-only")
+                dump_log(sealed)
 
     def test_producer_snapshots(self):
         for codec in CODECS:

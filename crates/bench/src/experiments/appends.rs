@@ -5,16 +5,27 @@
 use anyhow::ensure;
 use clap::Args;
 
-use super::{DurabilityArg, WithDurability};
+use super::defaults;
 use crate::generator::BatchShape;
 use crate::load::ProduceLoad;
+use crate::measure::Durability;
 use crate::session::{Session, SessionArgs};
+use crate::works;
 
 const EXPERIMENT: &str = "appends";
 
-/// How many appenders share how many connections.
+/// The experiment `appends`.
 #[derive(Debug, Clone, Args)]
 pub struct AppendsArgs {
+    #[command(flatten)]
+    pub(super) appends: Appends,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// How many appenders share how many connections.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Appends {
     /// How many connections the appenders share, one run for each number
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,128")]
     pub(crate) connections: Vec<usize>,
@@ -29,29 +40,21 @@ pub struct AppendsArgs {
     pub(crate) partitions: i32,
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "synced")]
-    pub(crate) durability: Vec<DurabilityArg>,
-    #[command(flatten)]
-    pub(crate) session: SessionArgs,
+    pub(crate) durability: Vec<Durability>,
 }
 
-impl AppendsArgs {
-    /// The defaults.
-    pub(super) fn usual(args: &WithDurability) -> AppendsArgs {
-        AppendsArgs {
-            connections: match args.session.quick {
-                true => vec![1, 4, 128],
-                false => vec![1, 4, 16, 64, 128],
-            },
-            appenders: 128,
-            record_bytes: 2048,
-            partitions: 1,
-            durability: args.durability.clone(),
-            session: args.session.clone(),
+impl Appends {
+    /// The defaults with other promises; fewer runs if it is to be quick.
+    pub(super) fn usual(durability: &[Durability], is_quick: bool) -> Appends {
+        let durability = durability.to_vec();
+        match is_quick {
+            true => Appends { durability, connections: vec![1, 4, 128], ..defaults() },
+            false => Appends { durability, ..defaults() },
         }
     }
 }
 
-pub(super) async fn run(session: &mut Session<'_>, args: &AppendsArgs) -> anyhow::Result<()> {
+pub(super) async fn run(session: &mut Session<'_>, args: &Appends) -> anyhow::Result<()> {
     let appenders = args.appenders;
     for &connections in &args.connections {
         ensure!(
@@ -64,13 +67,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: &AppendsArgs) -> anyhow
             let load = ProduceLoad {
                 batch: BatchShape::Records(1),
                 record_bytes: args.record_bytes,
-                durability: durability.into(),
+                durability,
                 partitions: args.partitions,
                 connections,
                 in_flight: appenders / connections,
                 ..ProduceLoad::default()
             };
-            let work = format!("{appenders} appenders, {connections} connections");
+            let work = works::appenders(appenders, connections);
             session.measure(EXPERIMENT, &work, &load).await?;
         }
     }

@@ -4,6 +4,8 @@
 use crate::generator::BatchShape;
 use crate::load::{CatLoad, FetchLoad};
 use crate::session::Session;
+use crate::side::does_store;
+use crate::works;
 
 const EXPERIMENT: &str = "fetch";
 
@@ -13,7 +15,6 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         // Nobody else's files are touched.
         return Ok(());
     }
-    let does_store = |side: &str| side != "null";
     for (is_cached, state) in [(true, "cached"), (false, "uncached")] {
         let like = load(1 << 20, is_cached);
         let work = format!("cat, {state}");
@@ -27,8 +28,8 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
 
 /// What is in memory still.
 pub(super) async fn run_cached(session: &mut Session<'_>) -> anyhow::Result<()> {
-    session.measure(EXPERIMENT, "1 MiB cached", &load(1 << 20, true)).await?;
-    session.measure(EXPERIMENT, "8 MiB cached", &load(8 << 20, true)).await?;
+    session.measure(EXPERIMENT, works::FETCH_1_MIB, &load(1 << 20, true)).await?;
+    session.measure(EXPERIMENT, works::FETCH_8_MIB, &load(8 << 20, true)).await?;
     Ok(())
 }
 

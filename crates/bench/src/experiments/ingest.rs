@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
+use super::defaults;
 use crate::generator::{Acks, BatchShape, EncodedBatch};
 use crate::load::ProduceLoad;
 use crate::session::{Session, SessionArgs};
@@ -22,9 +23,18 @@ const COLUMNS: usize = 66;
 /// Different records; then they come again.
 const RECORDS: usize = 20_000;
 
-/// Which rates, batches and acknowledgements.
+/// The experiment `ingest`.
 #[derive(Debug, Clone, Args)]
 pub struct IngestArgs {
+    #[command(flatten)]
+    pub(super) ingest: Ingest,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Which rates, batches and acknowledgements.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Ingest {
     /// Records a second, one run for each
     #[arg(long, value_delimiter = ',', default_value = "100000,250000,1000000")]
     pub(crate) rate: Vec<f64>,
@@ -43,8 +53,6 @@ pub struct IngestArgs {
     /// A file whose lines are the records; it is read into memory
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) session: SessionArgs,
 }
 
 /// [`Acks`] on the command line.
@@ -60,25 +68,17 @@ pub enum AcksArg {
     All,
 }
 
-impl IngestArgs {
-    /// The defaults.
-    pub(super) fn usual(session: &SessionArgs) -> IngestArgs {
-        IngestArgs {
-            rate: vec![100_000.0, 250_000.0, 1_000_000.0],
-            acks: vec![AcksArg::None, AcksArg::Leader, AcksArg::All],
-            batch_bytes: match session.quick {
-                true => vec![16 << 10],
-                false => vec![16 << 10, 64 << 10],
-            },
-            senders: 1,
-            seed: 2012,
-            file: None,
-            session: session.clone(),
+impl Ingest {
+    /// The defaults; fewer runs if it is to be quick.
+    pub(super) fn usual(is_quick: bool) -> Ingest {
+        match is_quick {
+            true => Ingest { batch_bytes: vec![16 << 10], ..defaults() },
+            false => defaults(),
         }
     }
 }
 
-pub(super) async fn run(session: &mut Session<'_>, args: &IngestArgs) -> anyhow::Result<()> {
+pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Result<()> {
     let values = Arc::new(match &args.file {
         Some(path) => {
             let text = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
@@ -92,7 +92,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: &IngestArgs) -> anyhow:
     ensure!(!values.is_empty(), "the file has no lines");
     for &batch_bytes in &args.batch_bytes {
         let batch = BatchShape::Bytes(batch_bytes);
-        let records_in_batch = EncodedBatch::of(batch, &values)?.records as f64;
+        let records_in_batch = EncodedBatch::of(batch, &values, 0)?.records as f64;
         for &acks in &args.acks {
             for &rate in &args.rate {
                 let load = ProduceLoad {

@@ -2,11 +2,13 @@
 
 use clap::Args;
 
-use super::{DurabilityArg, WithDurability};
-use crate::generator::{Acks, BatchShape};
+use super::defaults;
+use crate::generator::BatchShape;
 use crate::load::{EndToEndLoad, ProduceLoad};
 use crate::measure::{Durability, Row, Spread};
 use crate::session::{Session, SessionArgs};
+use crate::side::does_store;
+use crate::works;
 
 const EXPERIMENT: &str = "latency";
 
@@ -19,9 +21,18 @@ const ANSWERED_MIN: f64 = 0.95;
 /// … and no worse than so.
 const P99_MS_MAX: f64 = 100.0;
 
-/// Which rates.
+/// The experiment `latency`.
 #[derive(Debug, Clone, Args)]
 pub struct LatencyArgs {
+    #[command(flatten)]
+    pub(super) latency: Latency,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Which rates.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Latency {
     /// The first rate, in records a second
     #[arg(long, default_value_t = 1000.0)]
     pub(crate) rate: f64,
@@ -36,41 +47,26 @@ pub struct LatencyArgs {
     pub(crate) record_bytes: usize,
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
-    pub(crate) durability: Vec<DurabilityArg>,
-    #[command(flatten)]
-    pub(crate) session: SessionArgs,
+    pub(crate) durability: Vec<Durability>,
 }
 
-impl LatencyArgs {
-    /// The defaults.
-    pub(super) fn usual(args: &WithDurability) -> LatencyArgs {
-        LatencyArgs {
-            rate: 1000.0,
-            factor: None,
-            no_ladder: false,
-            record_bytes: 200,
-            durability: args.durability.clone(),
-            session: args.session.clone(),
-        }
+impl Latency {
+    /// The defaults with other promises.
+    pub(super) fn usual(durability: &[Durability]) -> Latency {
+        Latency { durability: durability.to_vec(), ..defaults() }
     }
 }
 
-pub(super) async fn run(session: &mut Session<'_>, args: &LatencyArgs) -> anyhow::Result<()> {
+pub(super) async fn run(session: &mut Session<'_>, args: &Latency) -> anyhow::Result<()> {
     for &durability in &args.durability {
-        let durability = durability.into();
         let knees = climb(session, args, durability).await?;
-        let mut load = EndToEndLoad {
-            record_bytes: args.record_bytes,
-            acks: Acks::All,
-            durability,
-            rate: args.rate,
-        };
+        let mut load =
+            EndToEndLoad { record_bytes: args.record_bytes, durability, rate: args.rate };
         let knees = knees.iter().filter(|(side, _)| session.takes(side, &load));
         let lowest = knees.map(|&(_, rate)| rate).fold(f64::INFINITY, f64::min);
         let rate = (lowest / 2.0).max(args.rate).floor();
         load.rate = rate;
-        let work = format!("end to end at {rate}/s");
-        let does_store = |side: &str| side != "null";
+        let work = works::end_to_end_at(rate);
         session.measure_on(EXPERIMENT, &work, &load, does_store).await?;
     }
     Ok(())
@@ -79,10 +75,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: &LatencyArgs) -> anyhow
 /// Acknowledgements only.
 pub(super) async fn run_acknowledged(
     session: &mut Session<'_>,
-    args: &LatencyArgs,
+    args: &Latency,
 ) -> anyhow::Result<()> {
     for &durability in &args.durability {
-        climb(session, args, durability.into()).await?;
+        climb(session, args, durability).await?;
     }
     Ok(())
 }
@@ -90,7 +86,7 @@ pub(super) async fn run_acknowledged(
 /// Raises the rate until no side keeps up; returns the last rate that each side bore.
 async fn climb(
     session: &mut Session<'_>,
-    args: &LatencyArgs,
+    args: &Latency,
     durability: Durability,
 ) -> anyhow::Result<Vec<(String, f64)>> {
     let factor = args.factor.unwrap_or(if session.lengths.is_quick { 4.0 } else { 2.0 });
@@ -107,7 +103,7 @@ async fn climb(
             rate: Some(rate),
             ..ProduceLoad::default()
         };
-        let work = format!("acknowledged at {rate}/s");
+        let work = works::acknowledged_at(rate);
         let asked = climbing.clone();
         let is_asked = |side: &str| asked.iter().any(|asked| asked == side);
         let rows = session.measure_on(EXPERIMENT, &work, &load, is_asked).await?;

@@ -2,10 +2,12 @@
 //! Second (On Three Cheap Machines)", 2014. Records of 100 bytes, six partitions, acknowledged
 //! without a sync; here on one machine and without replication.
 
-use crate::generator::{Acks, BatchShape};
+use crate::generator::BatchShape;
 use crate::load::{BothLoad, EndToEndLoad, FetchLoad, ProduceLoad};
 use crate::measure::Durability;
 use crate::session::Session;
+use crate::side::does_store;
+use crate::works;
 
 const EXPERIMENT: &str = "linkedin";
 
@@ -46,12 +48,10 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     let both = BothLoad {
         batch: BATCH,
         record_bytes: producer.record_bytes,
-        durability: Durability::Unsynced,
         partitions: PARTITIONS,
         in_flight: producer.in_flight,
         fetch_bytes: FETCH_BYTES,
     };
-    let does_store = |side: &str| side != "null";
     session.measure_on(EXPERIMENT, "producer and consumer", &both, does_store).await?;
 
     for record_bytes in RECORD_BYTES {
@@ -60,10 +60,9 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     }
     let load = EndToEndLoad {
         record_bytes: producer.record_bytes,
-        acks: Acks::All,
         durability: Durability::Unsynced,
         rate: 1000.0,
     };
-    session.measure_on(EXPERIMENT, "end to end at 1000/s", &load, does_store).await?;
+    session.measure_on(EXPERIMENT, &works::end_to_end_at(load.rate), &load, does_store).await?;
     Ok(())
 }

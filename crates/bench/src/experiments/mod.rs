@@ -11,16 +11,21 @@ mod soak;
 mod start;
 mod targets;
 
-use clap::{Args, Subcommand, ValueEnum};
+use anyhow::ensure;
+use clap::{Args, Command, Subcommand};
 use logway_client::BrokerAddress;
 
+use appends::Appends;
 pub use appends::AppendsArgs;
+use ingest::Ingest;
 pub use ingest::{AcksArg, IngestArgs};
+use latency::Latency;
 pub use latency::LatencyArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
 use crate::session::{Session, SessionArgs};
+use crate::side;
 
 /// An experiment with its parameters.
 #[derive(Debug, Clone, Subcommand)]
@@ -72,27 +77,17 @@ pub struct Only {
 pub struct WithDurability {
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
-    pub(crate) durability: Vec<DurabilityArg>,
+    pub(crate) durability: Vec<Durability>,
     #[command(flatten)]
     pub(crate) session: SessionArgs,
 }
 
-/// [`Durability`] on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DurabilityArg {
-    /// Records are on the disk before they are acknowledged
-    Synced,
-    /// Records are with the operating system when they are acknowledged
-    Unsynced,
-}
-
-impl From<DurabilityArg> for Durability {
-    fn from(arg: DurabilityArg) -> Durability {
-        match arg {
-            DurabilityArg::Synced => Durability::Synced,
-            DurabilityArg::Unsynced => Durability::Unsynced,
-        }
-    }
+/// What an experiment takes from a command line without arguments.
+fn defaults<A: Args>() -> A {
+    let command = A::augment_args(Command::new("defaults"));
+    let matches = command.try_get_matches_from(["defaults"]);
+    let args = matches.and_then(|matches| A::from_arg_matches(&matches));
+    args.expect("every argument has a default")
 }
 
 /// Makes an experiment and writes its report. `brokers` is measured unless the arguments ask for
@@ -108,6 +103,10 @@ pub async fn run(
     on_row: &mut dyn FnMut(&Row),
 ) -> anyhow::Result<Report> {
     let (name, args) = (experiment.name(), experiment.session());
+    ensure!(
+        args.starts_own() || !experiment.kills(),
+        "only brokers that were started here are killed: use --own"
+    );
     let mut session = Session::open(name, args, brokers, on_row).await?;
     let outcome = experiment.measure(&mut session).await;
     let report = Report {
@@ -156,31 +155,80 @@ impl Experiment {
         }
     }
 
+    /// Whether it is about brokers that are killed. `all` leaves those works out where it may not.
+    fn kills(&self) -> bool {
+        matches!(self, Experiment::Start(_) | Experiment::Targets(_))
+    }
+
     async fn measure(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
         match self {
             Experiment::Produce(args) => produce::run(session, &args.durability).await,
             Experiment::Fetch(_) => fetch::run(session).await,
-            Experiment::Appends(args) => appends::run(session, args).await,
-            Experiment::Latency(args) => latency::run(session, args).await,
+            Experiment::Appends(args) => appends::run(session, &args.appends).await,
+            Experiment::Latency(args) => latency::run(session, &args.latency).await,
             Experiment::Start(_) => start::run(session).await,
             Experiment::Paper(_) => paper::run(session).await,
             Experiment::Linkedin(_) => linkedin::run(session).await,
-            Experiment::Ingest(args) => ingest::run(session, args).await,
+            Experiment::Ingest(args) => ingest::run(session, &args.ingest).await,
             Experiment::Soak(_) => soak::run(session).await,
-            Experiment::Targets(args) => targets::run(session, &args.session).await,
+            Experiment::Targets(_) => targets::run(session).await,
             Experiment::All(args) => {
+                let is_quick = session.lengths.is_quick;
                 produce::run(session, &args.durability).await?;
                 fetch::run(session).await?;
                 // It has shown the ceiling.
-                session.dismiss("null");
-                appends::run(session, &AppendsArgs::usual(args)).await?;
-                latency::run(session, &LatencyArgs::usual(args)).await?;
+                session.dismiss(side::NULL);
+                appends::run(session, &Appends::usual(&args.durability, is_quick)).await?;
+                latency::run(session, &Latency::usual(&args.durability)).await?;
                 paper::run(session).await?;
                 linkedin::run(session).await?;
-                ingest::run(session, &IngestArgs::usual(&args.session)).await?;
+                ingest::run(session, &Ingest::usual(is_quick)).await?;
                 soak::run(session).await?;
                 start::run(session).await
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::generator::BatchShape;
+    use crate::load::{Load, RestartLoad, StartLoad};
+    use crate::side::Side;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(subcommand)]
+        experiment: Experiment,
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_runs_is_not_measured_by_killing_it() {
+        // Nobody listens there, and nobody is asked.
+        let nobody = BrokerAddress::new("127.0.0.1", 1);
+        for name in ["start", "targets"] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let output = directory.path().join("report");
+            let output = output.to_string_lossy();
+            let line = ["bench", name, "--output", output.as_ref()];
+            let experiment = CommandLine::parse_from(line).experiment;
+            let error = run(&experiment, std::slice::from_ref(&nobody), &mut |_| ()).await;
+            assert!(error.expect_err("it is refused").to_string().contains("--own"), "{name}");
+            assert!(!directory.path().join("report").exists(), "{name}");
+        }
+        let side = Side::given("broker", nobody, None);
+        let restart = RestartLoad { batch: BatchShape::Records(1), record_bytes: 1 };
+        assert!(StartLoad.refusal(&side).is_some() && restart.refusal(&side).is_some());
+    }
+
+    #[test]
+    fn every_experiment_has_defaults() {
+        let durability = [Durability::Unsynced];
+        assert_eq!(Appends::usual(&durability, false).connections, [1, 4, 16, 64, 128]);
+        assert_eq!(Latency::usual(&durability).durability, durability);
+        assert_eq!(Ingest::usual(true).rate, [100_000.0, 250_000.0, 1_000_000.0]);
     }
 }

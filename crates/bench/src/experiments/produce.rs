@@ -1,10 +1,14 @@
 //! Batches of the sizes that matter: what a busy client sends, what fills the disk, and what a
 //! client that cannot wait sends.
 
-use super::DurabilityArg;
 use crate::generator::BatchShape;
 use crate::load::{ProduceLoad, WriteLoad};
+use crate::measure::Durability;
 use crate::session::Session;
+use crate::side::OURS;
+use crate::works::{
+    BATCH_OF_1, BATCHES_OF_1_MIB, BATCHES_OF_16_KIB, FILES_ALONE, HUNDRED_PARTITIONS,
+};
 
 const EXPERIMENT: &str = "produce";
 
@@ -13,7 +17,7 @@ const LARGE_RECORD_BYTES: usize = 1024;
 
 pub(super) async fn run(
     session: &mut Session<'_>,
-    durabilities: &[DurabilityArg],
+    durabilities: &[Durability],
 ) -> anyhow::Result<()> {
     let names = works().map(|(work, _)| work);
     run_some(session, &names, durabilities).await?;
@@ -24,11 +28,13 @@ pub(super) async fn run(
 pub(super) async fn run_some(
     session: &mut Session<'_>,
     names: &[&str],
-    durabilities: &[DurabilityArg],
+    durabilities: &[Durability],
 ) -> anyhow::Result<()> {
+    let is_known = |name: &&str| works().iter().any(|(work, _)| work == name);
+    assert!(names.iter().all(is_known), "one of {names:?} is no work");
     for (work, load) in works().into_iter().filter(|(work, _)| names.contains(work)) {
         for &durability in durabilities {
-            let load = ProduceLoad { durability: durability.into(), ..load.clone() };
+            let load = ProduceLoad { durability, ..load.clone() };
             session.measure(EXPERIMENT, work, &load).await?;
         }
     }
@@ -41,24 +47,24 @@ pub(super) async fn run_files(session: &mut Session<'_>) -> anyhow::Result<()> {
         return Ok(());
     }
     let load = WriteLoad { batch: LARGE, record_bytes: LARGE_RECORD_BYTES };
-    session.measure_on(EXPERIMENT, "files alone", &load, |side| side == "logway").await?;
+    session.measure_on(EXPERIMENT, FILES_ALONE, &load, |side| side == OURS).await?;
     Ok(())
 }
 
 fn works() -> [(&'static str, ProduceLoad); 6] {
     let usual = ProduceLoad::default();
     [
-        ("16 KiB batches", usual.clone()),
+        (BATCHES_OF_16_KIB, usual.clone()),
         (
             "16 KiB batches, 6 partitions",
             ProduceLoad { partitions: 6, connections: 6, ..usual.clone() },
         ),
         (
-            "1 MiB batches",
+            BATCHES_OF_1_MIB,
             ProduceLoad { batch: LARGE, record_bytes: LARGE_RECORD_BYTES, ..usual.clone() },
         ),
         (
-            "batch of 1",
+            BATCH_OF_1,
             ProduceLoad {
                 batch: BatchShape::Records(1),
                 record_bytes: 200,
@@ -76,7 +82,7 @@ fn works() -> [(&'static str, ProduceLoad); 6] {
             },
         ),
         (
-            "100 partitions, 100 connections",
+            HUNDRED_PARTITIONS,
             ProduceLoad {
                 batch: BatchShape::Records(10),
                 partitions: 100,

@@ -1,8 +1,8 @@
 //! Hours of a load that programs make, to see whether anything is lost, changed or slowly grows.
 
 use crate::load::SoakLoad;
-use crate::measure::Durability;
 use crate::session::Session;
+use crate::side::does_store;
 
 const EXPERIMENT: &str = "soak";
 
@@ -10,8 +10,7 @@ const EXPERIMENT: &str = "soak";
 const RATE: f64 = 5000.0;
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
-    let load = SoakLoad { durability: Durability::Synced, partitions: 6, rate: RATE };
-    let does_store = |side: &str| side != "null";
+    let load = SoakLoad { partitions: 6, rate: RATE };
     session.measure_on(EXPERIMENT, "each record verified", &load, does_store).await?;
     Ok(())
 }

@@ -1,18 +1,16 @@
 //! How long users wait for a broker, and what it costs while it does nothing.
 
-use anyhow::ensure;
-
 use crate::generator::BatchShape;
 use crate::load::{RestartLoad, StartLoad};
 use crate::session::Session;
+use crate::side::does_store;
+use crate::works;
 
 const EXPERIMENT: &str = "start";
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
-    ensure!(session.is_own(), "only brokers that were started here are killed: use --own");
-    session.measure(EXPERIMENT, "start to first answer, idle", &StartLoad).await?;
+    session.measure(EXPERIMENT, works::START, &StartLoad).await?;
     let load = RestartLoad { batch: BatchShape::Bytes(1 << 20), record_bytes: 1024 };
-    let does_store = |side: &str| side != "null";
-    session.measure_on(EXPERIMENT, "restart after kill -9", &load, does_store).await?;
+    session.measure_on(EXPERIMENT, works::RESTART, &load, does_store).await?;
     Ok(())
 }

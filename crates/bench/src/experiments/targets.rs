@@ -1,28 +1,25 @@
 //! The works of which `report/targets.rs` says what Logway is to reach, and no others.
 
-use super::{AppendsArgs, DurabilityArg, LatencyArgs, WithDurability, appends, fetch, latency};
-use super::{produce, start};
-use crate::session::{Session, SessionArgs};
+use super::{Appends, Latency, appends, fetch, latency, produce, start};
+use crate::measure::Durability::{Synced, Unsynced};
+use crate::session::Session;
+use crate::works::{BATCH_OF_1, BATCHES_OF_1_MIB, BATCHES_OF_16_KIB, HUNDRED_PARTITIONS};
 
-pub(super) async fn run(session: &mut Session<'_>, args: &SessionArgs) -> anyhow::Result<()> {
-    let with = |durability: &[DurabilityArg]| WithDurability {
-        durability: durability.to_vec(),
-        session: args.clone(),
-    };
-    let (synced, unsynced) = (DurabilityArg::Synced, DurabilityArg::Unsynced);
-    produce::run_some(session, &["16 KiB batches"], &[unsynced, synced]).await?;
-    produce::run_some(session, &["1 MiB batches", "batch of 1"], &[unsynced]).await?;
+pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
+    produce::run_some(session, &[BATCHES_OF_16_KIB], &[Unsynced, Synced]).await?;
+    produce::run_some(session, &[BATCHES_OF_1_MIB, BATCH_OF_1], &[Unsynced]).await?;
     produce::run_files(session).await?;
-    produce::run_some(session, &["100 partitions, 100 connections"], &[synced]).await?;
+    produce::run_some(session, &[HUNDRED_PARTITIONS], &[Synced]).await?;
 
-    let spread = AppendsArgs::usual(&with(&[unsynced, synced]));
-    appends::run(session, &AppendsArgs { connections: vec![128], ..spread.clone() }).await?;
-    let together = AppendsArgs::usual(&with(&[synced]));
-    appends::run(session, &AppendsArgs { connections: vec![4], ..together }).await?;
+    let is_quick = session.lengths.is_quick;
+    let alone = Appends::usual(&[Unsynced, Synced], is_quick);
+    appends::run(session, &Appends { connections: vec![128], ..alone }).await?;
+    let together = Appends::usual(&[Synced], is_quick);
+    appends::run(session, &Appends { connections: vec![4], ..together }).await?;
     fetch::run_cached(session).await?;
 
-    let paced = LatencyArgs::usual(&with(&[synced]));
-    latency::run_acknowledged(session, &LatencyArgs { no_ladder: true, ..paced }).await?;
-    latency::run(session, &LatencyArgs::usual(&with(&[unsynced]))).await?;
+    let paced = Latency { no_ladder: true, ..Latency::usual(&[Synced]) };
+    latency::run_acknowledged(session, &paced).await?;
+    latency::run(session, &Latency::usual(&[Unsynced])).await?;
     start::run(session).await
 }

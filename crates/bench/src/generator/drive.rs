@@ -8,9 +8,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 
-use super::observed::record;
 use super::{Lane, Observed, Pace, Timetable, Window};
-use crate::measure::Snapshot;
+use crate::measure::{Snapshot, Usage};
 
 /// How long an open loop waits for answers that are still due when the window is over: a broker
 /// beyond its knee may have a backlog without end.
@@ -23,20 +22,14 @@ const CLOSED_DRAIN_PATIENCE: Duration = Duration::from_secs(120);
 /// How often to look whether the run was called off.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Whose use of the machine to measure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe {
-    /// The broker's process, if it runs here.
-    pub(crate) broker_pid: Option<u32>,
-}
-
 /// Connections and when they are used.
 pub(crate) struct Drive<'a> {
     pub(crate) lanes: Vec<Lane>,
     /// For the lanes whose pace is open; their requests are dealt out in turn.
     pub(crate) timetable: Option<Timetable>,
     pub(crate) window: Window,
-    pub(crate) probe: Probe,
+    /// The broker's process, if it runs here: its use of the machine is measured.
+    pub(crate) broker_pid: Option<u32>,
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -56,12 +49,12 @@ impl Drive<'_> {
             lane.begin(now);
         }
         let mut events: Vec<Event> = Vec::with_capacity(self.lanes.len().max(1));
-        let mut snapshots = Snapshots::default();
+        let mut meter = Meter { broker_pid: self.broker_pid, opening: None, usage: None };
         // Those that have something to write.
         let mut ready: Vec<usize> = (0..self.lanes.len()).collect();
         loop {
             let now = Instant::now();
-            snapshots.look(now, &self.window, self.probe);
+            meter.look(now, &self.window);
             self.deal_out(now, &mut ready);
             for index in ready.drain(..) {
                 let is_blocked = self.lanes[index].write(&mut observed)?;
@@ -77,7 +70,7 @@ impl Drive<'_> {
                 bail!("the run was called off");
             }
             if self.is_over(now, &observed) {
-                snapshots.close(self.probe);
+                meter.close();
                 if now < self.window.to {
                     observed.counted = Some(now.saturating_duration_since(self.window.from));
                 }
@@ -103,8 +96,8 @@ impl Drive<'_> {
                 ready.push(index);
             }
         }
-        observed.opening = snapshots.opening;
-        observed.usage = snapshots.usage(self.probe);
+        observed.opening = meter.opening;
+        observed.usage = meter.usage.unwrap_or_default();
         Ok(observed)
     }
 
@@ -156,7 +149,7 @@ impl Drive<'_> {
         let open = self.lanes.iter().filter(|lane| lane.pace == Pace::Open);
         for due in open.flat_map(Lane::outstanding_since) {
             if self.window.contains(due) {
-                record(&mut observed.latency_ns, now - due, 1);
+                observed.note_latency(now - due);
                 observed.unanswered += 1;
             }
         }
@@ -167,32 +160,28 @@ impl Drive<'_> {
     }
 }
 
-/// The use of the machine at the window's edges.
-#[derive(Debug, Default)]
-struct Snapshots {
+/// What is used of the machine while the window is open. For the generator's thread.
+#[derive(Debug)]
+struct Meter {
+    broker_pid: Option<u32>,
     opening: Option<Snapshot>,
-    closing: Option<Snapshot>,
+    usage: Option<Usage>,
 }
 
-impl Snapshots {
-    fn look(&mut self, now: Instant, window: &Window, probe: Probe) {
+impl Meter {
+    fn look(&mut self, now: Instant, window: &Window) {
         if self.opening.is_none() && now >= window.from {
-            self.opening = Some(Snapshot::take(probe.broker_pid));
+            self.opening = Some(Snapshot::take(self.broker_pid));
         }
-        if self.closing.is_none() && now >= window.to {
-            self.closing = Some(Snapshot::take(probe.broker_pid));
+        if now >= window.to {
+            self.close();
         }
     }
 
     /// The run ends here, if the window did not before.
-    fn close(&mut self, probe: Probe) {
-        self.closing.get_or_insert_with(|| Snapshot::take(probe.broker_pid));
-    }
-
-    fn usage(self, probe: Probe) -> crate::measure::Usage {
-        match (self.opening, self.closing) {
-            (Some(opening), Some(closing)) => opening.until(&closing, probe.broker_pid),
-            _ => crate::measure::Usage::default(),
+    fn close(&mut self) {
+        if self.usage.is_none() {
+            self.usage = self.opening.map(|opening| opening.until_now());
         }
     }
 }
@@ -211,6 +200,9 @@ mod tests {
 
     const MEASURED: Duration = Duration::from_millis(200);
 
+    /// A machine that lets nothing be done in a window as long as this has stopped.
+    const MEASURED_MAX: Duration = Duration::from_secs(60);
+
     /// A lane to a broker that does nothing, which serves until the test's process ends.
     fn lane(acks: Acks, pace: Pace) -> Lane {
         let (ready, address) = std::sync::mpsc::channel();
@@ -228,12 +220,26 @@ mod tests {
         Lane::new(stream, pace, Tape::repeating(&frame, 5), Box::new(traffic))
     }
 
-    fn run(lane: Lane, rate: Option<f64>) -> Observed {
+    /// Runs a closed loop until its window was long enough for something to be done in it, however
+    /// busy the machine is.
+    fn run_closed(acks: Acks) -> Observed {
+        let mut measured = MEASURED;
+        loop {
+            let observed = run(lane(acks, Pace::Closed(5)), None, measured);
+            if observed.requests > 0 {
+                return observed;
+            }
+            measured *= 2;
+            assert!(measured <= MEASURED_MAX, "nothing was done within {:?}", measured / 2);
+        }
+    }
+
+    fn run(lane: Lane, rate: Option<f64>, measured: Duration) -> Observed {
         let stop = AtomicBool::new(false);
-        let window = Window::starting_now(Duration::from_millis(20), MEASURED);
-        let probe = Probe { broker_pid: Some(std::process::id()) };
-        let timetable = rate.map(|rate| Timetable::new(window.from, rate, MEASURED));
-        let mut drive = Drive { lanes: vec![lane], timetable, window, probe, stop: &stop };
+        let window = Window::starting_now(Duration::from_millis(20), measured);
+        let broker_pid = Some(std::process::id());
+        let timetable = rate.map(|rate| Timetable::new(window.from, rate, measured));
+        let mut drive = Drive { lanes: vec![lane], timetable, window, broker_pid, stop: &stop };
         let observed = drive.run().expect("nobody refuses anything");
         assert!(Instant::now() >= window.to, "it ended early");
         observed
@@ -241,8 +247,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_is_answered_to_the_end() {
-        let observed = run(lane(Acks::All, Pace::Closed(5)), None);
-        assert!(observed.requests > 0);
+        let observed = run_closed(Acks::All);
         assert_eq!(observed.records, 7 * observed.requests);
         assert_eq!(observed.latency_ns.len(), observed.requests);
         assert_eq!(observed.timeline.iter().sum::<u64>(), observed.records);
@@ -251,15 +256,14 @@ mod tests {
 
     #[test]
     fn without_answers_the_socket_is_kept_full() {
-        let observed = run(lane(Acks::None, Pace::Closed(5)), None);
-        assert!(observed.requests > 0);
+        let observed = run_closed(Acks::None);
         assert_eq!(observed.counted, None);
         assert_eq!(observed.latency_ns.len(), 0);
     }
 
     #[test]
     fn an_open_loop_sends_all_and_waits_for_the_answers() {
-        let observed = run(lane(Acks::All, Pace::Open), Some(1000.0));
+        let observed = run(lane(Acks::All, Pace::Open), Some(1000.0), MEASURED);
         assert_eq!(observed.latency_ns.len(), 200);
         assert_eq!(observed.lateness_ns.len(), 200);
         assert_eq!(observed.unanswered, 0);
@@ -270,8 +274,7 @@ mod tests {
         let stop = AtomicBool::new(true);
         let window = Window::starting_now(Duration::ZERO, Duration::from_secs(600));
         let lanes = vec![lane(Acks::All, Pace::Closed(1))];
-        let probe = Probe { broker_pid: None };
-        let error = Drive { lanes, timetable: None, window, probe, stop: &stop }.run();
+        let error = Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop }.run();
         assert!(error.expect_err("it ends").to_string().contains("called off"));
     }
 }

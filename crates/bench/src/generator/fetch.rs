@@ -5,18 +5,15 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use logway_model::ErrorCode;
+use logway_record::{MAGIC_AT, MAGIC_V2};
 use logway_wire::{ApiKey, Decoder, decode_response_header};
 
 use super::frames::BatchSize;
-use super::observed::record;
-use super::{Asked, Observed, Traffic};
+use super::{Asked, Observed, Pace, Traffic};
 
 /// An answer's fields before its records are some fifty bytes and the topic's name; after them
 /// this looks at the first batch's header.
 const HEAD_BYTES: usize = 512;
-
-/// Where the magic byte of a batch is.
-const MAGIC_AT: usize = 16;
 
 /// How far a partition is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +56,7 @@ impl Traffic for FetchTraffic {
     }
 
     fn prepare(&mut self, frame: &mut [u8]) {
-        let offset = self.next_offset.to_be_bytes();
-        frame[self.offset_at..self.offset_at + 8].copy_from_slice(&offset);
+        set_offset(frame, self.offset_at, self.next_offset);
     }
 
     fn answer(
@@ -86,9 +82,7 @@ impl Traffic for FetchTraffic {
         );
         let records = batches * self.batch.records;
         observed.count(now, records, fetched.records_bytes);
-        if observed.window.contains(now) {
-            record(&mut observed.latency_ns, now.saturating_duration_since(due), 1);
-        }
+        observed.note_answer(Pace::Closed(1), due, now);
         self.next_offset += records;
         if matches!(self.span, Span::Repeat(end_offset) if self.next_offset >= end_offset) {
             self.next_offset = 0;
@@ -103,6 +97,11 @@ impl Traffic for FetchTraffic {
         };
         has_more && now < observed.window.to
     }
+}
+
+/// Has a request ask for records from `offset` on.
+pub(super) fn set_offset(frame: &mut [u8], offset_at: usize, offset: u64) {
+    frame[offset_at..offset_at + 8].copy_from_slice(&offset.to_be_bytes());
 }
 
 /// The beginning of an answer to a fetch of one partition.
@@ -152,7 +151,7 @@ impl FetchedHead {
     fn first_offset(&self) -> anyhow::Result<u64> {
         let offset = self.records.first_chunk().context("the answer's head is too short")?;
         let magic = self.records.get(MAGIC_AT).context("the answer's head is too short")?;
-        ensure!(*magic == 2, "a batch with magic {magic}");
+        ensure!(*magic as i8 == MAGIC_V2, "a batch with magic {magic}");
         Ok(u64::from_be_bytes(*offset))
     }
 }

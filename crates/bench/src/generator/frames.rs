@@ -13,6 +13,9 @@ use logway_wire::{Request, WireString, encode_request};
 /// The newest version of Produce and of Fetch that names topics by name.
 pub(crate) const VERSION_MAX: i16 = 12;
 
+/// How long a broker may wait for records, where there are none yet.
+const WAIT_MAX_MS: i32 = 500;
+
 /// What a record without key and headers has around its value, at most.
 const RECORD_OVERHEAD_BYTES: usize = 20;
 
@@ -78,12 +81,17 @@ pub(crate) struct EncodedBatch {
 }
 
 impl EncodedBatch {
-    /// A batch of records without keys, their values taken from `values` in turn.
-    pub(crate) fn of(shape: BatchShape, values: &[Vec<u8>]) -> anyhow::Result<EncodedBatch> {
+    /// A batch of records without keys, their values taken from `values` in turn, that with the
+    /// index `first` before the others.
+    pub(crate) fn of(
+        shape: BatchShape,
+        values: &[Vec<u8>],
+        first: usize,
+    ) -> anyhow::Result<EncodedBatch> {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let timestamp = TimestampMs(i64::try_from(now_ms)?);
         let mut batch = BatchBuilder::new(Compression::None);
-        for value in values.iter().cycle() {
+        for value in values.iter().cycle().skip(first) {
             let is_full = match shape {
                 BatchShape::Records(count) => batch.record_count() as usize >= count,
                 BatchShape::Bytes(bytes) => {
@@ -115,7 +123,7 @@ impl EncodedBatch {
 
     /// A batch of records with values of one size.
     pub(crate) fn of_size(shape: BatchShape, value_bytes: usize) -> anyhow::Result<EncodedBatch> {
-        EncodedBatch::of(shape, &[filler(value_bytes)])
+        EncodedBatch::of(shape, &[filler(value_bytes)], 0)
     }
 }
 
@@ -164,7 +172,6 @@ pub(crate) struct FetchShape {
     pub(crate) partition: i32,
     /// The most to be answered, but for a first batch that is larger.
     pub(crate) bytes_max: i32,
-    pub(crate) wait_max_ms: i32,
     pub(crate) version: i16,
 }
 
@@ -191,7 +198,7 @@ impl FetchShape {
             ..FetchTopic::default()
         };
         FetchRequest {
-            max_wait_ms: self.wait_max_ms,
+            max_wait_ms: WAIT_MAX_MS,
             min_bytes: 1,
             max_bytes: self.bytes_max,
             // No session (KIP-227): each request stands for itself.
@@ -235,7 +242,6 @@ mod tests {
             topic: TopicName::new("t").expect("a name"),
             partition: 3,
             bytes_max: 1 << 20,
-            wait_max_ms: 500,
             version: VERSION_MAX,
         };
         let (frame, at) = shape.encode().expect("a frame");

@@ -10,7 +10,6 @@ use anyhow::Context;
 
 use super::frames::BatchSize;
 use super::intake::Intake;
-use super::observed::record;
 use super::{Asked, Framing, Observed, Tape};
 
 /// What is said over a connection, and what the answers mean.
@@ -162,10 +161,11 @@ impl Lane {
         self.writing = stretch;
         for due in self.due.drain(..taken) {
             if self.pace == Pace::Open && observed.window.contains(due) {
-                record(&mut observed.lateness_ns, now.saturating_duration_since(due), 1);
+                observed.note_lateness(now.saturating_duration_since(due));
             }
             match unanswered {
-                Some(batch) => observed.count(now, batch.records, batch.bytes),
+                // However late it leaves: until it has arrived, time is counted as well.
+                Some(batch) => observed.count(due, batch.records, batch.bytes),
                 None => self.sent.push(due),
             }
         }
@@ -189,5 +189,34 @@ impl Lane {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::generator::{Acks, ProduceTraffic, VERSION_MAX, Window};
+
+    #[test]
+    fn what_leaves_after_the_window_counts_if_it_was_due_in_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
+        let address = listener.local_addr().expect("it listens");
+        let stream = TcpStream::connect(address).expect("it accepts");
+        let size = BatchSize { bytes: 70, records: 7 };
+        let traffic = ProduceTraffic::new(size, Acks::None, VERSION_MAX, Pace::Open);
+        let tape = Tape::repeating(&[0; 100], 3);
+        let mut lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
+
+        let from = Instant::now();
+        let window = Window { from, to: from + Duration::from_nanos(2) };
+        let mut observed = Observed::new(window);
+        for moment in [window.from, window.from + Duration::from_nanos(1), window.to] {
+            lane.push(moment);
+        }
+        assert!(!lane.write(&mut observed).expect("the socket has room"));
+        assert_eq!((observed.requests, observed.records), (2, 14));
     }
 }

@@ -8,6 +8,7 @@
 //! [`crate::measure::Usage`].
 
 mod asked;
+mod connect;
 mod drive;
 mod fetch;
 mod frames;
@@ -23,7 +24,8 @@ mod timetable;
 mod window;
 
 pub(crate) use asked::Asked;
-pub(crate) use drive::{Drive, Probe};
+pub(crate) use connect::connect;
+pub(crate) use drive::Drive;
 pub(crate) use fetch::{FetchTraffic, Span};
 pub(crate) use frames::{
     Acks, BatchShape, BatchSize, EncodedBatch, FetchShape, ProduceShape, VERSION_MAX, filler,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::Window;
+use super::{Pace, Window};
 use crate::measure::{Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
@@ -23,7 +23,8 @@ pub(crate) struct Observed {
     pub(crate) records: u64,
     /// Bytes of record batches in them, or in their answers.
     pub(crate) bytes: u64,
-    /// Records of each tenth of a second, the window's first one first.
+    /// Records of each tenth of a second, the window's first one first. What gets no answers is in
+    /// the tenth in which it was due.
     pub(crate) timeline: Vec<u64>,
     /// In nanoseconds; from when, the traffic says.
     pub(crate) latency_ns: Histogram<u64>,
@@ -72,15 +73,30 @@ impl Observed {
 
     /// Notes how long something took.
     pub(crate) fn note_latency(&mut self, time: Duration) {
-        record(&mut self.latency_ns, time, 1);
+        record(&mut self.latency_ns, time);
     }
 
-    /// What was sent without answers has arrived only now: so long it took, and so much it cost.
+    /// Notes how long the answer to a request took. In an open loop the request belongs to the
+    /// window in which it should have been sent, however late its answer is.
+    pub(crate) fn note_answer(&mut self, pace: Pace, due: Instant, now: Instant) {
+        let belongs_to = if pace == Pace::Open { due } else { now };
+        if self.window.contains(belongs_to) {
+            self.note_latency(now.saturating_duration_since(due));
+        }
+    }
+
+    /// Notes how late the generator was with a request.
+    pub(crate) fn note_lateness(&mut self, time: Duration) {
+        record(&mut self.lateness_ns, time);
+    }
+
+    /// What was sent without answers has arrived only now, or has been given up: so long it took,
+    /// and so much it cost.
     /// For the generator's thread.
-    pub(crate) fn arrived(&mut self, broker_pid: Option<u32>) {
+    pub(crate) fn arrived(&mut self) {
         self.counted = Some(Instant::now() - self.window.from);
-        if let Some(opening) = self.opening {
-            self.usage = opening.until(&Snapshot::take(broker_pid), broker_pid);
+        if let Some(opening) = &self.opening {
+            self.usage = opening.until_now();
         }
     }
 
@@ -91,12 +107,12 @@ impl Observed {
 }
 
 /// Three significant digits from a microsecond's fraction to two minutes.
-pub(crate) fn histogram() -> Histogram<u64> {
+fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are valid")
 }
 
 /// Records a time; one beyond the bounds as the longest that there is.
-pub(crate) fn record(histogram: &mut Histogram<u64>, time: Duration, count: u64) {
+fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
-    histogram.saturating_record_n(time_ns, count);
+    histogram.saturating_record(time_ns);
 }

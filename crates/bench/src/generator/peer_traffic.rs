@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::frames::BatchSize;
-use super::observed::record;
 use super::{Asked, Framing, Observed, Pace, Traffic};
 use crate::peer::Listener;
 
@@ -74,10 +73,7 @@ impl Traffic for PeerTraffic {
             let due = asked.pop()?;
             let Kind::Producer { pace, .. } = self.kind else { continue };
             observed.count(now, self.size.records, self.size.bytes);
-            let belongs_to = if pace == Pace::Open { due } else { now };
-            if observed.window.contains(belongs_to) {
-                record(&mut observed.latency_ns, now.saturating_duration_since(due), 1);
-            }
+            observed.note_answer(pace, due, now);
         }
         if let Kind::Consumer { received, .. } = &mut self.kind
             && heard.messages > 0

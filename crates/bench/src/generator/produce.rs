@@ -9,7 +9,6 @@ use logway_wire::messages::ProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
 use super::frames::BatchSize;
-use super::observed::record;
 use super::{Acks, Asked, Observed, Pace, Traffic};
 
 /// The correlation id's size, in front of everything else in an answer.
@@ -109,12 +108,7 @@ impl Traffic for ProduceTraffic {
             return Ok(());
         }
         observed.count(now, self.batch.records, self.batch.bytes);
-        // In an open loop a request belongs to the window in which it should have been sent,
-        // however late its answer is.
-        let belongs_to = if self.pace == Pace::Open { due } else { now };
-        if observed.window.contains(belongs_to) {
-            record(&mut observed.latency_ns, now.saturating_duration_since(due), 1);
-        }
+        observed.note_answer(self.pace, due, now);
         Ok(())
     }
 

@@ -6,8 +6,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use logway_record::BatchHeader;
 
-use super::fetch::FetchedHead;
-use super::observed::record;
+use super::fetch::{FetchedHead, set_offset};
 use super::{Asked, Observed, Timetable, Traffic};
 
 /// The most that a consumer asks for at a time, and so the most that is looked through.
@@ -39,8 +38,7 @@ impl Traffic for TailTraffic {
     }
 
     fn prepare(&mut self, frame: &mut [u8]) {
-        let offset = self.next_offset.to_be_bytes();
-        frame[self.offset_at..self.offset_at + 8].copy_from_slice(&offset);
+        set_offset(frame, self.offset_at, self.next_offset);
     }
 
     fn answer(
@@ -69,7 +67,7 @@ impl Traffic for TailTraffic {
                 let moment = self.timetable.moment(offset);
                 observed.count(now, 1, 0);
                 if observed.window.contains(moment) {
-                    record(&mut observed.latency_ns, now.saturating_duration_since(moment), 1);
+                    observed.note_latency(now.saturating_duration_since(moment));
                 }
             }
             let _ = records.split_to(header.size_bytes());

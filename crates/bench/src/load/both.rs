@@ -1,12 +1,10 @@
 //! Producing and consuming at once.
 
-use super::fetch::WAIT_MAX_MS;
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
-    ProduceTraffic, Span, Tape,
+    ProduceTraffic, Span, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
@@ -17,7 +15,6 @@ use crate::side::Side;
 pub(crate) struct BothLoad {
     pub(crate) batch: BatchShape,
     pub(crate) record_bytes: usize,
-    pub(crate) durability: Durability,
     pub(crate) partitions: i32,
     pub(crate) in_flight: usize,
     pub(crate) fetch_bytes: i32,
@@ -27,22 +24,19 @@ impl Load for BothLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         Ok(Parameters {
-            durability: Some(self.durability),
+            durability: Some(Durability::Unsynced),
             acks: Some(Acks::All.name()),
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
             partitions: self.partitions,
             producers: 1,
             consumers: self.partitions as usize,
             in_flight: self.in_flight,
             fetch_bytes: self.fetch_bytes as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
-        let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
+        let topic = RunTopic::create(&side.client, self.partitions, Durability::Unsynced).await?;
         let (produced, fetched) = (topic.produce_version().await?, topic.fetch_version().await?);
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         let pace = Pace::Closed(self.in_flight);
@@ -54,7 +48,6 @@ impl Load for BothLoad {
                 topic: topic.clone(),
                 partition,
                 bytes_max: self.fetch_bytes,
-                wait_max_ms: WAIT_MAX_MS,
                 version: fetched,
             };
             let (frame, offset_at) = fetch.encode()?;

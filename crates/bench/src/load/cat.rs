@@ -65,6 +65,6 @@ fn read_all(
         }
     }
     observed.counted = Some(start.elapsed());
-    observed.usage = before.until(&Snapshot::take(broker_pid), broker_pid);
+    observed.usage = before.until_now();
     Ok(observed)
 }

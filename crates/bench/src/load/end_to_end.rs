@@ -2,24 +2,19 @@
 
 use std::sync::Arc;
 
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
-    TAIL_BYTES_MAX, TailTraffic, Tape,
+    TAIL_BYTES_MAX, TailTraffic, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
-
-/// How long a broker may wait for records.
-const WAIT_MAX_MS: i32 = 500;
 
 /// One producer sends single records by a timetable, one consumer waits for them.
 #[derive(Debug, Clone)]
 pub(crate) struct EndToEndLoad {
     pub(crate) record_bytes: usize,
-    pub(crate) acks: Acks,
     pub(crate) durability: Durability,
     /// Records a second.
     pub(crate) rate: f64,
@@ -30,16 +25,13 @@ impl Load for EndToEndLoad {
         let batch = EncodedBatch::of_size(BatchShape::Records(1), self.record_bytes)?;
         Ok(Parameters {
             durability: Some(self.durability),
-            acks: Some(self.acks.name()),
-            batch_records: 1,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
+            acks: Some(Acks::All.name()),
             partitions: 1,
             producers: 1,
             consumers: 1,
             rate: Some(self.rate),
             fetch_bytes: TAIL_BYTES_MAX as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 
@@ -51,20 +43,19 @@ impl Load for EndToEndLoad {
         let produce = ProduceShape {
             topic: topic_name.clone(),
             partition,
-            acks: self.acks,
+            acks: Acks::All,
             version: produced,
         };
         let fetch = FetchShape {
             topic: topic_name,
             partition,
             bytes_max: TAIL_BYTES_MAX,
-            wait_max_ms: WAIT_MAX_MS,
             version: fetched,
         };
         let produce_tape = Tape::repeating(&produce.encode(&batch)?, usize::MAX);
         let (fetch_frame, offset_at) = fetch.encode()?;
         let (producer, consumer) = (connect(&side.address)?, connect(&side.address)?);
-        let traffic = ProduceTraffic::new(batch.size(), self.acks, produced, Pace::Open);
+        let traffic = ProduceTraffic::new(batch.size(), Acks::All, produced, Pace::Open);
         let traffic = Box::new(traffic.uncounted());
         let lanes = |timetable: Option<&Arc<_>>| {
             let timetable = Arc::clone(timetable.expect("an open loop has a timetable"));

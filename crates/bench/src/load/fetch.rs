@@ -7,18 +7,14 @@ use anyhow::Context;
 
 use super::peer;
 use super::preload::append;
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
-    Span, Tape,
+    Span, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{Side, drop_from_memory};
-
-/// How long a broker may wait for records; there always are some.
-pub(super) const WAIT_MAX_MS: i32 = 500;
 
 /// Partitions of uniform batches, each read from start to end, again and again, by one connection.
 #[derive(Debug, Clone)]
@@ -67,14 +63,11 @@ impl Load for FetchLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batch = self.batch()?;
         Ok(Parameters {
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
             partitions: self.partitions,
             consumers: self.partitions as usize,
             in_flight: 1,
             fetch_bytes: self.fetch_bytes as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 
@@ -101,7 +94,6 @@ impl Load for FetchLoad {
                 topic: stored.topic.name.clone(),
                 partition,
                 bytes_max: self.fetch_bytes,
-                wait_max_ms: WAIT_MAX_MS,
                 version,
             };
             let (frame, offset_at) = shape.encode()?;

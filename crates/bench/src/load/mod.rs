@@ -30,6 +30,9 @@ use crate::generator::Observed;
 use crate::measure::Parameters;
 use crate::side::Side;
 
+/// Why a peer cannot be given most loads.
+const NO_KAFKA: &str = "has nothing like it, and does not speak Kafka's protocol";
+
 /// One kind of load with its parameters.
 pub(crate) trait Load {
     /// What the report says about it.
@@ -37,7 +40,7 @@ pub(crate) trait Load {
 
     /// Why this side cannot be given the load, if it cannot.
     fn refusal(&self, side: &Side) -> Option<&'static str> {
-        side.peer.map(|_| "has nothing like it, and does not speak Kafka's protocol")
+        side.peer.map(|_| NO_KAFKA)
     }
 
     /// Puts the load on a side, with whatever topics it needs.

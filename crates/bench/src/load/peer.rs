@@ -130,14 +130,13 @@ fn queue(durability: Durability) -> Queue {
 struct Setting {
     peer: &'static dyn Peer,
     address: BrokerAddress,
-    pid: Option<u32>,
     queues: Vec<Queue>,
     acks: Acks,
 }
 
 impl Setting {
     fn on(side: &Side, peer: &'static dyn Peer, queues: Vec<Queue>, acks: Acks) -> Setting {
-        Setting { peer, address: side.address.clone(), pid: side.pid, queues, acks }
+        Setting { peer, address: side.address.clone(), queues, acks }
     }
 
     fn queue_of(&self, connection: usize) -> &Queue {
@@ -163,14 +162,24 @@ impl Setting {
     /// Where nothing was acknowledged, waits until all has arrived; removes the queues.
     fn close(&self, lanes: Vec<Lane>, observed: &mut Observed) -> anyhow::Result<()> {
         if self.acks == Acks::None {
-            let framing = self.peer.acknowledgements().framing();
-            for (number, lane) in lanes.into_iter().enumerate() {
-                let mut conversation = Conversation::of(lane.stream, framing)?;
-                self.peer.await_arrival(&mut conversation, self.queue_of(number))?;
-            }
-            observed.arrived(self.pid);
+            self.await_arrival(lanes, observed)?;
+            observed.arrived();
         }
         self.delete()
+    }
+
+    /// Waits until all has arrived; but where the generator gave up, a message may be half written,
+    /// and no question can follow it.
+    fn await_arrival(&self, lanes: Vec<Lane>, observed: &Observed) -> anyhow::Result<()> {
+        if observed.unanswered > 0 {
+            return Ok(());
+        }
+        let framing = self.peer.acknowledgements().framing();
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let mut conversation = Conversation::of(lane.stream, framing)?;
+            self.peer.await_arrival(&mut conversation, self.queue_of(number))?;
+        }
+        Ok(())
     }
 
     /// Publishes a number of messages to the first queue.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::peer;
 use super::preload::append;
-use super::run::connect;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, Lane, Observed, Pace, ProduceShape, ProduceTraffic, Tape,
+    connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
@@ -59,10 +59,10 @@ impl ProduceLoad {
             return Ok(vec![EncodedBatch::of_size(self.batch, self.record_bytes)?]);
         };
         let mut batches: Vec<EncodedBatch> = Vec::new();
-        let mut at = 0;
+        let mut first = 0;
         for _ in 0..DIFFERENT_BATCHES {
-            let batch = EncodedBatch::of(self.batch, &values[at..])?;
-            at = (at + batch.records as usize) % values.len();
+            let batch = EncodedBatch::of(self.batch, values, first)?;
+            first = (first + batch.records as usize) % values.len();
             batches.push(batch);
         }
         Ok(batches)
@@ -102,23 +102,18 @@ impl ProduceLoad {
 impl Load for ProduceLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batches = self.batches()?;
+        let record_bytes = match &self.values {
+            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
+            None => self.record_bytes,
+        };
         Ok(Parameters {
             durability: Some(self.durability),
             acks: Some(self.acks.name()),
-            batch_records: batches[0].records,
-            batch_bytes: batches[0].bytes.len() as u64,
-            record_bytes: match &self.values {
-                Some(values) => {
-                    let total: usize = values.iter().map(Vec::len).sum();
-                    (total / values.len()) as u64
-                }
-                None => self.record_bytes as u64,
-            },
             partitions: self.partitions,
             producers: self.connections,
             in_flight: if self.rate.is_some() { 0 } else { self.in_flight },
             rate: self.rate,
-            ..Parameters::default()
+            ..Parameters::of_batch(batches[0].size(), record_bytes)
         })
     }
 
@@ -151,22 +146,86 @@ impl Load for ProduceLoad {
         let acknowledged = ProduceShape { acks: Acks::All, ..shape(0) };
         let is_unanswered = self.acks == Acks::None;
         let batch = batches[0].clone();
-        let pid = side.pid;
         let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
-            if !is_unanswered {
-                return Ok(());
+            if is_unanswered {
+                await_arrival(lanes, &acknowledged, &batch, observed)?;
+                observed.arrived();
             }
-            // What was sent counts once the broker has it: it takes requests in their order, so
-            // an acknowledgement on the same connection says so.
-            for mut lane in lanes {
-                append(&mut lane.stream, &acknowledged, &batch, 1, None)?;
-            }
-            observed.arrived(pid);
             Ok(())
         };
         let run = run.of_acks(self.acks);
         let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
         topic.delete().await?;
         Ok(observed)
+    }
+}
+
+/// Returns when the broker has what was sent without acknowledgements: it takes the requests of a
+/// connection in their order, so the acknowledgement of one more says so.
+///
+/// Where the generator gave up before all was sent, a request may be half written, and none can
+/// follow it. Then nothing is waited for.
+fn await_arrival(
+    lanes: Vec<Lane>,
+    acknowledged: &ProduceShape,
+    batch: &EncodedBatch,
+    observed: &Observed,
+) -> anyhow::Result<()> {
+    if observed.unanswered > 0 {
+        return Ok(());
+    }
+    lanes
+        .into_iter()
+        .try_for_each(|mut lane| append(&mut lane.stream, acknowledged, batch, 1, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use logway_model::TopicName;
+    use logway_record::{Batch, DecodeLimit};
+
+    use super::*;
+    use crate::generator::{VERSION_MAX, Window};
+
+    #[test]
+    fn nothing_follows_a_request_that_was_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
+        let address = listener.local_addr().expect("it listens");
+        let stream = TcpStream::connect(address).expect("it accepts");
+        // A question to a broker that is gone would fail.
+        drop(listener.accept().expect("a connection"));
+
+        let batch = EncodedBatch::of_size(BatchShape::Records(1), 10).expect("a batch");
+        let topic = TopicName::new("t").expect("a name");
+        let shape = ProduceShape { topic, partition: 0, acks: Acks::All, version: VERSION_MAX };
+        let traffic = ProduceTraffic::new(batch.size(), Acks::None, VERSION_MAX, Pace::Open);
+        let tape = Tape::repeating(&[0; 100], 1);
+        let lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
+        let mut observed =
+            Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
+        observed.unanswered = 1;
+        await_arrival(vec![lane], &shape, &batch, &observed).expect("nobody is asked");
+    }
+
+    #[test]
+    fn values_come_in_turn_from_batch_to_batch() {
+        let values: Vec<Vec<u8>> = (0..5).map(|number| vec![number]).collect();
+        let load = ProduceLoad {
+            batch: BatchShape::Records(3),
+            values: Some(Arc::new(values)),
+            ..ProduceLoad::default()
+        };
+        let mut sent = Vec::new();
+        for batch in load.batches().expect("values make batches") {
+            let batch = Batch::parse(batch.bytes).expect("a whole batch");
+            for record in batch.records(DecodeLimit::DEFAULT).expect("records") {
+                sent.push(record.expect("a record").value.expect("it has a value")[0]);
+            }
+        }
+        let in_turn: Vec<u8> = (0..5).cycle().take(3 * DIFFERENT_BATCHES).collect();
+        assert_eq!(sent, in_turn);
     }
 }

@@ -9,11 +9,10 @@ use logway_client::{MissingTopic, OffsetAt};
 use logway_model::{Offset, PartitionId, TopicPartition};
 
 use super::preload::append;
-use super::run::connect;
-use super::start::started;
+use super::start::{NOT_KILLED, started};
 use super::topic::RunTopic;
-use super::{Load, Run};
-use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape};
+use super::{Load, NO_KAFKA, Run};
+use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape, connect};
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
 
@@ -30,12 +29,16 @@ impl Load for RestartLoad {
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         Ok(Parameters {
             durability: Some(Durability::Unsynced),
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
             partitions: 1,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
+    }
+
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        match side.peer {
+            Some(_) => Some(NO_KAFKA),
+            None => (!side.is_own()).then_some(NOT_KILLED),
+        }
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {

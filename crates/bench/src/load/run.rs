@@ -1,14 +1,12 @@
 //! How long a run is, and how it is called off.
 
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use logway_client::BrokerAddress;
 
-use crate::generator::{Acks, Drive, Lane, Observed, Probe, Timetable, Window};
+use crate::generator::{Acks, Drive, Lane, Observed, Timetable, Window};
 use crate::side::Side;
 
 /// What all loads of a session are given.
@@ -64,23 +62,15 @@ impl Run {
             Arc::new(Timetable::new(start, rate, self.warm_up + self.measured))
         });
         let lanes = lanes(timetable.as_ref())?;
-        let probe = Probe { broker_pid: side.pid };
+        let broker_pid = side.pid;
         let stop = Arc::clone(&self.stop);
         let drive = move || {
             let timetable = timetable.as_deref().cloned();
-            let mut drive = Drive { lanes, timetable, window, probe, stop: &stop };
+            let mut drive = Drive { lanes, timetable, window, broker_pid, stop: &stop };
             let mut observed = drive.run()?;
             after(drive.lanes, &mut observed)?;
             Ok(observed)
         };
         tokio::task::spawn_blocking(drive).await.context("the generator failed")?
     }
-}
-
-/// A connection for the generator.
-pub(crate) fn connect(address: &BrokerAddress) -> anyhow::Result<TcpStream> {
-    let stream = TcpStream::connect((address.host.as_str(), address.port));
-    let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }

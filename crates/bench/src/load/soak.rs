@@ -12,8 +12,8 @@ use logway_model::{PartitionId, TimestampMs, TopicPartition};
 
 use super::topic::RunTopic;
 use super::{Load, Run};
-use crate::generator::{Observed, Window};
-use crate::measure::{Durability, Parameters, Snapshot};
+use crate::generator::{Observed, Timetable, Window};
+use crate::measure::{Durability, Parameters, Snapshot, Usage};
 use crate::side::Side;
 
 /// The largest value; sizes are spread evenly below it.
@@ -32,7 +32,6 @@ const RETENTION: [(&str, u64); 2] = [("retention.bytes", 512 << 20), ("segment.b
 /// them. Each record must arrive once, in the order of its partition and with its content.
 #[derive(Debug, Clone)]
 pub(crate) struct SoakLoad {
-    pub(crate) durability: Durability,
     pub(crate) partitions: i32,
     /// Records a second.
     pub(crate) rate: f64,
@@ -41,7 +40,7 @@ pub(crate) struct SoakLoad {
 impl Load for SoakLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         Ok(Parameters {
-            durability: Some(self.durability),
+            durability: Some(Durability::Synced),
             acks: Some("all"),
             record_bytes: (NUMBER_BYTES + VALUE_BYTES_MAX) as u64 / 2,
             keys: "the record's number",
@@ -58,7 +57,7 @@ impl Load for SoakLoad {
         let retention = RETENTION.map(|(name, value)| (name.to_owned(), value.to_string()));
         let client = &side.client;
         let topic =
-            RunTopic::create_with(client, self.partitions, self.durability, &retention).await?;
+            RunTopic::create_with(client, self.partitions, Durability::Synced, &retention).await?;
         let partition = |number| TopicPartition::new(topic.name.clone(), PartitionId(number));
         let assignment: BTreeMap<TopicPartition, StartAt> =
             (0..self.partitions).map(|number| (partition(number), StartAt::Start)).collect();
@@ -67,31 +66,33 @@ impl Load for SoakLoad {
             Producer::open(client.fork(), topic.name.clone(), ProducerOptions::default()).await?;
 
         let window = Window::starting_now(run.warm_up, run.measured);
-        let total = (self.rate * (run.warm_up + run.measured).as_secs_f64()) as u64;
-        let before = Snapshot::take(side.pid);
-        let (start, rate, partitions) = (Instant::now(), self.rate, self.partitions);
-        let sending = tokio::spawn(send(producer, start, rate, total, partitions));
-        let check = Check { start, rate, partitions, total };
+        let start = window.from - run.warm_up;
+        let timetable = Timetable::new(start, self.rate, run.warm_up + run.measured);
+        let sending = tokio::spawn(send(producer, timetable.clone(), self.partitions));
+        let sending = async { sending.await.context("the producer's task failed")? };
+        let check = Check { timetable, partitions: self.partitions };
         let receiving = check.receive(consumer, window);
-        let (sent, observed) = tokio::join!(sending, receiving);
-        sent.context("the producer's task failed")??;
-        let mut observed = observed?;
-        observed.usage = before.until(&Snapshot::take(side.pid), side.pid);
+        // A record that is lost is told of now, and not when the hours are over.
+        let ((), mut observed, usage) =
+            tokio::try_join!(sending, receiving, used_within(window, side.pid))?;
+        observed.usage = usage;
         topic.delete().await?;
         Ok(observed)
     }
 }
 
+/// What is used of the machine while the window is open.
+async fn used_within(window: Window, broker_pid: Option<u32>) -> anyhow::Result<Usage> {
+    tokio::time::sleep_until(window.from.into()).await;
+    let opening = Snapshot::of_process(broker_pid);
+    tokio::time::sleep_until(window.to.into()).await;
+    Ok(opening.until_now())
+}
+
 /// Sends each record when it is due.
-async fn send(
-    mut producer: Producer,
-    start: Instant,
-    rate: f64,
-    total: u64,
-    partitions: i32,
-) -> anyhow::Result<()> {
-    for number in 0..total {
-        let due = start + Duration::from_secs_f64(number as f64 / rate);
+async fn send(mut producer: Producer, timetable: Timetable, partitions: i32) -> anyhow::Result<()> {
+    for number in 0..timetable.count() {
+        let due = timetable.moment(number);
         // The clock of sleeps counts milliseconds: what is due within one goes at once.
         if due > Instant::now() + Duration::from_millis(1) {
             tokio::time::sleep_until(due.into()).await;
@@ -121,23 +122,20 @@ fn value(number: u64) -> Vec<u8> {
 
 /// What must arrive.
 struct Check {
-    start: Instant,
-    rate: f64,
+    timetable: Timetable,
     partitions: i32,
-    total: u64,
 }
 
 impl Check {
     async fn receive(&self, mut consumer: Consumer, window: Window) -> anyhow::Result<Observed> {
         let mut observed = Observed::new(window);
         let mut next: Vec<u64> = (0..self.partitions as u64).collect();
-        let mut arrived = 0;
-        let end = self.start + Duration::from_secs_f64(self.total as f64 / self.rate);
-        let deadline = end + ARRIVAL_PATIENCE;
-        while arrived < self.total {
+        let (mut arrived, total) = (0, self.timetable.count());
+        let deadline = self.timetable.moment(total) + ARRIVAL_PATIENCE;
+        while arrived < total {
             let events = tokio::time::timeout_at(deadline.into(), consumer.next()).await;
             let events = events.with_context(|| {
-                format!("{} of {} records have not arrived", self.total - arrived, self.total)
+                format!("{} of {total} records have not arrived", total - arrived)
             })??;
             for event in events.context("the consumer ended")? {
                 let records = match event {
@@ -152,7 +150,7 @@ impl Check {
                     let next = &mut next[partition.0 as usize];
                     let content = record?.value.unwrap_or_default();
                     verify(&content, *next).with_context(|| format!("in partition {partition}"))?;
-                    let due = self.start + Duration::from_secs_f64(*next as f64 / self.rate);
+                    let due = self.timetable.moment(*next);
                     observed.count(now, 1, content.len() as u64);
                     if window.contains(due) {
                         observed.note_latency(now.saturating_duration_since(due));

@@ -10,6 +10,9 @@ use crate::side::Side;
 /// How long a broker is left alone before its idle memory is looked at.
 const IDLE: Duration = Duration::from_secs(2);
 
+/// Why a side may not be started again.
+pub(super) const NOT_KILLED: &str = "was running before, and only what was started here is killed";
+
 /// Starts a broker on the data it has, and leaves it idle. The latency is the time until the
 /// first answer, the memory that of the idle broker.
 #[derive(Debug, Clone)]
@@ -20,8 +23,8 @@ impl Load for StartLoad {
         Ok(Parameters::default())
     }
 
-    fn refusal(&self, _side: &Side) -> Option<&'static str> {
-        None
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        (!side.is_own()).then_some(NOT_KILLED)
     }
 
     async fn run(&self, side: &mut Side, _run: &Run) -> anyhow::Result<Observed> {

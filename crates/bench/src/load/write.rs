@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 
 use super::{Load, Run};
+use crate::files::create_directory;
 use crate::generator::{BatchShape, EncodedBatch, Observed, Window};
 use crate::measure::{Durability, Parameters, Snapshot};
 use crate::side::Side;
@@ -29,10 +30,7 @@ impl Load for WriteLoad {
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         Ok(Parameters {
             durability: Some(Durability::Unsynced),
-            batch_records: batch.records,
-            batch_bytes: batch.bytes.len() as u64,
-            record_bytes: self.record_bytes as u64,
-            ..Parameters::default()
+            ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
     }
 
@@ -41,8 +39,7 @@ impl Load for WriteLoad {
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         let run = run.clone();
         let write = move || {
-            fs::create_dir_all(&directory)
-                .with_context(|| format!("cannot create {}", directory.display()))?;
+            create_directory(&directory)?;
             let observed = write_all(&directory, &batch, &run);
             fs::remove_dir_all(&directory)?;
             observed
@@ -70,8 +67,7 @@ fn write_all(directory: &Path, batch: &EncodedBatch, run: &Run) -> anyhow::Resul
                 before.get_or_insert_with(|| Snapshot::take(None));
             }
             if now >= window.to {
-                let before = before.unwrap_or_default();
-                observed.usage = before.until(&Snapshot::take(None), None);
+                observed.usage = before.map(|before| before.until_now()).unwrap_or_default();
                 return Ok(observed);
             }
             observed.count(now, batch.records, batch.bytes.len() as u64);

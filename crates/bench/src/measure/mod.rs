@@ -8,8 +8,8 @@ mod usage;
 
 pub(crate) use dirty::settle;
 pub use machine::Machine;
-pub(crate) use row::QUANTILES;
 pub use row::{Durability, Parameters, Row};
-pub(crate) use statistics::{Comparison, Spread, compare};
+pub(crate) use row::{QUANTILES, WorkKey};
+pub(crate) use statistics::{Spread, compare};
 pub(crate) use usage::Snapshot;
 pub use usage::{ProcessMemory, Usage};

@@ -1,19 +1,20 @@
 //! The result of one run.
 
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use super::Usage;
-use crate::generator::Observed;
+use crate::generator::{BatchSize, Observed};
 
 /// What an acknowledgement promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// The records are on the disk (`flush.messages=1`).
+    /// Records are on the disk before they are acknowledged.
     Synced,
-    /// The records are with the system, which writes them when it likes.
+    /// Records are with the operating system when they are acknowledged.
     Unsynced,
 }
 
@@ -60,6 +61,18 @@ pub struct Parameters {
     pub fetch_bytes: u64,
     /// How the connections are encrypted.
     pub tls: &'static str,
+}
+
+impl Parameters {
+    /// Those of batches of a size, with values of a size.
+    pub(crate) fn of_batch(batch: BatchSize, record_bytes: usize) -> Parameters {
+        Parameters {
+            batch_records: batch.records,
+            batch_bytes: batch.bytes,
+            record_bytes: record_bytes as u64,
+            ..Parameters::default()
+        }
+    }
 }
 
 impl Default for Parameters {
@@ -117,6 +130,14 @@ pub struct Row {
     pub usage: Usage,
 }
 
+/// What tells works apart: a work is done once with each promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkKey<'a> {
+    pub(crate) experiment: &'static str,
+    pub(crate) work: &'a str,
+    pub(crate) durability: Option<Durability>,
+}
+
 /// A generator that works so much of the time may be what holds the run back.
 const GENERATOR_BUSY_MAX: f64 = 0.85;
 
@@ -142,6 +163,15 @@ impl Row {
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
             usage: observed.usage,
+        }
+    }
+
+    /// Which work it is a run of.
+    pub(crate) fn key(&self) -> WorkKey<'_> {
+        WorkKey {
+            experiment: self.experiment,
+            work: &self.work,
+            durability: self.parameters.durability,
         }
     }
 
@@ -183,6 +213,11 @@ impl Row {
         (self.records > 0).then(|| cpu_seconds / (self.records as f64 / 1e6))
     }
 
+    /// The broker's resident memory at the end, in megabytes (10^6).
+    pub(crate) fn resident_megabytes(&self) -> Option<f64> {
+        self.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
+    }
+
     /// How much of the time the generator's thread was working.
     pub fn generator_busy(&self) -> f64 {
         self.usage.generator_cpu_seconds / self.seconds
@@ -194,10 +229,13 @@ impl Row {
     }
 }
 
+/// The fields that a row is shown with: some formats say how many before they write the first.
+const SHOWN_FIELDS: usize = 24;
+
 /// The figures that are shown, not the histogram.
 impl Serialize for Row {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 22)?;
+        let mut row = serializer.serialize_struct("Row", SHOWN_FIELDS)?;
         row.serialize_field("experiment", self.experiment)?;
         row.serialize_field("work", &self.work)?;
         row.serialize_field("side", &self.side)?;
@@ -235,3 +273,19 @@ impl Serialize for Row {
 /// The quantiles of the latency that are shown.
 pub(crate) const QUANTILES: [(&str, f64); 4] =
     [("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("p99_9_ms", 0.999)];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::generator::Window;
+
+    #[test]
+    fn as_many_fields_are_shown_as_are_announced() {
+        let observed = Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
+        let row = Row::of(("produce", "work"), ("logway", 1), Parameters::default(), observed);
+        let shown = serde_json::to_value(row).expect("a row has only plain values");
+        assert_eq!(shown.as_object().map(serde_json::Map::len), Some(SHOWN_FIELDS));
+    }
+}

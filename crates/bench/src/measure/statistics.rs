@@ -26,21 +26,14 @@ impl Spread {
     }
 }
 
-/// How two sides compare, round by round: their runs of one round lie next to each other in time,
-/// so what the machine did then happened to both.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Comparison {
-    /// Our figure over theirs.
-    pub(crate) ratio: Spread,
-}
-
-/// Compares figures by round; rounds that one side lacks are left out.
-pub(crate) fn compare(ours: &[(u32, f64)], theirs: &[(u32, f64)]) -> Option<Comparison> {
+/// Our figure over theirs, round by round: the runs of one round lie next to each other in time, so
+/// what the machine did then happened to both. Rounds that one side lacks are left out.
+pub(crate) fn compare(ours: &[(u32, f64)], theirs: &[(u32, f64)]) -> Option<Spread> {
     let ratios = ours.iter().filter_map(|(round, ours)| {
         let (_, theirs) = theirs.iter().find(|(of, _)| of == round)?;
         (*theirs > 0.0).then(|| ours / theirs)
     });
-    Some(Comparison { ratio: Spread::of(ratios)? })
+    Spread::of(ratios)
 }
 
 #[cfg(test)]
@@ -62,7 +55,7 @@ mod tests {
         // A machine that gets twice as fast after the first round changes no ratio.
         let ours = [(1, 10.0), (2, 20.0), (3, 22.0)];
         let theirs = [(1, 5.0), (2, 10.0), (4, 1.0)];
-        let ratio = compare(&ours, &theirs).expect("two rounds are on both sides").ratio;
+        let ratio = compare(&ours, &theirs).expect("two rounds are on both sides");
         assert_eq!((ratio.median, ratio.least, ratio.most), (2.0, 2.0, 2.0));
         assert_eq!(compare(&ours, &[(1, 0.0)]), None);
     }

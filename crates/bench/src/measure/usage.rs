@@ -5,9 +5,12 @@ use std::fs;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// CPU time at one moment.
-#[derive(Debug, Clone, Copy, Default)]
+/// CPU time at one moment, to be compared with a later one.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
+    broker_pid: Option<u32>,
+    /// Of the generator's thread, or of the process.
+    generator_clock: ClockId,
     broker_cpu_seconds: Option<f64>,
     generator_cpu_seconds: f64,
     machine_busy_seconds: Option<f64>,
@@ -18,7 +21,8 @@ pub(crate) struct Snapshot {
 pub struct Usage {
     /// CPU seconds of the broker's process; unknown if it runs elsewhere.
     pub broker_cpu_seconds: Option<f64>,
-    /// CPU seconds of the generator's thread.
+    /// CPU seconds of the generator's thread; of its process, where a program's client makes the
+    /// load.
     pub generator_cpu_seconds: f64,
     /// CPU seconds of everybody else on the machine.
     pub others_cpu_seconds: Option<f64>,
@@ -36,31 +40,44 @@ pub struct ProcessMemory {
 }
 
 impl Snapshot {
-    /// Looks at the broker, the calling thread and the machine.
+    /// Looks at the broker, if it runs here, the machine, and the calling thread, which makes the
+    /// load.
     pub(crate) fn take(broker_pid: Option<u32>) -> Snapshot {
-        let thread = clock_gettime(ClockId::ThreadCPUTime);
+        Snapshot::by_clock(broker_pid, ClockId::ThreadCPUTime)
+    }
+
+    /// The same where any thread of this process may make the load.
+    pub(crate) fn of_process(broker_pid: Option<u32>) -> Snapshot {
+        Snapshot::by_clock(broker_pid, ClockId::ProcessCPUTime)
+    }
+
+    fn by_clock(broker_pid: Option<u32>, generator_clock: ClockId) -> Snapshot {
+        let generator = clock_gettime(generator_clock);
         Snapshot {
+            broker_pid,
+            generator_clock,
             broker_cpu_seconds: broker_pid.and_then(process_cpu_seconds),
-            generator_cpu_seconds: thread.tv_sec as f64 + thread.tv_nsec as f64 / 1e9,
+            generator_cpu_seconds: generator.tv_sec as f64 + generator.tv_nsec as f64 / 1e9,
             machine_busy_seconds: fs::read_to_string("/proc/stat")
                 .ok()
                 .and_then(|stat| busy(&stat)),
         }
     }
 
-    /// What was used since then.
-    pub(crate) fn until(&self, later: &Snapshot, broker_pid: Option<u32>) -> Usage {
+    /// What was used since then. For the thread that took it, unless it is of the process.
+    pub(crate) fn until_now(&self) -> Usage {
+        let now = Snapshot::by_clock(self.broker_pid, self.generator_clock);
         let between = |from: Option<f64>, to: Option<f64>| Some(to? - from?);
-        let broker = between(self.broker_cpu_seconds, later.broker_cpu_seconds);
-        let generator = later.generator_cpu_seconds - self.generator_cpu_seconds;
-        let machine = between(self.machine_busy_seconds, later.machine_busy_seconds);
+        let broker = between(self.broker_cpu_seconds, now.broker_cpu_seconds);
+        let generator = now.generator_cpu_seconds - self.generator_cpu_seconds;
+        let machine = between(self.machine_busy_seconds, now.machine_busy_seconds);
         Usage {
             broker_cpu_seconds: broker,
             generator_cpu_seconds: generator,
             others_cpu_seconds: machine
                 .zip(broker)
                 .map(|(machine, broker)| (machine - broker - generator).max(0.0)),
-            memory: broker_pid.and_then(ProcessMemory::of),
+            memory: self.broker_pid.and_then(ProcessMemory::of),
         }
     }
 }
@@ -130,9 +147,20 @@ mod tests {
         while Snapshot::take(pid).generator_cpu_seconds < before.generator_cpu_seconds + 0.05 {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        let usage = before.until(&Snapshot::take(pid), pid);
+        let usage = before.until_now();
         assert!(usage.generator_cpu_seconds >= 0.05);
         assert!(usage.broker_cpu_seconds.is_some_and(|seconds| seconds > 0.0));
         assert!(usage.memory.is_some_and(|memory| memory.peak_bytes >= memory.resident_bytes));
+    }
+
+    #[test]
+    fn a_process_is_charged_for_all_its_threads() {
+        let before = Snapshot::of_process(None);
+        let work = || {
+            let begun = Snapshot::take(None);
+            while begun.until_now().generator_cpu_seconds < 0.05 {}
+        };
+        std::thread::spawn(work).join().expect("it ends");
+        assert!(before.until_now().generator_cpu_seconds >= 0.05);
     }
 }

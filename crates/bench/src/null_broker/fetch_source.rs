@@ -4,14 +4,11 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
+use logway_record::{MAGIC_AT, MAGIC_V2};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create, sendfile};
 
 /// As much as the largest fetch that the experiments make.
 const SOURCE_BYTES: u64 = 16 << 20;
-
-/// The magic byte's place in a batch, and its value.
-const MAGIC_AT: u64 = 16;
-const MAGIC: u8 = 2;
 
 /// A file in memory that looks like a batch where anybody looks.
 #[derive(Debug)]
@@ -28,7 +25,7 @@ impl FetchSource {
         for at in (0..SOURCE_BYTES).step_by(zeros.len()) {
             rustix::io::pwrite(&file, &zeros, at)?;
         }
-        rustix::io::pwrite(&file, &[MAGIC], MAGIC_AT)?;
+        rustix::io::pwrite(&file, &[MAGIC_V2 as u8], MAGIC_AT as u64)?;
         Ok(FetchSource { file })
     }
 

@@ -29,12 +29,10 @@ use logway_wire::{
 };
 
 use super::topics::Topics;
+use crate::generator::VERSION_MAX;
 
 /// The one broker's number.
 const NODE_ID: i32 = 1;
-
-/// The newest version of Produce and Fetch with topic names.
-const WITH_NAMES_MAX: i16 = 12;
 
 /// Where the correlation id is, in a request without its length and in an answer with it.
 const REQUEST_ID_AT: usize = 4;
@@ -130,8 +128,8 @@ impl Replies {
         let response = ApiVersionsResponse {
             error_code: error.code(),
             api_keys: vec![
-                api::<ProduceRequest>(WITH_NAMES_MAX),
-                api::<FetchRequest>(WITH_NAMES_MAX),
+                api::<ProduceRequest>(VERSION_MAX),
+                api::<FetchRequest>(VERSION_MAX),
                 api::<ListOffsetsRequest>(i16::MAX),
                 api::<MetadataRequest>(i16::MAX),
                 api::<ApiVersionsRequest>(i16::MAX),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use logway_client::BrokerAddress;
 
-use crate::generator::Framing;
+use crate::generator::{Framing, connect};
 
 /// How long a peer may take to say something.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,10 +30,7 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(super) fn open(address: &BrokerAddress, framing: Framing) -> anyhow::Result<Conversation> {
-        let stream = TcpStream::connect((address.host.as_str(), address.port));
-        let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        Conversation::of(stream, framing)
+        Conversation::of(connect(address)?, framing)
     }
 
     /// The same over a connection that the generator has used.

@@ -133,8 +133,7 @@ impl Listener for Acknowledgements {
     }
 
     fn hear(&mut self, frame: &[u8]) -> anyhow::Result<Heard> {
-        refuse_error(frame)?;
-        if is_line(frame) {
+        if !is_message(frame)? {
             return Ok(Heard::default());
         }
         let is_good = payload(frame).starts_with(b"{\"stream\":");
@@ -155,8 +154,7 @@ impl Listener for Messages {
     }
 
     fn hear(&mut self, frame: &[u8]) -> anyhow::Result<Heard> {
-        refuse_error(frame)?;
-        if is_line(frame) {
+        if !is_message(frame)? {
             return Ok(Heard::default());
         }
         // Our messages have no headers: this says that there are no more.
@@ -195,10 +193,7 @@ fn ask(conversation: &mut Conversation, what: &str, body: &Value) -> anyhow::Res
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let question = publish(conversation, &format!("$JS.API.{what}"), body.as_bytes());
     conversation.send(&question)?;
-    let answer = conversation.await_frame(|frame| {
-        refuse_error(frame)?;
-        Ok(!is_line(frame))
-    })?;
+    let answer = conversation.await_frame(is_message)?;
     let answer: Value = serde_json::from_slice(payload(&answer).trim_ascii_end())
         .with_context(|| format!("{what}: {}", String::from_utf8_lossy(&answer)))?;
     match answer.get("error") {
@@ -215,8 +210,10 @@ fn await_line(conversation: &mut Conversation, line: &[u8]) -> anyhow::Result<()
     Ok(())
 }
 
-fn is_line(frame: &[u8]) -> bool {
-    !frame.starts_with(b"MSG ") && !frame.starts_with(b"HMSG ")
+/// Whether a frame is a message and not a line of talk; an error ends the run.
+fn is_message(frame: &[u8]) -> anyhow::Result<bool> {
+    refuse_error(frame)?;
+    Ok(frame.starts_with(b"MSG ") || frame.starts_with(b"HMSG "))
 }
 
 fn refuse_error(frame: &[u8]) -> anyhow::Result<()> {

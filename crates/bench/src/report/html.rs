@@ -7,7 +7,7 @@ use super::summary::{Ratio, SideSummary, WorkSummary};
 use super::targets::TargetRow;
 use super::text::{of, short, title, verdict};
 use super::{Report, omission, svg};
-use crate::measure::{Comparison, Parameters, Spread};
+use crate::measure::{Parameters, Spread};
 
 const STYLE: &str = "body{font:14px/1.45 sans-serif;max-width:1180px;margin:2em auto;\
 padding:0 1em;color:#222}table{border-collapse:collapse;margin:.6em 0 1.6em}th,td{padding:.2em \
@@ -117,7 +117,7 @@ fn target_table(targets: &[TargetRow]) -> String {
             "<tr><td>{}<td class=\"l\">{}<td>{aim}<td>{}<td>{}</tr>",
             escape(what),
             escape(over),
-            of(ratio.map(|ratio| Comparison { ratio })),
+            of(*ratio),
             verdict(*is_met),
         )
         .expect("a string takes everything");

@@ -14,7 +14,7 @@ mod sweeps;
 mod targets;
 mod text;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -24,6 +24,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Serialize;
 
+use crate::files::{create_directory, write_file};
 use crate::measure::{Machine, Row};
 use crate::side::StatedSide;
 pub use omission::Omission;
@@ -85,25 +86,20 @@ pub(crate) fn write(report: &Report) -> anyhow::Result<()> {
     let mut json = serde_json::to_value(report)?;
     json["targets"] = serde_json::to_value(&targets)?;
     let json = serde_json::to_string_pretty(&json)?;
-    write_file(&output.join("results.json"), json.as_bytes())?;
-    write_file(&output.join("results.csv"), csv::render(&report.rows).as_bytes())?;
+    write_file(&output.join("results.json"), json)?;
+    write_file(&output.join("results.csv"), csv::render(&report.rows))?;
     write_histograms(&report.rows, &output.join("latency.hlog"))?;
     let summaries = summary::summarize(&report.rows);
     let plots = plots::plots(&summaries, &report.rows);
     let page = html::render(report, &summaries, &targets, &plots);
-    write_file(&output.join("report.html"), page.as_bytes())?;
+    write_file(&output.join("report.html"), page)?;
     let directory = output.join("plots");
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot create {}", directory.display()))?;
+    create_directory(&directory)?;
     for plot in &plots {
         let path = directory.join(format!("{}.png", plot.name));
-        write_file(&path, &png::render(&plot.scene)?)?;
+        write_file(&path, png::render(&plot.scene)?)?;
     }
     Ok(())
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// An interval log with one histogram for each row, its tag `EXPERIMENT/WORK/DURABILITY/SIDE/ROUND`;

@@ -3,7 +3,7 @@
 use super::chart::{BarGroup, bars};
 use super::curves::{Across, Curve, curves};
 use super::scene::Scene;
-use super::summary::{SideSummary, WorkSummary};
+use super::summary::{SideSummary, WorkSummary, distinct};
 use super::sweeps::{against_sent, sweep};
 use super::text::title;
 use crate::measure::{Row, Spread};
@@ -71,11 +71,7 @@ fn latency_curves(experiment: &str, works: &[&WorkSummary], rows: &[Row]) -> Opt
     const VALUES_MIN: u64 = 100;
     let names = side_names(works);
     let distribution = |work: &WorkSummary, name: &str| {
-        let of_side = rows.iter().filter(|row| {
-            (row.experiment, &row.work, row.parameters.durability)
-                == (work.experiment, &work.work, work.parameters.durability)
-                && row.side == name
-        });
+        let of_side = rows.iter().filter(|row| row.key() == work.key() && row.side == name);
         let mut merged = hdrhistogram::Histogram::<u64>::new(3).ok()?;
         for row in of_side {
             merged.add(&row.latency_ns).ok()?;
@@ -99,11 +95,5 @@ fn latency_curves(experiment: &str, works: &[&WorkSummary], rows: &[Row]) -> Opt
 }
 
 fn side_names<'a>(works: &[&'a WorkSummary]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for side in works.iter().flat_map(|work| &work.sides) {
-        if !names.contains(&side.side.as_str()) {
-            names.push(&side.side);
-        }
-    }
-    names
+    distinct(works.iter().flat_map(|work| &work.sides).map(|side| &side.side))
 }

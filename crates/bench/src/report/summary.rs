@@ -1,6 +1,7 @@
 //! Medians over the rounds, and ratios of the sides.
 
-use crate::measure::{Comparison, Durability, Parameters, Row, Spread, compare};
+use crate::measure::{Durability, Parameters, Row, Spread, WorkKey, compare};
+use crate::side::OURS;
 
 /// The rounds of one work.
 #[derive(Debug, Clone)]
@@ -36,18 +37,18 @@ pub(crate) struct Ratio {
     pub(crate) side: String,
     /// What the other side promises, where it is less than we do.
     pub(crate) against: Option<Durability>,
-    pub(crate) rate: Option<Comparison>,
-    pub(crate) p50: Option<Comparison>,
-    pub(crate) p99: Option<Comparison>,
-    pub(crate) cpu_per_record: Option<Comparison>,
-    pub(crate) resident: Option<Comparison>,
+    pub(crate) rate: Option<Spread>,
+    pub(crate) p50: Option<Spread>,
+    pub(crate) p99: Option<Spread>,
+    pub(crate) cpu_per_record: Option<Spread>,
+    pub(crate) resident: Option<Spread>,
 }
 
 /// One entry for each work at each durability, in the order of the runs.
 pub(crate) fn summarize(rows: &[Row]) -> Vec<WorkSummary> {
     let mut works: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
-        match works.iter_mut().find(|work| is_same_work(work[0], row)) {
+        match works.iter_mut().find(|work| work[0].key() == row.key()) {
             Some(work) => work.push(row),
             None => works.push(vec![row]),
         }
@@ -55,21 +56,33 @@ pub(crate) fn summarize(rows: &[Row]) -> Vec<WorkSummary> {
     works.iter().map(|work| summarize_work(work, rows)).collect()
 }
 
-fn is_same_work(one: &Row, other: &Row) -> bool {
-    (one.experiment, &one.work, one.parameters.durability)
-        == (other.experiment, &other.work, other.parameters.durability)
+impl WorkSummary {
+    /// Which work it is.
+    pub(crate) fn key(&self) -> WorkKey<'_> {
+        WorkKey {
+            experiment: self.experiment,
+            work: &self.work,
+            durability: self.parameters.durability,
+        }
+    }
+}
+
+/// Each name once, in the order in which they come.
+pub(crate) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut distinct: Vec<&str> = Vec::new();
+    for name in names {
+        if !distinct.contains(&name.as_str()) {
+            distinct.push(name);
+        }
+    }
+    distinct
 }
 
 fn summarize_work(work: &[&Row], all: &[Row]) -> WorkSummary {
     let first = work[0];
-    let mut names: Vec<&str> = Vec::new();
-    for row in all {
-        if !names.contains(&row.side.as_str()) {
-            names.push(&row.side);
-        }
-    }
+    let mut names = distinct(all.iter().map(|row| &row.side));
     // The side of the first row may be any, as the order changes.
-    names.sort_by_key(|&name| name != "logway");
+    names.sort_by_key(|&name| name != OURS);
     let of =
         |side: &str| -> Vec<&Row> { work.iter().copied().filter(|row| row.side == side).collect() };
     let sides: Vec<SideSummary> = names
@@ -85,12 +98,9 @@ fn summarize_work(work: &[&Row], all: &[Row]) -> WorkSummary {
             ratios.extend(ratio(&ours, &of(side), side, None));
             // What we do durably, against what the other does without.
             if first.parameters.durability == Some(Durability::Synced) {
-                let is_unsynced = |row: &&Row| {
-                    row.side == side
-                        && (row.experiment, &row.work) == (first.experiment, &first.work)
-                        && row.parameters.durability == Some(Durability::Unsynced)
-                };
-                let theirs: Vec<&Row> = all.iter().filter(is_unsynced).collect();
+                let unsynced = WorkKey { durability: Some(Durability::Unsynced), ..first.key() };
+                let theirs = all.iter().filter(|row| row.side == side && row.key() == unsynced);
+                let theirs: Vec<&Row> = theirs.collect();
                 ratios.extend(ratio(&ours, &theirs, side, Some(Durability::Unsynced)));
             }
         }
@@ -121,15 +131,11 @@ fn summarize_side(rows: &[&Row]) -> SideSummary {
         p99_9_ms: latency(0.999),
         cpu_seconds_per_gigabyte: spread(&Row::broker_cpu_seconds_per_gigabyte),
         cpu_us_per_request: spread(&Row::broker_cpu_seconds_per_million_requests),
-        resident_megabytes: spread(&resident_megabytes),
+        resident_megabytes: spread(&Row::resident_megabytes),
         generator_busy: spread(&|row| Some(row.generator_busy())),
         is_generator_bound: rows.iter().any(|row| row.is_generator_bound()),
         unanswered: rows.iter().map(|row| row.unanswered).sum(),
     }
-}
-
-fn resident_megabytes(row: &Row) -> Option<f64> {
-    row.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
 }
 
 fn ratio(ours: &[&Row], theirs: &[&Row], side: &str, against: Option<Durability>) -> Option<Ratio> {
@@ -146,7 +152,7 @@ fn ratio(ours: &[&Row], theirs: &[&Row], side: &str, against: Option<Durability>
         p50: compared(&|row| Some(row.latency_ms(0.5))),
         p99: compared(&|row| Some(row.latency_ms(0.99))),
         cpu_per_record: compared(&Row::broker_cpu_seconds_per_million_records),
-        resident: compared(&resident_megabytes),
+        resident: compared(&Row::resident_megabytes),
     };
     (ratio.rate.is_some() || ratio.p50.is_some()).then_some(ratio)
 }
@@ -228,7 +234,7 @@ pub(crate) mod tests {
         let rates: Vec<(Option<Durability>, f64)> = synced
             .ratios
             .iter()
-            .map(|ratio| (ratio.against, ratio.rate.expect("is compared").ratio.median))
+            .map(|ratio| (ratio.against, ratio.rate.expect("is compared").median))
             .collect();
         assert_eq!(rates, [(None, 10.0), (Some(Durability::Unsynced), 5.0)]);
     }

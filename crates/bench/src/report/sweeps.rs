@@ -45,10 +45,7 @@ pub(super) fn sweep(experiment: &str, works: &[&WorkSummary]) -> Option<Scene> {
 /// paper have it: the first round of one work on each side.
 pub(super) fn against_sent(work: &WorkSummary, rows: &[Row]) -> Scene {
     const TENTHS_IN_SECOND: f64 = 10.0;
-    let of_work = rows.iter().filter(|row| {
-        (row.experiment, &row.work, row.round) == (work.experiment, &work.work, 1)
-            && row.parameters.durability == work.parameters.durability
-    });
+    let of_work = rows.iter().filter(|row| row.key() == work.key() && row.round == 1);
     let drawn: Vec<Curve<'_>> = of_work
         .map(|row| {
             let megabytes_in_record = row.bytes as f64 / 1e6 / row.records.max(1) as f64;

@@ -5,14 +5,8 @@ use serde::Serialize;
 use super::text::short;
 use crate::measure::Durability::{self, Synced, Unsynced};
 use crate::measure::{Row, Spread, compare};
-
-const OURS: &str = "logway";
-const KAFKA: &str = "kafka";
-const NULL: &str = "null";
-
-const START: &str = "start to first answer, idle";
-const APPENDERS_128: &str = "128 appenders, 128 connections";
-const APPENDERS_4: &str = "128 appenders, 4 connections";
+use crate::side::{KAFKA, NULL, OURS};
+use crate::works;
 
 /// One aim with what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,13 +73,14 @@ fn all() -> Vec<Target> {
     let produce = |work, durability| Of::ours("produce", work, Some(durability));
     let appends = |work, durability| Of::ours("appends", work, Some(durability));
     let latency = |work, durability| Of::ours("latency", work, Some(durability));
-    let fetch = |work| Of::ours("fetch", work, None);
-    let batches = produce("16 KiB batches", Unsynced);
-    let synced = produce("16 KiB batches", Synced);
-    let large = produce("1 MiB batches", Unsynced);
-    let spread = appends(APPENDERS_128, Synced);
-    let paced = latency("acknowledged at 1000/s", Synced);
-    let start = Of::ours("start", START, None);
+    let fetched = Of::ours("fetch", works::FETCH_1_MIB, None);
+    let fetched_more = Of::ours("fetch", works::FETCH_8_MIB, None);
+    let batches = produce(works::BATCHES_OF_16_KIB, Unsynced);
+    let synced = produce(works::BATCHES_OF_16_KIB, Synced);
+    let large = produce(works::BATCHES_OF_1_MIB, Unsynced);
+    let spread = appends(works::APPENDERS_ALONE, Synced);
+    let paced = latency(works::ACKNOWLEDGED_AT_1000, Synced);
+    let start = Of::ours("start", works::START, None);
     let unsynced = |of: Of| Of { durability: Some(Unsynced), ..of.on(KAFKA) };
     let over_kafka = |ours: Of, figure, aim| Target { ours, theirs: ours.on(KAFKA), figure, aim };
     let over = |ours, theirs, figure, aim| Target { ours, theirs, figure, aim };
@@ -94,23 +89,23 @@ fn all() -> Vec<Target> {
         over_kafka(batches, CpuPerRecord, OneIn(15.0)),
         over(synced, unsynced(synced), Rate, Floor(2.5)),
         over_kafka(large, Rate, Floor(6.0)),
-        over(large, produce("files alone", Unsynced), Megabytes, Floor(0.8)),
-        over_kafka(produce("batch of 1", Unsynced), Rate, Floor(25.0)),
+        over(large, produce(works::FILES_ALONE, Unsynced), Megabytes, Floor(0.8)),
+        over_kafka(produce(works::BATCH_OF_1, Unsynced), Rate, Floor(25.0)),
         over_kafka(spread, Rate, Floor(30.0)),
         over(spread, unsynced(spread), Rate, Floor(3.0)),
-        over(spread, appends(APPENDERS_4, Synced), Rate, Floor(0.6)),
-        over_kafka(fetch("1 MiB cached"), Rate, Floor(2.5)),
-        over_kafka(fetch("8 MiB cached"), Rate, Floor(2.5)),
-        over(fetch("1 MiB cached"), fetch("1 MiB cached").on(NULL), CpuPerGigabyte, Ceiling(1.3)),
-        over(fetch("8 MiB cached"), fetch("8 MiB cached").on(NULL), CpuPerGigabyte, Ceiling(1.3)),
-        over_kafka(produce("100 partitions, 100 connections", Synced), Rate, Floor(15.0)),
+        over(spread, appends(works::APPENDERS_TOGETHER, Synced), Rate, Floor(0.6)),
+        over_kafka(fetched, Rate, Floor(2.5)),
+        over_kafka(fetched_more, Rate, Floor(2.5)),
+        over(fetched, fetched.on(NULL), CpuPerGigabyte, Ceiling(1.3)),
+        over(fetched_more, fetched_more.on(NULL), CpuPerGigabyte, Ceiling(1.3)),
+        over_kafka(produce(works::HUNDRED_PARTITIONS, Synced), Rate, Floor(15.0)),
         over(paced, unsynced(paced), P50, OneIn(2.0)),
         over(paced, unsynced(paced), P99, OneIn(3.0)),
-        over_kafka(latency("end to end at ", Unsynced), P99_9, OneIn(3.0)),
+        over_kafka(latency(works::END_TO_END_AT, Unsynced), P99_9, OneIn(3.0)),
         over_kafka(start, P50, OneIn(50.0)),
         over_kafka(start, Resident, OneIn(15.0)),
         over_kafka(batches, Resident, OneIn(20.0)),
-        over_kafka(Of::ours("start", "restart after kill -9", Some(Unsynced)), P50, OneIn(100.0)),
+        over_kafka(Of::ours("start", works::RESTART, Some(Unsynced)), P50, OneIn(100.0)),
     ]
 }
 
@@ -147,7 +142,7 @@ impl Figure {
             Figure::P50 => Some(row.latency_ms(0.5)),
             Figure::P99 => Some(row.latency_ms(0.99)),
             Figure::P99_9 => Some(row.latency_ms(0.999)),
-            Figure::Resident => row.usage.memory.map(|memory| memory.resident_bytes as f64),
+            Figure::Resident => row.resident_megabytes(),
         }
     }
 
@@ -187,7 +182,7 @@ impl Target {
     fn judge(&self, rows: &[Row]) -> TargetRow {
         let Target { ours, theirs, figure, aim } = *self;
         let figures = |of: Of| of.by_round(rows, figure);
-        let ratio = compare(&figures(ours), &figures(theirs)).map(|comparison| comparison.ratio);
+        let ratio = compare(&figures(ours), &figures(theirs));
         let durability =
             |of: Of| of.durability.map_or(String::new(), |is| format!(", {}", is.name()));
         let is_same_work = (ours.work, ours.durability) == (theirs.work, theirs.durability);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::summary::{Ratio, SideSummary, WorkSummary};
 use super::targets::TargetRow;
-use crate::measure::{Comparison, Row, Spread};
+use crate::measure::{Row, Spread};
 
 /// The names of [`line`]'s columns.
 pub const HEADING: &str = "work                              durability  side        round    \
@@ -14,7 +14,6 @@ pub const HEADING: &str = "work                              durability  side   
 /// One run.
 pub fn line(row: &Row) -> String {
     let optional = |figure: Option<f64>| figure.map_or("-".to_owned(), short);
-    let rss = row.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6);
     let mut notes = String::new();
     if row.is_generator_bound() {
         let percent = row.generator_busy() * 100.0;
@@ -37,7 +36,7 @@ pub fn line(row: &Row) -> String {
         short(row.latency_ms(0.999)),
         optional(row.broker_cpu_seconds_per_gigabyte()),
         optional(row.broker_cpu_seconds_per_million_requests()),
-        optional(rss),
+        optional(row.resident_megabytes()),
     )
 }
 
@@ -65,7 +64,7 @@ pub(super) fn target_table(targets: &[TargetRow]) -> String {
             .expect("a string takes everything");
     }
     for TargetRow { what, over, aim, ratio, is_met } in targets {
-        let ratio = of(ratio.map(|ratio| Comparison { ratio }));
+        let ratio = of(*ratio);
         writeln!(text, "{what:<74} {over:<44} {aim:<20} {ratio:<28} {}", verdict(*is_met))
             .expect("a string takes everything");
     }
@@ -121,9 +120,8 @@ fn ratio_line(ratio: &Ratio) -> String {
 }
 
 /// The median, with the extremes over the rounds.
-pub(super) fn of(comparison: Option<Comparison>) -> String {
-    comparison.map_or("-".to_owned(), |Comparison { ratio }| {
-        let Spread { median, least, most } = ratio;
+pub(super) fn of(ratio: Option<Spread>) -> String {
+    ratio.map_or("-".to_owned(), |Spread { median, least, most }| {
         format!("{} ({}..{})", short(median), short(least), short(most))
     })
 }

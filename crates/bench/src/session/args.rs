@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::Args;
 
 use crate::side::Opponent;
@@ -69,6 +70,26 @@ impl SessionArgs {
         self.own || !self.against.is_empty()
     }
 
+    /// The brokers to start: ours, and those that it is measured against; none if one is given.
+    ///
+    /// # Errors
+    ///
+    /// Two would have one name, or one directory.
+    pub(super) fn opponents(&self) -> anyhow::Result<Vec<Opponent>> {
+        if !self.starts_own() {
+            return Ok(Vec::new());
+        }
+        let mut opponents = vec![Opponent::Logway];
+        for opponent in &self.against {
+            let directory = opponent.directory_name();
+            if opponents.iter().any(|known| known.directory_name() == directory) {
+                bail!("--against {opponent}: the report could not tell it from another side");
+            }
+            opponents.push(opponent.clone());
+        }
+        Ok(opponents)
+    }
+
     pub(crate) fn lengths(&self) -> Lengths {
         let choose = |given: Option<f64>, full: f64, quick: f64| {
             let seconds = given.unwrap_or(if self.quick { quick } else { full });
@@ -87,6 +108,38 @@ impl SessionArgs {
             warm_side: if is_warmed { warm_side } else { Duration::ZERO },
             preloaded_bytes: megabytes * 1_000_000,
             empty_partitions: if self.quick { 200 } else { 2000 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        session: SessionArgs,
+    }
+
+    fn opponents(args: &[&str]) -> anyhow::Result<Vec<Opponent>> {
+        let line = [&["bench"], args].concat();
+        CommandLine::try_parse_from(line).expect("arguments").session.opponents()
+    }
+
+    #[test]
+    fn each_side_has_a_name_of_its_own() {
+        let ours = Opponent::Logway;
+        let several = opponents(&["--against", "kafka", "--against", "../old/logway"]);
+        let old = Opponent::OtherLogway(PathBuf::from("../old/logway"));
+        assert_eq!(several.expect("three names"), [ours.clone(), Opponent::Kafka, old]);
+        assert_eq!(opponents(&["--own"]).expect("one name"), [ours]);
+        assert_eq!(opponents(&[]).expect("no name"), []);
+        for repeated in [["logway", "null"], ["kafka", "kafka"], ["a/b", "a-b"]] {
+            let error = opponents(&["--against", repeated[0], "--against", repeated[1]]);
+            assert!(error.expect_err("one name twice").to_string().contains("--against"));
         }
     }
 }

@@ -14,6 +14,7 @@ use args::Lengths;
 pub use args::SessionArgs;
 use progress::Progress;
 
+use crate::files::create_directory;
 use crate::generator::{Acks, BatchShape};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
 use crate::measure::{Durability, Machine, Row, settle};
@@ -33,7 +34,6 @@ pub(crate) struct Session<'a> {
     sides: Vec<Side>,
     /// All that took part, those that were dismissed as well.
     stated: Vec<StatedSide>,
-    rounds: u32,
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
@@ -54,17 +54,18 @@ impl<'a> Session<'a> {
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let lengths = args.lengths();
+        let (lengths, opponents) = (args.lengths(), args.opponents()?);
         let output = args.output.clone().unwrap_or_else(|| default_output(name));
-        std::fs::create_dir_all(&output)
-            .with_context(|| format!("cannot create {}", output.display()))?;
+        create_directory(&output)?;
         let work_dir = args.work_dir.clone().unwrap_or_else(|| output.join("brokers"));
-        std::fs::create_dir_all(&work_dir)
-            .with_context(|| format!("cannot create {}", work_dir.display()))?;
+        create_directory(&work_dir)?;
         let machine = Machine::look(&work_dir);
         let stop = Stop::default();
         let progress = Progress::start();
-        let sides = start_sides(args, brokers, &work_dir, &progress).await?;
+        let sides = match opponents.as_slice() {
+            [] => vec![given_side(brokers, args.broker_pid)?],
+            opponents => start_sides(opponents, &work_dir, &progress).await?,
+        };
         let run = Run {
             warm_up: lengths.warm_up,
             measured: lengths.measured,
@@ -75,7 +76,6 @@ impl<'a> Session<'a> {
         let mut session = Session {
             stated: sides.iter().map(Side::stated).collect(),
             sides,
-            rounds: lengths.rounds,
             run,
             lengths,
             rows: Vec::new(),
@@ -162,13 +162,13 @@ impl<'a> Session<'a> {
             });
             self.omissions.extend(omission);
         }
-        for round in 1..=self.rounds {
+        for round in 1..=self.lengths.rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
                 if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
-                let (name, rounds) = (side.name.clone(), self.rounds);
+                let (name, rounds) = (side.name.clone(), self.lengths.rounds);
                 self.progress
                     .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
                 settle(self.run.measured.min(SETTLE_PATIENCE)).await;
@@ -210,7 +210,7 @@ impl<'a> Session<'a> {
         Statement {
             machine: self.machine.clone(),
             sides: self.stated.clone(),
-            rounds: self.rounds,
+            rounds: self.lengths.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
             preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
@@ -234,23 +234,22 @@ impl Drop for Session<'_> {
 }
 
 async fn start_sides(
-    args: &SessionArgs,
-    brokers: &[BrokerAddress],
+    opponents: &[Opponent],
     work_dir: &Path,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Side>> {
-    if !args.starts_own() {
-        let [address] = brokers else { bail!("an experiment needs one broker") };
-        return Ok(vec![Side::given("broker", address.clone(), args.broker_pid)]);
-    }
-    let mut opponents = vec![Opponent::Logway];
-    opponents.extend(args.against.iter().cloned());
     let mut sides = Vec::new();
     for opponent in opponents {
         progress.say(&format!("starting {opponent}"));
-        sides.push(Side::start(&opponent, work_dir).await?);
+        sides.push(Side::start(opponent, work_dir).await?);
     }
     Ok(sides)
+}
+
+/// The side that a running broker is.
+fn given_side(brokers: &[BrokerAddress], pid: Option<u32>) -> anyhow::Result<Side> {
+    let [address] = brokers else { bail!("an experiment needs one broker") };
+    Ok(Side::given("broker", address.clone(), pid))
 }
 
 /// The order of the sides: as they are, or reversed in every other run.

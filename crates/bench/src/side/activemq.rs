@@ -1,13 +1,11 @@
 //! ActiveMQ Classic: one broker with the settings of its own distribution, but for its store.
 
-use std::fs;
 use std::path::Path;
-
-use anyhow::Context;
 
 use super::fetch::{MavenPeer, cache_directory};
 use super::kafka::{LOG_SETTINGS, java, java_version};
 use super::{Launch, free_address};
+use crate::files::write_file;
 use crate::peer::Stomp;
 
 const ACTIVEMQ: MavenPeer = MavenPeer {
@@ -66,9 +64,8 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
     let settings = settings.replace("ADDRESS", &address.to_string());
     let (config_path, log_settings_path) =
         (directory.join("activemq.xml"), directory.join("log4j2.properties"));
-    for (path, text) in [(&config_path, settings.as_str()), (&log_settings_path, LOG_SETTINGS)] {
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    write_file(&config_path, &settings)?;
+    write_file(&log_settings_path, LOG_SETTINGS)?;
     let home = format!("-Dactivemq.home={}", directory.display());
     let options: Vec<&str> = JVM_OPTIONS.iter().copied().chain([home.as_str()]).collect();
     let config = format!("xbean:file:{}", config_path.display());
@@ -78,7 +75,6 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         command: java(&libs, &log_settings_path, &options, main_class, &arguments),
         settings: settings.lines().map(str::to_owned).collect(),
         address,
-        log_path: directory.join("broker.log"),
         version: format!("Apache ActiveMQ Classic 6.1.8 on {}", java_version()),
         peer: Some(&Stomp),
         ..Launch::default()

@@ -1,14 +1,13 @@
 //! Apache Kafka: one KRaft node with its own defaults.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, ensure};
 use logway_client::BrokerAddress;
 
-use super::fetch::{MavenPeer, cache_directory};
+use super::fetch::{MavenPeer, cache_directory, run};
 use super::{Launch, free_address};
+use crate::files::write_file;
 
 const KAFKA: MavenPeer = MavenPeer {
     name: "kafka-4.3.0",
@@ -54,25 +53,19 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
     let settings = settings(&address, &controller, &directory.join("data"));
     let properties_path = directory.join("server.properties");
     let log_settings_path = directory.join("log4j2.properties");
-    let write = |path: &Path, text: &str| {
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(&properties_path, &(settings.join("\n") + "\n"))?;
-    write(&log_settings_path, LOG_SETTINGS)?;
+    write_file(&properties_path, settings.join("\n") + "\n")?;
+    write_file(&log_settings_path, LOG_SETTINGS)?;
 
     let config = properties_path.display().to_string();
     let format = ["format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", &config];
     let command = java(&libs, &log_settings_path, &[], "kafka.tools.StorageTool", &format);
-    let output = Command::new(&command[0]).args(&command[1..]).output();
-    let output = output.context("Kafka needs Java, but java cannot be run")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "Kafka cannot format its directory: {said}");
+    let mut format = Command::new(&command[0]);
+    run(format.args(&command[1..]), "Kafka formats its directory with Java")?;
 
     Ok(Launch {
         command: java(&libs, &log_settings_path, JVM_OPTIONS, "kafka.Kafka", &[&config]),
         settings,
         address,
-        log_path: directory.join("broker.log"),
         version: format!("Apache Kafka 4.3.0 on {}", java_version()),
         ..Launch::default()
     })

@@ -1,7 +1,6 @@
 //! How a broker is started.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 
 use logway_client::BrokerAddress;
 
@@ -20,8 +19,6 @@ pub(crate) struct Launch {
     pub(crate) settings: Vec<String>,
     /// Where it will listen.
     pub(crate) address: BrokerAddress,
-    /// Where its output goes.
-    pub(crate) log_path: PathBuf,
     /// What runs.
     pub(crate) version: String,
     /// What it speaks, if not Kafka's protocol.
@@ -36,7 +33,6 @@ impl Default for Launch {
             companion: None,
             settings: Vec::new(),
             address: BrokerAddress::new("127.0.0.1", 0),
-            log_path: PathBuf::new(),
             version: String::new(),
             peer: None,
         }

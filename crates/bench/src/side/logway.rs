@@ -25,9 +25,7 @@ pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Laun
     ];
     Ok(Launch {
         command: command.map(str::to_owned).to_vec(),
-        settings: Vec::new(),
         address,
-        log_path: directory.join("broker.log"),
         version: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
         ..Launch::default()
     })

@@ -24,8 +24,10 @@ pub(crate) use data_files::drop_from_memory;
 use data_files::segments;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
+pub(crate) use opponent::{KAFKA, NULL, OURS, does_store};
 use process::OwnedProcess;
 
+use crate::files::create_directory;
 use crate::load::RunTopic;
 use crate::measure::Durability;
 use crate::peer::Peer;
@@ -66,6 +68,13 @@ struct Own {
     directory: PathBuf,
 }
 
+impl Own {
+    /// Where its processes' output goes.
+    fn log_path(&self) -> PathBuf {
+        self.directory.join("broker.log")
+    }
+}
+
 /// A side as the report states it.
 #[derive(Debug, Clone, Serialize)]
 pub struct StatedSide {
@@ -93,9 +102,8 @@ impl Side {
     ///
     /// What it runs cannot be fetched or started, or gave no answer in time.
     pub(crate) async fn start(opponent: &Opponent, directory: &Path) -> anyhow::Result<Side> {
-        let directory = directory.join(opponent.to_string().replace('/', "-"));
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        let directory = directory.join(opponent.directory_name());
+        create_directory(&directory)?;
         let (what, data_directory) = (opponent.clone(), directory.clone());
         // It may fetch for minutes.
         let launch = tokio::task::spawn_blocking(move || what.launch(&data_directory)).await??;
@@ -124,15 +132,16 @@ impl Side {
     pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
         let began = Instant::now();
         let own = self.own_mut()?;
-        let Launch { command, synced_command, companion, log_path, .. } = &own.launch;
+        let Launch { command, synced_command, companion, .. } = &own.launch;
+        let log_path = own.log_path();
         if let (Some(companion), None) = (companion, &own.companion) {
-            own.companion = Some(OwnedProcess::spawn(companion, log_path)?);
+            own.companion = Some(OwnedProcess::spawn(companion, &log_path)?);
         }
         let command = match own.durability {
             Durability::Synced => synced_command.as_ref().unwrap_or(command),
             Durability::Unsynced => command,
         };
-        let process = OwnedProcess::spawn(command, log_path)?;
+        let process = OwnedProcess::spawn(command, &log_path)?;
         let pid = process.pid();
         own.process = Some(process);
         self.pid = Some(pid);
@@ -235,7 +244,7 @@ impl Side {
 
     fn log_end(&self) -> String {
         let Some(own) = &self.own else { return String::new() };
-        let log = std::fs::read(&own.launch.log_path).unwrap_or_default();
+        let log = std::fs::read(own.log_path()).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")

@@ -1,12 +1,10 @@
 //! NATS with JetStream: one server with its own defaults, but for when it syncs.
 
-use std::fs;
 use std::path::Path;
-
-use anyhow::Context;
 
 use super::fetch::{GoPeer, cache_directory};
 use super::{Launch, free_address};
+use crate::files::write_file;
 use crate::peer::Nats;
 
 const NATS: GoPeer = GoPeer {
@@ -28,8 +26,7 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         let storage = format!("jetstream {{ store_dir: \"{}\"{sync} }}", store.display());
         let config_path = directory.join(name);
         let text = common.join("\n") + "\n" + &storage + "\n";
-        fs::write(&config_path, text)
-            .with_context(|| format!("cannot write {}", config_path.display()))?;
+        write_file(&config_path, text)?;
         let command = [&program.display().to_string(), "--config"];
         let mut command = command.map(str::to_owned).to_vec();
         command.push(config_path.display().to_string());
@@ -45,7 +42,6 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         synced_command: Some(synced_command),
         settings,
         address,
-        log_path: directory.join("broker.log"),
         version: "NATS 2.15.2 with JetStream".to_owned(),
         peer: Some(&Nats),
         ..Launch::default()

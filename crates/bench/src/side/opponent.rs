@@ -9,6 +9,20 @@ use anyhow::Context;
 
 use super::{Launch, activemq, kafka, logway, nats, null, rabbitmq};
 
+/// The name of our own side.
+pub(crate) const OURS: &str = "logway";
+
+/// The name of Apache Kafka's side.
+pub(crate) const KAFKA: &str = "kafka";
+
+/// The name of the side that does nothing.
+pub(crate) const NULL: &str = "null";
+
+/// Whether a side keeps what it is sent.
+pub(crate) fn does_store(side: &str) -> bool {
+    side != NULL
+}
+
 /// A broker that the benchmark can start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opponent {
@@ -34,12 +48,12 @@ impl FromStr for Opponent {
     /// A name, or the path of another `logway`.
     fn from_str(text: &str) -> Result<Opponent, Infallible> {
         Ok(match text {
-            "logway" => Opponent::Logway,
-            "kafka" => Opponent::Kafka,
+            OURS => Opponent::Logway,
+            KAFKA => Opponent::Kafka,
             "rabbitmq" => Opponent::RabbitMq,
             "activemq" => Opponent::ActiveMq,
             "nats" => Opponent::Nats,
-            "null" => Opponent::Null,
+            NULL => Opponent::Null,
             path => Opponent::OtherLogway(PathBuf::from(path)),
         })
     }
@@ -48,18 +62,23 @@ impl FromStr for Opponent {
 impl fmt::Display for Opponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Opponent::Logway => f.write_str("logway"),
+            Opponent::Logway => f.write_str(OURS),
             Opponent::OtherLogway(path) => write!(f, "{}", path.display()),
-            Opponent::Kafka => f.write_str("kafka"),
+            Opponent::Kafka => f.write_str(KAFKA),
             Opponent::RabbitMq => f.write_str("rabbitmq"),
             Opponent::ActiveMq => f.write_str("activemq"),
             Opponent::Nats => f.write_str("nats"),
-            Opponent::Null => f.write_str("null"),
+            Opponent::Null => f.write_str(NULL),
         }
     }
 }
 
 impl Opponent {
+    /// The directory that a session has for it.
+    pub(crate) fn directory_name(&self) -> String {
+        self.to_string().replace('/', "-")
+    }
+
     /// Gets whatever is needed, and says how to start it with its data in `directory`.
     pub(super) fn launch(&self, directory: &Path) -> anyhow::Result<Launch> {
         let this = || std::env::current_exe().context("cannot find this executable");
@@ -70,7 +89,7 @@ impl Opponent {
             Opponent::RabbitMq => rabbitmq::launch(directory),
             Opponent::ActiveMq => activemq::launch(directory),
             Opponent::Nats => nats::launch(directory),
-            Opponent::Null => null::launch(&this()?, directory),
+            Opponent::Null => null::launch(&this()?),
         }
     }
 }

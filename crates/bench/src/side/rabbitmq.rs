@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use super::fetch::{DebianPeer, cache_directory};
 use super::{Launch, free_address};
+use crate::files::write_file;
 use crate::peer::Amqp;
 
 const RABBITMQ: DebianPeer = DebianPeer {
@@ -52,8 +53,7 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         "log.file = false".to_owned(),
     ];
     let config_path = directory.join("rabbitmq.conf");
-    fs::write(&config_path, settings.join("\n") + "\n")
-        .with_context(|| format!("cannot write {}", config_path.display()))?;
+    write_file(&config_path, settings.join("\n") + "\n")?;
 
     let path = |path: &Path| path.display().to_string();
     let name_server =
@@ -88,7 +88,6 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         companion: Some(with_variables(&name_server, program("epmd"))),
         settings,
         address,
-        log_path: directory.join("broker.log"),
         version: format!("RabbitMQ {version}, Debian's package"),
         peer: Some(&Amqp),
         ..Launch::default()

@@ -39,10 +39,20 @@ pub struct BudgetShare {
     permit: OwnedSemaphorePermit,
 }
 
+/// Memory that goes back when the last of those who hold it drops it; `None` for what is not counted.
+pub type Held = Option<Arc<BudgetShare>>;
+
 impl BudgetShare {
     /// How much it is, rounded up.
     pub fn bytes(&self) -> usize {
         self.permit.num_permits() * UNIT_BYTES
+    }
+
+    /// The same share, of no more than `bytes`: the rest goes back.
+    pub(super) fn cut_to(mut self, bytes: usize) -> BudgetShare {
+        let rest_units = self.permit.num_permits().saturating_sub(bytes.div_ceil(UNIT_BYTES));
+        drop(self.permit.split(rest_units));
+        self
     }
 }
 
@@ -191,6 +201,15 @@ mod tests {
         assert!(!budget.is_short(), "there would be room for it now");
         let _most = budget.take_now(5 * UNIT_BYTES).expect("there is room");
         assert!(budget.is_short(), "little is left");
+    }
+
+    #[test]
+    fn what_is_cut_off_a_share_goes_back() {
+        let budget = MemoryBudget::new(8 * UNIT_BYTES, Arc::default());
+        let share = budget.try_take(5 * UNIT_BYTES).expect("there is room").cut_to(UNIT_BYTES + 1);
+        assert_eq!((share.bytes(), budget.used_bytes()), (2 * UNIT_BYTES, 2 * UNIT_BYTES));
+        assert_eq!(share.cut_to(usize::MAX).bytes(), 2 * UNIT_BYTES);
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]

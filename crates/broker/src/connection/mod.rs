@@ -30,7 +30,7 @@ pub use frame::FrameError;
 pub(crate) use frame::decoded_bytes_max;
 pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
-pub use memory_budget::{BudgetShare, MemoryBudget};
+pub use memory_budget::{BudgetShare, Held, MemoryBudget};
 pub use mute::Mute;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 pub use request_memory::RequestMemory;
@@ -67,9 +67,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-/// Memory that goes back when this is dropped.
-type Held = Option<Arc<BudgetShare>>;
 
 /// Why a connection ended before its client closed it.
 #[derive(Debug, Error)]
@@ -267,8 +264,8 @@ impl Connection {
             Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
             Reply::Parked(_) => (None, building, uncounted_bytes),
             Reply::Ready(encoded) => {
-                drop((request_share, building));
-                (None, self.share_of_reply(encoded.bytes.len())?.map(Arc::new), 0)
+                drop(request_share);
+                (None, self.share_of_reply(encoded.bytes.len(), building)?, 0)
             }
         };
         self.replies.push(OwedReply {
@@ -307,12 +304,14 @@ impl Connection {
     }
 
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
-    /// would hold theirs meanwhile, and so two connections could wait for each other.
-    fn share_of_reply(&self, reply_bytes: usize) -> Result<Option<BudgetShare>, ConnectionError> {
+    /// would hold theirs meanwhile, and so two connections could wait for each other. If there is no
+    /// room for it, it keeps as much as it needs of what it was made with.
+    fn share_of_reply(&self, reply_bytes: usize, made_with: Held) -> Result<Held, ConnectionError> {
         if reply_bytes <= UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
         let share = self.broker.reply_memory.take_now(reply_bytes);
+        let share = share.map(Arc::new).or_else(|| made_with.map(|made| cut_to(reply_bytes, made)));
         share.map(Some).ok_or(ConnectionError::ReplyMemory { reply_bytes })
     }
 
@@ -398,6 +397,14 @@ async fn closed(socket: &TcpStream) {
             // Its next request waits until it may be read.
             Ok(_) => sleep(LOOK_INTERVAL).await,
         }
+    }
+}
+
+/// As much of a share as is needed, unless work that goes on holds it too.
+fn cut_to(bytes: usize, share: Arc<BudgetShare>) -> Arc<BudgetShare> {
+    match Arc::try_unwrap(share) {
+        Ok(share) => Arc::new(share.cut_to(bytes)),
+        Err(shared) => shared,
     }
 }
 

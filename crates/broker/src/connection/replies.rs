@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use bytes::Bytes;
 use logway_log::FileRange;
 use logway_wire::ApiKey;
 
-use super::memory_budget::BudgetShare;
+use super::memory_budget::Held;
 use crate::dispatch::RequestError;
 
 /// Requests that may be in work on one connection. A client that pipelines deeper is read again
@@ -29,7 +28,7 @@ pub struct EncodedReply {
     /// In the order of their places.
     pub files: Vec<FileSpan>,
     /// The memory that this was made with, beside that of its [`OwedReply`].
-    pub held: Option<Arc<BudgetShare>>,
+    pub held: Held,
 }
 
 /// Ranges of a segment file that belong at a place of a reply.
@@ -65,9 +64,9 @@ pub(super) struct OwedReply {
     /// When the request was read.
     pub received_at: Instant,
     /// The memory of the request, while it is in work.
-    pub request_share: Option<Arc<BudgetShare>>,
+    pub request_share: Held,
     /// The memory of the reply if it is large; that for making it, while it is in the making.
-    pub share: Option<Arc<BudgetShare>>,
+    pub share: Held,
     /// What making the reply takes, if that is too little for a share of the budget.
     pub uncounted_bytes: usize,
     /// The reply.
@@ -90,7 +89,7 @@ pub(super) struct ReadyReply {
     /// What to send, if anything.
     pub reply: Result<Option<EncodedReply>, RequestError>,
     /// The memory of the reply, if it is large; that for making it, if it was made just now.
-    pub share: Option<Arc<BudgetShare>>,
+    pub share: Held,
     /// Whether it was made just now, and so is not counted as a reply yet.
     pub is_just_made: bool,
 }

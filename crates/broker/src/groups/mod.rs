@@ -23,6 +23,7 @@ use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+pub(crate) use logway_coordinator::OFFSETS_TOPIC;
 use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{DirectoryId, PartitionId};
@@ -33,7 +34,7 @@ use tokio::task::JoinSet;
 use crate::connection::MemoryBudget;
 use crate::partition::Partition;
 use crate::topics::Topic;
-pub(crate) use offsets_topic::{OFFSETS_TOPIC, ensure_offsets_topic, new_offsets_topic};
+pub(crate) use offsets_topic::{ensure_offsets_topic, new_offsets_topic};
 pub(crate) use pending::{Answer, Measured, Measuring, Pending, Question};
 use shard_driver::{Command, ShardHandle};
 pub(crate) use unread_age::UnreadAges;

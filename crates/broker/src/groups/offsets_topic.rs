@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use logway_coordinator::OFFSETS_TOPIC;
 use logway_log::random_uuid;
 use logway_metadata::controller::{CreateTopics, NewTopic};
 use logway_metadata::settings::BrokerSettings;
@@ -9,9 +10,6 @@ use logway_model::{ErrorCode, TopicId};
 
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
-
-/// Its name, which is Kafka's.
-pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
 /// Who asks for a coordinator is told to ask again if the topic is not made in this time.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(10);

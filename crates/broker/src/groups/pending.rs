@@ -8,7 +8,7 @@ use logway_wire::WireString;
 use tokio::sync::oneshot;
 
 use super::shard_driver::{Ask, Command, ShardHandle};
-use crate::connection::BudgetShare;
+use crate::connection::{BudgetShare, Held};
 
 /// A request to a shard, ready but for the group's place.
 pub(crate) struct Question {
@@ -24,7 +24,7 @@ pub(crate) struct Question {
 }
 
 /// An answer, with the memory that it takes if it waited for other members and takes much.
-pub(crate) type Answer = Result<(Reply, Option<Arc<BudgetShare>>), ErrorCode>;
+pub(crate) type Answer = Result<(Reply, Held), ErrorCode>;
 
 /// An answer of a shard, on its way, or why none is asked.
 pub(crate) struct Pending(Result<oneshot::Receiver<Answer>, ErrorCode>);
@@ -111,7 +111,7 @@ impl Measured {
 
     /// Asks. If the answer has grown beyond that memory meanwhile, it is `COORDINATOR_LOAD_IN_PROGRESS`, at which
     /// clients ask again.
-    pub(crate) fn ask(mut self, held: Option<Arc<BudgetShare>>) -> Pending {
+    pub(crate) fn ask(mut self, held: Held) -> Pending {
         let answer_bytes_max = self.answer_bytes();
         self.question.held.extend(held);
         Pending(Ok(ask(&self.shard, self.question, Some(answer_bytes_max))))

@@ -21,11 +21,6 @@ pub(super) const PARTITION_BYTES: usize = 320;
 /// One setting: its name is shared, its value is not.
 pub(super) const SETTING_BYTES: usize = 320;
 
-/// What one topic of the cluster takes as metadata.
-pub(super) fn topic_bytes(partitions: usize) -> usize {
-    ENTRY_WITH_MESSAGE_BYTES + partitions * PARTITION_BYTES
-}
-
 /// What all topics of the cluster take.
 pub(super) fn all_topics_bytes(image: &MetadataImage) -> usize {
     let (topics, partitions) = (image.topic_count(), image.partition_count());

@@ -1,27 +1,32 @@
 //! DescribeConfigs: settings, their values, and where the values come from (KIP-133, KIP-226).
+//!
+//! A few bytes that name a topic ask for kilobytes about its settings. So each resource is written as
+//! soon as it is described, and those whose settings find no room are refused by themselves.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use logway_metadata::settings::broker::broker_settings;
 use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{
-    ConfigEntry, ConfigSynonym, describe_broker, describe_broker_default, describe_client_metrics,
-    describe_group, describe_topic,
+    BrokerSettings, ConfigEntry, ConfigSynonym, describe_broker, describe_broker_default,
+    describe_client_metrics, describe_group, describe_topic,
 };
 use logway_metadata::{ConfigResource, MetadataImage};
-use logway_model::ErrorCode;
-use logway_wire::WireString;
+use logway_model::{BrokerId, ErrorCode};
+use logway_wire::messages::DescribeConfigsRequest;
 use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
 use logway_wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
 };
-use logway_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use logway_wire::{ApiKey, Decoder, DescribeConfigsWriter, WireString};
 
-use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
+use super::building::with_all;
 use super::config_resource;
-use crate::Broker;
-use crate::dispatch::RequestContext;
+use crate::connection::{EncodedReply, Reply, UNCOUNTED_BYTES_MAX};
+use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_error};
 use crate::failure::Failure;
+use crate::quotas::RequestCharge;
 
 /// What a client wants to see of each setting.
 #[derive(Clone, Copy)]
@@ -36,47 +41,105 @@ impl Detail {
     }
 }
 
-/// The places where one setting has a value, three at most.
-const SYNONYMS_BYTES: usize = 768;
+/// One setting on the wire, on average: its name, its value and what they are.
+const SETTING_BYTES: usize = 64;
 
-/// The text about one setting.
-const DOCUMENTATION_BYTES: usize = 512;
+/// The places where it has a value, of which there are three at most, and one or two as a rule.
+const SYNONYMS_BYTES: usize = 128;
 
-/// Each resource is answered with all its settings.
-pub(crate) fn built_bytes(_context: &RequestContext, request: &DescribeConfigsRequest) -> usize {
+/// The text about it.
+const DOCUMENTATION_BYTES: usize = 160;
+
+/// A resource without its settings, but with a message for a person.
+const REFUSAL_BYTES: usize = 512;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    let request: DescribeConfigsRequest = decode_request(&context, body)?;
+    let built_bytes = built_bytes(&context, &request);
+    Ok(Work::new(context, built_bytes, ApiKey::DescribeConfigs, |context| {
+        Box::pin(async move { answer(context, request).await.map(Reply::Ready) })
+    }))
+}
+
+/// Each resource is answered with all its settings, as long as there is room; beyond that it is only
+/// named.
+fn built_bytes(context: &RequestContext, request: &DescribeConfigsRequest) -> usize {
+    let (image, own_id) = (context.image(), context.settings.node_id);
     let detail = Detail::of(request);
-    let setting_bytes = SETTING_BYTES
-        + if detail.synonyms { SYNONYMS_BYTES } else { 0 }
-        + if detail.documentation { DOCUMENTATION_BYTES } else { 0 };
-    let settings = |resource: &DescribeConfigsResource| match resource.resource_type {
+    let settings =
+        request.resources.iter().map(|asked| settings_bytes(&image, own_id, asked, detail));
+    let refused_bytes = request.resources.iter().map(refusal_bytes).sum();
+    with_all(context, refused_bytes, settings.sum())
+}
+
+fn refusal_bytes(asked: &DescribeConfigsResource) -> usize {
+    REFUSAL_BYTES + asked.resource_name.len()
+}
+
+/// What the settings of a resource take, if it exists. What was set counts by its length.
+fn settings_bytes(
+    image: &MetadataImage,
+    own_id: BrokerId,
+    asked: &DescribeConfigsResource,
+    detail: Detail,
+) -> usize {
+    let settings = match asked.resource_type {
         config_resource::TOPIC => TOPIC_SETTINGS.len(),
         _ => broker_settings().len(),
     };
-    let resources = request.resources.iter();
-    let bytes =
-        resources.map(|resource| ENTRY_WITH_MESSAGE_BYTES + settings(resource) * setting_bytes);
-    bytes.sum()
+    let synonyms_bytes = if detail.synonyms { SYNONYMS_BYTES } else { 0 };
+    let documentation_bytes = if detail.documentation { DOCUMENTATION_BYTES } else { 0 };
+    let resource = config_resource::resolve(asked.resource_type, &asked.resource_name, own_id);
+    let overrides = resource.ok().and_then(|resource| image.overrides(&resource));
+    // The value that holds, and the place where it was set.
+    let texts = overrides.into_iter().flatten().map(|(name, value)| name.len() + 2 * value.len());
+    settings * (SETTING_BYTES + synonyms_bytes + documentation_bytes) + texts.sum::<usize>()
 }
 
-pub(crate) async fn handle(
+async fn answer(
     context: RequestContext,
     request: DescribeConfigsRequest,
-) -> DescribeConfigsResponse {
+) -> Result<EncodedReply, RequestError> {
+    let fails = encode_error(ApiKey::DescribeConfigs, context.version);
     let detail = Detail::of(&request);
     let image = context.image();
+    let room_bytes = context.building.as_ref().map_or(0, |share| share.bytes());
+    let room_bytes = room_bytes.max(UNCOUNTED_BYTES_MAX);
+    // Kept free for those to come, so that each can be refused at least.
+    let mut kept_bytes: usize = request.resources.iter().map(refusal_bytes).sum();
     let mut described = HashSet::new();
-    let mut results = Vec::with_capacity(request.resources.len());
+    let (id, count) = (context.correlation_id, request.resources.len());
+    let mut writer = DescribeConfigsWriter::new(id, context.version, count).map_err(fails)?;
     for asked in request.resources {
         // A request about very many resources takes turns with others.
         tokio::task::coop::consume_budget().await;
+        kept_bytes -= refusal_bytes(&asked);
         let is_new = described.insert((asked.resource_type, asked.resource_name.clone()));
         let entries = match is_new {
-            true => entries(&context, &image, &asked),
+            true => entries(&context.settings, &image, &asked),
             false => Err(asked_twice()),
         };
-        results.push(result(asked, entries, detail));
+        let told = result(&asked, entries, detail);
+        let end_bytes = room_bytes.saturating_sub(kept_bytes);
+        if !writer.write_within(&told, end_bytes).map_err(fails)? {
+            let refused =
+                result(&asked, Err(no_room(context.broker.building.limit_bytes())), detail);
+            writer.write(&refused).map_err(fails)?;
+        }
     }
-    DescribeConfigsResponse { results, ..Default::default() }
+    let settle = |charge: &Arc<RequestCharge>| charge.settle(ApiKey::DescribeConfigs, 0);
+    let throttle_time_ms = context.charge.as_ref().map_or(0, settle);
+    let bytes = writer.finish(throttle_time_ms).map_err(fails)?.bytes;
+    Ok(EncodedReply { bytes, ..EncodedReply::default() })
+}
+
+/// Why a resource is not described for which all the memory that an answer can get is too little.
+fn no_room(max_bytes: usize) -> Failure {
+    let message = format!(
+        "its settings do not fit into the answer; all answers together may take {max_bytes} bytes \
+         (half of queued.max.request.bytes): ask for fewer resources at a time, or raise that setting"
+    );
+    Failure::new(ErrorCode::PolicyViolation, message)
 }
 
 /// An answer is hundreds of times as long as what asks for it, so that a request could be answered
@@ -87,11 +150,10 @@ fn asked_twice() -> Failure {
 
 /// The settings of a resource that are asked for.
 fn entries(
-    broker: &Broker,
+    settings: &BrokerSettings,
     image: &MetadataImage,
     asked: &DescribeConfigsResource,
 ) -> Result<Vec<ConfigEntry>, Failure> {
-    let settings = &broker.settings;
     let own_id = settings.node_id;
     let mut entries =
         match config_resource::resolve(asked.resource_type, &asked.resource_name, own_id)? {
@@ -117,7 +179,7 @@ fn entries(
 }
 
 fn result(
-    asked: DescribeConfigsResource,
+    asked: &DescribeConfigsResource,
     entries: Result<Vec<ConfigEntry>, Failure>,
     detail: Detail,
 ) -> DescribeConfigsResult {
@@ -131,7 +193,7 @@ fn result(
         error_code: code.code(),
         error_message: message,
         resource_type: asked.resource_type,
-        resource_name: asked.resource_name,
+        resource_name: asked.resource_name.clone(),
         configs,
         ..Default::default()
     }
@@ -160,5 +222,79 @@ fn synonym(synonym: ConfigSynonym) -> DescribeConfigsSynonym {
         value: Some(synonym.value.into()),
         source: synonym.source as i8,
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_metadata::record::{ConfigRecord, MetadataRecord, TopicRecord};
+    use logway_model::{TopicId, TopicName, Uuid};
+
+    use super::config_resource::{BROKER, CLIENT_METRICS, GROUP, TOPIC};
+    use super::*;
+
+    const OWN_ID: BrokerId = BrokerId(1);
+
+    /// A topic `plain`, and one `own` that overrides every setting.
+    fn image() -> MetadataImage {
+        let mut records = Vec::new();
+        for (id, name) in [(1, "plain"), (2, "own")] {
+            let name = TopicName::new(name).expect("a legal name");
+            records.push(MetadataRecord::Topic(TopicRecord { name, id: TopicId(Uuid([id; 16])) }));
+        }
+        let own = ConfigResource::Topic(TopicName::new("own").expect("a legal name"));
+        records.extend(TOPIC_SETTINGS.iter().map(|setting| {
+            MetadataRecord::Config(ConfigRecord {
+                resource: own.clone(),
+                name: setting.name.to_owned(),
+                value: setting.default.map(str::to_owned),
+            })
+        }));
+        MetadataImage::default().apply(&records).expect("the records fit")
+    }
+
+    /// Those of a broker whose file has every setting.
+    fn settings() -> BrokerSettings {
+        let given = broker_settings().iter();
+        let given = given.filter_map(|row| Some((row.name.to_owned(), row.default?.to_owned())));
+        BrokerSettings::new(given).expect("defaults are valid")
+    }
+
+    fn written_bytes(version: i16, told: &DescribeConfigsResult) -> usize {
+        let mut writer = DescribeConfigsWriter::new(0, version, 1).expect("is a version");
+        writer.write(told).expect("can be written");
+        writer.finish(0).expect("is short").bytes.len()
+    }
+
+    #[test]
+    fn nothing_that_is_told_of_a_resource_is_more_than_its_estimate() {
+        let (image, settings) = (image(), settings());
+        for (resource_type, name) in [
+            (TOPIC, "plain"),
+            (TOPIC, "own"),
+            (BROKER, "1"),
+            (BROKER, ""),
+            (GROUP, "g"),
+            (CLIENT_METRICS, "m"),
+        ] {
+            let resource_name = name.into();
+            let asked =
+                DescribeConfigsResource { resource_type, resource_name, ..Default::default() };
+            for (synonyms, documentation) in
+                [(false, false), (true, false), (false, true), (true, true)]
+            {
+                let detail = Detail { synonyms, documentation };
+                let estimate_bytes =
+                    refusal_bytes(&asked) + settings_bytes(&image, OWN_ID, &asked, detail);
+                for version in 1..=4 {
+                    let told = result(&asked, entries(&settings, &image, &asked), detail);
+                    assert_eq!(told.error_code, 0, "{name}");
+                    let bytes = written_bytes(version, &told);
+                    assert!(bytes <= estimate_bytes, "{name}: {bytes} > {estimate_bytes}");
+                    let refused = result(&asked, Err(no_room(usize::MAX)), detail);
+                    assert!(written_bytes(version, &refused) <= refusal_bytes(&asked), "{name}");
+                }
+            }
+        }
     }
 }

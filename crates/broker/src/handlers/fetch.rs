@@ -66,25 +66,22 @@ async fn fetch(
         }
     };
     let outcome = read_or_wait(context, &limits, &scope).await;
-    for (wish, answer) in scope.wishes.iter().zip(&outcome.answers) {
-        if matches!(answer.records, Some(Records::External { .. })) {
-            check_second_read(context, wish).await;
-        }
+    for sent in &outcome.sent {
+        check_second_read(context, sent).await;
     }
     respond(context, scope, outcome)
 }
 
 /// Looks whether what a consumer is sent for the second time is damaged. It is sent all the same: the
 /// consumer finds the damage by itself, and has its own way to say so.
-async fn check_second_read(context: &RequestContext, wish: &FetchWish) {
-    let offset = Offset(wish.request.fetch_offset);
-    let Ok(Place { partition, .. }) = find(context, &wish.key) else { return };
+async fn check_second_read(context: &RequestContext, sent: &Sent) {
+    let (partition, offset) = (&sent.place.partition, sent.offset);
     if !partition.recent_reads().is_second(offset) {
         return;
     }
     let log = partition.log();
     if let Err(error) = off_thread(move || log.check_batch(offset)).await {
-        report_damage(context, &partition, offset, &error);
+        report_damage(context, partition, offset, &error);
     }
 }
 
@@ -99,7 +96,7 @@ fn report_damage(
     match error {
         LogError::Corrupt { .. } => {
             context.metrics.damaged_batches.inc();
-            let advice = "'logway log verify' checks all files of the partition";
+            let advice = "'logway log verify --while-running' checks all its files";
             tracing::error!(%partition, %offset, %error, advice, "stored records are damaged");
         }
         _ => tracing::error!(%partition, %offset, %error, "a read failed"),
@@ -142,16 +139,17 @@ impl Limits {
 struct Outcome {
     answers: Vec<PartitionData>,
     files: Vec<Vec<FileRange>>,
-    /// What to count once it is certain that this is sent.
-    traffic: Vec<Traffic>,
+    /// To be looked at and counted once it is certain that this is sent.
+    sent: Vec<Sent>,
     read_bytes: u64,
     /// Something that the client should hear at once: an error, or that its log diverges.
     is_urgent: bool,
 }
 
-/// Records of one topic on their way out.
-struct Traffic {
-    topic: Arc<Topic>,
+/// Records of one partition on their way out.
+struct Sent {
+    place: Place,
+    offset: Offset,
     records: u64,
     bytes: usize,
 }
@@ -226,7 +224,7 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
         // A request for very many partitions takes turns with others.
         tokio::task::coop::consume_budget().await;
         let answer = match read_one(context, limits, wish, outcome.read_bytes).await {
-            Ok((place, slice)) => found(&mut outcome, &place, wish, slice),
+            Ok((place, slice)) => found(&mut outcome, place, wish, slice),
             Err(refusal) => {
                 outcome.is_urgent = true;
                 refusal
@@ -237,31 +235,25 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
     outcome
 }
 
-fn found(
-    outcome: &mut Outcome,
-    place: &Place,
-    wish: &FetchWish,
-    slice: ReadSlice,
-) -> PartitionData {
-    let Place { topic, partition } = place;
+fn found(outcome: &mut Outcome, place: Place, wish: &FetchWish, slice: ReadSlice) -> PartitionData {
     let bytes = usize::try_from(slice.size_bytes()).expect("bounded by max_bytes and a batch");
-    let records = if slice.is_empty() {
-        Records::default()
-    } else {
-        let offsets = slice.next_offset - Offset(wish.request.fetch_offset);
-        let records = u64::try_from(offsets).unwrap_or(0);
-        outcome.traffic.push(Traffic { topic: Arc::clone(topic), records, bytes });
-        outcome.files.push(slice.ranges);
-        Records::External { len_bytes: bytes, token: outcome.files.len() - 1 }
-    };
     outcome.read_bytes += bytes as u64;
-    PartitionData {
-        high_watermark: partition.high_watermark().get().0,
-        last_stable_offset: partition.last_stable_offset().0,
+    let mut answer = PartitionData {
+        high_watermark: place.partition.high_watermark().get().0,
+        last_stable_offset: place.partition.last_stable_offset().0,
         log_start_offset: slice.log_start_offset.0,
-        records: Some(records),
+        records: Some(Records::default()),
         ..Default::default()
+    };
+    if !slice.is_empty() {
+        let offset = Offset(wish.request.fetch_offset);
+        let records = u64::try_from(slice.next_offset - offset).unwrap_or(0);
+        let token = outcome.files.len();
+        answer.records = Some(Records::External { len_bytes: bytes, token });
+        outcome.sent.push(Sent { place, offset, records, bytes });
+        outcome.files.push(slice.ranges);
     }
+    answer
 }
 
 async fn read_one(
@@ -353,8 +345,8 @@ fn respond(
     outcome: Outcome,
 ) -> (FetchResponse, Vec<Vec<FileRange>>) {
     let mentioned = context.fetch_sessions.filter_answers(&scope, &outcome.answers);
-    for Traffic { topic, records, bytes } in outcome.traffic {
-        topic.traffic.fetched(records, bytes);
+    for Sent { place, records, bytes, .. } in outcome.sent {
+        place.topic.traffic.fetched(records, bytes);
     }
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     for ((wish, answer), mentioned) in scope.wishes.iter().zip(outcome.answers).zip(mentioned) {

@@ -14,7 +14,7 @@ use logway_wire::messages::metadata_response::{
 use logway_wire::messages::{MetadataRequest, MetadataResponse};
 
 use super::authorized_operations::{self, NOT_ASKED};
-use super::building::{all_topics_bytes, topic_bytes, with_all};
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, PARTITION_BYTES, all_topics_bytes, with_all};
 use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
@@ -27,19 +27,22 @@ use logway_log::random_uuid;
 /// The ids that versions 10 and 11 have room for must not be used before this version.
 const BY_TOPIC_ID_FROM: i16 = 12;
 
-/// Every topic asked for, or all; one that does not exist may be created.
+/// Every topic asked for, or all; one that does not exist may be created. However often a topic is
+/// named, it is answered once, so there are no more partitions than there are in all.
 pub(crate) fn built_bytes(context: &RequestContext, request: &MetadataRequest) -> usize {
     let image = context.image();
-    let asked_bytes = |asked: &MetadataRequestTopic| {
+    let partitions = |asked: &MetadataRequestTopic| {
         let topic = match &asked.name {
             Some(name) => image.topic(name),
             None => image.topic_by_id(TopicId(asked.topic_id)),
         };
-        topic_bytes(topic.map_or(0, |topic| topic.partitions.len()))
+        topic.map_or(0, |topic| topic.partitions.len())
     };
     match &request.topics {
         Some(topics) if context.version > 0 || !topics.is_empty() => {
-            topics.iter().map(asked_bytes).sum()
+            let named_bytes = topics.len() * ENTRY_WITH_MESSAGE_BYTES;
+            let partitions: usize = topics.iter().map(partitions).sum();
+            with_all(context, named_bytes, partitions * PARTITION_BYTES)
         }
         _ => with_all(context, 0, all_topics_bytes(&image)),
     }

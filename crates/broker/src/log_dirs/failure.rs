@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{DirState, LogDirs};
 use crate::Broker;
+use crate::backoff::Backoff;
 use crate::broker::off_thread;
 use crate::failure::Failure;
 
@@ -23,9 +24,6 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the writer of a directory that has failed is kept at most, for the answer that clients
 /// get.
 const WRITER_KEPT_MAX: Duration = Duration::from_secs(2);
-
-/// How long it takes until the loss of a directory is told again, at first.
-const TELL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Why the broker cannot go on.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -178,7 +176,7 @@ async fn lose_directory(broker: Arc<Broker>, lost: Arc<LogDir>, error: LogError)
     tokio::task::spawn_blocking(move || lost.abort());
     let weak = Arc::downgrade(&broker);
     drop(broker);
-    tell_of_loss(TELL_AGAIN_AFTER, || {
+    tell_of_loss(Backoff::new(), || {
         let broker = weak.upgrade();
         async move {
             match broker {
@@ -192,18 +190,16 @@ async fn lose_directory(broker: Arc<Broker>, lost: Arc<LogDir>, error: LogError)
 
 /// Tells the metadata which directories there still are, again and again until that succeeds: until
 /// then others take this broker for the leader of partitions that it has lost.
-async fn tell_of_loss<F>(mut pause: Duration, mut tell: impl FnMut() -> F)
+async fn tell_of_loss<F>(mut backoff: Backoff, mut tell: impl FnMut() -> F)
 where
     F: Future<Output = Result<(), Failure>>,
 {
-    const RETRY_MAX: Duration = Duration::from_secs(60);
     while let Err(failure) = tell().await {
         tracing::error!(
             reason = failure.message,
             "the loss of a log directory cannot be told to the metadata yet"
         );
-        sleep(pause).await;
-        pause = RETRY_MAX.min(pause * 2);
+        sleep(backoff.pause()).await;
     }
 }
 
@@ -216,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn a_loss_is_told_until_somebody_takes_note() {
         let mut refusals = 5;
-        tell_of_loss(Duration::from_millis(1), || {
+        tell_of_loss(Backoff::starting_at(Duration::from_millis(1)), || {
             let refused = Failure::new(ErrorCode::KafkaStorageError, "the disk is full");
             refusals -= 1;
             std::future::ready(if refusals > 0 { Err(refused) } else { Ok(()) })

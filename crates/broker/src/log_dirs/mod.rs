@@ -103,7 +103,12 @@ impl LogDirs {
 
     /// All logs that are open.
     pub fn logs(&self) -> Vec<Arc<Log>> {
-        self.online().flat_map(|dir| dir.logs()).collect()
+        self.logs_in_place().map(|(_, log)| log).collect()
+    }
+
+    /// The same, each with the directory that it is in.
+    pub(crate) fn logs_in_place(&self) -> impl Iterator<Item = (Arc<LogDir>, Arc<Log>)> {
+        self.online().flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)))
     }
 
     /// How many idempotent producers all logs remember together, each counted once for each log.

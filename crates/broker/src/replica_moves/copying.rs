@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::ReplicaMove;
 use super::leftovers::set_aside;
 use crate::Broker;
+use crate::backoff::Backoff;
 use crate::broker::off_thread;
 use crate::failure::Failure;
 use crate::log_dirs::PlacedLog;
@@ -30,10 +31,6 @@ const UNFLUSHED_BYTES_MAX: u64 = 16 << 20;
 
 /// How long a partition holds appends back at most before it is given up and tried again.
 const HOLD_MAX: Duration = Duration::from_secs(5);
-
-/// How long a move waits after something failed: longer and longer while that does not help.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The task that makes one move.
 pub(super) struct Copying {
@@ -129,7 +126,7 @@ impl Copying {
         drop(broker);
         let mut cancelled = self.moved.is_cancelled.subscribe();
         let mut my_turn = None;
-        let mut pause = RETRY_MIN;
+        let mut backoff = Backoff::new();
         loop {
             if my_turn.is_none() {
                 // One that is cancelled copies nothing, and needs none.
@@ -144,7 +141,7 @@ impl Copying {
             };
             match self.step(&broker).await {
                 Ok(ControlFlow::Continue(())) => {
-                    pause = RETRY_MIN;
+                    backoff.reset();
                     self.keep_pace(&broker, &mut cancelled, &mut stopping).await;
                 }
                 Ok(ControlFlow::Break(())) => return,
@@ -157,11 +154,10 @@ impl Copying {
                     my_turn = None;
                     let may_be_cancelled = !*cancelled.borrow();
                     tokio::select! {
-                        () = sleep(pause) => {}
+                        () = sleep(backoff.pause()) => {}
                         () = is_set(&mut cancelled), if may_be_cancelled => {}
                         () = is_set(&mut stopping) => return,
                     }
-                    pause = RETRY_MAX.min(pause * 2);
                 }
             }
         }
@@ -359,7 +355,7 @@ impl Copying {
     /// copy's file says, and it counts for nothing then.
     async fn take_back(&self, broker: &Broker, from: DirectoryId, hold: Hold<'_>) {
         let mut stopping = broker.replica_moves.is_stopping.subscribe();
-        let mut pause = RETRY_MIN;
+        let mut backoff = Backoff::new();
         loop {
             let assigned = timeout(HOLD_MAX, broker.assign_replica(&self.moved, from)).await;
             let reason = match assigned {
@@ -371,11 +367,10 @@ impl Copying {
             tracing::error!(partition = %self.moved.partition, reason, "appends are refused until \
                 the metadata can be told where the replica is");
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep(backoff.pause()) => {}
                 // The next start finds two logs with the same records.
                 () = is_set(&mut stopping) => return,
             }
-            pause = RETRY_MAX.min(pause * 2);
         }
     }
 

@@ -16,10 +16,7 @@ impl Broker {
     /// A second log that no move explains is set aside: somebody has copied it there, and only they
     /// know why.
     pub(crate) async fn resume_moves(self: &Arc<Self>) {
-        let dirs = self.log_dirs.online();
-        let logs: Vec<(Arc<LogDir>, Arc<Log>)> = dirs
-            .flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)))
-            .collect();
+        let logs: Vec<_> = self.log_dirs.logs_in_place().collect();
         for (dir, log) in logs {
             let Some(place) = self.place_of(&log) else { continue };
             let is_partitions = place == dir.directory_id();

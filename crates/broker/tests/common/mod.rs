@@ -30,6 +30,7 @@ use logway_wire::messages::{
 };
 use prometheus_client::registry::Registry;
 
+pub mod disks;
 pub mod failing_disk;
 
 pub struct TestBroker {

@@ -18,7 +18,6 @@ pub use offsets::{ListedOffset, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumReplica};
 pub use topics::{CreatedTopic, NewTopic};
 
-use crate::error::check;
 use crate::{Client, ClientError, MissingTopic, TopicSelection};
 
 /// What a call that is about several topics did with each.
@@ -39,11 +38,12 @@ impl Client {
         let mut backoff = self.backoff();
         loop {
             let response = self.controller().await?.call(request).await?;
-            let elsewhere = ErrorCode::NotController.code();
-            let is_elsewhere = codes(&response).contains(&elsewhere);
-            let refusal = check(|| "find the controller".to_owned(), elsewhere, None).err();
-            let Some(refusal) = refusal.filter(|_| is_elsewhere) else { return Ok(response) };
-            if !backoff.pause(&refusal).await {
+            let code = ErrorCode::NotController;
+            if !codes(&response).contains(&code.code()) {
+                return Ok(response);
+            }
+            let what = "find the controller".to_owned();
+            if !backoff.pause(&ClientError::Refused { what, code, message: None }).await {
                 return Ok(response);
             }
             self.refresh_metadata(TopicSelection::Named(&BTreeSet::new()), MissingTopic::Refuse)

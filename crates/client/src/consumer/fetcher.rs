@@ -1,7 +1,6 @@
 //! The task that fetches ahead.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::mem;
 
 use logway_model::{BrokerId, ErrorCode, Offset, TopicPartition};
 use logway_wire::messages::FetchResponse;
@@ -13,9 +12,9 @@ use super::position::Position;
 use super::request::{Fetch, FetchedPartition, partitions};
 use super::start::{self, Starts};
 use super::unplaced::Unplaced;
-use super::{ConsumerOptions, FetchEvent, FetchedRecords};
+use super::{ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
 use crate::admin::topics_of;
-use crate::delay::Attempts;
+use crate::delay::Delays;
 use crate::error::{check, error_code};
 use crate::{Client, ClientError, MissingTopic, OffsetAt, TopicSelection};
 
@@ -28,19 +27,24 @@ pub(super) struct Fetcher {
     positions: BTreeMap<TopicPartition, Position>,
     unplaced: Unplaced,
     /// The partitions that are being waited for.
-    delayed: BTreeMap<TopicPartition, Attempts>,
+    delays: Delays<TopicPartition>,
     events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
-    requests: JoinSet<Finished>,
+    tasks: JoinSet<Done>,
     busy: HashSet<BrokerId>,
     responses: u64,
 }
 
-/// A request that has been answered or has failed.
+/// What a task of the fetcher has done.
 #[derive(Debug)]
-struct Finished {
-    leader: BrokerId,
-    asked: Vec<TopicPartition>,
-    result: Result<FetchResponse, ClientError>,
+enum Done {
+    /// A request has been answered or has failed.
+    Fetch {
+        leader: BrokerId,
+        asked: Vec<TopicPartition>,
+        result: Result<FetchResponse, ClientError>,
+    },
+    /// Partitions that had no leader were looked for.
+    Place { asked: BTreeMap<TopicPartition, StartAt>, result: Result<Starts, ClientError> },
 }
 
 impl Fetcher {
@@ -50,13 +54,13 @@ impl Fetcher {
         events: mpsc::Sender<Result<Vec<FetchEvent>, ClientError>>,
     ) -> Fetcher {
         Fetcher {
+            delays: client.delays(),
             client,
             options,
             positions: BTreeMap::new(),
             unplaced: Unplaced::default(),
-            delayed: BTreeMap::new(),
             events,
-            requests: JoinSet::new(),
+            tasks: JoinSet::new(),
             busy: HashSet::new(),
             responses: 0,
         }
@@ -71,24 +75,26 @@ impl Fetcher {
     }
 
     async fn fetch_all(&mut self, starts: Starts) -> Result<(), ClientError> {
-        let mut events = self.begin(starts);
-        while !self.positions.is_empty() || !self.unplaced.is_empty() || !events.is_empty() {
+        let events = self.begin(starts);
+        let mut is_heard = self.hand_over(events).await;
+        while is_heard && !(self.positions.is_empty() && self.unplaced.is_empty()) {
             self.find_leaders().await?;
             self.ask_idle_brokers();
-            if events.is_empty() {
-                events = match self.next_finished().await {
-                    Some(finished) => self.finish(finished).await?,
-                    None => self.place().await?,
-                };
-            }
-            // The next request is under way while the events wait to be read.
-            self.ask_idle_brokers();
-            let events = mem::take(&mut events);
-            if !events.is_empty() && self.events.send(Ok(events)).await.is_err() {
-                return Ok(());
-            }
+            self.place();
+            let events = match self.next_done().await {
+                Some(done) => self.finish(done).await?,
+                None => Vec::new(),
+            };
+            is_heard = self.hand_over(events).await;
         }
         Ok(())
+    }
+
+    /// Hands over what there is to say, with the next request under way while that waits to be
+    /// read. Returns whether anybody listens.
+    async fn hand_over(&mut self, events: Vec<FetchEvent>) -> bool {
+        self.ask_idle_brokers();
+        events.is_empty() || self.events.send(Ok(events)).await.is_ok()
     }
 
     /// Reads from now on where it is known where to begin, and returns what there is to say of that.
@@ -98,22 +104,35 @@ impl Fetcher {
         starts.skipped
     }
 
-    /// Looks again whether the partitions that had no leader have one, if it is time to.
-    async fn place(&mut self) -> Result<Vec<FetchEvent>, ClientError> {
-        if !self.unplaced.is_due() {
-            return Ok(Vec::new());
+    /// Has somebody look whether the partitions that had no leader have one, if it is time to: a
+    /// leader that does not know yet that it is one may be asked for as long as the client is
+    /// patient, and the other partitions need not wait for that.
+    fn place(&mut self) {
+        let Some(asked) = self.unplaced.take_due() else { return };
+        for partition in asked.keys() {
+            let error = ClientError::NoLeader { partition: partition.clone() };
+            self.delays.failed(partition, &error);
         }
-        let assignment = self.unplaced.partitions.clone();
-        for partition in assignment.keys() {
-            self.delay(partition, &ClientError::NoLeader { partition: partition.clone() });
-        }
-        match start::resolve(&self.client, &assignment, &self.options).await {
+        let (client, options) = (self.client.clone(), self.options.clone());
+        self.tasks.spawn(async move {
+            let result = start::resolve(&client, &asked, &options).await;
+            Done::Place { asked, result }
+        });
+    }
+
+    /// Begins to read those that have a leader now.
+    fn placed(
+        &mut self,
+        asked: BTreeMap<TopicPartition, StartAt>,
+        result: Result<Starts, ClientError>,
+    ) -> Result<Vec<FetchEvent>, ClientError> {
+        match result {
             Ok(starts) => {
                 let events = self.begin(starts);
                 self.unplaced.check(self.options.patience).map(|()| events)
             }
             Err(error) if error.is_retriable() => {
-                self.unplaced.keep(assignment);
+                self.unplaced.keep(asked);
                 self.unplaced.check(self.options.patience).map_err(|_| error)?;
                 Ok(Vec::new())
             }
@@ -157,19 +176,19 @@ impl Fetcher {
             let fetch = Fetch::new(&wanted, &metadata, &self.options);
             let (client, options) = (self.client.clone(), self.options.clone());
             self.busy.insert(leader);
-            self.requests.spawn(async move {
+            self.tasks.spawn(async move {
                 let result = match client.broker(leader).await {
                     Ok(connection) => fetch.run(&connection, &options).await,
                     Err(error) => Err(error),
                 };
                 let asked = wanted.into_iter().map(|(partition, _)| partition).collect();
-                Finished { leader, asked, result }
+                Done::Fetch { leader, asked, result }
             });
         }
     }
 
-    /// The next response, or `None` when it is time to ask again for a partition.
-    async fn next_finished(&mut self) -> Option<Finished> {
+    /// What the next task has done, or `None` when it is time to ask again for a partition.
+    async fn next_done(&mut self) -> Option<Done> {
         let now = Instant::now();
         let paused = self.positions.values().filter_map(|position| position.retry_at);
         let retry_at = paused.filter(|&at| at > now).chain(self.unplaced.due()).min();
@@ -180,14 +199,26 @@ impl Fetcher {
             }
         };
         tokio::select! {
-            // A request's task does nothing that could panic, nor is it ever aborted.
-            Some(finished) = self.requests.join_next() => finished.ok(),
+            // A task does nothing that could panic, nor is it ever aborted.
+            Some(done) = self.tasks.join_next() => done.ok(),
             () = timer => None,
         }
     }
 
-    async fn finish(&mut self, finished: Finished) -> Result<Vec<FetchEvent>, ClientError> {
-        let Finished { leader, asked, result } = finished;
+    async fn finish(&mut self, done: Done) -> Result<Vec<FetchEvent>, ClientError> {
+        match done {
+            Done::Fetch { leader, asked, result } => self.fetched(leader, asked, result).await,
+            Done::Place { asked, result } => self.placed(asked, result),
+        }
+    }
+
+    /// Deals with the answer to a request.
+    async fn fetched(
+        &mut self,
+        leader: BrokerId,
+        asked: Vec<TopicPartition>,
+        result: Result<FetchResponse, ClientError>,
+    ) -> Result<Vec<FetchEvent>, ClientError> {
         self.busy.remove(&leader);
         self.responses += 1;
         let what = || format!("fetch from broker {leader}");
@@ -220,9 +251,7 @@ impl Fetcher {
             };
         }
         position.succeeded();
-        if let Some(mut attempts) = self.delayed.remove(&partition) {
-            attempts.succeeded();
-        }
+        self.delays.succeeded(&partition);
         let (from, until) = (position.next, position.stop);
         let batches = position.advance(&partition, records)?;
         if batches.is_empty() {
@@ -258,12 +287,6 @@ impl Fetcher {
         Ok(Some(FetchEvent::Skipped { partition, from, to: start }))
     }
 
-    /// Takes note that a partition has to be waited for.
-    fn delay(&mut self, partition: &TopicPartition, error: &ClientError) {
-        let attempts = || self.client.attempts();
-        self.delayed.entry(partition.clone()).or_insert_with(attempts).failed(error);
-    }
-
     /// Lets partitions pause and finds their leaders again.
     ///
     /// # Errors
@@ -282,7 +305,7 @@ impl Fetcher {
             if position.failed().elapsed() > self.options.patience {
                 return Err(error);
             }
-            self.delay(partition, &error);
+            self.delays.failed(partition, &error);
         }
         let topics = topics_of(&asked);
         let selection = TopicSelection::Named(&topics);

@@ -94,9 +94,6 @@ async fn look_up(
     assignment: &BTreeMap<TopicPartition, StartAt>,
 ) -> Result<BTreeMap<TopicPartition, Range>, ClientError> {
     let all: BTreeSet<TopicPartition> = assignment.keys().cloned().collect();
-    if all.is_empty() {
-        return Ok(BTreeMap::new());
-    }
     let starts = client.list_offsets(&all, OffsetAt::Start).await?;
     let ends = client.list_offsets(&all, OffsetAt::End).await?;
     let mut at_timestamps = BTreeMap::new();

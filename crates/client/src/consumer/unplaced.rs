@@ -14,7 +14,7 @@ use crate::retry::pause_after;
 #[derive(Debug, Default)]
 pub(super) struct Unplaced {
     /// Where to begin.
-    pub(super) partitions: BTreeMap<TopicPartition, StartAt>,
+    partitions: BTreeMap<TopicPartition, StartAt>,
     since: Option<Instant>,
     look_at: Option<Instant>,
     looks: u32,
@@ -39,14 +39,16 @@ impl Unplaced {
         self.looks += 1;
     }
 
-    /// When to look again; `None` if there is nothing to look for.
+    /// When to look again; `None` if there is nothing to look for, or somebody looks.
     pub(super) fn due(&self) -> Option<Instant> {
         self.look_at
     }
 
-    /// Whether it is time to look again.
-    pub(super) fn is_due(&self) -> bool {
-        self.look_at.is_some_and(|at| at <= Instant::now())
+    /// What to look for, if it is time to. Nothing is due again until [`Unplaced::keep`] says what
+    /// is left.
+    pub(super) fn take_due(&mut self) -> Option<BTreeMap<TopicPartition, StartAt>> {
+        self.look_at.take_if(|at| *at <= Instant::now())?;
+        Some(self.partitions.clone())
     }
 
     /// Fails if a partition has been without a leader for longer than `patience`.

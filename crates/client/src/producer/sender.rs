@@ -15,7 +15,7 @@ use super::identity::ProducerIdentity;
 use super::outcome::{self, Circumstances, Outcome};
 use super::{Acks, ProducerOptions, Shared};
 use crate::client::not_ready;
-use crate::delay::Attempts;
+use crate::delay::Delays;
 use crate::retry::pause_after;
 use crate::{Client, ClientError, Connection, MissingTopic, TopicSelection};
 
@@ -46,7 +46,7 @@ pub(super) struct Sender {
     refreshes_failed: u32,
     last_error: Option<ClientError>,
     /// The partitions that are being waited for.
-    delayed: HashMap<PartitionId, Attempts>,
+    delays: Delays<PartitionId>,
 }
 
 /// A request that has been answered or has failed.
@@ -67,6 +67,7 @@ impl Sender {
         shared: Arc<Shared>,
     ) -> Sender {
         Sender {
+            delays: client.delays(),
             client,
             topic,
             options,
@@ -77,7 +78,6 @@ impl Sender {
             refresh_at: None,
             refreshes_failed: 0,
             last_error: None,
-            delayed: HashMap::new(),
         }
     }
 
@@ -236,16 +236,14 @@ impl Sender {
                 Outcome::Stored(base_offset) => {
                     accumulator.acknowledge(batch, base_offset);
                     drop(accumulator);
-                    if let Some(mut attempts) = self.delayed.remove(&partition) {
-                        attempts.succeeded();
-                    }
+                    self.delays.succeeded(&partition);
                 }
                 Outcome::Halve => accumulator.give_back_halved(batch),
                 Outcome::Lost(error) => accumulator.fail(error),
                 Outcome::Again(error) => {
                     accumulator.give_back(batch, error.clone());
                     drop(accumulator);
-                    self.delay(partition, &error);
+                    self.delays.failed(&partition, &error);
                     self.refresh_later();
                 }
             }
@@ -281,12 +279,6 @@ impl Sender {
         self.refresh_at.get_or_insert_with(soon);
     }
 
-    /// Takes note that a partition's records have to wait.
-    fn delay(&mut self, partition: PartitionId, error: &ClientError) {
-        let attempts = self.delayed.entry(partition).or_insert_with(|| self.client.attempts());
-        attempts.failed(error);
-    }
-
     /// Takes note that records wait for leaders: because of `error` nothing was learnt of them, or
     /// their partitions have none.
     fn delay_leaderless(&mut self, error: &ClientError) {
@@ -296,9 +288,9 @@ impl Sender {
             let partition = TopicPartition::new(self.topic.clone(), id);
             match error {
                 ClientError::NoLeader { .. } => {
-                    self.delay(id, &ClientError::NoLeader { partition })
+                    self.delays.failed(&id, &ClientError::NoLeader { partition })
                 }
-                other => self.delay(id, other),
+                other => self.delays.failed(&id, other),
             }
         }
     }

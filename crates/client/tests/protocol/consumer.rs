@@ -73,10 +73,15 @@ fn fetched(asked: &Asked, error: ErrorCode, records: Bytes) -> Action {
 }
 
 fn listed(asked: &Asked, start: i64) -> Action {
+    listed_or_refused(asked, start, ErrorCode::None)
+}
+
+fn listed_or_refused(asked: &Asked, start: i64, error: ErrorCode) -> Action {
     let request: ListOffsetsRequest = asked.request();
     let is_start = request.topics[0].partitions[0].timestamp == -2;
     let partition = ListOffsetsPartitionResponse {
         partition_index: request.topics[0].partitions[0].partition_index,
+        error_code: error.code(),
         offset: if is_start { start } else { END },
         ..ListOffsetsPartitionResponse::default()
     };
@@ -146,6 +151,22 @@ async fn read_partitions(
 
 /// A broker that leads partition 0, and partition 1 from a number of looks at the metadata on.
 async fn broker_that_leads_both_after(looks_min: usize) -> FakeBroker {
+    broker_of_both(looks_min, |asked| match asked.api_key {
+        ApiKey::ListOffsets => listed(asked, START),
+        ApiKey::Fetch => {
+            let records = records_from(fetch_offset(asked), usize::MAX);
+            fetched(asked, ErrorCode::None, records)
+        }
+        _ => Action::Usual,
+    })
+    .await
+}
+
+/// The same with a script for everything but metadata.
+async fn broker_of_both(
+    looks_min: usize,
+    mut script: impl FnMut(&Asked) -> Action + Send + 'static,
+) -> FakeBroker {
     let port = Arc::new(AtomicU16::new(0));
     let own_port = Arc::clone(&port);
     let mut looks = 0;
@@ -159,12 +180,7 @@ async fn broker_that_leads_both_after(looks_min: usize) -> FakeBroker {
             topic.partitions.push(second);
             asked.answer(&metadata(own_port.load(Ordering::Relaxed), topic))
         }
-        ApiKey::ListOffsets => listed(asked, START),
-        ApiKey::Fetch => {
-            let records = records_from(fetch_offset(asked), usize::MAX);
-            fetched(asked, ErrorCode::None, records)
-        }
-        _ => Action::Usual,
+        _ => script(asked),
     })
     .await;
     port.store(broker.address.port, Ordering::Relaxed);
@@ -195,6 +211,36 @@ async fn a_partition_is_read_as_soon_as_it_has_a_leader() {
     expected.extend(["skipped 3-10", "skipped 3-10"].map(str::to_owned));
     expected.sort();
     assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_leader_that_does_not_lead_yet_keeps_nobody_from_reading_the_others() {
+    // Partition 0 is read to its end while the leader of partition 1 says that it is none.
+    let (mut is_refused, mut is_first_read) = (false, false);
+    let broker = broker_of_both(2, move |asked| match asked.api_key {
+        ApiKey::ListOffsets => {
+            let request: ListOffsetsRequest = asked.request();
+            let is_second = request.topics[0].partitions[0].partition_index == 1;
+            is_refused |= is_second;
+            let error = match is_second && !is_first_read {
+                true => ErrorCode::NotLeaderOrFollower,
+                false => ErrorCode::None,
+            };
+            listed_or_refused(asked, START, error)
+        }
+        ApiKey::Fetch => {
+            let offset = fetch_offset(asked);
+            is_first_read |= offset == END - 2;
+            let bytes_max = if is_refused { batch(START).len() } else { 0 };
+            fetched(asked, ErrorCode::None, records_from(offset, bytes_max))
+        }
+        _ => Action::Usual,
+    })
+    .await;
+    let mut seen = Vec::new();
+    let outcome = read_partitions(&broker, &[0, 1], StartAt::Start, &mut seen).await;
+    outcome.expect("both in the end");
+    assert_eq!(seen, [offsets(START), offsets(START)].concat());
 }
 
 fn offsets(from: i64) -> Vec<String> {

@@ -4,7 +4,7 @@ use logway_model::PartitionId;
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 
 use crate::ids::CommittedTopic;
-use crate::request::RequestBody;
+use crate::request::{COPIES, RequestBody};
 
 use super::{Group, Groups};
 
@@ -19,9 +19,6 @@ const TOPIC_BYTES: usize = 256;
 
 /// One offset, beside its text.
 const OFFSET_BYTES: usize = 256;
-
-/// A text is in the answer, and again in its encoded form.
-const COPIES: usize = 2;
 
 impl Groups {
     /// What the answer takes, encoded form included, if it can be much larger than its request; else 0.

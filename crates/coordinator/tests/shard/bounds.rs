@@ -80,8 +80,6 @@ fn a_group_that_was_larger_shrinks_when_it_is_loaded() {
 #[test]
 fn a_shard_has_so_many_groups() {
     let mut driver = Driver::new(GroupSettings { groups_max: 2, ..settings() });
-    let in_group =
-        |name: &'static str| JoinGroupRequest { group_id: name.into(), ..join_request("") };
     for (name, expected) in [
         ("a", ErrorCode::None),
         ("b", ErrorCode::None),
@@ -89,7 +87,7 @@ fn a_shard_has_so_many_groups() {
         ("a", ErrorCode::MemberIdRequired),
     ] {
         let version = if expected == ErrorCode::MemberIdRequired { 4 } else { 3 };
-        let response = join(&mut driver, version, in_group(name));
+        let response = join(&mut driver, version, in_group(name, ""));
         assert_eq!(error(response.error_code), expected, "{name}");
     }
     assert_eq!(commit(&mut driver, "d", &[("t", 0, 1)]), [ErrorCode::PolicyViolation]);
@@ -316,7 +314,7 @@ fn all_groups_share_so_much_memory() {
         commit(&mut driver, "filler", &[("t", partition, 1), ("t", 0, 2)]),
         [loading, ErrorCode::None,]
     );
-    let newcomer = JoinGroupRequest { group_id: "new".into(), ..join_request("") };
+    let newcomer = in_group("new", "");
     assert_eq!(error(join(&mut driver, 4, newcomer.clone()).error_code), loading);
     let longer = JoinGroupRequest {
         protocols: vec![protocol("range", Bytes::from(vec![0; 40_000]))],
@@ -485,6 +483,11 @@ fn assign(
     }
 }
 
+/// A member's request to join this group.
+fn in_group(group: &'static str, member_id: &str) -> JoinGroupRequest {
+    JoinGroupRequest { group_id: group.into(), ..join_request(member_id) }
+}
+
 /// New groups take memory until they are refused.
 fn fill(driver: &mut Driver) {
     for number in 0.. {
@@ -498,10 +501,6 @@ fn fill(driver: &mut Driver) {
 #[test]
 fn groups_that_there_are_go_on_when_new_ones_have_taken_the_memory() {
     let mut driver = Driver::with_memory(settings(), 100_000);
-    let in_group = |group: &'static str, id: &str| JoinGroupRequest {
-        group_id: group.into(),
-        ..join_request(id)
-    };
     let member = join(&mut driver, 3, in_group("g", ""));
     assert_eq!(assign(&mut driver, "g", &member, 2_000), ErrorCode::None);
     fill(&mut driver);
@@ -521,10 +520,6 @@ fn groups_that_there_are_go_on_when_new_ones_have_taken_the_memory() {
 #[test]
 fn a_group_whose_assignment_finds_no_room_keeps_the_room_that_it_has() {
     let mut driver = Driver::with_memory(settings(), 100_000);
-    let in_group = |group: &'static str, id: &str| JoinGroupRequest {
-        group_id: group.into(),
-        ..join_request(id)
-    };
     let member = join(&mut driver, 3, in_group("g", ""));
     assert_eq!(assign(&mut driver, "g", &member, 10_000), ErrorCode::None);
     let other = join(&mut driver, 3, in_group("h", ""));

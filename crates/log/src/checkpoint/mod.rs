@@ -78,7 +78,11 @@ fn sync_parent(fs: &dyn Fs, path: &Path) -> Result<(), LogError> {
 }
 
 /// Reads a text file; `None` if it does not exist.
-fn read_text(fs: &dyn Fs, path: &Path, cap_bytes: usize) -> Result<Option<String>, LogError> {
+pub(crate) fn read_text(
+    fs: &dyn Fs,
+    path: &Path,
+    cap_bytes: usize,
+) -> Result<Option<String>, LogError> {
     let file = match fs.open(path, OpenMode::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

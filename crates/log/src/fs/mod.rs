@@ -2,7 +2,7 @@
 //!
 //! Everything the storage engine knows about its disk goes through [`Fs`], so that the same code
 //! runs on a disk and under a seeded simulator that tears writes, loses directory entries and
-//! fails syncs ([`SimFs`]).
+//! fails syncs ([`SimFs`]). [`ScratchFs`] lets that code run on files that must not change.
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -13,9 +13,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use real::RealFs;
+pub use scratch::ScratchFs;
 pub use sim::SimFs;
 
 mod real;
+mod scratch;
 pub mod sim;
 
 /// A file system.

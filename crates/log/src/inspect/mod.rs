@@ -1,7 +1,18 @@
-//! A look at partitions' files from outside, for `logway log dump` and `logway log verify`.
+//! A look at the files of a log directory from outside, for `logway log dump`, `verify` and `repair`.
 //!
-//! Nothing is opened for writing, so that it also works beside a running broker; the end of a
-//! log that is being appended to then looks like one that a crash cut off.
+//! | file | idea |
+//! |---|---|
+//! | this one | the walk through the batches of a segment, and through the damage between them |
+//! | `data_dir` | a log directory: its lock, its partitions, its own files |
+//! | `partition_check`, `segment_check`, `companions` | what is wrong with the files of a partition |
+//! | `checkpoint_check`, `identity` | what is wrong with those of the log directory |
+//! | `index_cursor`, `epoch_runs` | what makes that cheap in memory |
+//! | `known`, `root_files`, `expected` | what other files, and the metadata, say of a log |
+//! | `repair` | writing what can be made again |
+//!
+//! To look, nothing is opened for writing, so that it also works beside a running broker; the end of
+//! a log that is being appended to then looks like one that a crash cut off. Every part reads on
+//! behind damage. Nothing here changes a record.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -18,9 +29,25 @@ use crate::resync::Search;
 use crate::scan::BatchScan;
 use crate::segment::{LOG_EXTENSION, parse_file_name};
 
-pub use verify::{Problem, Verified, verify};
+pub use data_dir::{Access, DataDir};
+pub use expected::{ExpectedLog, ExpectedLogs};
+pub use partition_check::{CheckedPartition, Verified, verify};
+pub use problem::{Problem, Repair};
+pub use repair::Change;
 
-mod verify;
+mod checkpoint_check;
+mod companions;
+mod data_dir;
+mod epoch_runs;
+mod expected;
+mod identity;
+mod index_cursor;
+mod known;
+mod partition_check;
+mod problem;
+mod repair;
+mod root_files;
+mod segment_check;
 
 /// The directories of partitions in a log directory; or `path` itself if it is one.
 pub fn partition_dirs(fs: &dyn Fs, path: &Path) -> Result<Vec<PathBuf>, LogError> {

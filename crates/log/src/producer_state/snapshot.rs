@@ -109,6 +109,11 @@ pub fn read(fs: &dyn Fs, path: &Path) -> Result<Vec<(ProducerId, ProducerState)>
     })
 }
 
+/// Where the producer of an index is in a file, in bytes.
+pub(crate) fn producer_position(index: usize) -> u64 {
+    (HEADER_BYTES + index * PRODUCER_BYTES) as u64
+}
+
 fn encode_producer(id: ProducerId, producer: &ProducerState) -> CodedProducer {
     let mut coded = [0; PRODUCER_BYTES];
     let mut out = &mut coded[..];

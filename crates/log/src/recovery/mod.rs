@@ -340,11 +340,17 @@ impl Recovery<'_> {
 
     /// Loads the newest good snapshot that knows the log no further than `end`, and notes the
     /// batches from there to `end`.
+    ///
+    /// A snapshot from before the first segment is left behind by a deletion that a crash
+    /// interrupted. The batches that followed it are gone, and so it would have their producers go on
+    /// with a sequence that they have long used: a producer that is not known at all may go on with
+    /// any.
     fn load_producers(&mut self, listing: &Listing, end: Offset) -> Result<(), LogError> {
         let RecoveryOptions { fs, dir, .. } = *self.options;
         let mut known = Offset::ZERO;
-        let usable = listing.snapshots.iter().rev().filter(|&&offset| offset <= end);
-        for &offset in usable {
+        let first = self.segments.first().expect("a log has at least one segment").base_offset();
+        let is_usable = |&&offset: &&Offset| (first..=end).contains(&offset);
+        for &offset in listing.snapshots.iter().rev().filter(is_usable) {
             match snapshot::read(&**fs, &file_path(dir, offset, SNAPSHOT_EXTENSION)) {
                 Ok(producers) => {
                     self.producers.load(producers);

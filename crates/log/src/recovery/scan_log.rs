@@ -70,13 +70,15 @@ impl Recovery<'_> {
                 break;
             }
         }
+        // A segment that comes back with the next crash would go on from another end.
+        let is_any_removed = index < self.segments.len();
         self.remove_segments_from(index)?;
         end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
             names::make_again(&**self.options.fs, self.options.dir)?;
         }
-        if self.scanned_bytes > 0 {
+        if self.scanned_bytes > 0 || is_any_removed {
             self.sync_end()?;
         }
         if listing.has_failed_sync {

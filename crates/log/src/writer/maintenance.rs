@@ -56,7 +56,7 @@ impl Writer {
         let syncs = self.lagging.iter().filter_map(|key| self.sync_due(*key));
         let timers = [self.timers.next_checkpoint, self.timers.next_retention];
         let next = syncs.chain(timers).min().expect("there are two timers");
-        next.saturating_duration_since(Instant::now())
+        next.saturating_duration_since(self.clock.instant())
     }
 
     /// Does what is due.

@@ -20,10 +20,11 @@
 //! | [`background`] | slow work, on a thread of its own |
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use logway_model::{Offset, TopicPartition};
 
@@ -93,7 +94,9 @@ struct Writer {
     burst_bytes_max: usize,
     producer_expiration_ms: i64,
     producer_limits: ProducerLimits,
-    tails: HashMap<LogKey, LogTail>,
+    /// Keys are ours and need no random hasher, and with a fixed one the logs have the same order in
+    /// each run of a simulation.
+    tails: HashMap<LogKey, LogTail, BuildHasherDefault<DefaultHasher>>,
     /// What was taken from the queue and is not done.
     backlog: Vec<Command>,
     /// The logs that are appended to in this round.
@@ -139,7 +142,7 @@ pub(crate) fn spawn(
     tails: Vec<LogTail>,
 ) -> Result<JoinHandle<()>, LogError> {
     let dir = options.dir.clone();
-    let now = Instant::now();
+    let now = options.clock.instant();
     let writer = Writer {
         queue,
         burst_bytes_max: options.burst_bytes_max,
@@ -205,7 +208,7 @@ impl Writer {
                 self.queue.take(&mut self.backlog, timeout);
             }
             self.round.now = self.clock.now();
-            self.round.started = Instant::now();
+            self.round.started = self.clock.instant();
             match self.do_round() {
                 Next::GoOn => {}
                 Next::Abort => return,

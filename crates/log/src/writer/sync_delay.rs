@@ -40,7 +40,7 @@ impl Writer {
     /// Takes note of syncs that could not be begun.
     pub(super) fn delay_syncs(&mut self, delayed: Vec<(LogKey, LogError)>) {
         let Some((_, error)) = delayed.first() else { return };
-        let now = Instant::now();
+        let now = self.clock.instant();
         self.round.metrics.delayed_syncs.inc_by(delayed.len() as u64);
         if self.delay_reports.is_time() {
             let (logs, dir) = (delayed.len(), self.round.dir.display());

@@ -133,6 +133,34 @@ fn a_torn_tail_is_truncated_and_reported() {
 }
 
 #[test]
+fn a_segment_that_a_start_removes_does_not_come_back() {
+    use logway_log::fs::{Fs, OpenMode};
+    for seed in 0..20 {
+        let config = LogConfig { segment_bytes: 200, ..not_durable() };
+        let disk = TestDisk::new(seed).with_config(config);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 1, 150);
+        append_records(&log, 1, 150);
+        drop(dir);
+        // As when the power goes before anything is synced but the second segment.
+        disk.fs.remove_file(&segment_path(1).with_extension("snapshot")).expect("it was sealed");
+        let first = disk.fs.open(&segment_path(0), OpenMode::ReadWrite).expect("it is there");
+        first.set_len(0).expect("the disk works");
+        first.sync_data().expect("the disk works");
+        disk.fs.sync_dir(std::path::Path::new("/data/t-0")).expect("the disk works");
+
+        let dir = disk.open();
+        assert_eq!(disk.log(&dir).log_end_offset(), Offset(0));
+        drop(dir);
+        let names = names_in(&disk.crash().fs, "/data/t-0");
+        let second = segment_path(1);
+        let second = second.file_name().and_then(|name| name.to_str()).expect("our names are text");
+        assert!(!names.iter().any(|name| name == second), "seed {seed}: {names:?}");
+    }
+}
+
+#[test]
 fn an_index_of_a_segment_that_a_crash_took_back_is_no_sign_of_a_loss() {
     let disk = TestDisk::new(1).with_config(small_segments());
     let dir = disk.open();

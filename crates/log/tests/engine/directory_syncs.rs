@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
-use logway_log::{Finding, LogConfig, LogDir, LogError, NewLog};
+use logway_log::{Finding, Log, LogConfig, LogDir, LogError, NewLog};
 use logway_model::Offset;
 
 use crate::support::*;
@@ -14,19 +14,25 @@ fn directory_fails_once() -> Fault {
     Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0").times(1)
 }
 
+/// A log of two segments; the sync of the second one's name has failed.
+fn sealed_with_failed_sync(seed: u64) -> (TestDisk, LogDir, Arc<Log>) {
+    // Not synced, so that the sealing is the first to sync the name of the second segment.
+    let config = LogConfig { segment_bytes: 4096, ..not_durable() };
+    let disk = TestDisk::new(seed).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.inject(directory_fails_once());
+    append_records(&log, 1, 3000);
+    append_records(&log, 1, 3000);
+    // The checkpoint comes after the sealing.
+    log.delete_records_before(Offset(0)).wait().expect("the disk works again");
+    (disk, dir, log)
+}
+
 #[test]
 fn a_failed_sync_of_the_directory_in_a_sealing_poisons_the_log() {
     for seed in 0..20 {
-        // Not synced, so that the sealing is the first to sync the name of the second segment.
-        let config = LogConfig { segment_bytes: 4096, ..not_durable() };
-        let disk = TestDisk::new(seed).with_config(config);
-        let dir = disk.open();
-        let log = disk.log(&dir);
-        disk.fs.inject(directory_fails_once());
-        append_records(&log, 1, 3000);
-        append_records(&log, 1, 3000);
-        // The checkpoint comes after the sealing.
-        log.delete_records_before(Offset(0)).wait().expect("the disk works again");
+        let (disk, _dir, log) = sealed_with_failed_sync(seed);
         let Err(error) = log.flush().wait() else {
             let disk = disk.crash();
             let end = disk.log(&disk.open()).log_end_offset();
@@ -82,15 +88,7 @@ fn a_log_whose_name_could_not_be_synced_is_made_anew() {
 
 /// A log whose second segment's name was lost by a failed sync, opened again without a power cut.
 fn reopened_after_failed_sync(seed: u64) -> (TestDisk, LogDir) {
-    let config = LogConfig { segment_bytes: 4096, ..not_durable() };
-    let disk = TestDisk::new(seed).with_config(config);
-    let dir = disk.open();
-    let log = disk.log(&dir);
-    disk.fs.inject(directory_fails_once());
-    append_records(&log, 1, 3000);
-    append_records(&log, 1, 3000);
-    // The checkpoint comes after the sealing.
-    log.delete_records_before(Offset(0)).wait().expect("the disk works again");
+    let (disk, dir, log) = sealed_with_failed_sync(seed);
     log.flush().wait().expect_err("the log is poisoned");
     drop((log, dir));
     let dir = disk.open();
@@ -123,7 +121,7 @@ fn a_crash_while_names_are_made_again_loses_none() {
             let log = disk.log(&dir);
             append_records(&log, 1, 3000);
             log.flush().wait().expect("is on the disk");
-            disk.fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("t-0").times(1));
+            disk.fs.inject(directory_fails_once());
             append_records(&log, 1, 3000);
             log.delete_records_before(Offset(0)).wait().expect("the disk works again");
             log.flush().wait().expect_err("the log is poisoned");

@@ -141,6 +141,8 @@ fn what_lies_behind_damage_is_checked_and_counted() {
 #[test]
 fn an_unfinished_end_is_called_so() {
     let disk = closed_log(1);
+    // As before the close, which vouches for all that is there.
+    remove(&disk, &Path::new(DIR).join(format!("{:020}.snapshot", 60)));
     let all = segments(&disk.fs, Path::new(DIR)).expect("it is read");
     let last = all.last().expect("there is a segment");
     let file = disk.fs.open(&last.path, OpenMode::ReadWrite).expect("it is there");

@@ -16,6 +16,7 @@ mod oracle;
 mod places;
 mod producers;
 mod reopening;
+mod repair;
 mod support;
 mod timestamps;
 mod unopened;

@@ -1,6 +1,10 @@
 //! Idempotent producers: sequences, duplicates, fencing, and what a restart remembers.
 
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::fs::{Fs, OpenMode, read_to_end};
 use logway_log::{AppendBatches, LogConfig, LogDir, LogDirOptions, LogError};
 use logway_model::{Offset, ProducerEpoch, Sequence};
 
@@ -203,4 +207,48 @@ fn producer_ids_without_end_over_many_logs_are_forgotten_and_others_are_not() {
     append_records(&disk.log(&dir), 1, 10);
     disk.log(&dir).flush().wait().expect("the disk works");
     assert!(known() <= 200, "{} are known", known());
+}
+
+#[test]
+fn what_a_deletion_that_was_interrupted_leaves_does_not_take_a_producer_back() {
+    let disk = TestDisk::new(1).with_config(LogConfig { segment_bytes: 200, ..small_segments() });
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for sequence in 0..6 {
+        append(&log, producer_batch(7, 0, sequence, 1)).expect("it is the next");
+    }
+    append_records(&log, 1, 150);
+    // Each comes back when what was sealed before is: one sealing may be under way, and one may wait.
+    for _ in 0..3 {
+        dir.enforce_retention().wait().expect("the disk works");
+    }
+    let [.., first, last] = &snapshots(&disk)[..] else { panic!("there are several") };
+    let old = content(&disk, first);
+    // All that the producer has written goes, and with it the snapshots but for the last.
+    log.delete_records_before(Offset(6)).wait().expect("the offset is in the log");
+    drop(dir);
+    // As when the power goes before that one is written and the removal of the others is durable.
+    remove(&disk, &in_partition(last));
+    let file = disk.fs.open(&in_partition(first), OpenMode::CreateNew).expect("the disk works");
+    file.write_all_at(&[IoSlice::new(&old)], 0).expect("the disk works");
+
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let placed = append(&log, producer_batch(7, 0, 6, 1)).expect("it goes on where it was");
+    assert_eq!(placed.base_offset, Offset(7));
+}
+
+fn in_partition(name: &str) -> PathBuf {
+    Path::new("/data/t-0").join(name)
+}
+
+fn snapshots(disk: &TestDisk) -> Vec<String> {
+    let mut names = names_in(&disk.fs, "/data/t-0");
+    names.retain(|name| name.ends_with(".snapshot"));
+    names
+}
+
+fn content(disk: &TestDisk, name: &str) -> Vec<u8> {
+    let file = disk.fs.open(&in_partition(name), OpenMode::Read).expect("it is there");
+    read_to_end(&*file, 1 << 20).expect("the disk works")
 }

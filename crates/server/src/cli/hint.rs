@@ -31,12 +31,9 @@ pub(super) fn hint(error: &ClientError, subject: &Subject) -> Option<String> {
         ClientError::NoSuchPartition { topic, .. } => Some(format!(
             "partitions count from 0; add some with 'logway topic alter {topic} -p COUNT'"
         )),
-        ClientError::UnreadableRecords { partition, next, .. } => Some(hint_for_damage(
-            &partition.topic,
-            partition.partition,
-            next.unwrap_or(Offset::ZERO),
-        ))
-        .filter(|_| next.is_some()),
+        ClientError::UnreadableRecords { partition, next, .. } => {
+            next.map(|next| hint_for_damage(&partition.topic, partition.partition, next))
+        }
         other => general(other).map(|hint| subject.fill(hint)),
     }
 }
@@ -45,7 +42,7 @@ pub(super) fn hint(error: &ClientError, subject: &Subject) -> Option<String> {
 fn hint_for_damage(topic: &TopicName, partition: PartitionId, next: Offset) -> String {
     format!(
         "go on behind them with 'logway consume {topic} -p {partition} -o {next}'; 'logway log \
-         verify DIR' finds all that is damaged in the broker's data directory"
+         verify --while-running DIR' finds all that is damaged in the broker's data directory"
     )
 }
 

@@ -87,7 +87,7 @@ enum Command {
     /// Look at the cluster as a whole
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
-    /// Look into a data directory, without a broker
+    /// Look into a data directory without a broker, and repair it
     #[command(subcommand)]
     Log(log::LogCommand),
     /// Measure a broker

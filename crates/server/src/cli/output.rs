@@ -24,6 +24,30 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     print(&format!("{json}\n"))
 }
 
+/// A JSON document that is an array, printed value by value.
+pub(super) struct JsonArray {
+    is_empty: bool,
+}
+
+impl JsonArray {
+    /// An array without a value yet.
+    pub(super) fn new() -> JsonArray {
+        JsonArray { is_empty: true }
+    }
+
+    /// Prints the next value.
+    pub(super) fn push(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        let before = if std::mem::take(&mut self.is_empty) { "[\n" } else { ",\n" };
+        let json = serde_json::to_string_pretty(value).map_err(no_json)?;
+        print(&format!("{before}{json}"))
+    }
+
+    /// Prints the end.
+    pub(super) fn end(self) -> Result<(), CliError> {
+        print(if self.is_empty { "[]\n" } else { "\n]\n" })
+    }
+}
+
 /// A value as one line of JSON, with its line end.
 pub(super) fn json_line(value: &impl Serialize) -> Result<String, CliError> {
     serde_json::to_string(value).map(|json| format!("{json}\n")).map_err(no_json)

@@ -1,6 +1,14 @@
 //! Points in time as people write them.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use logway_model::TimestampMs;
+
+/// The time of this machine's clock.
+pub(super) fn now() -> TimestampMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
 
 /// Reads milliseconds since the Unix epoch, a time of RFC 3339 such as `2026-01-31T12:00:00Z` or
 /// `2026-01-31T13:00:00.250+01:00`, or a date, which is its first moment in UTC.

@@ -6,9 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
-
 use super::run;
+use crate::files::{create_directory, write_file};
 
 /// Packages that together are what a peer runs.
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +33,7 @@ impl DebianPeer {
             return Ok(root);
         }
         for directory in [&root, &archives] {
-            fs::create_dir_all(directory)
-                .with_context(|| format!("cannot create {}", directory.display()))?;
+            create_directory(directory)?;
         }
         let what = format!(
             "{} is made of Debian's packages, which `apt-get update` makes known",
@@ -50,7 +48,7 @@ impl DebianPeer {
             }
         }
         fs::remove_dir_all(&archives)?;
-        fs::write(&list, wanted).with_context(|| format!("cannot write {}", list.display()))?;
+        write_file(&list, wanted)?;
         Ok(root)
     }
 }

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+
+use super::run;
+use crate::files::{create_directory, write_file};
 
 /// A Maven project whose dependencies are what a peer runs.
 #[derive(Debug, Clone, Copy)]
@@ -28,19 +31,16 @@ impl MavenPeer {
         if fs::read_to_string(&pom).is_ok_and(|text| text == self.pom()) {
             return Ok(libs);
         }
-        fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+        create_directory(&home)?;
         let unfinished = home.join("fetching.xml");
-        fs::write(&unfinished, self.pom())
-            .with_context(|| format!("cannot write {}", unfinished.display()))?;
-        let output = Command::new("mvn")
+        write_file(&unfinished, self.pom())?;
+        let mut fetch = Command::new("mvn");
+        fetch
             .args(["--quiet", "--batch-mode", "--file"])
             .arg(&unfinished)
             .arg("dependency:copy-dependencies")
-            .arg(format!("-DoutputDirectory={}", libs.display()))
-            .output()
-            .context("Maven fetches the peer, but mvn cannot be run")?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "cannot fetch {}: {said}", self.name);
+            .arg(format!("-DoutputDirectory={}", libs.display()));
+        run(&mut fetch, &format!("Maven fetches {}", self.name))?;
         fs::rename(&unfinished, &pom).with_context(|| format!("cannot write {}", pom.display()))?;
         Ok(libs)
     }

@@ -33,7 +33,7 @@ pub(super) fn cache_directory() -> anyhow::Result<PathBuf> {
 /// # Errors
 ///
 /// It cannot be run, or fails: with what it said.
-fn run(command: &mut Command, what: &str) -> anyhow::Result<()> {
+pub(super) fn run(command: &mut Command, what: &str) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output =
         command.output().with_context(|| format!("{what}, but {program} cannot be run"))?;

@@ -8,8 +8,9 @@ use logway_wire::Decoder;
 use logway_wire::messages::describe_groups_response::DescribedGroup;
 use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
-use super::measured::{self, Held, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
+use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::{expect_reply, question};
+use crate::connection::Held;
 use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::handlers::authorized_operations::{self, NOT_ASKED};
 

@@ -7,8 +7,9 @@ use logway_model::ErrorCode;
 use logway_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 use logway_wire::{Decoder, WireString};
 
-use super::measured::{self, Held, Part, TooLarge, ask_measured};
+use super::measured::{self, Part, TooLarge, ask_measured};
 use super::{expect_reply, question};
+use crate::connection::Held;
 use crate::dispatch::{RequestContext, RequestError, Work};
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {

@@ -11,12 +11,9 @@ use logway_coordinator::Reply as ShardReply;
 use logway_model::ErrorCode;
 use logway_wire::{Decoder, Request};
 
-use crate::connection::{BudgetShare, EncodedReply, Reply, UNCOUNTED_BYTES_MAX};
+use crate::connection::{EncodedReply, Held, Reply, UNCOUNTED_BYTES_MAX};
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::groups::{Measured, Measuring};
-
-/// The memory that is held for an answer until it is sent.
-pub(super) type Held = Option<Arc<BudgetShare>>;
 
 /// What one question to one shard costs, for as long as it is open.
 pub(super) const QUESTION_BYTES: usize = 1_024;

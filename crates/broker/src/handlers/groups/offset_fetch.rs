@@ -16,10 +16,11 @@ use logway_wire::messages::offset_fetch_response::{
 use logway_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use logway_wire::{Decoder, UnreadAge, WireString};
 
-use super::measured::{self, Held, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
+use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
 use crate::broker::off_thread;
+use crate::connection::Held;
 use crate::dispatch::{RequestContext, RequestError, Work};
 use crate::groups::UnreadAges;
 use crate::handlers::building::ENTRY_BYTES;

@@ -30,7 +30,7 @@ pub(super) struct Disk {
     rng: Rng,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct OpenableFile {
     content: Content,
     handles: usize,
@@ -63,7 +63,7 @@ impl Disk {
         if self.crashed {
             return Err(crash_error());
         }
-        if !matches!(operation, SimOperation::Read | SimOperation::ReadDir) {
+        if operation.is_change() {
             self.changes += 1;
             if self.crash_at == Some(self.changes) {
                 self.crashed = true;
@@ -74,10 +74,20 @@ impl Disk {
 
     /// Begins an operation that does nothing if it fails.
     pub(super) fn begin_whole(&mut self, operation: SimOperation, path: &Path) -> io::Result<()> {
-        match self.begin(operation, path)?.and_then(Failure::error) {
+        self.begin_change(operation, path).map(drop)
+    }
+
+    /// As [`Disk::begin_whole`], and says whether the operation is to be done: not if it is ignored.
+    pub(super) fn begin_change(
+        &mut self,
+        operation: SimOperation,
+        path: &Path,
+    ) -> io::Result<bool> {
+        let failure = self.begin(operation, path)?;
+        match failure.and_then(Failure::error) {
             Some(error) => Err(error),
             None if self.crashed => Err(crash_error()),
-            None => Ok(()),
+            None => Ok(failure != Some(Failure::Ignored)),
         }
     }
 
@@ -145,7 +155,7 @@ impl Disk {
             failure.and_then(Failure::error).or(full)
         };
         let mut written = bytes.len().min(room);
-        if self.crashed || failure.is_some() {
+        if self.crashed || failure.and_then(Failure::error).is_some() {
             written = self.rng.below(written + 1);
         }
         if written > 0 {
@@ -169,6 +179,7 @@ impl Disk {
             return Err(crash_error());
         }
         match failure.and_then(Failure::error) {
+            None if failure == Some(Failure::Ignored) => {}
             None => self.file(node).content.sync(),
             Some(error) => {
                 let mut rng = self.rng.clone();
@@ -191,12 +202,17 @@ impl Disk {
             return Err(Errno::NOTDIR.into());
         }
         match failure {
-            None | Some(Failure::FlippedBit) => self.tree.sync(dir),
-            // It could not even be opened.
-            Some(Failure::NoDescriptors) => {}
+            None | Some(Failure::FlippedBit | Failure::ShortRead) => self.tree.sync(dir),
+            // It could not even be opened, or nobody tried.
+            Some(Failure::NoDescriptors | Failure::Ignored) => {}
             Some(Failure::Io | Failure::NoSpace) => self.tree.fail_sync(dir, &mut self.rng),
         }
         failure.and_then(Failure::error).map_or(Ok(()), Err)
+    }
+
+    /// How much a short read gives of so many bytes.
+    pub(super) fn choose_part(&mut self, bytes: usize) -> usize {
+        if bytes < 2 { bytes } else { 1 + self.rng.below(bytes - 1) }
     }
 
     /// A bit of a buffer of this many bytes.
@@ -208,7 +224,7 @@ impl Disk {
     pub(super) fn after_crash(&mut self) -> Disk {
         self.crashed = true;
         let tree = self.tree.after_crash(&mut self.rng);
-        let mut survivor = Disk::new(self.rng.next(), self.capacity_bytes);
+        let mut survivor = Disk::new(self.rng.next_u64(), self.capacity_bytes);
         for node in tree.reachable() {
             let Some(file) = self.files.get(&node) else { continue };
             let content = file.content.after_crash(&mut self.rng);
@@ -216,6 +232,22 @@ impl Disk {
             survivor.files.insert(node, OpenableFile { content, handles: 0, named: true });
         }
         survivor.tree = tree;
+        survivor
+    }
+
+    /// The disk, with its page cache, as the next process finds it after this one was killed.
+    pub(super) fn after_kill(&mut self) -> Disk {
+        self.crashed = true;
+        let mut survivor = Disk::new(self.rng.next_u64(), self.capacity_bytes);
+        survivor.used_bytes = self.used_bytes;
+        survivor.tree = self.tree.clone();
+        survivor.files = self.files.clone();
+        for file in survivor.files.values_mut() {
+            if file.handles > 0 && !file.named {
+                survivor.used_bytes -= file.content.len() as u64;
+            }
+            file.handles = 0;
+        }
         survivor
     }
 

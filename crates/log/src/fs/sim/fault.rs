@@ -1,7 +1,8 @@
 //! What a test makes go wrong.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use rustix::io::Errno;
 
@@ -42,6 +43,11 @@ pub enum Failure {
     NoDescriptors,
     /// A read succeeds with one bit changed; the disk itself is right.
     FlippedBit,
+    /// A read gives less than there is, but something.
+    ShortRead,
+    /// The call succeeds and nothing is done: a sync, a change of length, a rename or a removal that
+    /// somebody forgot, or a disk that lies. Other operations are done all the same.
+    Ignored,
 }
 
 /// A failure that waits for its operation.
@@ -52,21 +58,45 @@ pub enum Failure {
 pub struct Fault {
     operation: SimOperation,
     failure: Failure,
-    path_part: String,
+    paths: Paths,
+    /// The name of the thread that is meant; `None` for all.
+    thread: Option<String>,
     passes: u64,
     times: u64,
+}
+
+/// Which paths a fault means.
+#[derive(Debug, Clone)]
+enum Paths {
+    With(String),
+    Only(PathBuf),
 }
 
 impl Fault {
     /// A failure of every such operation.
     pub fn new(operation: SimOperation, failure: Failure) -> Fault {
-        Fault { operation, failure, path_part: String::new(), passes: 0, times: u64::MAX }
+        let paths = Paths::With(String::new());
+        Fault { operation, failure, paths, thread: None, passes: 0, times: u64::MAX }
     }
 
     /// Only of those whose path contains `part`.
     #[must_use]
     pub fn in_path(mut self, part: &str) -> Fault {
-        part.clone_into(&mut self.path_part);
+        self.paths = Paths::With(part.to_owned());
+        self
+    }
+
+    /// Only of those of this path.
+    #[must_use]
+    pub fn at_path(mut self, path: &Path) -> Fault {
+        self.paths = Paths::Only(path.to_owned());
+        self
+    }
+
+    /// Only of those that a thread of this name makes.
+    #[must_use]
+    pub fn on_thread(mut self, name: &str) -> Fault {
+        self.thread = Some(name.to_owned());
         self
     }
 
@@ -88,7 +118,8 @@ impl Fault {
     fn strikes(&mut self, operation: SimOperation, path: &Path) -> bool {
         let meant = self.operation == operation
             && self.times > 0
-            && path.to_string_lossy().contains(&self.path_part);
+            && self.paths.have(path)
+            && self.thread.as_deref().is_none_or(|name| thread::current().name() == Some(name));
         if !meant {
             return false;
         }
@@ -101,14 +132,30 @@ impl Fault {
     }
 }
 
+impl Paths {
+    fn have(&self, path: &Path) -> bool {
+        match self {
+            Paths::With(part) => path.to_string_lossy().contains(part),
+            Paths::Only(only) => path == only,
+        }
+    }
+}
+
+impl SimOperation {
+    /// Whether it changes something, so that the machine can stop in the middle of it.
+    pub(super) fn is_change(self) -> bool {
+        !matches!(self, SimOperation::Read | SimOperation::ReadDir)
+    }
+}
+
 impl Failure {
-    /// The error that the caller sees; none for a flipped bit.
+    /// The error that the caller sees, if it sees one.
     pub(super) fn error(self) -> Option<io::Error> {
         match self {
             Failure::Io => Some(Errno::IO.into()),
             Failure::NoSpace => Some(Errno::NOSPC.into()),
             Failure::NoDescriptors => Some(Errno::MFILE.into()),
-            Failure::FlippedBit => None,
+            Failure::FlippedBit | Failure::ShortRead | Failure::Ignored => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::disk::Disk;
 use super::fault::{Failure, SimOperation};
 use super::tree::NodeId;
-use super::{SharedDisk, lock, wait_while_held};
+use super::{SharedDisk, lock, lock_for_turn, wait_while_held};
 use crate::fs::File;
 
 /// A handle; it stays good when the file is renamed or removed.
@@ -37,7 +37,7 @@ impl SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut disk = lock(&self.disk);
+        let mut disk = lock_for_turn(&self.disk);
         let failure = disk.begin(SimOperation::Sync, &self.path)?;
         disk.sync(self.node, failure)?;
         wait_while_held(&self.disk, disk, SimOperation::Sync, &self.path).map(drop)
@@ -51,7 +51,10 @@ impl File for SimFile {
         if let Some(error) = failure.and_then(Failure::error) {
             return Err(error);
         }
-        let read = disk.content(self.node).read(buf, position);
+        let mut read = disk.content(self.node).read(buf, position);
+        if failure == Some(Failure::ShortRead) {
+            read = disk.choose_part(read);
+        }
         if failure == Some(Failure::FlippedBit) && read > 0 {
             let (index, mask) = disk.choose_bit(read);
             buf[index] ^= mask;
@@ -62,7 +65,7 @@ impl File for SimFile {
     fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         self.check_writable()?;
         let bytes = slices.iter().map(|slice| &**slice).collect::<Vec<&[u8]>>().concat();
-        let mut disk = lock(&self.disk);
+        let mut disk = lock_for_turn(&self.disk);
         let failure = disk.begin(SimOperation::Write, &self.path)?;
         disk.write(self.node, &bytes, position, failure)
     }
@@ -77,9 +80,11 @@ impl File for SimFile {
 
     fn set_len(&self, len_bytes: u64) -> io::Result<()> {
         self.check_writable()?;
-        let mut disk = lock(&self.disk);
-        disk.begin_whole(SimOperation::SetLen, &self.path)?;
-        disk.set_len(self.node, len_bytes)
+        let mut disk = lock_for_turn(&self.disk);
+        match disk.begin_change(SimOperation::SetLen, &self.path)? {
+            true => disk.set_len(self.node, len_bytes),
+            false => Ok(()),
+        }
     }
 
     fn len(&self) -> io::Result<u64> {

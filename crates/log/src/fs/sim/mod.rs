@@ -11,10 +11,11 @@
 //! - After a failed sync the bytes or names concerned are lost or not, and later syncs do not
 //!   write them.
 //!
-//! Chance comes from one seed, so a run of one thread can be repeated. [`Fault`]s make
-//! single operations fail, [`SimFs::crash_at_change`] stops the machine at any point, and
-//! [`SimFs::hold_syncs`] and [`SimFs::hold_renames_in`] make the disk slow for as long as a test
-//! wants.
+//! Chance comes from one seed, so a run of one thread can be repeated, and one of several if they
+//! [take turns](Turns). [`Fault`]s make single operations fail or do nothing,
+//! [`SimFs::crash_at_change`] stops the machine at any point, [`SimFs::kill`] ends the process alone,
+//! and [`SimFs::hold_syncs`] and [`SimFs::hold_renames_in`] make the disk slow for as long as a
+//! test wants.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ use file::SimFile;
 use tree::NodeId;
 
 pub use fault::{Failure, Fault, SimOperation};
+pub use rng::Rng;
+pub use turns::Turns;
 
 mod content;
 mod disk;
@@ -35,7 +38,9 @@ mod fault;
 mod file;
 mod holds;
 mod rng;
+mod tasks;
 mod tree;
+mod turns;
 
 /// A file system in memory, see [the module](self).
 ///
@@ -51,6 +56,8 @@ struct Shared {
     disk: Mutex<Disk>,
     /// Signalled when operations are let go, and when one begins to wait.
     holds_changed: Condvar,
+    /// The order in which threads change something, if they take turns.
+    turns: Option<Arc<Turns>>,
 }
 
 /// Enough for a test, and little enough that a wrong length does not exhaust the machine.
@@ -59,11 +66,17 @@ const CAPACITY_DEFAULT_BYTES: u64 = 1 << 30;
 impl SimFs {
     /// An empty file system of 1 GiB.
     pub fn new(seed: u64) -> SimFs {
-        SimFs::of(Disk::new(seed, CAPACITY_DEFAULT_BYTES))
+        SimFs::of(Disk::new(seed, CAPACITY_DEFAULT_BYTES), None)
     }
 
-    fn of(disk: Disk) -> SimFs {
-        SimFs { disk: Arc::new(Shared { disk: Mutex::new(disk), holds_changed: Condvar::new() }) }
+    /// An empty file system of 1 GiB that threads change in turns, as do those that come out of it.
+    pub fn in_turns(seed: u64, turns: &Arc<Turns>) -> SimFs {
+        SimFs::of(Disk::new(seed, CAPACITY_DEFAULT_BYTES), Some(Arc::clone(turns)))
+    }
+
+    fn of(disk: Disk, turns: Option<Arc<Turns>>) -> SimFs {
+        let (disk, holds_changed) = (Mutex::new(disk), Condvar::new());
+        SimFs { disk: Arc::new(Shared { disk, holds_changed, turns }) }
     }
 
     /// Cuts the power, and gives the file system as it is found at the next start.
@@ -72,8 +85,22 @@ impl SimFs {
     #[must_use]
     pub fn crash(&self) -> SimFs {
         let survivor = lock(&self.disk).after_crash();
+        self.end_with(survivor)
+    }
+
+    /// Ends the process, and gives the file system as the next one finds it: with everything that
+    /// was written, synced or not.
+    ///
+    /// This one, and every file that is open in it, fails from now on. Faults do not live on.
+    #[must_use]
+    pub fn kill(&self) -> SimFs {
+        let survivor = lock(&self.disk).after_kill();
+        self.end_with(survivor)
+    }
+
+    fn end_with(&self, survivor: Disk) -> SimFs {
         self.disk.holds_changed.notify_all();
-        SimFs::of(survivor)
+        SimFs::of(survivor, self.disk.turns.clone())
     }
 
     /// Stops the machine in the middle of the `number`-th changing operation from now, 1 being
@@ -81,6 +108,11 @@ impl SimFs {
     pub fn crash_at_change(&self, number: u64) {
         let mut disk = lock(&self.disk);
         disk.crash_at = Some(disk.changes + number);
+    }
+
+    /// Lets the machine run on: takes back [`SimFs::crash_at_change`].
+    pub fn crash_never(&self) {
+        lock(&self.disk).crash_at = None;
     }
 
     /// How many changing operations (all but reads) there were; the upper bound for
@@ -173,6 +205,16 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Disk> {
     shared.disk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// As [`lock`], for an operation that changes something, when it is this thread's turn.
+fn lock_for_turn(shared: &Shared) -> MutexGuard<'_, Disk> {
+    if let Some(turns) = &shared.turns
+        && !lock(shared).crashed
+    {
+        turns.take();
+    }
+    lock(shared)
+}
+
 /// Waits for as long as such an operation on `path` is held.
 fn wait_while_held<'a>(
     shared: &'a Shared,
@@ -194,7 +236,7 @@ fn wait_while_held<'a>(
 
 impl Fs for SimFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let mut disk = lock(&self.disk);
+        let mut disk = lock_for_turn(&self.disk);
         disk.begin_whole(SimOperation::Open, path)?;
         let place = disk.tree.place(path)?;
         let node = match disk.tree.at(&place) {
@@ -220,7 +262,7 @@ impl Fs for SimFs {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        let mut disk = lock(&self.disk);
+        let mut disk = lock_for_turn(&self.disk);
         disk.begin_whole(SimOperation::CreateDir, path)?;
         let mut above: Vec<&Path> = path.ancestors().collect();
         above.reverse();
@@ -239,8 +281,10 @@ impl Fs for SimFs {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut disk = lock(&self.disk);
-        disk.begin_whole(SimOperation::Remove, path)?;
+        let mut disk = lock_for_turn(&self.disk);
+        if !disk.begin_change(SimOperation::Remove, path)? {
+            return Ok(());
+        }
         let node = disk.tree.find(path)?;
         if disk.tree.is_dir(node) {
             return Err(Errno::ISDIR.into());
@@ -249,8 +293,10 @@ impl Fs for SimFs {
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        let mut disk = lock(&self.disk);
-        disk.begin_whole(SimOperation::Remove, path)?;
+        let mut disk = lock_for_turn(&self.disk);
+        if !disk.begin_change(SimOperation::Remove, path)? {
+            return Ok(());
+        }
         let node = disk.tree.find(path)?;
         if !disk.tree.is_dir(node) {
             return Err(Errno::NOTDIR.into());
@@ -259,9 +305,11 @@ impl Fs for SimFs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let disk = lock(&self.disk);
+        let disk = lock_for_turn(&self.disk);
         let mut disk = wait_while_held(&self.disk, disk, SimOperation::Rename, to)?;
-        disk.begin_whole(SimOperation::Rename, to)?;
+        if !disk.begin_change(SimOperation::Rename, to)? {
+            return Ok(());
+        }
         let node = disk.tree.find(from)?;
         let (from_place, to_place) = (disk.tree.place(from)?, disk.tree.place(to)?);
         let replaced = disk.tree.at(&to_place);
@@ -294,7 +342,7 @@ impl Fs for SimFs {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        lock(&self.disk).sync_dir(path)
+        lock_for_turn(&self.disk).sync_dir(path)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

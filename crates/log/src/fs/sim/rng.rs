@@ -2,14 +2,16 @@
 
 /// A small seeded generator: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Debug, Clone)]
-pub(super) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(super) fn new(seed: u64) -> Rng {
+    /// A generator that gives the same numbers whenever it gets the same seed.
+    pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// Any number.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -17,13 +19,18 @@ impl Rng {
     }
 
     /// A number from 0 to `end`, exclusive; the slight bias of the remainder does not matter.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    ///
+    /// # Panics
+    ///
+    /// If `end` is 0.
+    pub fn below(&mut self, end: usize) -> usize {
         assert!(end > 0, "there is no number below 0");
-        (self.next() % end as u64) as usize
+        (self.next_u64() % end as u64) as usize
     }
 
-    pub(super) fn coin(&mut self) -> bool {
-        self.next() & 1 == 1
+    /// True as often as not.
+    pub fn coin(&mut self) -> bool {
+        self.next_u64() & 1 == 1
     }
 
     /// How much of a group of unsynced changes a crash takes: decided once for the group, so

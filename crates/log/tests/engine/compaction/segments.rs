@@ -10,6 +10,7 @@ use logway_log::{CleanerOptions, LogConfig};
 use logway_model::Offset;
 
 use super::{Bench, bench_with_old_values, compacted, contents, shown, text, wait_sealed};
+use crate::repair::check;
 use crate::support::*;
 
 #[test]
@@ -162,8 +163,16 @@ fn what_a_power_cut_has_interrupted_is_no_damage_to_who_looks_at_the_files() {
         let damage = problems.iter().find(|problem| !problem.may_be_unfinished);
         assert_eq!(damage, None, "power cut at change {change}");
         assert_eq!(verified.end_offset, Some(Offset(9)), "power cut at change {change}");
-        let has_swap = names_in(&disk.fs, "/data/t-0").iter().any(|name| name.ends_with(".swap"));
-        swaps += u64::from(has_swap);
+        let names = names_in(&disk.fs, "/data/t-0");
+        let has = |suffix: &str| names.iter().any(|name| name.ends_with(suffix));
+        assert!(!problems.is_empty() || !(has(".cleaned") || has(".swap")), "{names:?}");
+        swaps += u64::from(has(".swap"));
+        // Nor does a repair of the whole directory harm it.
+        let (data, problems, changes) = check(&disk);
+        let damage = problems.iter().find(|problem| !problem.may_be_unfinished);
+        assert_eq!(damage, None, "power cut at change {change}");
+        changes.iter().for_each(|change| drop(data.carry_out(change).expect("the disk works")));
+        drop(data);
         // What is shown is what the next start makes of it.
         let mut shown = Vec::new();
         for segment in segments(&disk.fs, dir).expect("they can be listed") {

@@ -1,13 +1,10 @@
 //! A record of `__consumer_offsets`, in words.
 
-use logway_coordinator::{GroupMetadata, GroupRecord};
+use logway_coordinator::{GroupMetadata, GroupRecord, OFFSETS_TOPIC};
 use logway_model::TopicName;
 use logway_record::Record;
 
 use crate::cli::timestamp;
-
-/// The topic in which groups are kept.
-const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
 /// Whether a topic's records are about groups.
 pub(super) fn is_kept_in(topic: &TopicName) -> bool {

@@ -1,8 +1,12 @@
 //! `logway log`: partitions' files, without a broker.
 
 mod batch_row;
+mod check;
 mod dump;
 mod group_record;
+mod metadata;
+mod problem_row;
+mod repair;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +24,7 @@ use super::quantity;
 pub(super) enum LogCommand {
     Dump(dump::DumpArgs),
     Verify(verify::VerifyArgs),
+    Repair(repair::RepairArgs),
 }
 
 /// Carries a command out.
@@ -27,6 +32,7 @@ pub(super) fn run(command: LogCommand, global: &GlobalArgs) -> Result<(), CliErr
     match command {
         LogCommand::Dump(args) => dump::run(&args, global),
         LogCommand::Verify(args) => verify::run(&args, global),
+        LogCommand::Repair(args) => repair::run(&args, global),
     }
 }
 
@@ -35,13 +41,10 @@ fn partition_dirs(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut found = Vec::new();
     for dir in dirs {
         let mut partitions = inspect::partition_dirs(&RealFs, dir)?;
-        // Several directories are often what a pattern of the shell has found.
-        if partitions.is_empty() && dirs.len() == 1 {
-            return Err(no_partitions(dir));
-        }
         partitions.sort();
         found.extend(partitions);
     }
+    // Several directories are often what a pattern of the shell has found: one without is no error.
     match dirs.first().filter(|_| found.is_empty()) {
         Some(first) => Err(no_partitions(first)),
         None => Ok(found),

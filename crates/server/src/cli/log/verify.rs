@@ -3,33 +3,41 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use logway_log::fs::RealFs;
-use logway_log::inspect::{self, Problem, Verified};
+use logway_log::inspect::{Access, Verified};
 use serde::Serialize;
 
-use super::{count_of_problems, partition_dirs};
+use super::check::{Checked, check_all};
+use super::problem_row::{ProblemCount, ProblemRow, line};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::output::{self, Format, Table};
+use crate::cli::output::{self, Format, JsonArray, Table};
 use crate::cli::quantity;
 
-/// Check the files of partitions, down to each record
+/// Check the files of a data directory, or of some of its partitions, down to each record
 ///
-/// Nothing is changed, and a broker may be running. What a crash left unfinished at the end of a
-/// log is reported, but is no failure: the next start of the broker settles it.
+/// Nothing is changed. The batches, their offsets and leader epochs, the indexes, the snapshots of
+/// producers, the checkpoints, the directory's identity and the metadata are compared with each other.
+/// What is wrong is said on stderr, with its file and byte; the exit code is 1 then. What a crash left
+/// unfinished at the end of a log is a note, and no failure: the next start of the broker settles it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway log verify logway-data
-  logway log verify logway-data/events-0 --format json")]
+  logway log verify logway-data/events-0 --format json
+  logway log verify /disk-1/logway /disk-2/logway")]
 pub(in crate::cli) struct VerifyArgs {
-    /// Data directories, or directories of partitions
+    /// Data directories, those of one broker together, or directories of partitions
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
+    /// Look although a broker has the directory open, but not at the metadata
+    #[arg(long)]
+    while_running: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
-    partition: String,
+    /// `null` for the data directory's own files.
+    partition: Option<String>,
+    directory: PathBuf,
     segments: usize,
     batches: u64,
     records: u64,
@@ -39,54 +47,43 @@ struct Row {
     problems: Vec<ProblemRow>,
 }
 
-#[derive(Debug, Serialize)]
-struct ProblemRow {
-    path: PathBuf,
-    position: u64,
-    reason: String,
-    /// The offsets whose records cannot be read; without an end it is not known.
-    first_lost_offset: Option<i64>,
-    end_lost_offset: Option<i64>,
-    may_be_unfinished: bool,
-}
-
 pub(super) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let mut rows = Vec::new();
-    for dir in partition_dirs(&args.dirs)? {
-        let mut problems = Vec::new();
-        let verified = inspect::verify(&RealFs, &dir, |problem| {
-            eprintln!("{}", line(&problem));
-            problems.push(row_of_problem(problem));
-        })?;
-        rows.push(row(&dir, &verified, problems));
-    }
-    match global.format {
-        Format::Json => output::print_json(&rows)?,
-        Format::Text => output::print(&table(&rows).render())?,
-    }
-    let problems = rows.iter().flat_map(|row| &row.problems);
-    match problems.filter(|problem| !problem.may_be_unfinished).count() as u64 {
-        0 => Ok(()),
-        damaged => {
-            Err(CliError::Damaged { problems: count_of_problems(damaged), dirs: args.dirs.clone() })
+    let access = if args.while_running { Access::BesideBroker } else { Access::Read };
+    let mut count = ProblemCount::default();
+    let mut array = JsonArray::new();
+    let mut table = empty_table();
+    check_all(&args.dirs, access, |checked| {
+        for problem in &checked.problems {
+            eprintln!("{}", line(problem));
+            count.add(problem);
         }
+        let row = row_of(checked);
+        match global.format {
+            Format::Json => array.push(&row)?,
+            Format::Text => add_to(&mut table, &row),
+        }
+        Ok(())
+    })?;
+    match global.format {
+        Format::Json => array.end()?,
+        Format::Text => output::print(&table.render())?,
     }
+    count.into_result(&args.dirs)
 }
 
-fn line(problem: &Problem) -> String {
-    let (word, remark) = match problem.may_be_unfinished {
-        true => ("note", " (probably not finished: the broker settles it when it starts)"),
-        false => ("problem", ""),
-    };
-    let Problem { path, position, reason, lost, .. } = problem;
-    let lost = lost.map(|lost| format!("; {lost} lost")).unwrap_or_default();
-    format!("{word}: {} at byte {position}: {reason}{lost}{remark}", path.display())
+fn row_of(checked: Checked<'_>) -> Row {
+    let Checked { dir, verified, problems, .. } = checked;
+    let problems = problems.into_iter().map(ProblemRow::new).collect();
+    row(dir, verified, problems)
 }
 
-fn row(dir: &Path, verified: &Verified, problems: Vec<ProblemRow>) -> Row {
+fn row(dir: &Path, verified: Option<Verified>, problems: Vec<ProblemRow>) -> Row {
     let name = dir.file_name().unwrap_or(dir.as_os_str());
+    let partition = verified.is_some().then(|| name.to_string_lossy().into_owned());
+    let verified = verified.unwrap_or_default();
     Row {
-        partition: name.to_string_lossy().into_owned(),
+        partition,
+        directory: dir.to_owned(),
         segments: verified.segments,
         batches: verified.batches,
         records: verified.records,
@@ -97,58 +94,43 @@ fn row(dir: &Path, verified: &Verified, problems: Vec<ProblemRow>) -> Row {
     }
 }
 
-fn row_of_problem(problem: Problem) -> ProblemRow {
-    let Problem { path, position, reason, lost, may_be_unfinished } = problem;
-    ProblemRow {
-        path,
-        position,
-        reason,
-        first_lost_offset: lost.map(|lost| lost.first.0),
-        end_lost_offset: lost.and_then(|lost| lost.end).map(|end| end.0),
-        may_be_unfinished,
-    }
+fn empty_table() -> Table {
+    Table::new(&["PARTITION", "SEGMENTS", "BATCHES", "RECORDS", "FIRST", "END", "SIZE", "PROBLEMS"])
 }
 
-fn table(rows: &[Row]) -> Table {
-    let names = ["PARTITION", "SEGMENTS", "BATCHES", "RECORDS", "FIRST", "END", "SIZE", "PROBLEMS"];
-    let mut table = Table::new(&names);
+/// Adds a line for a partition; what is wrong with the directory's own files has been said.
+fn add_to(table: &mut Table, row: &Row) {
+    let Some(partition) = &row.partition else { return };
     let number = |offset: Option<i64>| offset.map(|offset| offset.to_string()).unwrap_or_default();
-    for row in rows {
-        table.row([
-            row.partition.clone(),
-            row.segments.to_string(),
-            row.batches.to_string(),
-            row.records.to_string(),
-            number(row.first_offset),
-            number(row.end_offset),
-            quantity::bytes(row.bytes),
-            row.problems.len().to_string(),
-        ]);
-    }
-    table
+    table.row([
+        partition.clone(),
+        row.segments.to_string(),
+        row.batches.to_string(),
+        row.records.to_string(),
+        number(row.first_offset),
+        number(row.end_offset),
+        quantity::bytes(row.bytes),
+        row.problems.len().to_string(),
+    ]);
 }
 
 #[cfg(test)]
 mod tests {
-    use logway_log::inspect::LostOffsets;
+    use logway_log::inspect::Problem;
     use logway_model::Offset;
 
     use super::*;
 
     #[test]
-    fn partitions_and_problems_are_shown() {
+    fn partitions_are_shown_and_the_directory_itself_is_not() {
         let problem = Problem {
             path: PathBuf::from("d/a-0/00.log"),
             position: 61,
             reason: "bad CRC".to_owned(),
-            lost: Some(LostOffsets { first: Offset(5), end: Some(Offset(9)) }),
+            lost: None,
             may_be_unfinished: false,
+            repair: None,
         };
-        let expected = "problem: d/a-0/00.log at byte 61: bad CRC; offsets 5 to 8 lost";
-        assert_eq!(line(&problem), expected);
-        let unfinished = Problem { may_be_unfinished: true, ..problem.clone() };
-        assert!(line(&unfinished).starts_with("note: d/a-0/00.log at byte 61: bad CRC; offsets"));
-
         let verified = Verified {
             segments: 2,
             batches: 3,
@@ -159,14 +141,21 @@ mod tests {
             problems: 1,
         };
         let rows = [
-            row(Path::new("d/a-0"), &verified, vec![row_of_problem(problem)]),
-            row(Path::new("d/b-0"), &Verified { segments: 1, ..Verified::default() }, Vec::new()),
+            row(Path::new("d/a-0"), Some(verified), vec![ProblemRow::new(problem)]),
+            row(
+                Path::new("d/b-0"),
+                Some(Verified { segments: 1, ..Verified::default() }),
+                Vec::new(),
+            ),
+            row(Path::new("d"), None, Vec::new()),
         ];
+        let mut table = empty_table();
+        rows.iter().for_each(|row| add_to(&mut table, row));
         let expected = "\
 PARTITION  SEGMENTS  BATCHES  RECORDS  FIRST  END  SIZE     PROBLEMS
 a-0        2         3        40       5      45   2.0 KiB  1
 b-0        1         0        0        -      -    0 B      0
 ";
-        assert_eq!(table(&rows).render(), expected);
+        assert_eq!(table.render(), expected);
     }
 }

@@ -5,12 +5,12 @@ mod lines;
 mod progress;
 mod report;
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use logway_client::{Acks, NewRecord, ProduceSummary, Producer, ProducerOptions};
-use logway_model::{PartitionId, TimestampMs, TopicName};
+use logway_model::{PartitionId, TopicName};
 use logway_record::{Compression, Header};
 
 use self::input::Input;
@@ -21,6 +21,7 @@ use super::error::CliError;
 use super::escape::unescape;
 use super::hint::Subject;
 use super::output::{self, Format};
+use super::timestamp;
 
 /// Write records to a topic: one per line of a file or stdin
 ///
@@ -136,7 +137,7 @@ async fn send_lines(
         let is_tombstone = args.tombstone && value.is_empty();
         let record = NewRecord {
             partition: args.partition.map(PartitionId),
-            timestamp: now(),
+            timestamp: timestamp::now(),
             key,
             value: (!is_tombstone).then_some(value),
             headers: &args.headers,
@@ -144,11 +145,6 @@ async fn send_lines(
         producer.send(record).await?;
     }
     Ok(())
-}
-
-fn now() -> TimestampMs {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn split<'a>(line: &'a [u8], separator: Option<&Separator>) -> (Option<&'a [u8]>, &'a [u8]) {

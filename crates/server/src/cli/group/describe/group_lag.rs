@@ -2,7 +2,6 @@
 //! reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use logway_client::{
     Client, ClientError, CommittedOffset, GroupDescription, GroupMember, ListedOffset,
@@ -12,6 +11,7 @@ use logway_model::{BrokerId, Offset, TimestampMs, TopicName, TopicPartition};
 use serde::Serialize;
 
 use super::partition_lag::{PartitionLag, Standing};
+use crate::cli::timestamp;
 
 /// A group, its members and its lag, as JSON has it.
 #[derive(Debug, Serialize)]
@@ -194,7 +194,7 @@ async fn add_ages(
         }
     }
     let timestamps = client.first_timestamps(&wanted).await;
-    let now_ms = now_ms();
+    let TimestampMs(now_ms) = timestamp::now();
     for (partition, TimestampMs(timestamp_ms)) in timestamps {
         if let Some(lag) = lags.get_mut(&partition) {
             // A record may come from a clock that is ahead of ours.
@@ -217,9 +217,4 @@ fn add_members(lags: &mut BTreeMap<TopicPartition, PartitionLag>, members: &[Gro
 
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
-}
-
-fn now_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

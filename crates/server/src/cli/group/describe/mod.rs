@@ -4,11 +4,11 @@ mod group_lag;
 mod partition_lag;
 mod text;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 use logway_client::Client;
-use logway_model::TimestampMs;
+use logway_model::ErrorCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::group_lag::GroupLag;
@@ -62,9 +62,12 @@ pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), C
     }
 }
 
-/// A number after `--watch` is the name of a group, unless there is `=` between the two.
+/// A number after `--watch` is the name of a group, unless there is `=` between the two. Seldom is
+/// there such a group.
 fn with_hint_of_pause(error: CliError, groups: &[String]) -> CliError {
-    match groups.iter().find(|group| parse_seconds(group).is_ok()) {
+    let is_unknown_group = matches!(&error, CliError::Client(error)
+        if error.code() == Some(ErrorCode::GroupIdNotFound));
+    match groups.iter().find(|group| is_unknown_group && parse_seconds(group).is_ok()) {
         Some(seconds) => error.with_hint(format!("for every {seconds} s write --watch={seconds}")),
         None => error,
     }
@@ -132,7 +135,7 @@ async fn view(client: &Client, names: &[String], format: Format) -> Result<Strin
     }
     match format {
         Format::Text => {
-            let now = timestamp::format(now());
+            let now = timestamp::format(timestamp::now());
             Ok(format!("{now}\n{}{talk}\n", text::render(&groups)))
         }
         Format::Json => {
@@ -142,24 +145,29 @@ async fn view(client: &Client, names: &[String], format: Format) -> Result<Strin
     }
 }
 
-fn now() -> TimestampMs {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
-}
-
 #[cfg(test)]
 mod tests {
+    use logway_client::ClientError;
+
     use super::*;
 
     #[test]
     fn a_pause_without_its_sign_is_explained() {
-        let hinted = |groups: &[&str]| {
+        let hinted = |groups: &[&str], error: CliError| {
             let groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
-            let error = CliError::Input("no group '2'".to_owned());
             matches!(with_hint_of_pause(error, &groups), CliError::Hinted { hint, .. }
                 if hint.ends_with("--watch=2"))
         };
-        assert!(hinted(&["billing", "2"]));
-        assert!(!hinted(&["billing"]));
+        let no_group = || {
+            let (what, code) = ("describe group '2'".to_owned(), ErrorCode::GroupIdNotFound);
+            CliError::Client(ClientError::Refused { what, code, message: None })
+        };
+        assert!(hinted(&["billing", "2"], no_group()));
+        assert!(!hinted(&["billing"], no_group()));
+        // What else can go wrong has nothing to do with it.
+        let broken_pipe = CliError::Output(std::io::ErrorKind::BrokenPipe.into());
+        assert!(!hinted(&["2"], broken_pipe));
+        let no_broker = ClientError::NoBroker { failures: Vec::new() };
+        assert!(!hinted(&["2"], CliError::Client(no_broker)));
     }
 }

@@ -1,0 +1,49 @@
+//! The names of the works of which the report says what Logway is to reach: the experiments do them
+//! under these names, and the report finds them by these.
+
+pub(crate) const BATCHES_OF_16_KIB: &str = "16 KiB batches";
+pub(crate) const BATCHES_OF_1_MIB: &str = "1 MiB batches";
+pub(crate) const BATCH_OF_1: &str = "batch of 1";
+pub(crate) const HUNDRED_PARTITIONS: &str = "100 partitions, 100 connections";
+pub(crate) const FILES_ALONE: &str = "files alone";
+
+pub(crate) const FETCH_1_MIB: &str = "1 MiB cached";
+pub(crate) const FETCH_8_MIB: &str = "8 MiB cached";
+
+pub(crate) const APPENDERS_ALONE: &str = "128 appenders, 128 connections";
+pub(crate) const APPENDERS_TOGETHER: &str = "128 appenders, 4 connections";
+
+pub(crate) const ACKNOWLEDGED_AT_1000: &str = "acknowledged at 1000/s";
+
+/// What the names of [`end_to_end_at`] begin with.
+pub(crate) const END_TO_END_AT: &str = "end to end at ";
+
+pub(crate) const START: &str = "start to first answer, idle";
+pub(crate) const RESTART: &str = "restart after kill -9";
+
+/// So many appenders share so many connections.
+pub(crate) fn appenders(appenders: usize, connections: usize) -> String {
+    format!("{appenders} appenders, {connections} connections")
+}
+
+/// So many records a second, until they are acknowledged.
+pub(crate) fn acknowledged_at(rate: f64) -> String {
+    format!("acknowledged at {rate}/s")
+}
+
+/// So many records a second, until a consumer has them.
+pub(crate) fn end_to_end_at(rate: f64) -> String {
+    format!("{END_TO_END_AT}{rate}/s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_put_together_are_those_that_are_known() {
+        assert_eq!(appenders(128, 128), APPENDERS_ALONE);
+        assert_eq!(appenders(128, 4), APPENDERS_TOGETHER);
+        assert_eq!(acknowledged_at(1000.0), ACKNOWLEDGED_AT_1000);
+    }
+}

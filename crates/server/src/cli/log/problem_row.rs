@@ -1,0 +1,150 @@
+//! A problem as `logway log verify` and `logway log repair` print it.
+
+use std::path::PathBuf;
+
+use logway_log::inspect::{Problem, Repair};
+use serde::Serialize;
+
+use super::count_of_problems;
+use crate::cli::error::CliError;
+
+/// What is to be done where records are damaged or gone.
+const ADVICE_ON_RECORDS: &str = "no repair touches records, nor what nobody can know: if there is a \
+     copy of the files, put it back while no broker runs; else start the broker, which reads on \
+     behind the damage and tells consumers how to";
+
+/// A problem, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct ProblemRow {
+    path: PathBuf,
+    position: u64,
+    reason: String,
+    /// The offsets whose records cannot be read; without an end it is not known.
+    first_lost_offset: Option<i64>,
+    end_lost_offset: Option<i64>,
+    may_be_unfinished: bool,
+    /// What `logway log repair` does about it.
+    repair: Option<&'static str>,
+}
+
+impl ProblemRow {
+    /// Takes a problem apart.
+    pub(super) fn new(problem: Problem) -> ProblemRow {
+        let Problem { path, position, reason, lost, may_be_unfinished, repair } = problem;
+        ProblemRow {
+            path,
+            position,
+            reason,
+            first_lost_offset: lost.map(|lost| lost.first.0),
+            end_lost_offset: lost.and_then(|lost| lost.end).map(|end| end.0),
+            may_be_unfinished,
+            repair: repair.map(name),
+        }
+    }
+}
+
+/// What a repair does, as a word.
+pub(super) fn name(repair: Repair) -> &'static str {
+    match repair {
+        Repair::Rebuild => "rebuild",
+        Repair::Rewrite => "rewrite",
+        Repair::SetAside => "set aside",
+    }
+}
+
+/// A problem, for people.
+pub(super) fn line(problem: &Problem) -> String {
+    let (word, remark) = match problem.may_be_unfinished {
+        true => ("note", " (probably not finished: the broker settles it when it starts)"),
+        false => ("problem", ""),
+    };
+    let Problem { path, position, reason, lost, .. } = problem;
+    let lost = lost.map(|lost| format!("; {lost} lost")).unwrap_or_default();
+    format!("{word}: {} at byte {position}: {reason}{lost}{remark}", path.display())
+}
+
+/// How many problems there are that are no mere notes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ProblemCount {
+    /// Those that a repair can put right.
+    pub(super) repairable: u64,
+    pub(super) others: u64,
+}
+
+impl ProblemCount {
+    /// Counts a problem.
+    pub(super) fn add(&mut self, problem: &Problem) {
+        match (problem.may_be_unfinished, problem.repair) {
+            (true, _) => {}
+            (false, Some(_)) => self.repairable += 1,
+            (false, None) => self.others += 1,
+        }
+    }
+
+    /// Fails if there are any, with what can be done about them.
+    pub(super) fn into_result(self, dirs: &[PathBuf]) -> Result<(), CliError> {
+        let ProblemCount { repairable, others } = self;
+        let problems = count_of_problems(repairable + others);
+        let error = CliError::Damaged { problems, dirs: dirs.to_vec() };
+        match (repairable, others) {
+            (0, 0) => Ok(()),
+            (0, _) => Err(error.with_hint(ADVICE_ON_RECORDS)),
+            _ => {
+                let repair = "logway log repair";
+                Err(error.with_hint(format!("'{repair}' puts {repairable} of them right")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_log::inspect::LostOffsets;
+    use logway_model::Offset;
+
+    use super::*;
+
+    #[test]
+    fn a_problem_is_one_line() {
+        let problem = Problem {
+            path: PathBuf::from("d/a-0/00.log"),
+            position: 61,
+            reason: "bad CRC".to_owned(),
+            lost: Some(LostOffsets { first: Offset(5), end: Some(Offset(9)) }),
+            may_be_unfinished: false,
+            repair: None,
+        };
+        let expected = "problem: d/a-0/00.log at byte 61: bad CRC; offsets 5 to 8 lost";
+        assert_eq!(line(&problem), expected);
+        let unfinished = Problem { may_be_unfinished: true, ..problem };
+        assert!(line(&unfinished).starts_with("note: d/a-0/00.log at byte 61: bad CRC; offsets"));
+    }
+
+    #[test]
+    fn notes_are_no_failure_and_what_can_be_repaired_is_told_apart() {
+        let count_of = |problems: &[(bool, Option<Repair>)]| {
+            let mut count = ProblemCount::default();
+            for &(may_be_unfinished, repair) in problems {
+                count.add(&Problem {
+                    path: PathBuf::new(),
+                    position: 0,
+                    reason: String::new(),
+                    lost: None,
+                    may_be_unfinished,
+                    repair,
+                });
+            }
+            count.into_result(&[PathBuf::from("d")]).map_err(|error| match error {
+                CliError::Hinted { error, hint } => format!("{error}, {hint}"),
+                other => other.to_string(),
+            })
+        };
+        let rebuild = Some(Repair::Rebuild);
+        assert_eq!(count_of(&[(true, None), (true, rebuild)]), Ok(()));
+        let repairable = count_of(&[(false, rebuild), (false, None), (true, None)]);
+        let expected = "2 problems in d, 'logway log repair' puts 1 of them right";
+        assert_eq!(repairable, Err(expected.to_owned()));
+        let others = count_of(&[(false, None)]).expect_err("records are damaged");
+        assert!(others.contains("no repair touches records"), "{others}");
+    }
+}

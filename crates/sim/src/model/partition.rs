@@ -1,0 +1,321 @@
+//! One partition, as promised.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use logway_log::AppendOutcome;
+use logway_model::{
+    LeaderEpoch, Offset, ProducerId, Sequence, TimestampMs, TopicId, TopicPartition,
+};
+use logway_record::Batch;
+
+use crate::batch::content;
+use crate::violation::{Violation, ensure};
+
+/// What was promised of a partition, and what may or may not have happened.
+///
+/// Invariants: the batches in `kept` follow each other without a gap and end at `end`; `safe_end` is
+/// not behind it; what is `unanswered` is in the order in which it was sent.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) name: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    /// Which log directory it is in.
+    pub(crate) dir: usize,
+    pub(crate) is_durable: bool,
+    /// Its log was made, and that was acknowledged.
+    pub(crate) is_created: bool,
+    start: Offset,
+    /// Log starts that were asked for without an answer.
+    starts_in_doubt: Vec<Offset>,
+    is_retention_in_doubt: bool,
+    /// The epochs of what lies before may be forgotten: a log start that nobody was told of moved
+    /// on, and back again with the crash, and the epochs are written down before it.
+    epochs_known_from: Offset,
+    kept: VecDeque<Kept>,
+    end: Offset,
+    /// What lies before must survive a power cut.
+    safe_end: Offset,
+    /// What lies before is in the page cache at least, and survives the end of the process alone.
+    cached_end: Offset,
+    unanswered: Vec<Sent>,
+    /// What producers send again after a start.
+    retries: Vec<Batch>,
+    /// The sequences with which idempotent producers go on.
+    sequences: BTreeMap<ProducerId, Sequence>,
+}
+
+#[derive(Debug, Clone)]
+struct Sent {
+    batch: Batch,
+    epoch: LeaderEpoch,
+}
+
+/// A batch that the log has.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    pub(crate) base: Offset,
+    pub(crate) last: Offset,
+    pub(crate) epoch: LeaderEpoch,
+    pub(crate) batch: Batch,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kept { base, last, epoch, batch } = self;
+        let (id, sequence) = (batch.header().producer_id, batch.header().base_sequence);
+        write!(
+            f,
+            "the batch {base} to {last} of epoch {epoch}, of producer {id:?} from {sequence} on"
+        )
+    }
+}
+
+/// What a log has after a start.
+pub(crate) struct Found {
+    pub(crate) start: Offset,
+    pub(crate) end: Offset,
+    pub(crate) batches: Vec<Batch>,
+}
+
+impl Partition {
+    /// A partition of a new topic.
+    pub(crate) fn new(
+        name: TopicPartition,
+        topic_id: TopicId,
+        dir: usize,
+        is_durable: bool,
+    ) -> Partition {
+        Partition {
+            name,
+            topic_id,
+            dir,
+            is_durable,
+            is_created: false,
+            start: Offset::ZERO,
+            starts_in_doubt: Vec::new(),
+            is_retention_in_doubt: false,
+            epochs_known_from: Offset::ZERO,
+            kept: VecDeque::new(),
+            end: Offset::ZERO,
+            safe_end: Offset::ZERO,
+            cached_end: Offset::ZERO,
+            unanswered: Vec::new(),
+            retries: Vec::new(),
+            sequences: BTreeMap::new(),
+        }
+    }
+
+    /// Where it starts.
+    pub(crate) fn start(&self) -> Offset {
+        self.start
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> Offset {
+        self.end
+    }
+
+    /// Whether the log may not know any more of which epoch a batch is.
+    pub(crate) fn may_forget_epoch(&self, kept: &Kept) -> bool {
+        kept.last < self.epochs_known_from
+    }
+
+    /// The batches that have records from the start on.
+    pub(crate) fn kept(&self) -> &VecDeque<Kept> {
+        &self.kept
+    }
+
+    /// The sequence with which a producer goes on.
+    pub(crate) fn next_sequence(&self, id: ProducerId) -> Sequence {
+        self.sequences.get(&id).copied().unwrap_or(Sequence(0))
+    }
+
+    /// A producer has made its next batch, of so many records.
+    pub(crate) fn advance(&mut self, id: ProducerId, records: usize) {
+        let next = self.next_sequence(id).advance(i32::try_from(records).expect("a few records"));
+        self.sequences.insert(id, next);
+    }
+
+    /// A batch is on its way to the log.
+    pub(crate) fn send(&mut self, batch: &Batch, epoch: LeaderEpoch) {
+        self.unanswered.push(Sent { batch: batch.clone(), epoch });
+    }
+
+    /// The log has taken a batch, or had it.
+    pub(crate) fn acknowledge(
+        &mut self,
+        batch: &Batch,
+        outcome: &AppendOutcome,
+    ) -> Result<(), Violation> {
+        let place = self.unanswered.iter().position(|sent| is_same(&sent.batch, batch));
+        let place = place.expect("only what was sent is answered");
+        let (base, last) = (outcome.base_offset, outcome.last_offset);
+        let known = self.kept.iter().find(|kept| is_same(&kept.batch, batch));
+        if outcome.is_duplicate {
+            self.unanswered.remove(place);
+            return ensure(known.is_none_or(|kept| (kept.base, kept.last) == (base, last)), || {
+                format!("{}: a duplicate is answered with {base}-{last}: {known:?}", self.name)
+            });
+        }
+        ensure(known.is_none(), || format!("{}: taken twice, at {base}: {known:?}", self.name))?;
+        ensure(base == self.end, || {
+            format!("{}: a batch got offset {base}, and {} was next", self.name, self.end)
+        })?;
+        let sent = self.unanswered.remove(place);
+        self.keep(sent);
+        // What was sent before it and not answered has failed, or it would have this place.
+        let failed: Vec<Sent> = self.unanswered.drain(..place).collect();
+        self.retry_later(failed);
+        ensure(last.next() == self.end, || format!("{}: {base} to {last}", self.name))?;
+        if self.is_durable {
+            self.safe_end = self.end;
+        }
+        Ok(())
+    }
+
+    /// Somebody could see that all before this is on stable storage.
+    pub(crate) fn note_flushed(&mut self, flushed: Offset) {
+        self.safe_end = self.safe_end.max(flushed);
+    }
+
+    /// The log was closed in good order.
+    pub(crate) fn note_closed(&mut self) {
+        self.safe_end = self.end;
+    }
+
+    /// The process was killed, and nothing else.
+    pub(crate) fn note_killed(&mut self) {
+        self.cached_end = self.end;
+    }
+
+    /// The power has gone.
+    pub(crate) fn note_power_cut(&mut self) {
+        self.cached_end = Offset::ZERO;
+    }
+
+    /// The log start is to move.
+    pub(crate) fn ask_for_start(&mut self, start: Offset) {
+        self.starts_in_doubt.push(start);
+    }
+
+    /// Retention may move the log start.
+    pub(crate) fn ask_for_retention(&mut self) {
+        self.is_retention_in_doubt = true;
+    }
+
+    /// The log start has moved, for good.
+    pub(crate) fn acknowledge_start(&mut self, start: Offset) -> Result<(), Violation> {
+        ensure(start >= self.start && start <= self.end, || {
+            format!("{}: the log start {start} is not in {}-{}", self.name, self.start, self.end)
+        })?;
+        self.starts_in_doubt.clear();
+        self.is_retention_in_doubt = false;
+        self.move_start(start);
+        Ok(())
+    }
+
+    /// Takes what idempotent producers had no answer for when the world ended.
+    pub(crate) fn take_retries(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.retries)
+    }
+
+    /// The first record at or after a time: its offset.
+    pub(crate) fn offset_at(&self, timestamp: TimestampMs) -> Option<Offset> {
+        let found = self.kept.iter().find(|kept| kept.batch.header().max_timestamp >= timestamp);
+        found.map(|kept| kept.base.max(self.start))
+    }
+
+    /// The world has started again. `may_skip` says whether a batch can be there although one that was
+    /// sent before it is not: that one may have been refused, by a disk that is full.
+    pub(crate) fn recovered(&mut self, found: &Found, may_skip: bool) -> Result<(), Violation> {
+        self.check_start(found)?;
+        self.move_start(found.start);
+        let safe_end = self.safe_end.max(self.cached_end);
+        ensure(found.end >= safe_end, || {
+            format!("{} ends at {}, and must have {safe_end}", self.name, found.end)
+        })?;
+        while self.kept.pop_back_if(|kept| kept.last >= found.end).is_some() {}
+        self.end = self.kept.back().map_or(self.end.min(found.end), |last| last.last.next());
+        let unanswered = std::mem::take(&mut self.unanswered);
+        let mut in_doubt = unanswered.iter();
+        let mut found_batches = found.batches.iter();
+        for kept in &self.kept {
+            self.check_batch(kept, found_batches.next())?;
+        }
+        for batch in found_batches {
+            let is_next = |sent: &&Sent| is_same(&sent.batch, batch);
+            let is_known =
+                |sent: &Sent| self.kept.iter().any(|kept| is_same(&kept.batch, &sent.batch));
+            let sent = match may_skip {
+                true => in_doubt.by_ref().find(is_next),
+                false => in_doubt.by_ref().find(|sent| !is_known(sent)).filter(is_next),
+            };
+            let sent = sent.ok_or_else(|| {
+                Violation::new(format!(
+                    "{}: this was not sent next: {:?}",
+                    self.name,
+                    batch.header()
+                ))
+            })?;
+            self.keep(sent.clone());
+            let kept = self.kept.back().expect("one was added");
+            self.check_batch(kept, Some(batch))?;
+        }
+        ensure(self.end == found.end, || {
+            format!("{} ends at {}, and its batches at {}", self.name, found.end, self.end)
+        })?;
+        self.safe_end = self.end;
+        self.retry_later(unanswered);
+        Ok(())
+    }
+
+    fn check_start(&mut self, found: &Found) -> Result<(), Violation> {
+        let asked = std::mem::take(&mut self.starts_in_doubt);
+        let was_retained = std::mem::take(&mut self.is_retention_in_doubt);
+        let furthest = asked.iter().copied().chain(was_retained.then_some(self.end)).max();
+        self.epochs_known_from = self.epochs_known_from.max(furthest.unwrap_or(Offset::ZERO));
+        let is_asked = asked.contains(&found.start);
+        let is_expired = was_retained && found.start > self.start;
+        ensure(found.start == self.start || is_asked || is_expired, || {
+            let (name, start) = (&self.name, self.start);
+            format!("{name} starts at {}, and started at {start}, or {asked:?}", found.start)
+        })
+    }
+
+    fn check_batch(&self, kept: &Kept, found: Option<&Batch>) -> Result<(), Violation> {
+        let name = &self.name;
+        let Some(found) = found else {
+            return Err(Violation::new(format!("{name}: the batch at {} is missing", kept.base)));
+        };
+        let is_as_sent = found.base_offset() == kept.base
+            && found.header().leader_epoch == kept.epoch
+            && is_same(found, &kept.batch);
+        ensure(is_as_sent && found.verify_crc().is_ok(), || {
+            format!("{name}: {:?} is where {kept:?} was", found.header())
+        })
+    }
+
+    /// Producers that are not idempotent give up.
+    fn retry_later(&mut self, unanswered: Vec<Sent>) {
+        let batches = unanswered.into_iter().map(|sent| sent.batch);
+        self.retries.extend(batches.filter(|batch| batch.header().producer_id.is_some()));
+    }
+
+    fn keep(&mut self, sent: Sent) {
+        let Sent { batch, epoch } = sent;
+        let base = self.end;
+        let last = base + i64::from(batch.header().last_offset_delta);
+        self.end = last.next();
+        self.kept.push_back(Kept { base, last, epoch, batch });
+    }
+
+    fn move_start(&mut self, start: Offset) {
+        self.start = start;
+        while self.kept.pop_front_if(|kept| kept.last < start).is_some() {}
+    }
+}
+
+fn is_same(one: &Batch, other: &Batch) -> bool {
+    content(one) == content(other)
+}

@@ -1,0 +1,58 @@
+//! How a world is made.
+
+use std::path::PathBuf;
+
+use logway_log::fs::sim::Rng;
+use logway_log::{CleanupPolicy, LogConfig};
+
+/// What is the same for all lives of a world; it follows from the seed.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The log directories, each of one component.
+    pub(crate) dirs: Vec<PathBuf>,
+    /// The settings of topics that are durable, as they are by default.
+    pub(crate) durable: LogConfig,
+    /// Those of topics whose records are on stable storage some time after they are acknowledged.
+    pub(crate) lazy: LogConfig,
+    /// Those of the topic that keeps the offsets of groups.
+    pub(crate) offsets: LogConfig,
+    /// How often the world is started.
+    pub(crate) lives: usize,
+    /// A life ends at the latest at this change of the disk.
+    pub(crate) changes_max: usize,
+    /// A life ends at the latest after so many steps.
+    pub(crate) steps_max: usize,
+    /// Operations of the disk may fail.
+    pub(crate) is_disk_failing: bool,
+}
+
+/// How old a record gets before retention may delete it.
+const RETENTION_MS: u64 = 20_000;
+
+impl Plan {
+    /// The plan that a seed gives.
+    pub(crate) fn new(random: &mut Rng) -> Plan {
+        let dirs = 1 + [0, 0, 0, 1, 2][random.below(5)];
+        let durable = LogConfig {
+            segment_bytes: [300, 700, 2_000, 6_000][random.below(4)],
+            segment_ms: [3_000, 1 << 40][random.below(2)],
+            index_interval_bytes: [1, 150, 1_000][random.below(3)],
+            retention_ms: Some(RETENTION_MS),
+            retention_bytes: [None, Some(3_000)][random.below(2)],
+            file_delete_delay_ms: [0, u64::MAX][random.below(2)],
+            flush_messages: 1,
+            ..LogConfig::default()
+        };
+        let flush_messages = [3, 20, u64::MAX][random.below(3)];
+        Plan {
+            dirs: (0..dirs).map(|number| PathBuf::from(format!("/disk{number}"))).collect(),
+            lazy: LogConfig { flush_messages, ..durable.clone() },
+            offsets: LogConfig { cleanup: CleanupPolicy::Compact, ..durable.clone() },
+            durable,
+            lives: 4 + random.below(8),
+            changes_max: [30, 120, 400][random.below(3)],
+            steps_max: 5 + random.below(60),
+            is_disk_failing: random.below(4) == 0,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a world went through.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How much was tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Worlds.
+    pub seeds: u64,
+    /// Times that the power went, in the middle of a change of the disk or at rest.
+    pub power_cuts: u64,
+    /// Times that the process was killed, so that the page cache survived.
+    pub kills: u64,
+    /// Those of both that struck while the world was starting.
+    pub in_starts: u64,
+    /// Times that all was closed in good order.
+    pub closes: u64,
+    /// Lives in which some operation of the disk was to fail.
+    pub faulty_lives: u64,
+    /// Changes of the disk: each is a point at which the power could have gone.
+    pub changes: u64,
+    /// Batches that were acknowledged.
+    pub batches: u64,
+    /// Offsets of groups whose commit was acknowledged.
+    pub commits: u64,
+}
+
+impl AddAssign for Report {
+    fn add_assign(&mut self, other: Report) {
+        self.seeds += other.seeds;
+        self.power_cuts += other.power_cuts;
+        self.kills += other.kills;
+        self.in_starts += other.in_starts;
+        self.closes += other.closes;
+        self.faulty_lives += other.faulty_lives;
+        self.changes += other.changes;
+        self.batches += other.batches;
+        self.commits += other.commits;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { seeds, power_cuts, kills, in_starts, closes, .. } = self;
+        let Report { faulty_lives, changes, batches, commits, .. } = self;
+        write!(
+            f,
+            "{seeds} seeds: {power_cuts} power cuts and {kills} kills ({in_starts} of them during a \
+             start), {closes} clean stops, {faulty_lives} lives with a failing disk, {changes} changes \
+             of the disk, {batches} batches and {commits} commits acknowledged"
+        )
+    }
+}

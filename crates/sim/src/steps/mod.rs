@@ -1,0 +1,45 @@
+//! What happens in a life.
+
+use logway_model::TopicPartition;
+
+use crate::violation::Violation;
+use crate::world::{OFFSETS_TOPIC, World};
+
+mod appends;
+mod commits;
+mod deletions;
+mod topics;
+
+impl World {
+    /// Something, and what follows from it.
+    pub(crate) fn step(&mut self) -> Result<(), Violation> {
+        self.turns.pause();
+        match self.random.below(100) {
+            0..48 => self.append_some(),
+            48..56 => self.commit_some(),
+            56..62 => self.append_again(),
+            62..65 => self.leave_out_a_sequence(),
+            65..71 => self.delete_records(),
+            71..77 => self.enforce_retention(),
+            77..80 => self.flush(),
+            80..84 => self.delete_topic(),
+            84..88 => self.create_topic(),
+            88..92 => {
+                self.advance_ms(2_000);
+                Ok(())
+            }
+            _ => {
+                self.turns.rest();
+                Ok(())
+            }
+        }
+    }
+
+    /// One of the partitions that clients know; `None` if there is none.
+    fn some_partition(&mut self) -> Option<TopicPartition> {
+        let names = self.model.partitions.keys();
+        let names: Vec<_> = names.filter(|name| name.topic.as_str() != OFFSETS_TOPIC).collect();
+        let place = (!names.is_empty()).then(|| self.random.below(names.len()))?;
+        Some(names[place].clone())
+    }
+}
