@@ -293,7 +293,7 @@ impl Log {
     }
 
     /// The recovery point in the checkpoint, or one before it: a start after a crash looks for nothing
-    /// that was cut off before it. Zero until the first checkpoint after the log was opened.
+    /// that was cut off before it.
     pub(crate) fn written_recovery_point(&self) -> Offset {
         Offset(self.written_recovery_point.load(Ordering::Acquire))
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use logway_model::TopicPartition;
+use logway_model::{Offset, TopicPartition};
 
 use super::failed::FailedLog;
 use super::remembered::{Remembered, RememberedLog};
@@ -59,7 +59,7 @@ impl<'a> Opened<'a> {
             Ok(None) => {}
             Ok(Some(recovered)) => {
                 self.note_recovered(&recovered);
-                if recovered.is_stranger {
+                if recovered.known_recovery_point.is_none() {
                     self.strangers.insert(partition.clone());
                 }
                 let list = recovered.view.list(recovered.topic_id);
@@ -166,6 +166,7 @@ pub(super) fn start_log(
     let dir = options.path.join(identity.partition.to_string());
     let config = Arc::clone(&options.default_config);
     let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
+    log.note_written_recovery_point(recovered.known_recovery_point.unwrap_or(Offset::ZERO));
     let tail = LogTail::new(OpenedTail {
         log: Arc::clone(&log),
         fs: Arc::clone(&options.fs),

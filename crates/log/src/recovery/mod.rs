@@ -78,8 +78,9 @@ pub(crate) struct RecoveredLog {
     pub(crate) topic_id: TopicId,
     pub(crate) replica_move: Option<ReplicaMove>,
     pub(crate) view: LogView,
-    /// It may be another than the one of this name that the files of the log directory speak of.
-    pub(crate) is_stranger: bool,
+    /// The recovery point in the checkpoint. `None` if nobody knows it, also because the log may be
+    /// another than the one of this name that the files of the log directory speak of.
+    pub(crate) known_recovery_point: Option<Offset>,
     pub(crate) producers: ProducerStateTable,
     /// Full segments whose indexes, or the snapshot behind them, found no space on the disk; the
     /// oldest first.
@@ -403,7 +404,7 @@ impl Recovery<'_> {
             topic_id,
             replica_move: None,
             view,
-            is_stranger: self.recovery_point.is_none(),
+            known_recovery_point: self.recovery_point,
             producers: self.producers,
             unsealed: self.unsealed,
             scanned_bytes: self.scanned_bytes,

@@ -89,6 +89,14 @@ fn nothing_from_the_stable_offset_on_is_touched() {
 }
 
 #[test]
+fn what_was_full_before_a_start_is_compacted_right_after_it() {
+    let bench = bench_with_old_values().reopen();
+    // The start itself writes no checkpoint.
+    bench.cleaner.clean_due();
+    assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+}
+
+#[test]
 fn the_policy_can_change_at_any_time() {
     let bench = Bench::new(LogConfig { cleanup: CleanupPolicy::Delete, ..compacted() });
     bench.put("a", Some("1"));
