@@ -18,6 +18,7 @@ use crate::LogError;
 use crate::cleaner::{LastWrite, LastWrites, discard_cleaned, finish_swap, name_swap};
 use crate::completion::Completer;
 use crate::fs::Fs;
+use crate::log::Log;
 use crate::segment::Segment;
 
 /// A replacement on the disk, as far as it has come.
@@ -25,9 +26,12 @@ use crate::segment::Segment;
 pub(crate) struct SwapJob {
     /// The log.
     pub(super) key: LogKey,
+    log: Arc<Log>,
     dir: Arc<Path>,
     /// The segments to be replaced, the oldest first; at least one.
     segments: Vec<Arc<Segment>>,
+    /// Where they end.
+    end: Offset,
     /// The length of the one that replaces them.
     size_bytes: u64,
     /// It has the name by which it counts.
@@ -41,6 +45,8 @@ pub(crate) struct SwapJob {
 pub(crate) enum SwapOutcome {
     /// The cleaned segment is in its place, for good.
     Swapped,
+    /// The log is as it was, and not ready for it.
+    TooEarly,
     /// The log is as it was.
     NotBegun(LogError),
     /// It counts, but is to be tried again until it is done.
@@ -73,14 +79,20 @@ impl Writer {
         let Some(tail) = self.tails.get_mut(&key) else { return };
         let is_usable = tail.poison.is_none() && tail.swap.is_none();
         let is_wanted = is_usable && tail.log.config().is_compacted();
-        if !is_wanted || tail.position_of(&segments).is_none() {
-            return done.complete(Ok(false));
-        }
+        let first = tail.position_of(&segments).filter(|_| is_wanted);
+        let Some(first) = first else { return done.complete(Ok(false)) };
         let base_offset = segments[0].base_offset();
         tail.swap = Some(Swapping { base_offset, done: Some(done), unfinished: None });
-        let dir = Arc::clone(&tail.dir);
-        let (is_named, is_committed) = (false, false);
-        let job = SwapJob { key, dir, segments, size_bytes, is_named, is_committed };
+        let job = SwapJob {
+            key,
+            log: Arc::clone(&tail.log),
+            dir: Arc::clone(&tail.dir),
+            end: tail.view.segment_end(first + segments.len() - 1),
+            segments,
+            size_bytes,
+            is_named: false,
+            is_committed: false,
+        };
         self.round.background.send(Job::Swap(job));
     }
 
@@ -99,6 +111,10 @@ impl Writer {
                 self.deleted.extend(dropped.into_iter().map(|segment| (segment, delay)));
                 tail.publish();
                 Ok(true)
+            }
+            SwapOutcome::TooEarly => {
+                tail.swap = None;
+                Ok(false)
             }
             SwapOutcome::NotBegun(error) => {
                 tail.swap = None;
@@ -182,6 +198,12 @@ impl SwapJob {
     /// Does what is left to do.
     pub(super) fn run(&mut self, fs: &dyn Fs) -> SwapOutcome {
         let base_offset = self.segments[0].base_offset();
+        // The checkpoints before this job are written. One that was made before the last of the
+        // segments was sealed may have put the recovery point back to where that begins.
+        if !self.is_named && self.log.written_recovery_point() < self.end {
+            discard_cleaned(fs, &self.dir, base_offset);
+            return SwapOutcome::TooEarly;
+        }
         if !self.is_named
             && let Err(error) = self.name(fs, base_offset)
         {

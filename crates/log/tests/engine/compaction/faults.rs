@@ -236,6 +236,47 @@ fn nothing_is_cleaned_behind_the_recovery_point_that_is_written_down() {
     assert_eq!(bench.contents().last(), Some(&newest), "{:?}", bench.dir.recovery_report());
 }
 
+/// A log has its recovery point within the segment that grows, and before that one from when it is full
+/// until it is sealed. A checkpoint of then may be written late.
+#[test]
+fn a_recovery_point_that_goes_back_keeps_a_cleaned_segment_from_its_place() {
+    let bench = Bench::new(compacted());
+    let other = bench.disk.log_of(&bench.dir, 1);
+    bench.put("a", Some("1"));
+    bench.put("a", Some("2"));
+    wait_sealed(&bench.dir);
+    // While the writer is busy, a record comes that finds no room in the segment, and a checkpoint is
+    // wanted.
+    bench.disk.fs.hold_syncs_in("t-1/");
+    let busy = other.append(append_of(keyed(BatchBuilder::new(Compression::None), &[("b", None)])));
+    bench.disk.fs.wait_for_held_syncs(1);
+    bench.disk.fs.hold_renames_in("recovery-point-offset-checkpoint");
+    let filler =
+        keyed(BatchBuilder::new(Compression::None), &[("filler", Some(&"x".repeat(2000)))]);
+    let filler = bench.log.append(append_of(filler));
+    let checkpoint = bench.dir.enforce_retention();
+    bench.disk.fs.release_syncs();
+    bench.disk.fs.wait_for_held_renames(1);
+    // The writer knows by now that the segment is sealed.
+    bench.log.producers().wait().expect("the writer lives");
+    bench.disk.fs.hold_syncs_in(".log.cleaned");
+    std::thread::scope(|scope| {
+        scope.spawn(|| bench.cleaner.clean_due());
+        bench.disk.fs.wait_for_held_syncs(1);
+        bench.disk.fs.release_renames();
+        checkpoint.wait().expect("the disk works");
+        bench.disk.fs.release_syncs();
+    });
+    assert_eq!(bench.contents().len(), 2, "the next start scans the segment");
+    for append in [busy, filler] {
+        append.wait().expect("the disk works");
+    }
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "a", Some("2"))]));
+    assert_eq!(bench.metrics.failed_rounds.get(), 0);
+    bench.check_files();
+}
+
 /// A disk on which a cleaned segment is to take the place of several, but the name that says so may
 /// be in the page cache alone: the process has ended, the machine has not.
 fn disk_with_unsynced_swap(seed: u64) -> TestDisk {
