@@ -3,39 +3,22 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use common::disks::Disks;
 use common::failing_disk::FailingDisk;
 use common::*;
 use logway_client::Connection;
 use logway_model::{ErrorCode, TimestampMs};
 use logway_record::{BatchBuilder, Compression};
-use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-/// Two log directories; partition 0 of `t`, which is compacted, is in the first.
-struct Disks {
-    _root: TempDir,
-    a: PathBuf,
-    b: PathBuf,
-}
-
-impl Disks {
-    fn new() -> Disks {
-        let root = tempfile::tempdir().expect("a directory");
-        let (a, b) = (root.path().join("a"), root.path().join("b"));
-        Disks { _root: root, a, b }
-    }
-
-    async fn start(&self, disk: &FailingDisk, settings: &[(&str, &str)]) -> TestBroker {
-        let log_dirs = format!("{},{}", self.a.display(), self.b.display());
-        let fixed = [("log.dirs", &*log_dirs), ("listeners", "127.0.0.1:0")];
-        let settings: Vec<_> = fixed.iter().chain(settings).copied().collect();
-        TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts")
-    }
+/// A broker with two log directories; partition 0 of `t`, which is compacted, is in the first.
+async fn start(disks: &Disks, disk: &FailingDisk, settings: &[(&str, &str)]) -> TestBroker {
+    disks.try_start_with(Arc::new(disk.clone()), settings).await.expect("starts")
 }
 
 /// Looks for work again and again.
@@ -115,7 +98,7 @@ fn leftovers(dir: &Path) -> Vec<String> {
 async fn a_topic_is_deleted_while_it_is_compacted() {
     let disks = Disks::new();
     let disk = FailingDisk::new(&disks.a);
-    let broker = disks.start(&disk, &EAGER).await;
+    let broker = start(&disks, &disk, &EAGER).await;
     let connection = broker.connect().await;
     create_compacted(&connection).await;
     disk.hold_writes_after(".cleaned", 0);
@@ -137,7 +120,7 @@ async fn a_topic_is_deleted_while_it_is_compacted() {
     until_left(&connection, 2).await;
     assert_eq!(latest(&connection).await.0, only("b", "6"));
     broker.stop().await;
-    let broker = disks.start(&disk, &EAGER).await;
+    let broker = start(&disks, &disk, &EAGER).await;
     assert_eq!(latest(&broker.connect().await).await.0, only("b", "6"));
     broker.stop().await;
 }
@@ -146,7 +129,7 @@ async fn a_topic_is_deleted_while_it_is_compacted() {
 async fn a_replica_moves_while_it_is_compacted() {
     let disks = Disks::new();
     let disk = FailingDisk::new(&disks.a);
-    let broker = disks.start(&disk, &EAGER).await;
+    let broker = start(&disks, &disk, &EAGER).await;
     let connection = broker.connect().await;
     create_compacted(&connection).await;
     disk.hold_writes_after(".cleaned", 0);
@@ -174,7 +157,7 @@ async fn a_replica_moves_while_it_is_compacted() {
 async fn a_deleted_key_does_not_come_back_with_a_replica_that_moves() {
     let disks = Disks::new();
     let disk = FailingDisk::new(&disks.b);
-    let broker = Arc::new(disks.start(&disk, &TOLD).await);
+    let broker = Arc::new(start(&disks, &disk, &TOLD).await);
     let connection = broker.connect().await;
     create_compacted(&connection).await;
     for (key, value) in [("a", "1"), ("b", "1"), ("c", "1")] {
