@@ -321,10 +321,10 @@ impl Shared {
         error: LogError,
     ) {
         let partition = log.topic_partition();
-        self.metrics.failed_rounds.inc();
         if visit.cancel().is_cancelled() {
             return;
         }
+        self.metrics.failed_rounds.inc();
         if may_pass(&error, log, start) {
             tracing::warn!(%partition, %error, "a log cannot be compacted now and stays as it was");
         } else {
