@@ -277,6 +277,11 @@ impl TailListener for Listener {
             partition.on_tail(LocalTail { log_end, flushed });
         }
     }
+
+    fn stable_offset(&self) -> Offset {
+        // Of one that is served no more, nothing is known to be stable.
+        self.0.upgrade().map_or(Offset::ZERO, |partition| partition.last_stable_offset())
+    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use logway_log::fs::{Fs, RealFs};
-use logway_log::{LogError, LogMetrics};
+use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetrics};
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, CleanerSettings};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -136,6 +136,7 @@ impl RunningBroker {
         broker.report_missing_logs();
         broker.register().await.map_err(BrokerError::Register)?;
         broker.resume_moves().await;
+        broker.log_cleaner.start()?;
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
@@ -177,6 +178,9 @@ impl RunningBroker {
         self.broker.attention.stop();
         while self.acceptors.join_next().await.is_some() {}
         self.broker.groups.stop().await;
+        // Before the moves, which keep it from the logs that they copy.
+        let broker = Arc::clone(&self.broker);
+        off_thread(move || broker.log_cleaner.stop()).await;
         self.broker.replica_moves.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
@@ -201,10 +205,12 @@ async fn open(
     let requests_bytes = settings.requests_memory_max_bytes;
     let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
     let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
+    let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Broker {
         cluster_id,
         quorum,
         log_dirs,
+        log_cleaner,
         replica_moves: ReplicaMoves::default(),
         memory: RequestMemory::new(requests_bytes, &attention),
         building: budget(requests_bytes / REPLY_MEMORY_PART),
@@ -229,6 +235,22 @@ async fn open(
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
     })
+}
+
+/// The cleaner of the logs in all directories, which has yet to be started.
+fn log_cleaner(
+    settings: &BrokerSettings,
+    log_dirs: &LogDirs,
+    registry: &mut Registry,
+) -> LogCleaner {
+    let CleanerSettings { threads, keys_bytes_max, backoff } = settings.cleaner;
+    let defaults = CleanerOptions::default();
+    let options = CleanerOptions { threads, keys_bytes_max, backoff, ..defaults };
+    let metrics = CleanerMetrics::new();
+    metrics.register(registry);
+    let cleaner = LogCleaner::new(options, metrics);
+    log_dirs.online().for_each(|dir| cleaner.watch(&dir));
+    cleaner
 }
 
 async fn open_log_dirs(

@@ -7,6 +7,8 @@ use logway_model::{Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
 use super::seal::SealJob;
+use super::swap::{SwapJob, SwapOutcome};
+use crate::cleaner::LastWrites;
 use crate::completion::Completer;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
@@ -29,6 +31,14 @@ pub(crate) enum Command {
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
     /// Tell what is known of the idempotent producers of a log.
     DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
+    /// Tell where the idempotent producers of a log have written last, if it can be cleaned now.
+    LastWrites { key: LogKey, done: Completer<Option<LastWrites>> },
+    /// Put a cleaned segment in the place of those that it was made from.
+    Replace { key: LogKey, segments: Vec<Arc<Segment>>, size_bytes: u64, done: Completer<bool> },
+    /// The background thread has tried to.
+    Swapped { job: SwapJob, outcome: SwapOutcome },
+    /// Begin a new segment if the clock says that it is time.
+    RollIfOld { key: LogKey },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].

@@ -16,6 +16,7 @@
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
+//! | [`swap`] | cleaned segments that take the place of others |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
 
@@ -64,6 +65,7 @@ mod retention;
 mod roll;
 mod round;
 mod seal;
+mod swap;
 mod sync_delay;
 mod sync_pool;
 mod write_vector;
@@ -399,6 +401,16 @@ impl Writer {
                         .collect()));
                 }
             }
+            Command::LastWrites { key, done } => {
+                if let Some(tail) = self.tails.get(&key) {
+                    done.complete(Ok(tail.last_writes()));
+                }
+            }
+            Command::Replace { key, segments, size_bytes, done } => {
+                self.replace_segments(key, segments, size_bytes, done);
+            }
+            Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
+            Command::RollIfOld { key } => self.roll_if_old(key),
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
                 // The waiting appends go with it, and their futures say so.

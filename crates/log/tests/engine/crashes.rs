@@ -213,6 +213,10 @@ fn a_writer_that_panics_leaves_nobody_waiting() {
         fn on_tail(&self, _log_end: Offset, _flushed: Offset) {
             panic!("a bug in a listener, on purpose");
         }
+
+        fn stable_offset(&self) -> Offset {
+            Offset::ZERO
+        }
     }
     let disk = TestDisk::new(1);
     let dir = disk.open();

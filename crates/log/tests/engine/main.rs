@@ -3,6 +3,7 @@
 mod appends;
 mod claims;
 mod closing;
+mod compaction;
 mod concurrency;
 mod crashes;
 mod deletion;

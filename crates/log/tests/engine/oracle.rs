@@ -317,7 +317,7 @@ impl World {
 
 /// How many worlds; more of them with `LOGWAY_SIM_SEEDS`, another range with
 /// `LOGWAY_SIM_FIRST_SEED`.
-fn seeds(default_count: u64) -> std::ops::Range<u64> {
+pub(crate) fn seeds(default_count: u64) -> std::ops::Range<u64> {
     let number = |name, default| match std::env::var(name) {
         Ok(text) => text.parse().expect("a number of seeds"),
         Err(_) => default,

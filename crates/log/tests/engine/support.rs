@@ -265,6 +265,10 @@ impl<F: Fn(Offset, Offset) -> bool + Send + Sync> TailListener for TailAwaited<F
             let _ = self.sender.lock().expect("nobody panicked").send(());
         }
     }
+
+    fn stable_offset(&self) -> Offset {
+        Offset::ZERO
+    }
 }
 
 fn listen(
