@@ -205,6 +205,19 @@ pub(crate) fn names_in(fs: &SimFs, path: &str) -> Vec<String> {
     entries.into_iter().map(|entry| entry.name.into_string().expect("our names are text")).collect()
 }
 
+/// Panics when a log tells it that it has grown.
+pub(crate) struct Panics;
+
+impl TailListener for Panics {
+    fn on_tail(&self, _log_end: Offset, _flushed: Offset) {
+        panic!("a bug in a listener, on purpose");
+    }
+
+    fn stable_offset(&self) -> Offset {
+        Offset::ZERO
+    }
+}
+
 /// Small segments and dense indexes.
 pub(crate) fn small_segments() -> LogConfig {
     LogConfig { segment_bytes: 4096, index_interval_bytes: 256, ..LogConfig::default() }
