@@ -11,6 +11,7 @@
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
+//! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
@@ -35,6 +36,7 @@ use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
+use free_space::FreeSpace;
 use maintenance::Timers;
 use rarely::Rarely;
 use round::Round;
@@ -51,6 +53,7 @@ mod append;
 mod background;
 mod command;
 mod flush;
+mod free_space;
 mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
@@ -170,6 +173,7 @@ pub(crate) fn spawn(
             snapshots: SnapshotRoom::default(),
             background,
             metrics: options.metrics,
+            free_space: FreeSpace::default(),
             fs: options.fs,
             dir: options.dir,
             now: options.clock.now(),
