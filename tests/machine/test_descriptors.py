@@ -9,7 +9,7 @@ from confluent_kafka.admin import NewTopic
 from probe import Probe
 
 from harness.brokers import KINDS
-from harness.load import Writer, create_topics, read_all
+from harness.load import Writer, create_topics
 from harness.protocol import METADATA, Connection, metadata_v1
 from harness.waiting import wait_until
 
