@@ -14,16 +14,19 @@ from volume import MEBIBYTE, Volume
 from harness.brokers import KINDS
 from harness.load import DEADLINE_S, Writer, admin_client, assert_kept, create_topics, read_all
 from harness.logway import BINARY
+from harness.waiting import wait_until
 
 KIND = KINDS[os.environ["AGAINST"]]
 DISK_BYTES = 96 * MEBIBYTE
 SPARE_BYTES = 8 * MEBIBYTE
 PARTITIONS = 4
 RESUMED_S_MAX = 1.0
+# Time enough for the disk to be filled before.
+OLD_AFTER_MS = 6_000
 # Appends leave 2 MiB.
 LEFT_FREE_BYTES = 3 * MEBIBYTE
 # Files of deleted records go at once.
-SETTINGS = {"log.segment.delete.delay.ms": "0"}
+SETTINGS = {"log.segment.delete.delay.ms": "0", "log.retention.check.interval.ms": "300"}
 SEGMENTS = {"segment.bytes": str(MEBIBYTE)}
 
 
@@ -33,13 +36,39 @@ class DiskFull(unittest.TestCase):
         self.disk = Volume(self, "machine-disk-full", DISK_BYTES)
         self.broker = KIND("machine-disk-full", SETTINGS, data_dir=self.disk.path / "data").start()
         self.addCleanup(self.broker.kill)
-        others = [NewTopic(name, 1, 1, config=SEGMENTS) for name in ("probed", "trimmed", "spare", "flood")]
-        create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), *others)
+        aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000", **SEGMENTS})
+        others = [NewTopic(name, 1, 1, config=SEGMENTS) for name in ("probed", "trimmed", "spare", "doomed", "flood")]
+        create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), aging, *others)
         self.writer = self.enterContext(Writer(self.broker.bootstrap, "kept", PARTITIONS, producers=2))
         self.writer.wait_for_acks(5_000)
         self.probe = self.enterContext(Probe(self.broker.bootstrap, "probed"))
         self.put("trimmed", 4 * MEBIBYTE)
         self.trimmed = 0
+
+    def test_a_disk_that_others_fill_and_each_way_out(self):
+        for topic in ("spare", "doomed"):
+            self.put(topic, SPARE_BYTES)
+        ways_out = {
+            "the space comes back": self.disk.make_room,
+            "DeleteRecords": self.delete_records,
+            "a topic is deleted": lambda: self.delete_topic("doomed"),
+        }
+        pid = self.broker.process.pid
+        for name, make_room in ways_out.items():
+            with self.subTest(name):
+                self.fill()
+                make_room()
+                self.assert_resumed(name)
+        with self.subTest("retention"):
+            self.disk.make_room()
+            # Old enough in a few seconds.
+            self.put("aging", SPARE_BYTES, timestamp_ms=int(time.time() * 1_000) + OLD_AFTER_MS)
+            self.fill()
+            self.wait_for_retention()
+            self.assert_resumed("retention")
+        self.disk.make_room()
+        self.assertEqual(self.broker.process.pid, pid)
+        self.assert_all_there()
 
     def test_a_disk_that_producers_fill(self):
         with Probe(self.broker.bootstrap, "flood") as flood, self.assertRaisesRegex(AssertionError, "error 56"):
@@ -64,9 +93,9 @@ class DiskFull(unittest.TestCase):
         self.disk.make_room()
         self.assert_all_there()
 
-    def put(self, topic: str, size_bytes: int):
+    def put(self, topic: str, size_bytes: int, timestamp_ms: int | None = None):
         with Probe(self.broker.bootstrap, topic) as probe:
-            probe.fill(size_bytes)
+            probe.fill(size_bytes, timestamp_ms=timestamp_ms)
 
     def fill(self):
         """Fills the disk: reads go on, and what needs space is refused in a way that clients try again after."""
@@ -104,6 +133,11 @@ class DiskFull(unittest.TestCase):
     def delete_topic(self, topic: str):
         admin = admin_client(self.broker.bootstrap)
         admin.delete_topics([topic])[topic].result(DEADLINE_S)
+
+    def wait_for_retention(self):
+        (directory,) = self.broker.data_dir.rglob("aging-0")
+        stored_bytes = lambda: sum(path.stat().st_size for path in directory.glob("*.log"))
+        wait_until(lambda: stored_bytes() == 0, "retention to delete all records of 'aging'", DEADLINE_S)
 
     def assert_all_there(self):
         """When the broker goes on, after its next start, and in its files."""
