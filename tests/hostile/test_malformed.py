@@ -19,9 +19,9 @@ from harness.protocol import (
     request_header,
     string,
 )
+from harness.seed import SEED
 
 KIND = KINDS[os.environ["AGAINST"]]
-SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 RANDOM_FRAMES = 1_000
 
 CORRUPT_MESSAGE, UNSUPPORTED_VERSION = 2, 35

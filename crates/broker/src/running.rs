@@ -13,7 +13,7 @@ use logway_metadata::settings::{BrokerSettings, CleanerSettings};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -44,6 +44,10 @@ const REPLY_MEMORY_PART: usize = 2;
 
 /// Admin commands that may be in work; further ones wait their turn.
 const ADMIN_COMMANDS_MAX: usize = 256;
+
+/// Connections of one listener that may wait to be accepted. The kernel may allow fewer
+/// (`net.core.somaxconn`).
+const BACKLOG_MAX: u32 = 4_096;
 
 /// Partitions that all fetch sessions together may remember: some tens of MiB.
 const SESSION_PARTITIONS_MAX: usize = 200_000;
@@ -271,7 +275,7 @@ async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>
         let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
         let mut bound = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses.map_err(fail)? {
-            bound = TcpListener::bind(address).await;
+            bound = bind(address);
             if bound.is_ok() {
                 break;
             }
@@ -281,6 +285,19 @@ async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>
         listeners.push((listener, address));
     }
     Ok(listeners)
+}
+
+/// As [`TcpListener::bind`], but with room for more connections that are about to be accepted: one
+/// that finds none begins anew a second later, and after a restart all clients come at once.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // The connections of a broker that has just ended keep its address for a while.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_MAX)
 }
 
 #[cfg(test)]

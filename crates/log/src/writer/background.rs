@@ -224,9 +224,9 @@ impl Worker {
         if result.as_ref().is_err_and(LogError::is_disk_full) {
             self.reserve.give_up();
             result = self.checkpoint(&mut checkpoint);
-        } else {
-            self.reserve.keep();
         }
+        // At once: appends leave what was given up alone, but others may not.
+        self.reserve.keep();
         if let Err(error) = &result {
             tracing::error!(dir = %self.dir.display(), %error, "no checkpoint was written");
             for changed in &checkpoint.epochs {

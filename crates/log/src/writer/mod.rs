@@ -12,6 +12,7 @@
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
+//! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
@@ -37,6 +38,7 @@ use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
+use free_space::FreeSpace;
 use maintenance::Timers;
 use rarely::Rarely;
 use round::Round;
@@ -54,6 +56,7 @@ mod append;
 mod background;
 mod command;
 mod flush;
+mod free_space;
 mod inline_round;
 mod log_tail;
 mod maintenance;
@@ -176,6 +179,7 @@ pub(crate) fn spawn(
             snapshots: SnapshotRoom::default(),
             background,
             metrics: options.metrics,
+            free_space: FreeSpace::default(),
             fs: options.fs,
             dir: options.dir,
             now: options.clock.now(),

@@ -140,6 +140,27 @@ fn a_full_disk_fails_appends_until_there_is_space() {
     assert_eq!(read_records(&disk.log(&dir), Offset(9)).len(), 2);
 }
 
+/// Who tries again and again would have the space that was given up for the first checkpoint.
+#[test]
+fn appends_on_a_full_disk_leave_the_space_for_checkpoints() {
+    let disk = TestDisk::new(1).with_config(small_segments());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..10 {
+        append_records(&log, 1, 1000);
+    }
+    let free_bytes = disk.fs.free_bytes("/data".as_ref()).expect("the disk works");
+    disk.fs.set_capacity_bytes((1 << 30) - free_bytes);
+    for before in 1..10 {
+        for _ in 0..3 {
+            let error = append(&log, batch(1, 500_000)).expect_err("the disk is full");
+            assert!(error.is_disk_full(), "{error}");
+        }
+        let start = log.delete_records_before(Offset(before)).wait();
+        assert_eq!(start.expect("there is space for that"), Offset(before));
+    }
+}
+
 #[test]
 fn a_failed_write_takes_everything_back() {
     for seed in 0..20 {
