@@ -140,6 +140,28 @@ fn a_full_disk_fails_appends_until_there_is_space() {
     assert_eq!(read_records(&disk.log(&dir), Offset(9)).len(), 2);
 }
 
+#[test]
+fn appends_leave_the_last_of_the_disk() {
+    const LEFT_BYTES: u64 = 2 << 20;
+    const OF_INDEXES_BYTES: u64 = 64 << 10;
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 1000);
+    let free_bytes = || disk.fs.free_bytes("/data".as_ref()).expect("the disk works");
+    disk.fs.set_capacity_bytes((1 << 30) - free_bytes() + LEFT_BYTES + 1_000_000);
+    let mut appended = 0;
+    let error = loop {
+        match append(&log, batch(1, 100_000)) {
+            Ok(_) => appended += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
+    assert!((1..10).contains(&appended), "{appended}");
+    assert!(free_bytes() > LEFT_BYTES - OF_INDEXES_BYTES, "{}", free_bytes());
+}
+
 /// Who tries again and again would have the space that was given up for the first checkpoint.
 #[test]
 fn appends_on_a_full_disk_leave_the_space_for_checkpoints() {
