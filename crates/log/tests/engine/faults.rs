@@ -145,11 +145,12 @@ fn appends_leave_the_last_of_the_disk() {
     const LEFT_BYTES: u64 = 2 << 20;
     const OF_INDEXES_BYTES: u64 = 64 << 10;
     let disk = TestDisk::new(1);
-    let dir = disk.open();
-    let log = disk.log(&dir);
-    append_records(&log, 1, 1000);
+    append_records(&disk.log(&disk.open()), 1, 1000);
     let free_bytes = || disk.fs.free_bytes("/data".as_ref()).expect("the disk works");
     disk.fs.set_capacity_bytes((1 << 30) - free_bytes() + LEFT_BYTES + 1_000_000);
+    // Nothing is known of the disk as it was.
+    let dir = disk.open();
+    let log = disk.log(&dir);
     let mut appended = 0;
     let error = loop {
         match append(&log, batch(1, 100_000)) {
