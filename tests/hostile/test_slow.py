@@ -54,7 +54,7 @@ class Slow(unittest.TestCase):
             step()
             self.polite.wait_for_acks(1)
             self.rss_bytes_most = max(self.rss_bytes_most, self.broker.rss_bytes())
-        p99_ms = self.polite.finish()
+        p99_ms = self.polite.finish().p99_ms
         growth_bytes = self.rss_bytes_most - self.rss_bytes_before
         print(
             f"{self.id().split('.')[-1]}: polite p99 {p99_ms:.1f} ms, resident memory +{growth_bytes // MEBIBYTE} MiB"
