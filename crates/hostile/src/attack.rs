@@ -76,7 +76,7 @@ impl Attack {
 /// # Errors
 ///
 /// The broker cannot be reached.
-pub(crate) fn send(
+fn send(
     address: SocketAddr,
     session: &Session,
     is_waited_for: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
@@ -83,9 +83,11 @@ fn topics_asked_about(frame: &Frame) -> Vec<WireString> {
 
 /// The files of a directory, in the order of their names.
 fn contents(dir: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
-    let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
-    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();
-    let mut paths = paths.map_err(|error: std::io::Error| anyhow::Error::from(error))?;
+    let name = || dir.display().to_string();
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).with_context(name)? {
+        paths.push(entry.with_context(name)?.path());
+    }
     paths.sort();
     paths.iter().map(|path| fs::read(path).with_context(|| path.display().to_string())).collect()
 }

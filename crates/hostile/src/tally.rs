@@ -23,7 +23,7 @@ pub struct Tally {
     pub left: u64,
     /// How often each error code was in an answer, 0 among them.
     pub error_codes: BTreeMap<i16, u64>,
-    /// Answers that are none to what was sent, by the first of them; there must be none.
+    /// Answers that are none to what was sent. There must not be any.
     pub wrong_answers: Vec<String>,
 }
 
