@@ -30,12 +30,13 @@ class PoliteProducer:
     It begins before the attack, when nobody is in its way.
     """
 
-    def __init__(self, bootstrap: str):
+    def __init__(self, bootstrap: str, topic: str = TOPIC):
         context = multiprocessing.get_context("spawn")
         self._latencies, answers = context.Pipe(duplex=False)
         self._stopping = context.Event()
         self._acked = context.Value("q", 0)
-        self._process = context.Process(target=produce_until, args=(bootstrap, self._stopping, self._acked, answers))
+        told = (bootstrap, topic, self._stopping, self._acked, answers)
+        self._process = context.Process(target=produce_until, args=told)
 
     def __enter__(self):
         self._process.start()
@@ -72,12 +73,12 @@ def p99(latencies_ms: list[float]) -> float:
     return sorted(latencies_ms)[len(latencies_ms) * 99 // 100]
 
 
-def produce_until(bootstrap, stopping, acked, answers):
+def produce_until(bootstrap, topic, stopping, acked, answers):
     latencies_ms = []
     with Connection(bootstrap, DEADLINE_S) as connection:
         while not stopping.is_set():
             began = time.monotonic()
-            body = produce_v3(TOPIC, 0, batch_v2([b"x" * 100], int(time.time() * 1000)))
+            body = produce_v3(topic, 0, batch_v2([b"x" * 100], int(time.time() * 1000)))
             error = produce_error_v3(connection.request(PRODUCE, 3, body))
             if error != 0:
                 raise AssertionError(f"error code {error}")
