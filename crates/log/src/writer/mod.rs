@@ -316,16 +316,18 @@ impl Writer {
         self.evict_producers();
     }
 
-    /// Writes all logs of the group. What is to be synced now or at some time, and was not before, is left to the
-    /// timers of the writer's thread: whether there is any.
+    /// Writes all logs of the group. What is to be synced is left to the timers of the writer's thread: whether that has
+    /// to know of it, because it is now, or at a time of which it does not know yet.
     fn append_without_sync(&mut self) -> bool {
         let mut touched = self.append_group();
         let mut is_thread_wanted = false;
         for key in touched.drain(..) {
-            is_thread_wanted |= match self.must_sync(key) {
-                true => self.lagging.insert(key),
-                false => self.note_lag(key),
-            };
+            if self.must_sync(key) {
+                self.lagging.insert(key);
+                is_thread_wanted = true;
+            } else {
+                is_thread_wanted |= self.note_lag(key);
+            }
         }
         self.touched = touched;
         self.evict_producers();

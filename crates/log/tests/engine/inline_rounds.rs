@@ -135,6 +135,26 @@ fn a_sync_that_becomes_due_is_made_by_the_writers_thread() {
 }
 
 #[test]
+fn a_sync_that_was_due_at_some_time_and_is_due_now_is_made_now() {
+    let (disk, dir, log) = log_without_syncs();
+    let other = disk.log_of(&dir, 1);
+    let by_either = LogConfig { flush_messages: 2, flush_ms: 3_600_000, ..not_durable() };
+    log.set_config(Arc::new(by_either));
+    for _ in 0..4 {
+        for is_second in [false, true] {
+            let mut held = Some(begin(&other).1);
+            let answer = log.append_inline(append_of(batch(1, 10)), &mut held);
+            let flushed = FlushedAt::listen(&log, log.log_end_offset().next());
+            held.into_iter().for_each(InlineRound::run);
+            answer.wait().expect("a good append");
+            if is_second {
+                flushed.wait();
+            }
+        }
+    }
+}
+
+#[test]
 fn segments_that_it_fills_are_put_on_stable_storage() {
     let (disk, dir, log) = log_without_syncs();
     log.set_config(Arc::new(LogConfig { segment_bytes: 1000, ..not_durable() }));
