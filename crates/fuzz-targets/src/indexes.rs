@@ -29,6 +29,12 @@ pub fn offset_index(input: &[u8]) {
             let found = index.lookup(target).expect("the disk works");
             assert_found(&entries, start, found, |entry| entry.offset <= target);
         }
+        // What else is promised holds if the entries are in order.
+        let is_in_order = entries.is_sorted_by_key(|entry| entry.offset)
+            && entries.is_sorted_by_key(|entry| entry.position);
+        if !is_in_order {
+            return;
+        }
         for limit in entries.iter().map(|entry| entry.position) {
             let found = index.lookup_position(limit).expect("the disk works");
             assert_found(&entries, start, found, |entry| entry.position <= limit);
@@ -69,6 +75,12 @@ pub fn time_index(input: &[u8]) {
         for end in entries.iter().flat_map(|entry| around(entry.offset.0)).map(Offset) {
             let found = index.lookup_offset(end).expect("the disk works");
             assert_found(&entries, start, found, |entry| entry.offset < end);
+        }
+        // What is promised of an index that is cut holds if its entries are in order.
+        let is_in_order = entries.is_sorted_by_key(|entry| entry.offset)
+            && entries.is_sorted_by_key(|entry| entry.timestamp);
+        if !is_in_order {
+            return;
         }
         let end = entries.get(entries.len() / 2).map_or(base_offset, |entry| entry.offset);
         index.truncate(end).expect("the disk works");

@@ -24,6 +24,10 @@ pub(crate) struct Plan {
     pub(crate) steps_max: usize,
     /// Operations of the disk may fail.
     pub(crate) is_disk_failing: bool,
+    /// Logs are compacted, by a thread that looks at them while others change them. What it sees of two
+    /// changes between which nothing is written is up to the machine's scheduler, so that such a world is not
+    /// always the same.
+    pub(crate) compacts: bool,
 }
 
 /// How old a record gets before retention may delete it.
@@ -66,6 +70,7 @@ impl Plan {
             changes_max: [30, 120, 400, 1_500][random.below(4)],
             steps_max: 5 + random.below(100),
             is_disk_failing: random.below(4) == 0,
+            compacts: random.below(4) > 0,
         }
     }
     /// The settings of the logs of a topic.

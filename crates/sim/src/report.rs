@@ -24,6 +24,8 @@ pub struct Report {
     pub batches: u64,
     /// Offsets of groups whose commit was acknowledged.
     pub commits: u64,
+    /// Times that logs began to be compacted.
+    pub cleanings: u64,
     /// Records that compaction was seen to have taken away.
     pub compacted: u64,
 }
@@ -39,6 +41,7 @@ impl AddAssign for Report {
         self.changes += other.changes;
         self.batches += other.batches;
         self.commits += other.commits;
+        self.cleanings += other.cleanings;
         self.compacted += other.compacted;
     }
 }

@@ -26,6 +26,7 @@ impl World {
         }
         self.model.partitions.values_mut().for_each(Partition::begin_cleaning);
         self.broker.as_mut().expect("the world lives").clean();
+        self.report.cleanings += 1;
         self.turns.pause();
     }
 

@@ -30,7 +30,7 @@ impl World {
                 self.advance_ms(2_000);
                 Ok(())
             }
-            92..106 => {
+            92..106 if self.plan.compacts => {
                 self.clean();
                 Ok(())
             }
