@@ -63,7 +63,8 @@ class Damage(unittest.TestCase):
             else:
                 os.truncate(index, self.chance.randrange(index.stat().st_size + 1))
         print(f"{len(indexes)} indexes damaged")
-        self.assertGreater(len(indexes), 6)
+        # Those that were removed before are made anew when somebody asks for them.
+        self.assertGreater(len(indexes), 0)
 
     def read_at_random(self):
         end = len(self.writer.acked[0])
