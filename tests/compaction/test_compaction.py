@@ -14,13 +14,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from harness.apache_kafka import SMALL_JVM, java, need_kafka
 from harness.brokers import KINDS
 from harness.dump_log import dump_log
+from harness.load import QUIET
+from harness.seed import SEED
+from harness.waiting import wait_until
 
 KIND = KINDS[os.environ["AGAINST"]]
-SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 DEADLINE_S = 120
-POLL_INTERVAL_S = 0.02
-# Batches of some records, as a producer makes them that does not wait for more.
-QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 200}
 KEYS = 500
 # Each full segment is compacted at the next look, twice a second.
 SETTINGS = {"log.cleaner.backoff.ms": "500", "log.retention.check.interval.ms": "500"}
@@ -96,14 +95,6 @@ def unfinished(broker, topic: str) -> list[Path]:
     """The files of a compaction that is under way, or was when the broker was killed."""
     files = (broker.data_dir / f"{topic}-0").glob("*.log.*")
     return [path for path in files if path.name.endswith((".cleaned", ".swap"))]
-
-
-def wait_until(is_so, what: str):
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {DEADLINE_S} s: {what}")
-        time.sleep(POLL_INTERVAL_S)
 
 
 def latest(lines) -> dict[str, str]:
@@ -184,7 +175,7 @@ class Compaction(unittest.TestCase):
         table = Table(broker, "table", random.Random(SEED))
         table.update(1_000_000, deleted=0.05)
         # 45 bytes and more each, compressed to perhaps a third; what remains is the segment that grows.
-        wait_until(lambda: size_bytes(broker, "table") < 6 << 20, "the topic shrinks")
+        wait_until(lambda: size_bytes(broker, "table") < 6 << 20, "the topic to shrink", DEADLINE_S)
         found = read_with_librdkafka(broker, "table")
         offsets = [offset for offset, _, _ in found]
         self.assertEqual(offsets, sorted(set(offsets)), "offsets increase")
@@ -208,7 +199,7 @@ class Compaction(unittest.TestCase):
         for round in range(5):
             table.update(130_000, deleted=0.02)
             # The cleaner may have been faster than the updates.
-            wait_until(lambda: unfinished(broker, "table") or table.update(5_000), "a segment is being rewritten")
+            wait_until(lambda: unfinished(broker, "table") or table.update(5_000), "a segment to be rewritten", DEADLINE_S)
             time.sleep(chance.random() / 2)
             broker.kill()
             left = unfinished(broker, "table")
@@ -221,7 +212,7 @@ class Compaction(unittest.TestCase):
         broker.kill()
         broker.settings = SETTINGS
         broker.start()
-        wait_until(lambda: size_bytes(broker, "table") < 3 << 20, "the topic shrinks")
+        wait_until(lambda: size_bytes(broker, "table") < 3 << 20, "the topic to shrink", DEADLINE_S)
         broker.stop()
         broker.start()
         found = read_with_librdkafka(broker, "table")
@@ -247,7 +238,7 @@ class Compaction(unittest.TestCase):
         def full_bytes():
             return sum(path.stat().st_size for path in segments(broker, "__consumer_offsets")[:-1])
 
-        wait_until(lambda: full_bytes() < 64 << 10, "the full segment shrinks")
+        wait_until(lambda: full_bytes() < 64 << 10, "the full segment to shrink", DEADLINE_S)
         broker.kill()
         broker.start()
         committed = reader.committed([TopicPartition("read", 0)], DEADLINE_S)[0]

@@ -69,7 +69,7 @@ impl State {
 
     /// Whether the thread is to be woken; not twice.
     fn must_wake(&mut self) -> bool {
-        let has_work = !self.commands.is_empty() || self.is_thread_wanted || self.is_closed;
+        let has_work = !self.commands.is_empty() || self.is_thread_wanted;
         has_work && self.writer.is_some() && std::mem::take(&mut self.is_thread_asleep)
     }
 }

@@ -71,6 +71,16 @@ impl TestDisk {
         TestDisk { fs: self.fs.crash(), ..self }
     }
 
+    /// The space that is left.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.fs.free_bytes(Path::new("/data")).expect("the disk works")
+    }
+
+    /// Has so much space left from now on, of a disk of 1 GiB.
+    pub(crate) fn leave_free(&self, free_bytes: u64) {
+        self.fs.set_capacity_bytes((1 << 30) - self.free_bytes() + free_bytes);
+    }
+
     /// Makes or finds the log of partition 0 of topic `t`.
     pub(crate) fn log(&self, dir: &LogDir) -> Arc<Log> {
         self.log_of(dir, 0)
