@@ -299,7 +299,10 @@ fn listen(
     is_it: impl Fn(Offset, Offset) -> bool + Send + Sync + 'static,
 ) -> Receiver<()> {
     let (sender, receiver) = channel();
-    log.set_tail_listener(Arc::new(TailAwaited { is_it, sender: Mutex::new(sender) }));
+    let listener = Arc::new(TailAwaited { is_it, sender: Mutex::new(sender) });
+    log.set_tail_listener(Arc::clone(&listener) as Arc<dyn TailListener>);
+    // It may have come about before there was anybody to tell.
+    listener.on_tail(log.log_end_offset(), log.flushed_offset());
     receiver
 }
 
