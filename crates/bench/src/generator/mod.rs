@@ -24,7 +24,7 @@ mod timetable;
 mod window;
 
 pub(crate) use asked::Asked;
-pub(crate) use connect::connect;
+pub(crate) use connect::{connect, send_at_once};
 pub(crate) use drive::Drive;
 pub(crate) use fetch::{FetchTraffic, Span};
 pub(crate) use frames::{

@@ -16,6 +16,9 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The system's name and version.
     pub kernel: String,
+    /// The congestion control of TCP that sockets have unless they choose another: some send by a
+    /// timetable, within the machine too.
+    pub congestion_control: String,
     /// The file system that holds the brokers' data, and its device.
     pub data_file_system: String,
     /// Processes that wanted to run, averaged over the minute before the run.
@@ -35,6 +38,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/ostype").trim().to_owned()
                 + " "
                 + read("/proc/sys/kernel/osrelease").trim(),
+            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
             data_file_system: file_system(&read("/proc/self/mounts"), &data_dir),
             load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
         }

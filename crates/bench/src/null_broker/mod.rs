@@ -20,6 +20,8 @@ use fetch_source::FetchSource;
 use replies::Replies;
 use topics::Topics;
 
+use crate::generator::send_at_once;
+
 /// Run a broker that answers without doing anything: the limit that sockets set on this machine
 ///
 /// It is what `--against null` starts, and serves until it is killed.
@@ -44,7 +46,7 @@ pub fn serve(args: &NullArgs, on_ready: impl FnOnce(&str)) -> anyhow::Result<()>
     let source = Arc::new(FetchSource::new()?);
     loop {
         let (stream, _) = listener.accept().context("cannot accept a connection")?;
-        stream.set_nodelay(true)?;
+        send_at_once(&stream)?;
         let replies = Replies::new(address, Arc::clone(&topics));
         let connection = Connection::new(stream, replies, Arc::clone(&source));
         // A connection that ends, ends its thread and nothing else.

@@ -71,7 +71,7 @@ fn statement(report: &Report) -> String {
     let stated = &report.statement;
     let machine = &stated.machine;
     let mut text = format!(
-        "<p>{} cores of {}, {} GB of memory, {}, data on {}, load average {} at the start. \
+        "<p>{} cores of {}, {} GB of memory, {}, TCP with {}, data on {}, load average {} at the start. \
          {} rounds of {} s after {} s of warm-up each; {} MB are written before \
          a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
          <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
@@ -79,6 +79,7 @@ fn statement(report: &Report) -> String {
         escape(&machine.processor),
         short(machine.memory_bytes as f64 / 1e9),
         escape(&machine.kernel),
+        escape(&machine.congestion_control),
         escape(&machine.data_file_system),
         machine.load_average,
         stated.rounds,
@@ -265,6 +266,7 @@ mod tests {
             cores: 2,
             memory_bytes: 24_000_000_000,
             kernel: "Linux 6.1".to_owned(),
+            congestion_control: "cubic".to_owned(),
             data_file_system: "ext4 on /dev/sda".to_owned(),
             load_average: 0.5,
         };

@@ -22,6 +22,7 @@ use serde::Serialize;
 
 pub(crate) use data_files::drop_from_memory;
 use data_files::segments;
+use fetch::cache_directory;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
 pub(crate) use opponent::{KAFKA, NULL, OURS, does_store};
@@ -76,6 +77,19 @@ impl Own {
     fn log_path(&self) -> PathBuf {
         self.directory.join("broker.log")
     }
+
+    /// The text without what is only this machine's and its user's: `$DIR` for the directory of the
+    /// side, `$CACHE` for that of what was fetched, and executables by their names.
+    fn stated(&self, text: &str) -> String {
+        let text = text.replace(&self.directory.display().to_string(), "$DIR");
+        let text = match cache_directory() {
+            Ok(cache) => text.replace(&cache.display().to_string(), "$CACHE"),
+            Err(_) => text,
+        };
+        let program = Path::new(&self.launch.command[0]);
+        let Some(name) = program.file_name().filter(|_| program.is_absolute()) else { return text };
+        text.replace(&program.display().to_string(), &name.to_string_lossy())
+    }
 }
 
 /// A side as the report states it.
@@ -85,9 +99,9 @@ pub struct StatedSide {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The command that started it; none if it was running.
+    /// The command that started it, with directories as [`Own::stated`] has them; none if it was running.
     pub command: Option<String>,
-    /// The settings it was given in a file.
+    /// The settings it was given in a file, likewise.
     pub settings: Vec<String>,
 }
 
@@ -231,12 +245,13 @@ impl Side {
 
     /// What the report says about it.
     pub(crate) fn stated(&self) -> StatedSide {
-        let launch = self.own.as_ref().map(|own| &own.launch);
+        let settings =
+            |own: &Own| own.launch.settings.iter().map(|line| own.stated(line)).collect();
         StatedSide {
             name: self.name.clone(),
             version: self.version.clone(),
-            command: launch.map(|launch| launch.command.join(" ")),
-            settings: launch.map(|launch| launch.settings.clone()).unwrap_or_default(),
+            command: self.own.as_ref().map(|own| own.stated(&own.launch.command.join(" "))),
+            settings: self.own.as_ref().map(settings).unwrap_or_default(),
         }
     }
 

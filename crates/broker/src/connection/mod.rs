@@ -10,6 +10,7 @@ mod hurry;
 mod listener;
 mod memory_budget;
 mod mute;
+mod pacing;
 mod replies;
 mod request_memory;
 mod send;
@@ -138,9 +139,11 @@ impl Connection {
         broker: Arc<Broker>,
     ) -> io::Result<Connection> {
         socket.set_nodelay(true)?;
+        let local = socket.local_addr()?;
+        pacing::unpace_within_machine(&socket, peer, local);
         let info = Arc::new(ConnectionInfo {
             peer,
-            local: socket.local_addr()?,
+            local,
             hurry: Hurry::default(),
             mute: Mute::default(),
             held_round: HeldRound::default(),
