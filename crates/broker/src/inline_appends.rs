@@ -24,7 +24,7 @@ use crate::partition::Partition;
 
 /// A round is done when its appends take so much, although there is more to read: a client that waits
 /// for room to send more gets its answers while the broker works on the rest.
-const ROUND_BYTES_MAX: usize = 8 << 10;
+const ROUND_BYTES_MAX: usize = 24 << 10;
 
 /// Of what a connection has sent before it is read, so much is done inline and the rest is left to the
 /// writer's thread: it pays to have it written by one thread while another looks at what comes next.
