@@ -138,11 +138,12 @@ impl LogDir {
         CompactionPause { dir: Arc::clone(self), partition: partition.clone() }
     }
 
-    /// What is known of the compaction of a log; `None` if somebody is at it, or nobody may be.
-    pub(crate) fn cleaning_progress(&self, partition: &TopicPartition) -> Option<CleaningProgress> {
+    /// What is known of the compaction of a log, and whether it may be entered: not while somebody is
+    /// at it.
+    pub(crate) fn cleaning_progress(&self, partition: &TopicPartition) -> (CleaningProgress, bool) {
         let state = self.cleaning.state();
-        let may_be_entered = state.may_be_entered(partition);
-        may_be_entered.then(|| state.known.get(partition).cloned().unwrap_or_default())
+        let progress = state.known.get(partition).cloned().unwrap_or_default();
+        (progress, state.may_be_entered(partition))
     }
 
     /// Enters a log to compact it; `None` if somebody is at it, it is being deleted, somebody has

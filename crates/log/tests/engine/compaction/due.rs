@@ -1,5 +1,6 @@
 //! Which part of a log is compacted, and when.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
@@ -236,6 +237,39 @@ fn nothing_is_compacted_while_somebody_copies_the_log() {
     }
     bench.clean();
     assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+}
+
+#[test]
+fn the_dirty_ratio_is_what_came_since_of_all_that_is_full() {
+    let bench = bench_with_old_values();
+    bench.clean();
+    assert_eq!(bench.dirty_ratio(), 0.0);
+    let clean_bytes = bench.full_bytes();
+    let config = LogConfig { min_cleanable_dirty_ratio: 1.0, ..compacted() };
+    bench.log.set_config(Arc::new(config));
+    bench.put_old_values();
+    bench.clean();
+    let full_bytes = bench.full_bytes();
+    let expected = (full_bytes - clean_bytes) as f64 / full_bytes as f64;
+    assert!(expected > 0.0 && expected < 1.0, "{expected}");
+    assert_eq!(bench.dirty_ratio(), expected);
+}
+
+#[test]
+fn a_log_is_shown_also_while_it_is_compacted() {
+    let bench = bench_with_old_values();
+    bench.disk.fs.hold_syncs_in(".log.cleaned");
+    let ratio = std::thread::scope(|scope| {
+        scope.spawn(|| bench.cleaner.clean_due());
+        bench.disk.fs.wait_for_held_syncs(1);
+        // Another thread of the cleaner, which leaves it alone.
+        bench.cleaner.clean_due();
+        let ratio = catch_unwind(AssertUnwindSafe(|| bench.dirty_ratio()));
+        bench.disk.fs.release_syncs();
+        ratio
+    });
+    assert_eq!(ratio.expect("the log is shown"), 1.0);
+    assert_eq!(bench.dirty_ratio(), 0.0);
 }
 
 #[test]

@@ -110,6 +110,15 @@ fn a_disk_that_fills_leaves_the_log_as_it_was() {
 }
 
 #[test]
+fn a_log_whose_beginning_cannot_be_read_counts_among_those_that_cannot_be_compacted() {
+    let bench = bench_with_old_values().reopen();
+    let fault = Fault::new(SimOperation::Read, Failure::Io).in_path("00000000000000000000.log");
+    bench.disk.fs.inject(fault);
+    bench.clean();
+    assert_eq!(bench.metrics.uncleanable_partitions(), 1);
+}
+
+#[test]
 fn a_swap_that_cannot_be_finished_is_finished_later() {
     let bench = Bench::new(LogConfig { segment_bytes: 2500, ..compacted() });
     for value in ["1", "2", "3"] {
