@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::fs::{Fs, OpenMode};
 use logway_log::{CleanupPolicy, LogConfig, TimestampType};
 use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression};
@@ -270,6 +271,54 @@ fn a_log_is_shown_also_while_it_is_compacted() {
     });
     assert_eq!(ratio.expect("the log is shown"), 1.0);
     assert_eq!(bench.dirty_ratio(), 0.0);
+}
+
+/// Of records without timestamps, which take the time at which their segment was last written to.
+fn bench_without_timestamps(config: LogConfig) -> Bench {
+    let bench = Bench::new(config);
+    let undated = |key: &str, value: &str| {
+        let mut builder = BatchBuilder::new(Compression::None);
+        let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
+        builder.append(TimestampMs::NONE, key, value, &[]).expect("it fits");
+        Batch::parse(builder.finish().expect("it is encoded")).expect("it is good")
+    };
+    for value in ["1", "2"] {
+        append(&bench.log, undated("a", value)).expect("the disk works");
+    }
+    for _ in 0..2 {
+        append(&bench.log, undated("filler", &"x".repeat(2000))).expect("the disk works");
+    }
+    let segment = bench.disk.fs.open(&segment_path(0), OpenMode::ReadWrite).expect("it is there");
+    segment.set_modified(TimestampMs(NOW_MS)).expect("it is open for that");
+    bench
+}
+
+#[test]
+fn lags_of_records_without_timestamps_count_from_when_they_were_written() {
+    let config = LogConfig { min_compaction_lag_ms: 500, ..compacted() };
+    let bench = bench_without_timestamps(config).reopen();
+    bench.clean();
+    assert_eq!(bench.contents().len(), 2);
+    bench.disk.clock.advance(600);
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "a", Some("2"))]));
+}
+
+#[test]
+fn retention_of_records_without_timestamps_counts_from_when_they_were_written() {
+    let both = LogConfig {
+        cleanup: CleanupPolicy::CompactAndDelete,
+        retention_ms: Some(1000),
+        ..compacted()
+    };
+    let bench = bench_without_timestamps(both);
+    bench.disk.clock.advance(900);
+    // What is left is no younger than it was.
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "a", Some("2"))]));
+    bench.disk.clock.advance(200);
+    bench.dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(bench.contents(), []);
 }
 
 #[test]
