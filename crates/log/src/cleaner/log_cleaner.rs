@@ -310,6 +310,8 @@ impl Shared {
             Err(Interrupted::Failed(error)) => {
                 if error.is_failed_sync_of(&partition_dir) {
                     log.note_failed_sync(error.clone());
+                } else if error.is_failed_change() {
+                    log.note_failure(&error);
                 }
                 progress.starved = error.is_disk_full().then(|| dir.now());
                 self.note_failure(log, &visit, start, progress, error);

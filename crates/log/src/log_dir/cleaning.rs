@@ -92,12 +92,16 @@ impl Cleaning {
         Ok(Cleaning { state: Mutex::new(state), left: Condvar::new() })
     }
 
-    /// Lets nobody in any more, and waits until all have left.
+    /// Lets nobody in any more, and tells all to leave.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         state.visited.values().for_each(Cancel::cancel);
-        drop(self.wait_while(state, |state| !state.visited.is_empty()));
+    }
+
+    /// Waits until all have left.
+    pub(super) fn wait_until_left(&self) {
+        drop(self.wait_while(self.state(), |state| !state.visited.is_empty()));
     }
 
     fn wait_while<'a>(
