@@ -1,21 +1,23 @@
 //! What happens to the bytes of a batch between the socket and the log.
 
+#[path = "../../crates/record/tests/rules/mod.rs"]
+mod rules;
+
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 use logway_record::{
-    AppendRules, Batch, BatchBuilder, Compression, DecodeLimit, PatchedHeader, TimestampType,
-    validate_for_append,
+    Batch, BatchBuilder, Compression, DecodeLimit, PatchedHeader, validate_for_append,
 };
 
 use crate::{Leaf, Work};
+use rules::{NOW, RULES};
 
 /// A batch of Kafka's default `batch.size`, 16 KiB, full of records of 100 bytes.
 const RECORDS: usize = 148;
 const VALUE_BYTES: usize = 100;
-const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 
 pub(crate) const LEAVES: &[Leaf] = &[
     Leaf::new("batch/parse", parse),
@@ -61,17 +63,8 @@ fn crc() -> Work {
 fn validate(records: usize, value_bytes: usize) -> Work {
     let bytes = encoded(records, value_bytes, Compression::None);
     let batch = Batch::parse(bytes).expect("it was just encoded");
-    let rules = AppendRules {
-        max_batch_bytes: 1 << 20,
-        timestamp_type: TimestampType::CreateTime,
-        timestamp_before_max_ms: i64::MAX,
-        timestamp_after_max_ms: 3_600_000,
-        keys_required: false,
-        decode_limit: DecodeLimit::DEFAULT,
-        now: NOW,
-    };
     Box::new(move || {
-        black_box(validate_for_append(&batch, black_box(&rules)).expect("it is valid"));
+        black_box(validate_for_append(&batch, black_box(&RULES)).expect("it is valid"));
     })
 }
 

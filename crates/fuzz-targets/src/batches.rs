@@ -1,27 +1,25 @@
 //! Record batches.
 
+#[path = "../../record/tests/rules/mod.rs"]
+mod rules;
 #[path = "../../record/tests/survival/mod.rs"]
 mod survival;
 
 use bytes::Bytes;
-use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
+use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence};
 use logway_record::{
     AppendRules, Attributes, BATCH_HEADER_BYTES, Batch, BatchHeader, Batches, Compression,
-    DecodeLimit, LOG_OVERHEAD_BYTES, PatchedHeader, TimestampType, validate_for_append,
+    DecodeLimit, LOG_OVERHEAD_BYTES, PatchedHeader, validate_for_append,
 };
 
 use crate::allocation::within;
+use rules::NOW;
 
-const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
-
+/// No time is wrong, so that more gets through.
 const RULES: AppendRules = AppendRules {
-    max_batch_bytes: 1 << 20,
-    timestamp_type: TimestampType::CreateTime,
-    timestamp_before_max_ms: i64::MAX,
     timestamp_after_max_ms: i64::MAX,
-    keys_required: false,
     decode_limit: DecodeLimit::new(1 << 20),
-    now: NOW,
+    ..rules::RULES
 };
 
 /// What reading batches may take: what they unpack to, twice, and what codecs need beside it.

@@ -27,10 +27,14 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> TimestampMs {
-        // A clock set before 1970 is as good as one that stands still there.
-        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        TimestampMs(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+        since_epoch(SystemTime::now())
     }
+}
+
+/// A time of the machine. One before 1970 is as good as one there.
+pub(crate) fn since_epoch(time: SystemTime) -> TimestampMs {
+    let elapsed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A clock that moves only when it is told to; for tests and simulations.

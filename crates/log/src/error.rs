@@ -334,6 +334,14 @@ impl LogError {
         )
     }
 
+    /// Whether the disk has failed when something was to be changed on it. A bad place that a read finds
+    /// says nothing of the others.
+    pub(crate) fn is_failed_change(&self) -> bool {
+        let is_read =
+            matches!(self, LogError::Io { op: "read" | "open" | "look at" | "look for", .. });
+        self.is_device_failure() && !is_read
+    }
+
     /// Whether the cause is a want of descriptors, in the process or in the system: nothing was
     /// tried, as no read, write or sync fails in this way once its file is open.
     pub(crate) fn is_want_of_descriptors(&self) -> bool {

@@ -132,8 +132,8 @@ pub(crate) struct BatchScan {
     piece: Bytes,
 }
 
-/// What is read at once: enough to keep a disk busy.
-const PIECE_BYTES: u64 = 1 << 20;
+/// What is read of a file at once: enough to keep a disk busy.
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 impl BatchScan {
     /// A walk from `position` to the end of the file, `end`.

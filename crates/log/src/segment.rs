@@ -325,11 +325,11 @@ impl Segment {
             return Ok(None);
         }
         let mut largest: Option<TimestampOffset> = None;
-        let mut has_records = false;
+        let mut has_times = false;
         let mut headers = HeaderScan::new(self.file()?, &self.path, 0, size_bytes);
         while let Some(batch) = headers.next()? {
             let (timestamp, offset) = (batch.header.max_timestamp, batch.header.last_offset());
-            has_records |= batch.header.record_count != 0;
+            has_times |= batch.header.record_count != 0 && timestamp > TimestampMs::NONE;
             if batch.header.record_count == 0 && timestamp == TimestampMs::NONE {
                 continue;
             }
@@ -337,11 +337,30 @@ impl Segment {
                 largest = Some(TimestampOffset { timestamp, offset });
             }
         }
-        if has_records {
+        if has_times {
             let segment = self.path.display();
             tracing::warn!(%segment, "the time index could not be used; looked at all batches");
         }
         Ok(largest)
+    }
+
+    /// The time of the newest record: its timestamp or, as in Apache Kafka, if none has any, when the
+    /// file was last written to. `None` as for [`Segment::largest_timestamp`].
+    pub(crate) fn newest_time(&self) -> Result<Option<TimestampMs>, LogError> {
+        match self.largest_timestamp()? {
+            Some(TimestampOffset { timestamp: TimestampMs::NONE, .. }) => self.modified().map(Some),
+            largest => Ok(largest.map(|largest| largest.timestamp)),
+        }
+    }
+
+    fn modified(&self) -> Result<TimestampMs, LogError> {
+        self.file()?.modified().map_err(LogError::io("look at", &self.path))
+    }
+
+    /// Makes the segment, which has what is left of `other`, as new as that.
+    pub(crate) fn date_as(&self, other: &Segment) -> Result<(), LogError> {
+        let modified = other.modified()?;
+        self.file()?.set_modified(modified).map_err(LogError::io("date", &self.path))
     }
 
     /// The timestamp that the age of the segment counts from: the largest of its first batch.

@@ -1,5 +1,7 @@
 //! The rules by which a leader takes a producer's batch or refuses it.
 
+mod rules;
+
 use std::io::Write;
 
 use bytes::Bytes;
@@ -9,20 +11,7 @@ use logway_record::{
     DecodeLimit, InvalidBatch, PatchedHeader, ProducerStamp, RecordError, RecordProblem,
     TimestampType, validate_for_append, validate_records_deep,
 };
-
-const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
-
-fn rules() -> AppendRules {
-    AppendRules {
-        max_batch_bytes: 1 << 20,
-        timestamp_type: TimestampType::CreateTime,
-        timestamp_before_max_ms: i64::MAX,
-        timestamp_after_max_ms: 3_600_000,
-        keys_required: false,
-        decode_limit: DecodeLimit::DEFAULT,
-        now: NOW,
-    }
-}
+use rules::{NOW, RULES};
 
 fn three_records(compression: Compression) -> Batch {
     let mut builder = BatchBuilder::new(compression);
@@ -56,7 +45,7 @@ fn with_body(batch: &Batch, codec: Compression, body: &[u8]) -> Batch {
 
 fn refusal(change: impl FnOnce(&mut BatchHeader)) -> Option<InvalidBatch> {
     let batch = with_header(&three_records(Compression::None), change);
-    validate_for_append(&batch, &rules()).err()
+    validate_for_append(&batch, &RULES).err()
 }
 
 #[test]
@@ -71,8 +60,8 @@ fn a_sound_batch_is_summed_up() {
             is_transactional: false,
             producer: None,
         };
-        assert_eq!(validate_for_append(&batch, &rules()), Ok(summary));
-        let compacted = AppendRules { keys_required: true, ..rules() };
+        assert_eq!(validate_for_append(&batch, &RULES), Ok(summary));
+        let compacted = AppendRules { keys_required: true, ..RULES };
         assert_eq!(validate_for_append(&batch, &compacted), Ok(summary));
     }
 }
@@ -85,7 +74,7 @@ fn an_idempotent_producer_is_summed_up() {
         header.producer_epoch = ProducerEpoch(0);
         header.base_sequence = Sequence(i32::MAX);
     });
-    let summary = validate_for_append(&batch, &rules()).expect("is sound");
+    let summary = validate_for_append(&batch, &RULES).expect("is sound");
     assert!(summary.is_transactional);
     let stamp = ProducerStamp {
         id: ProducerId(7),
@@ -100,10 +89,10 @@ fn an_idempotent_producer_is_summed_up() {
 fn size_and_crc_are_checked() {
     let batch = three_records(Compression::None);
     let size_bytes = batch.size_bytes();
-    let exact = AppendRules { max_batch_bytes: size_bytes, ..rules() };
+    let exact = AppendRules { max_batch_bytes: size_bytes, ..RULES };
     assert!(validate_for_append(&batch, &exact).is_ok());
     let max_bytes = size_bytes - 1;
-    let tight = AppendRules { max_batch_bytes: max_bytes, ..rules() };
+    let tight = AppendRules { max_batch_bytes: max_bytes, ..RULES };
     let refused = validate_for_append(&batch, &tight);
     assert_eq!(refused, Err(InvalidBatch::TooLarge { size_bytes, max_bytes }));
 
@@ -111,7 +100,7 @@ fn size_and_crc_are_checked() {
     *bytes.last_mut().expect("is not empty") ^= 1;
     let corrupt = Batch::parse(bytes.into()).expect("is a batch");
     let (stored, computed) = (batch.header().crc, corrupt.compute_crc());
-    let refused = validate_for_append(&corrupt, &rules());
+    let refused = validate_for_append(&corrupt, &RULES);
     assert_eq!(refused, Err(InvalidBatch::BadCrc { stored, computed }));
 }
 
@@ -175,7 +164,7 @@ fn a_producer_id_needs_an_epoch_and_a_sequence() {
 
 #[test]
 fn timestamps_are_held_against_the_clock() {
-    let rules = AppendRules { timestamp_before_max_ms: 1_000, ..rules() };
+    let rules = AppendRules { timestamp_before_max_ms: 1_000, ..RULES };
     let judge = |first_ms: i64, second_ms: i64| {
         let mut builder = BatchBuilder::new(Compression::None);
         for timestamp_ms in [first_ms, second_ms] {
@@ -208,7 +197,7 @@ fn the_max_timestamp_is_that_of_the_records_whatever_the_header_says() {
             let batch = with_header(&three_records(codec), |header| {
                 header.max_timestamp = TimestampMs(lie);
             });
-            let summary = validate_for_append(&batch, &rules()).expect("is sound");
+            let summary = validate_for_append(&batch, &RULES).expect("is sound");
             assert_eq!(summary.max_timestamp, TimestampMs(NOW.0 + 20), "{codec}: {lie}");
             let corrected = batch.with_max_timestamp(summary.max_timestamp);
             let patched = PatchedHeader::of(&corrected);
@@ -231,19 +220,18 @@ fn records_that_nobody_could_read_are_refused() {
         [b"garbage", b"", &plain[..2 * record_bytes], &with_junk, &wrong_delta];
     for codec in Compression::ALL {
         assert!(
-            validate_for_append(&with_body(&sound, codec, &body_of(codec, &plain)), &rules())
-                .is_ok()
+            validate_for_append(&with_body(&sound, codec, &body_of(codec, &plain)), &RULES).is_ok()
         );
         for (index, plain) in undecodable.into_iter().enumerate() {
             let batch = with_body(&sound, codec, &body_of(codec, plain));
-            let refused = validate_for_append(&batch, &rules());
+            let refused = validate_for_append(&batch, &RULES);
             assert!(
                 matches!(refused, Err(InvalidBatch::Undecodable(_))),
                 "{codec} {index}: {refused:?}"
             );
         }
         let raw = with_body(&sound, codec, b"garbage that was never compressed");
-        let refused = validate_for_append(&raw, &rules());
+        let refused = validate_for_append(&raw, &RULES);
         assert!(matches!(refused, Err(InvalidBatch::Undecodable(_))), "{codec}: {refused:?}");
     }
 }
@@ -283,22 +271,22 @@ fn a_gigabyte_of_zeros_passes() {
             header.last_offset_delta = 15;
         },
     );
-    let roomy = AppendRules { decode_limit: DecodeLimit::new((1 << 30) + 1_000), ..rules() };
+    let roomy = AppendRules { decode_limit: DecodeLimit::new((1 << 30) + 1_000), ..RULES };
     assert_eq!(validate_for_append(&batch, &roomy).map(|summary| summary.record_count), Ok(16));
-    let tight = AppendRules { decode_limit: DecodeLimit::new(1 << 30), ..rules() };
+    let tight = AppendRules { decode_limit: DecodeLimit::new(1 << 30), ..RULES };
     let refused = validate_for_append(&batch, &tight).expect_err("is too much");
     assert!(refused.to_string().contains("1073741824 bytes"), "{refused}");
 }
 
 #[test]
 fn a_compacted_topic_wants_keys() {
-    let compacted = AppendRules { keys_required: true, ..rules() };
+    let compacted = AppendRules { keys_required: true, ..RULES };
     for codec in Compression::ALL {
         let mut builder = BatchBuilder::new(codec);
         builder.append(NOW, Some(b""), None, &[]).expect("fits");
         builder.append(NOW, None, Some(b"value"), &[]).expect("fits");
         let batch = Batch::parse(builder.finish().expect("has records")).expect("is a batch");
-        assert!(validate_for_append(&batch, &rules()).is_ok());
+        assert!(validate_for_append(&batch, &RULES).is_ok());
         let refused = validate_for_append(&batch, &compacted);
         assert_eq!(refused, Err(InvalidBatch::MissingKey { index: 1 }), "{codec}");
     }

@@ -1,7 +1,5 @@
 //! DescribeProducers: the idempotent producers of partitions, and their open transactions (KIP-664).
 
-use std::collections::HashSet;
-
 use logway_log::producer_state::ProducerState;
 use logway_model::{ErrorCode, Offset, PartitionId, ProducerId, Sequence};
 use logway_wire::WireString;
@@ -13,7 +11,7 @@ use logway_wire::messages::{DescribeProducersRequest, DescribeProducersResponse}
 
 use super::building::{ENTRY_BYTES, with_all};
 use super::cluster_view::absence;
-use super::repeats::repeated;
+use super::repeats::repeated_partitions;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
 
@@ -33,30 +31,24 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
-    let asked_twice = asked_twice(&request);
+    // A partition may have thousands of producers, so that a request could be answered only with far
+    // more memory than its own if it could ask for the same partition again and again.
+    let asked_twice = repeated_partitions(
+        request.topics.iter().map(|topic| (&*topic.name, topic.partition_indexes.iter().copied())),
+    );
     let mut topics = Vec::with_capacity(request.topics.len());
-    for TopicRequest { name, partition_indexes, .. } in request.topics {
+    for TopicRequest { name, partition_indexes, .. } in &request.topics {
         let mut partitions = Vec::with_capacity(partition_indexes.len());
-        for index in partition_indexes {
-            let outcome = match asked_twice.contains(&(name.clone(), index)) {
+        for &index in partition_indexes {
+            let outcome = match asked_twice.contains(&(&**name, index)) {
                 true => Err(ErrorCode::InvalidRequest),
-                false => producers(&context, &name, PartitionId(index)).await,
+                false => producers(&context, name, PartitionId(index)).await,
             };
             partitions.push(response(index, outcome));
         }
-        topics.push(TopicResponse { name, partitions, ..Default::default() });
+        topics.push(TopicResponse { name: name.clone(), partitions, ..Default::default() });
     }
     DescribeProducersResponse { topics, ..Default::default() }
-}
-
-/// A partition may have thousands of producers, so that a request could be answered only with far
-/// more memory than its own if it could ask for the same partition again and again.
-fn asked_twice(request: &DescribeProducersRequest) -> HashSet<(WireString, i32)> {
-    let partitions = request.topics.iter().flat_map(|topic| {
-        topic.partition_indexes.iter().map(|&index| (topic.name.as_str(), index))
-    });
-    let twice = repeated(partitions);
-    twice.into_iter().map(|(name, index)| (WireString::copy_of(name), index)).collect()
 }
 
 async fn producers(

@@ -1,19 +1,18 @@
 //! ListOffsets: the offset at a time, or at one of the places that Kafka gave negative times to.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use logway_log::{LogError, TimestampLookup, TimestampedOffset};
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs};
 use logway_record::{DecodeLimit, RecordError};
-use logway_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use logway_wire::messages::list_offsets_request::ListOffsetsPartition;
 use logway_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
 use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use super::building::ENTRY_BYTES;
-use super::repeats::repeated;
+use super::repeats::repeated_partitions;
 use crate::dispatch::RequestContext;
 use crate::partition::Partition;
 
@@ -44,7 +43,10 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: ListOffsetsRequest,
 ) -> ListOffsetsResponse {
-    let asked_twice = asked_twice(&request.topics);
+    let asked_twice = repeated_partitions(request.topics.iter().map(|topic| {
+        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+        (topic.name.as_str(), indexes)
+    }));
     let bound = Bound::of(&request);
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
@@ -60,13 +62,6 @@ pub(crate) async fn handle(
         topics.push(ListOffsetsTopicResponse { name, partitions, ..Default::default() });
     }
     ListOffsetsResponse { topics, ..Default::default() }
-}
-
-/// The partitions that a request has more than once.
-fn asked_twice(topics: &[ListOffsetsTopic]) -> HashSet<(&str, i32)> {
-    repeated(topics.iter().flat_map(|topic| {
-        topic.partitions.iter().map(|partition| (topic.name.as_str(), partition.partition_index))
-    }))
 }
 
 /// Where the log ends for the one who asks.
@@ -204,19 +199,6 @@ fn response(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn topic(name: &'static str, partitions: &[i32]) -> ListOffsetsTopic {
-        let partition =
-            |&partition_index: &i32| ListOffsetsPartition { partition_index, ..Default::default() };
-        let partitions = partitions.iter().map(partition).collect();
-        ListOffsetsTopic { name: name.into(), partitions, ..Default::default() }
-    }
-
-    #[test]
-    fn partitions_asked_for_twice_are_found_across_topics() {
-        let topics = [topic("a", &[0, 1, 0]), topic("b", &[0]), topic("a", &[1])];
-        assert_eq!(asked_twice(&topics), HashSet::from([("a", 0), ("a", 1)]));
-    }
 
     #[test]
     fn each_special_timestamp_begins_with_its_version() {

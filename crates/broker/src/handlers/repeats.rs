@@ -9,6 +9,15 @@ pub(super) fn repeated<K: Hash + Eq + Copy>(keys: impl IntoIterator<Item = K>) -
     keys.into_iter().filter(|key| !seen.insert(*key)).collect()
 }
 
+/// The partitions of topics, each a name and numbers of partitions, that come more than once.
+pub(super) fn repeated_partitions<'a, P: IntoIterator<Item = i32>>(
+    topics: impl IntoIterator<Item = (&'a str, P)>,
+) -> HashSet<(&'a str, i32)> {
+    let partitions =
+        |(name, indexes): (&'a str, P)| indexes.into_iter().map(move |index| (name, index));
+    repeated(topics.into_iter().flat_map(partitions))
+}
+
 /// Leaves only the first result about each thing. What is in a request twice is refused twice, and
 /// told once: clients look results up by name.
 pub(super) fn keep_first<R, K: Hash + Eq>(results: &mut Vec<R>, key: impl Fn(&R) -> K) {
@@ -24,6 +33,12 @@ mod tests {
     fn repeated_keys_are_found_once() {
         assert_eq!(repeated([1, 2, 1, 3, 1, 3]), HashSet::from([1, 3]));
         assert_eq!(repeated([1, 2, 3]), HashSet::new());
+    }
+
+    #[test]
+    fn repeated_partitions_are_found_across_topics() {
+        let topics = [("a", vec![0, 1, 0]), ("b", vec![0]), ("a", vec![1])];
+        assert_eq!(repeated_partitions(topics), HashSet::from([("a", 0), ("a", 1)]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use logway_log::fs::{DirEntry, File, FileLock, Fs, OpenMode, RealFs};
+use logway_model::TimestampMs;
 
 /// The real file system. What lies under `disk` fails, or waits, from the moment on that the test
 /// says.
@@ -215,6 +216,15 @@ impl File for FileOnDisk {
 
     fn len(&self) -> io::Result<u64> {
         self.file.len()
+    }
+
+    fn modified(&self) -> io::Result<TimestampMs> {
+        self.file.modified()
+    }
+
+    fn set_modified(&self, modified: TimestampMs) -> io::Result<()> {
+        self.disk.check(&self.path)?;
+        self.file.set_modified(modified)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

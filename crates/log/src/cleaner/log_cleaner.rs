@@ -209,7 +209,7 @@ impl Shared {
             let now = dir.now();
             for log in dir.logs().into_iter().filter(|log| is_compacted(log)) {
                 let partition = log.topic_partition();
-                let Some(progress) = dir.cleaning_progress(partition) else { continue };
+                let (progress, may_be_entered) = dir.cleaning_progress(partition);
                 // A start takes a gap behind what it knows to have been on stable storage for the
                 // place where a crash has cut the log off.
                 let stable = log.stable_offset().min(log.written_recovery_point());
@@ -226,6 +226,13 @@ impl Shared {
                     }
                     Err(error) => {
                         dir.note_uncleanable(&log, start, error);
+                        // How much of it is dirty, nobody can tell.
+                        states.push(PartitionState {
+                            partition: partition.clone(),
+                            dirty_ratio: 0.0,
+                            overdue_ms: 0,
+                            uncleanable_bytes: Some(view.size_bytes()),
+                        });
                         continue;
                     }
                 };
@@ -239,7 +246,8 @@ impl Shared {
                 let key = (dir.directory_id(), partition.clone());
                 let is_due = range.is_due(&config) || has_deletions;
                 let waits = progress.starved.is_some_and(|since| waits_for_space(since, now));
-                if is_uncleanable || waits || !is_due || given_up.contains(&key) {
+                let is_free = may_be_entered && !given_up.contains(&key);
+                if is_uncleanable || waits || !is_due || !is_free {
                     continue;
                 }
                 let dirty_ratio = range.dirty_ratio();
@@ -302,6 +310,8 @@ impl Shared {
             Err(Interrupted::Failed(error)) => {
                 if error.is_failed_sync_of(&partition_dir) {
                     log.note_failed_sync(error.clone());
+                } else if error.is_failed_change() {
+                    log.note_failure(&error);
                 }
                 progress.starved = error.is_disk_full().then(|| dir.now());
                 self.note_failure(log, &visit, start, progress, error);

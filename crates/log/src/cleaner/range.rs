@@ -99,9 +99,9 @@ fn is_too_young(segment: &Segment, config: &LogConfig, now: TimestampMs) -> Resu
     if config.min_compaction_lag_ms == 0 {
         return Ok(false);
     }
-    let newest = segment.largest_timestamp()?;
+    let newest = segment.newest_time()?;
     let lag_ms = i64::try_from(config.min_compaction_lag_ms).unwrap_or(i64::MAX);
-    Ok(newest.is_some_and(|newest| newest.timestamp.0 > now.0.saturating_sub(lag_ms)))
+    Ok(newest.is_some_and(|newest| newest.0 > now.0.saturating_sub(lag_ms)))
 }
 
 /// Segments that become one.

@@ -120,7 +120,7 @@ pub(super) fn rewrite(
         output.fill_to(group.end, leader_epoch)?;
     }
     let size_bytes = output.end_position();
-    output.finish()?;
+    output.finish(group.segments.last().expect("a group has a segment"))?;
     write_aborted(place, base_offset, aborted)?;
     place.fs.sync_dir(place.dir).map_err(LogError::io("sync", place.dir))?;
     Ok(Rewritten { read_bytes, size_bytes, is_changed: true })
@@ -239,8 +239,10 @@ impl<'a> Output<'a> {
         file.write_all_at(&[IoSlice::new(bytes)], position).map_err(LogError::io("write", path))
     }
 
-    fn finish(mut self) -> Result<(), Interrupted> {
+    /// `newest` is the last of those that the segment is made from.
+    fn finish(mut self, newest: &Segment) -> Result<(), Interrupted> {
         self.write()?;
+        self.segment.date_as(newest)?;
         let sync = LogError::io("sync", self.segment.path());
         self.segment.file()?.sync_data().map_err(sync)?;
         Ok(self.segment.sync_indexes()?)

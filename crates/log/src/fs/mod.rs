@@ -12,6 +12,8 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use logway_model::TimestampMs;
+
 pub use real::RealFs;
 pub use scratch::ScratchFs;
 pub use sim::SimFs;
@@ -83,6 +85,12 @@ pub trait File: Send + Sync {
 
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
+
+    /// When something was last written to it, by the clock of the machine.
+    fn modified(&self) -> io::Result<TimestampMs>;
+
+    /// Says when something was last written to it, of what is a copy.
+    fn set_modified(&self, modified: TimestampMs) -> io::Result<()>;
 
     /// Whether the file holds nothing.
     fn is_empty(&self) -> io::Result<bool> {

@@ -6,11 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
+use logway_model::TimestampMs;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use rustix::io::{Errno, pwritev};
 
 use super::{DirEntry, File, FileLock, Fs, OpenMode};
+use crate::clock::since_epoch;
 
 /// The file system of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -137,6 +140,16 @@ impl File for RealFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn modified(&self) -> io::Result<TimestampMs> {
+        Ok(since_epoch(self.0.metadata()?.modified()?))
+    }
+
+    fn set_modified(&self, modified: TimestampMs) -> io::Result<()> {
+        let since_epoch = Duration::from_millis(u64::try_from(modified.0).unwrap_or(0));
+        let modified = UNIX_EPOCH.checked_add(since_epoch).ok_or(io::ErrorKind::InvalidInput)?;
+        self.0.set_modified(modified)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

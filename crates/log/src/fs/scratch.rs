@@ -6,6 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use logway_model::TimestampMs;
+
 use super::{DirEntry, File, FileLock, Fs, OpenMode, read_full_at};
 
 /// Another file system, of which nothing is changed: what is written to a file is kept in memory for
@@ -191,6 +193,14 @@ impl File for ScratchFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.changes().len_bytes)
+    }
+
+    fn modified(&self) -> io::Result<TimestampMs> {
+        self.under.modified()
+    }
+
+    fn set_modified(&self, _modified: TimestampMs) -> io::Result<()> {
+        refusal()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -92,12 +92,16 @@ impl Cleaning {
         Ok(Cleaning { state: Mutex::new(state), left: Condvar::new() })
     }
 
-    /// Lets nobody in any more, and waits until all have left.
+    /// Lets nobody in any more, and tells all to leave.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         state.visited.values().for_each(Cancel::cancel);
-        drop(self.wait_while(state, |state| !state.visited.is_empty()));
+    }
+
+    /// Waits until all have left.
+    pub(super) fn wait_until_left(&self) {
+        drop(self.wait_while(self.state(), |state| !state.visited.is_empty()));
     }
 
     fn wait_while<'a>(
@@ -138,11 +142,12 @@ impl LogDir {
         CompactionPause { dir: Arc::clone(self), partition: partition.clone() }
     }
 
-    /// What is known of the compaction of a log; `None` if somebody is at it, or nobody may be.
-    pub(crate) fn cleaning_progress(&self, partition: &TopicPartition) -> Option<CleaningProgress> {
+    /// What is known of the compaction of a log, and whether it may be entered: not while somebody is
+    /// at it.
+    pub(crate) fn cleaning_progress(&self, partition: &TopicPartition) -> (CleaningProgress, bool) {
         let state = self.cleaning.state();
-        let may_be_entered = state.may_be_entered(partition);
-        may_be_entered.then(|| state.known.get(partition).cloned().unwrap_or_default())
+        let progress = state.known.get(partition).cloned().unwrap_or_default();
+        (progress, state.may_be_entered(partition))
     }
 
     /// Enters a log to compact it; `None` if somebody is at it, it is being deleted, somebody has

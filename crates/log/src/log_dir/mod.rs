@@ -172,6 +172,7 @@ impl LogDir {
         self.check_open(&changes)?;
         changes.is_closed = true;
         self.cleaning.close();
+        self.cleaning.wait_until_left();
         let (done, completion) = Completion::new(&self.name());
         self.queue.push(Command::Close { done });
         let result = completion.wait();
@@ -184,7 +185,10 @@ impl LogDir {
     /// [`LogError::Closed`].
     pub fn abort(&self) {
         self.cleaning.close();
+        // At once: a disk that has failed may not answer those who read it for long.
         self.queue.push(Command::Abort);
+        // The lock is not released before: the files would be somebody else's.
+        self.cleaning.wait_until_left();
         self.stop();
     }
 

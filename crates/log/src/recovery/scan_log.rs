@@ -13,7 +13,7 @@ use crate::checkpoint::remove_file;
 use crate::fs::read_exact_at;
 use crate::producer_state::snapshot;
 use crate::resync::Search;
-use crate::scan::{BatchScan, ScannedBatch};
+use crate::scan::{BatchScan, PIECE_BYTES, ScannedBatch};
 use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 
 /// Which part of the log a segment that is scanned is.
@@ -333,7 +333,6 @@ impl Recovery<'_> {
     /// hold batches that are not on the disk and count as clean all the same, so that no sync
     /// would ever write them ("fsyncgate"). Written again, they are.
     fn write_again(&self, first: usize) -> Result<(), LogError> {
-        const PIECE_BYTES: u64 = 1 << 20;
         for segment in &self.segments[first..] {
             let path = segment.path();
             let file = segment.file()?;

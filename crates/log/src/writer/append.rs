@@ -108,10 +108,7 @@ impl LogTail {
             return Err(error);
         }
         let undo_mark = round.staging.undo.len();
-        let placed = match offsets {
-            Offsets::Assigned => self.place_all(append, round),
-            Offsets::Kept => self.place_copies(append, round),
-        };
+        let placed = self.place_all(append, offsets, round);
         if placed.is_err() {
             self.restore_producers(undo_mark, round);
             return placed;
@@ -122,13 +119,28 @@ impl LogTail {
     }
 
     /// Checks and places the batches of an append, one after the other.
-    fn place_all(&mut self, append: &AppendBatches, round: &mut Round) -> Result<Placed, LogError> {
+    fn place_all(
+        &mut self,
+        append: &AppendBatches,
+        offsets: Offsets,
+        round: &mut Round,
+    ) -> Result<Placed, LogError> {
         let mut next_offset = round.staging.next_offset(self.view.end.offset);
         let mut all: Option<Placed> = None;
         round.staging.headers.clear();
         for batch in &append.batches {
-            let header = patch(batch, next_offset, append.leader_epoch, round);
-            let outcome = self.place(header.header(), round.now, &mut round.staging.undo)?;
+            let (header, outcome) = match offsets {
+                Offsets::Assigned => {
+                    let header = patch(batch, next_offset, append.leader_epoch, round);
+                    let undo = &mut round.staging.undo;
+                    (header, self.place(header.header(), round.now, undo)?)
+                }
+                Offsets::Kept => {
+                    let header = PatchedHeader::of(batch);
+                    let undo = &mut round.staging.undo;
+                    (header, self.place_copy(header.header(), next_offset, undo)?)
+                }
+            };
             if outcome.is_duplicate {
                 round.metrics.duplicate_batches.inc();
                 round.staging.headers.push(None);
@@ -136,36 +148,6 @@ impl LogTail {
                 next_offset = self.below_limit(outcome.last_offset.next())?;
                 round.staging.headers.push(Some(header));
             }
-            all = Some(joined(all, outcome));
-        }
-        Ok(all.expect("an append is of at least one batch"))
-    }
-
-    /// Places the batches of a copy where they were.
-    fn place_copies(
-        &mut self,
-        append: &AppendBatches,
-        round: &mut Round,
-    ) -> Result<Placed, LogError> {
-        let mut end = round.staging.next_offset(self.view.end.offset);
-        let mut all: Option<Placed> = None;
-        round.staging.headers.clear();
-        for batch in &append.batches {
-            let header = PatchedHeader::of(batch);
-            let got = header.header().base_offset;
-            // Recovery takes a gap for the place where a crash has cut the log off.
-            if got != end {
-                let partition = self.log.topic_partition().clone();
-                return Err(LogError::OffsetNotNext { partition, end, got });
-            }
-            let outcome = self.outcome(header.header());
-            if let Some(batch) = ProducerBatch::of(header.header()) {
-                // As old as the batch is, and not as its copy.
-                let previous = self.producers.update(&batch, got, batch.max_timestamp);
-                round.staging.undo.push(previous);
-            }
-            end = self.below_limit(outcome.last_offset.next())?;
-            round.staging.headers.push(Some(header));
             all = Some(joined(all, outcome));
         }
         Ok(all.expect("an append is of at least one batch"))
@@ -207,6 +189,26 @@ impl LogTail {
                 ..outcome
             }),
         }
+    }
+
+    /// Notes a copied batch with its producer; says where it is, which is where it was: at `end`.
+    fn place_copy(
+        &mut self,
+        header: &BatchHeader,
+        end: Offset,
+        undo: &mut Vec<PreviousState>,
+    ) -> Result<AppendOutcome, LogError> {
+        let got = header.base_offset;
+        // Recovery takes a gap for the place where a crash has cut the log off.
+        if got != end {
+            let partition = self.log.topic_partition().clone();
+            return Err(LogError::OffsetNotNext { partition, end, got });
+        }
+        if let Some(batch) = ProducerBatch::of(header) {
+            // As old as the batch is, and not as its copy.
+            undo.push(self.producers.update(&batch, got, batch.max_timestamp));
+        }
+        Ok(self.outcome(header))
     }
 
     /// Where a batch with this header goes, unless the log has it.

@@ -126,12 +126,10 @@ fn expired_segments(view: &LogView, limits: &Limits) -> Result<usize, LogError> 
     Ok(expired)
 }
 
-/// Segments whose records have no timestamps are never too old.
 fn is_too_old(segment: &Segment, limits: &Limits) -> Result<bool, LogError> {
     let Some(retention_ms) = limits.retention_ms else { return Ok(false) };
-    let newest = segment.largest_timestamp()?.map(|largest| largest.timestamp);
-    Ok(newest.is_some_and(|newest| {
+    Ok(segment.newest_time()?.is_some_and(|newest| {
         let age_ms = limits.now.0.saturating_sub(newest.0);
-        newest > TimestampMs::NONE && age_ms > i64::try_from(retention_ms).unwrap_or(i64::MAX)
+        age_ms > i64::try_from(retention_ms).unwrap_or(i64::MAX)
     }))
 }

@@ -9,6 +9,9 @@ use super::output::DecompressFailure;
 use super::{Compression, gzip, lz4, snappy, zstd};
 use crate::DecodeLimit;
 
+/// As much is unpacked at once: enough that the calls cost little, and it fits in a processor's cache.
+pub(super) const PIECE_BYTES: usize = 64 << 10;
+
 /// Unpacks piece by piece, with what memory the codec's format asks for: a window of 32 KiB
 /// (gzip), two blocks of at most 8 MiB (LZ4), a window of at most 128 MiB, of which no more is
 /// touched than was unpacked (Zstandard), or a whole block (Snappy).

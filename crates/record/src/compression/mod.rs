@@ -18,7 +18,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 
 pub(crate) use self::compressor::Compressor;
-use self::decompressor::Decompressor;
+use self::decompressor::{Decompressor, PIECE_BYTES};
 pub(crate) use self::output::DecompressFailure;
 use self::output::read_bounded;
 pub(crate) use self::plain_bytes::{PlainBytes, Unpacking};

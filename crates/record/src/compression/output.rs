@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Compression, Decompressor};
+use super::{Compression, Decompressor, PIECE_BYTES};
 use crate::{DecodeLimit, RecordError};
 
 /// Why there is no decompressed output.
@@ -50,5 +50,3 @@ pub(super) fn read_bounded(
         output.extend_from_slice(&piece[..read]);
     }
 }
-
-const PIECE_BYTES: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Uncompressed bytes that are passed through once.
 
 use super::output::DecompressFailure;
-use super::{Compression, Decompressor};
+use super::{Compression, Decompressor, PIECE_BYTES};
 use crate::DecodeLimit;
 
 /// Bytes from which is taken at the front.
@@ -49,9 +49,6 @@ pub(crate) struct Unpacking<'a> {
     /// What may still be unpacked.
     left_bytes: usize,
 }
-
-/// Enough that the calls cost little, and fits in a processor's cache.
-const PIECE_BYTES: usize = 64 << 10;
 
 impl<'a> Unpacking<'a> {
     /// Unpacks `compressed`, no more than the limit allows.

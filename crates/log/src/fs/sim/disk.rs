@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use logway_model::TimestampMs;
 use rustix::io::Errno;
 
 use super::content::Content;
@@ -33,8 +34,16 @@ pub(super) struct Disk {
 #[derive(Debug, Clone)]
 struct OpenableFile {
     content: Content,
+    /// A disk has no clock: what nobody has dated is always new.
+    modified: TimestampMs,
     handles: usize,
     named: bool,
+}
+
+impl OpenableFile {
+    fn named(content: Content) -> OpenableFile {
+        OpenableFile { content, modified: TimestampMs(i64::MAX), handles: 0, named: true }
+    }
 }
 
 impl Disk {
@@ -106,9 +115,16 @@ impl Disk {
         &self.files[&node].content
     }
 
+    pub(super) fn modified(&self, node: NodeId) -> TimestampMs {
+        self.files[&node].modified
+    }
+
+    pub(super) fn set_modified(&mut self, node: NodeId, modified: TimestampMs) {
+        self.file(node).modified = modified;
+    }
+
     pub(super) fn add_file(&mut self, node: NodeId) {
-        let file = OpenableFile { content: Content::default(), handles: 0, named: true };
-        self.files.insert(node, file);
+        self.files.insert(node, OpenableFile::named(Content::default()));
     }
 
     /// Counts a new handle.
@@ -229,7 +245,8 @@ impl Disk {
             let Some(file) = self.files.get(&node) else { continue };
             let content = file.content.after_crash(&mut self.rng);
             survivor.used_bytes += content.len() as u64;
-            survivor.files.insert(node, OpenableFile { content, handles: 0, named: true });
+            let survived = OpenableFile { modified: file.modified, ..OpenableFile::named(content) };
+            survivor.files.insert(node, survived);
         }
         survivor.tree = tree;
         survivor

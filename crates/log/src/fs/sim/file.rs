@@ -4,6 +4,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
+use logway_model::TimestampMs;
+
 use super::disk::Disk;
 use super::fault::{Failure, SimOperation};
 use super::tree::NodeId;
@@ -91,6 +93,18 @@ impl File for SimFile {
         let mut disk = lock(&self.disk);
         disk.begin_whole(SimOperation::Read, &self.path)?;
         Ok(disk.content(self.node).len() as u64)
+    }
+
+    fn modified(&self) -> io::Result<TimestampMs> {
+        let mut disk = lock(&self.disk);
+        disk.begin_whole(SimOperation::Read, &self.path)?;
+        Ok(disk.modified(self.node))
+    }
+
+    fn set_modified(&self, modified: TimestampMs) -> io::Result<()> {
+        self.check_writable()?;
+        lock(&self.disk).set_modified(self.node, modified);
+        Ok(())
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,8 +1,10 @@
 //! Which part of a log is compacted, and when.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::fs::{Fs, OpenMode};
 use logway_log::{CleanupPolicy, LogConfig, TimestampType};
 use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression};
@@ -236,6 +238,87 @@ fn nothing_is_compacted_while_somebody_copies_the_log() {
     }
     bench.clean();
     assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
+}
+
+#[test]
+fn the_dirty_ratio_is_what_came_since_of_all_that_is_full() {
+    let bench = bench_with_old_values();
+    bench.clean();
+    assert_eq!(bench.dirty_ratio(), 0.0);
+    let clean_bytes = bench.full_bytes();
+    let config = LogConfig { min_cleanable_dirty_ratio: 1.0, ..compacted() };
+    bench.log.set_config(Arc::new(config));
+    bench.put_old_values();
+    bench.clean();
+    let full_bytes = bench.full_bytes();
+    let expected = (full_bytes - clean_bytes) as f64 / full_bytes as f64;
+    assert!(expected > 0.0 && expected < 1.0, "{expected}");
+    assert_eq!(bench.dirty_ratio(), expected);
+}
+
+#[test]
+fn a_log_is_shown_also_while_it_is_compacted() {
+    let bench = bench_with_old_values();
+    bench.disk.fs.hold_syncs_in(".log.cleaned");
+    let ratio = std::thread::scope(|scope| {
+        scope.spawn(|| bench.cleaner.clean_due());
+        bench.disk.fs.wait_for_held_syncs(1);
+        // Another thread of the cleaner, which leaves it alone.
+        bench.cleaner.clean_due();
+        let ratio = catch_unwind(AssertUnwindSafe(|| bench.dirty_ratio()));
+        bench.disk.fs.release_syncs();
+        ratio
+    });
+    assert_eq!(ratio.expect("the log is shown"), 1.0);
+    assert_eq!(bench.dirty_ratio(), 0.0);
+}
+
+/// Of records without timestamps, which take the time at which their segment was last written to.
+fn bench_without_timestamps(config: LogConfig) -> Bench {
+    let bench = Bench::new(config);
+    let undated = |key: &str, value: &str| {
+        let mut builder = BatchBuilder::new(Compression::None);
+        let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
+        builder.append(TimestampMs::NONE, key, value, &[]).expect("it fits");
+        Batch::parse(builder.finish().expect("it is encoded")).expect("it is good")
+    };
+    for value in ["1", "2"] {
+        append(&bench.log, undated("a", value)).expect("the disk works");
+    }
+    for _ in 0..2 {
+        append(&bench.log, undated("filler", &"x".repeat(2000))).expect("the disk works");
+    }
+    let segment = bench.disk.fs.open(&segment_path(0), OpenMode::ReadWrite).expect("it is there");
+    segment.set_modified(TimestampMs(NOW_MS)).expect("it is open for that");
+    bench
+}
+
+#[test]
+fn lags_of_records_without_timestamps_count_from_when_they_were_written() {
+    let config = LogConfig { min_compaction_lag_ms: 500, ..compacted() };
+    let bench = bench_without_timestamps(config).reopen();
+    bench.clean();
+    assert_eq!(bench.contents().len(), 2);
+    bench.disk.clock.advance(600);
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "a", Some("2"))]));
+}
+
+#[test]
+fn retention_of_records_without_timestamps_counts_from_when_they_were_written() {
+    let both = LogConfig {
+        cleanup: CleanupPolicy::CompactAndDelete,
+        retention_ms: Some(1000),
+        ..compacted()
+    };
+    let bench = bench_without_timestamps(both);
+    bench.disk.clock.advance(900);
+    // What is left is no younger than it was.
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "a", Some("2"))]));
+    bench.disk.clock.advance(200);
+    bench.dir.enforce_retention().wait().expect("the writer lives");
+    assert_eq!(bench.contents(), []);
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode, read_to_end};
-use logway_log::{CleanerOptions, LogConfig, LogError, NewLog};
+use logway_log::{CleanerOptions, LogConfig, LogDir, LogDirOptions, LogError, NewLog};
 use logway_model::Offset;
 use logway_record::{BatchBuilder, Compression};
 
@@ -107,6 +109,60 @@ fn a_disk_that_fills_leaves_the_log_as_it_was() {
     bench.clean();
     assert_eq!(bench.contents().len(), 2);
     bench.check_files();
+}
+
+#[test]
+fn a_log_whose_beginning_cannot_be_read_counts_among_those_that_cannot_be_compacted() {
+    let bench = bench_with_old_values().reopen();
+    let fault = Fault::new(SimOperation::Read, Failure::Io).in_path("00000000000000000000.log");
+    bench.disk.fs.inject(fault);
+    bench.clean();
+    assert_eq!(bench.metrics.uncleanable_partitions(), 1);
+}
+
+#[test]
+fn a_device_that_takes_no_changes_of_the_cleaner_has_failed() {
+    let is_told = |operation: SimOperation, part: &str| {
+        let disk = bench_with_old_values().disk;
+        let told = Arc::new(AtomicBool::new(false));
+        let listener = {
+            let told = Arc::clone(&told);
+            move |_: &LogError| told.store(true, Ordering::SeqCst)
+        };
+        let options =
+            LogDirOptions { failure_listener: Some(Arc::new(listener)), ..disk.options() };
+        let dir = LogDir::open(options, disk.metrics.clone()).expect("it opens");
+        let bench = Bench::of(disk, dir, CleanerOptions::default());
+        bench.disk.fs.inject(Fault::new(operation, Failure::Io).in_path(part));
+        bench.clean();
+        assert_eq!(bench.metrics.uncleanable_partitions(), 1, "{operation:?} of {part}");
+        told.load(Ordering::SeqCst)
+    };
+    assert!(is_told(SimOperation::Open, ".log.cleaned"));
+    assert!(is_told(SimOperation::Write, ".log.cleaned"));
+    assert!(is_told(SimOperation::Sync, ".log.cleaned"));
+    assert!(is_told(SimOperation::Rename, ".log.swap"));
+    assert!(!is_told(SimOperation::Read, "00000000000000000000.log"), "a place may be bad");
+}
+
+#[test]
+fn who_aborts_a_directory_does_not_have_its_writer_wait_for_the_cleaner() {
+    let bench = bench_with_old_values();
+    bench.disk.fs.hold_syncs_in(".log.cleaned");
+    let has_ended = std::thread::scope(|scope| {
+        scope.spawn(|| bench.cleaner.clean_due());
+        bench.disk.fs.wait_for_held_syncs(1);
+        scope.spawn(|| bench.dir.abort());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut has_ended = false;
+        while !has_ended && Instant::now() < deadline {
+            has_ended = bench.log.producers().wait().is_err();
+        }
+        bench.disk.fs.release_syncs();
+        has_ended
+    });
+    assert!(has_ended);
+    assert_eq!(bench.metrics.failed_rounds.get(), 0, "it was told to leave");
 }
 
 #[test]

@@ -10,12 +10,15 @@ mod segments;
 use std::path::Path;
 use std::sync::Arc;
 
+use logway_log::fs::Fs;
 use logway_log::inspect::verify;
 use logway_log::{
     CleanerMetrics, CleanerOptions, CleanupPolicy, Log, LogCleaner, LogConfig, LogDir,
 };
 use logway_model::{Offset, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression, Record};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 
 use crate::support::*;
 
@@ -47,7 +50,12 @@ impl Bench {
     }
 
     fn on(disk: TestDisk, options: CleanerOptions) -> Bench {
-        let dir = Arc::new(disk.open());
+        let dir = disk.open();
+        Bench::of(disk, dir, options)
+    }
+
+    fn of(disk: TestDisk, dir: LogDir, options: CleanerOptions) -> Bench {
+        let dir = Arc::new(dir);
         let log = disk.log(&dir);
         let metrics = CleanerMetrics::new();
         let cleaner = LogCleaner::new(options, metrics.clone());
@@ -88,6 +96,25 @@ impl Bench {
     fn clean(&self) {
         wait_sealed(&self.dir);
         self.cleaner.clean_due();
+    }
+
+    /// What the metrics say of the log: how much of it is dirty.
+    fn dirty_ratio(&self) -> f64 {
+        let mut registry = Registry::default();
+        self.metrics.register(&mut registry);
+        let mut page = String::new();
+        encode(&mut page, &registry).expect("a text takes it");
+        let name = r#"logway_log_cleaner_dirty_ratio{topic="t",partition="0"} "#;
+        let ratio = page.lines().find_map(|line| line.strip_prefix(name));
+        ratio.expect("the log is shown").parse().expect("it is a number")
+    }
+
+    /// The bytes of the segments that nobody appends to any more.
+    fn full_bytes(&self) -> u64 {
+        let files = self.disk.fs.read_dir(Path::new("/data/t-0")).expect("it can be listed");
+        let segments = files.iter().filter(|file| file.name.to_string_lossy().ends_with(".log"));
+        let bytes: Vec<u64> = segments.map(|file| file.len_bytes).collect();
+        bytes.split_last().expect("there is one that grows").1.iter().sum()
     }
 
     /// What there is but for fillers: offset, key, value.
