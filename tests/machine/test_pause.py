@@ -1,12 +1,15 @@
 """A broker that is stopped for longer than its clients' sessions (SIGSTOP), and goes on (SIGCONT)."""
 
+import contextlib
 import os
 import signal
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka.admin import NewTopic
 from members import Members
+from raw_member import RawMember
 
 from harness.brokers import KINDS
 from harness.load import Writer, create_topics
@@ -16,6 +19,10 @@ SETTINGS = {"group.min.session.timeout.ms": "100", "group.initial.rebalance.dela
 PARTITIONS = 4
 SESSION_MS = 1_000
 PAUSE_S = 3
+# A session as short as is allowed by default; all members have to join within it.
+RAW_SESSION_MS = 6_000
+RAW_PAUSE_S = 8
+GROUPS = 50
 RESUMED_S_MAX = 2.0
 
 
@@ -52,3 +59,19 @@ class Pause(unittest.TestCase):
         given = sorted(members.given.values())
         print(f"{writer.acked_count()} records; each member was given partitions so often: {given}")
         writer.assert_all_there()
+
+    def test_a_pause_ends_no_session(self):
+        """No member is blamed for the broker's pause: heartbeats come during it, and when it is over."""
+        with contextlib.ExitStack() as stack:
+            join = lambda group: stack.enter_context(RawMember(self.broker.bootstrap, group, RAW_SESSION_MS))
+            with ThreadPoolExecutor(GROUPS) as pool:
+                members = list(pool.map(join, [f"paused-{number}" for number in range(GROUPS)]))
+            self.assertEqual({member.heartbeat() for member in members}, {0})
+            self.broker.process.send_signal(signal.SIGSTOP)
+            for member in members[::2]:
+                member.send_heartbeat()
+            time.sleep(RAW_PAUSE_S)
+            self.broker.process.send_signal(signal.SIGCONT)
+            for member in members[1::2]:
+                member.send_heartbeat()
+            self.assertEqual([member.heartbeat_answer() for member in members], [0] * GROUPS)

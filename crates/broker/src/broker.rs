@@ -1,5 +1,6 @@
 //! The broker: what its handlers share.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
@@ -132,14 +133,14 @@ impl Broker {
         let broker = Arc::clone(self);
         let work = async move {
             let slot = Arc::clone(&broker.admin_slots).acquire_owned().await;
-            let work = tokio::spawn(async move {
+            to_its_end(async move {
                 let _held = (slot, held);
                 let topics = command.topics();
                 let reply = broker.quorum.submit(command).await?;
                 broker.reconcile(topics).await;
                 Ok(reply)
-            });
-            work.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+            })
+            .await
         };
         let Some(time_max) = time_max else { return work.await };
         match timeout(time_max, work).await {
@@ -232,6 +233,16 @@ async fn read(log: &Arc<Log>, request: ReadRequest) -> Result<ReadSlice, LogErro
 pub(crate) fn wall_clock() -> TimestampMs {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Does work that must not be given up halfway: it goes on when nobody waits for it any more.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 /// Runs work that may wait for the disk where no connection has to wait with it.

@@ -31,3 +31,6 @@ mod unpacking;
 
 pub use broker::Broker;
 pub use running::{BrokerError, RunningBroker};
+
+/// The target of lines about what clients can cause at will, which are limited in number.
+pub(crate) const CLIENTS: &str = "logway_broker::clients";

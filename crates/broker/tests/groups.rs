@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use logway_client::Connection;
 use logway_model::{ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
@@ -19,11 +21,14 @@ use logway_wire::messages::{
     JoinGroupResponse, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
 };
 use logway_wire::{Request, UnreadAge, WireString};
+use tokio::time::{self, Instant};
 
 /// A group's first rebalance need not wait for members that do not come.
 const AT_ONCE: &[(&str, &str)] = &[("group.initial.rebalance.delay.ms", "0")];
 
 const GROUP: &str = "readers";
+
+const SESSION: Duration = Duration::from_secs(30);
 
 async fn call<R: Request>(connection: &Connection, request: &R, version: i16) -> R::Response {
     let pending = connection.send(request, version).await.expect("is sent");
@@ -47,7 +52,7 @@ fn join_request(member_id: WireString) -> JoinGroupRequest {
     };
     JoinGroupRequest {
         group_id: WireString::copy_of(GROUP),
-        session_timeout_ms: 30_000,
+        session_timeout_ms: i32::try_from(SESSION.as_millis()).expect("fits"),
         rebalance_timeout_ms: 30_000,
         member_id,
         protocol_type: WireString::copy_of("consumer"),
@@ -269,6 +274,38 @@ async fn clients_cannot_write_what_the_coordinator_keeps() {
     find_coordinator(&connection).await;
     let answer = produce(&connection, "__consumer_offsets", 0, batch(&["forged"])).await;
     assert_eq!(answer.error_code, ErrorCode::InvalidTopicException.code());
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn a_broker_that_was_stopped_throws_out_nobody_but_who_is_silent_when_it_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start_with(dir.path(), AT_ONCE).await;
+    let connection = broker.connect().await;
+    find_coordinator(&connection).await;
+    let joined = join(&connection).await;
+    sync(&connection, &joined).await;
+    for _ in 0..3 {
+        assert_eq!(heartbeat(&connection, &joined).await, 0);
+        // The clock is all that a process sees of having been stopped.
+        time::pause();
+        time::advance(3 * SESSION).await;
+        time::resume();
+    }
+    assert_eq!(heartbeat(&connection, &joined).await, 0);
+
+    time::pause();
+    let began = Instant::now();
+    while began.elapsed() <= SESSION + Duration::from_secs(1) {
+        time::advance(Duration::from_millis(100)).await;
+        // The broker's tasks have their turns.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+    time::resume();
+    let code = heartbeat(&connection, &joined).await;
+    assert_eq!(code, ErrorCode::UnknownMemberId.code());
     broker.stop().await;
 }
 

@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use common::failing_disk::FailingDisk;
 use common::*;
 use logway_wire::ApiKey;
+use logway_wire::messages::CreateTopicsRequest;
+use logway_wire::messages::create_topics_request::CreatableTopic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -113,6 +117,64 @@ async fn a_client_that_never_reads_delays_nobody() {
         assert_eq!(answer.expect("in time").error_code, 0);
     }
     drop(stuck);
+    broker.stop().await;
+}
+
+/// A connection that has asked for a topic to be made.
+async fn asks_for_topic(broker: &TestBroker, name: &'static str) -> TcpStream {
+    let topic = CreatableTopic {
+        name: name.into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 60_000, ..Default::default() };
+    let request = logway_wire::encode_request(7, None, 4, &request).expect("encodes");
+    let mut socket = TcpStream::connect(broker.address).await.expect("connects");
+    socket.write_all(&request.bytes).await.expect("is sent");
+    socket
+}
+
+#[tokio::test]
+async fn who_has_gone_keeps_no_connection_and_who_has_only_sent_all_is_answered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let disk = FailingDisk::new(dir.path());
+    let settings =
+        [("log.dirs", dir.path().to_str().expect("is text")), ("listeners", "127.0.0.1:0")];
+    let broker = TestBroker::try_start(Arc::new(disk.clone()), &settings).await.expect("starts");
+    let are_open =
+        |count: usize| broker.metrics().contains(&format!("\nlogway_connections_open {count}\n"));
+    // Whoever asks for another topic waits for this one.
+    disk.hold_writes_after("/first-", 0);
+    let first = asks_for_topic(&broker, "first").await;
+    until(|| disk.holds()).await;
+    let mut half_closed = asks_for_topic(&broker, "second").await;
+    half_closed.shutdown().await.expect("is closed");
+    let mut leaving = vec![first];
+    for _ in 0..50 {
+        leaving.push(asks_for_topic(&broker, "third").await);
+    }
+    until(|| are_open(1 + leaving.len())).await;
+    leaving.iter().for_each(|socket| socket.set_zero_linger().expect("can be reset"));
+    drop(leaving);
+    let leave = async {
+        while !are_open(1) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let have_left = timeout(PATIENCE, leave).await;
+    // Before anything can end the test: the broker's thread would be waited for.
+    disk.release();
+    have_left.expect("in time");
+    let mut answer = Vec::new();
+    let end = timeout(PATIENCE, half_closed.read_to_end(&mut answer));
+    end.await.expect("the broker closes").expect("it does so in good order");
+    assert_eq!(answer[4..8], 7_i32.to_be_bytes(), "the correlation id");
+    let polite = broker.connect().await;
+    for topic in ["first", "second"] {
+        assert_eq!(produce(&polite, topic, 0, batch(&["x"])).await.error_code, 0, "{topic}");
+    }
     broker.stop().await;
 }
 

@@ -27,7 +27,8 @@
 //!    started in the order of their effects, and need not wait for each other. When one is durable (below the high
 //!    watermark), call [`GroupShard::appended`]. If it failed without a trace, call it with the error. If the log is
 //!    not to be trusted any more (a failed sync, an epoch that is over), call [`GroupShard::unload`] instead.
-//! 4. **Time.** At [`GroupShard::next_deadline`] call [`GroupShard::tick`]. Late is harmless, early does nothing.
+//! 4. **Time.** At [`GroupShard::next_deadline`] call [`GroupShard::tick`]. Late is harmless, early does nothing. Time
+//!    in which the task does not run should not count: members are judged by it, and nobody hears them meanwhile.
 //! 5. **Topics that are deleted.** Tell every shard with [`GroupShard::topics_deleted`].
 //! 6. **Unload.** When the broker no longer leads the partition, or stops, call [`GroupShard::unload`] and send the
 //!    replies.

@@ -150,6 +150,12 @@ impl FrameReader {
         self.granted.is_some()
     }
 
+    /// Gives back what there is beyond what was read: the connection waits for something else, and there may be as many
+    /// of these as there may be connections.
+    pub(super) fn keep_little(&mut self) {
+        self.buffer = BytesMut::from(&self.buffer[..]);
+    }
+
     /// The next frame, or `None` when the client has closed between two.
     ///
     /// Cancel safe: what was read stays in the reader.
@@ -355,6 +361,24 @@ mod tests {
             let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
             assert_eq!(&frame.body[..], b"small");
             assert!(frame.body.is_unique(), "it is no part of the buffer");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_keeps_little_keeps_what_was_read() {
+        let (mut client, mut server) = pair().await;
+        let budget = RequestMemory::new(MAX_BYTES, &Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, budget);
+        let bodies: [&[u8]; 3] = [b"first", b"second", b"last"];
+        let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
+        client.write_all(&stream).await.expect("write");
+        let mut unread_bytes = stream.len();
+        for body in bodies {
+            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
+            assert_eq!(frame.body, body);
+            reader.keep_little();
+            unread_bytes -= LENGTH_BYTES + body.len();
+            assert!(reader.buffer.capacity() <= unread_bytes, "{}", reader.buffer.capacity());
         }
     }
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Connection, ConnectionError};
-use crate::Broker;
 use crate::quotas::Admission;
+use crate::{Broker, CLIENTS};
 
 /// How long to leave the listener alone when the process is out of descriptors: the waiting
 /// connections stay in the kernel's queue meanwhile.
@@ -26,9 +26,6 @@ const HELD_BACK_PART: usize = 4;
 
 /// How long connections may take to send their last replies when the broker stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-
-/// Lines about what clients can cause at will, which are limited in number.
-const CLIENTS: &str = "logway_broker::clients";
 
 /// Serves connections until `stopping` turns true, then waits for those that are open to finish.
 pub(crate) async fn accept_connections(

@@ -11,6 +11,7 @@ mod listener;
 mod memory_budget;
 mod mute;
 mod pacing;
+mod presence;
 mod replies;
 mod request_memory;
 mod send;
@@ -39,7 +40,7 @@ pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 pub use request_memory::RequestMemory;
 
 use crate::Broker;
-use crate::dispatch::{ConnectionInfo, RequestError, prepare};
+use crate::dispatch::{Answer, ConnectionInfo, RequestError, prepare};
 use crate::inline_appends::HeldRound;
 use attention::Listener;
 use frame::{Frame, FrameReader};
@@ -65,9 +66,6 @@ const LIGHT_BYTES_MAX: usize = 1 << 20;
 
 /// How long a request holds its memory while others wait for that and it for the memory for its answer.
 const BUILD_WAIT_MAX: Duration = Duration::from_secs(5);
-
-/// How often it is looked whether a client has closed whose requests are not read now.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stands for no limit on idleness: a century, which timers can still count.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -286,11 +284,12 @@ impl Connection {
         let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
         let work = work.run(Arc::clone(&request_share), building.clone());
-        let reply = if is_dense || built_bytes > LIGHT_BYTES_MAX {
-            let reply = self.broker.heavy_work.run_async(work).await?;
-            heavily(&self.broker, reply)
-        } else {
-            work.await?
+        let is_heavy = is_dense || built_bytes > LIGHT_BYTES_MAX;
+        let reply = answer(&self.broker, work, is_heavy);
+        let reply = match is_produce {
+            // With acks 0 a client has nothing to stay for.
+            true => reply.await?,
+            false => while_there(&self.socket, &mut self.frames, reply).await?,
         };
         let (request_share, share, uncounted_bytes) = match &reply {
             Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
@@ -332,7 +331,8 @@ impl Connection {
             self.send_ready(reply).await?;
         }
         let holds_much = request_bytes > self.held_freely_bytes;
-        wait_to_build(&self.broker, built_bytes, holds_much).await.map(Some)
+        let share = wait_to_build(&self.broker, built_bytes, holds_much);
+        while_there(&self.socket, &mut self.frames, share).await.map(Some)
     }
 
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
@@ -435,19 +435,29 @@ async fn next_frame(
     if may_read {
         return frames.next(socket).await;
     }
-    closed(socket).await;
+    presence::closed(socket).await;
     Ok(None)
 }
 
-/// Waits until the client has closed with nothing sent that was not read: nothing more will come, so its place is free
-/// although the connection is not read now.
-async fn closed(socket: &TcpStream) {
-    loop {
-        match socket.peek(&mut [0]).await {
-            Ok(0) | Err(_) => return,
-            // Its next request waits until it may be read.
-            Ok(_) => sleep(LOOK_INTERVAL).await,
-        }
+/// Waits for work on a request for as long as its client is there. A connection that waits keeps no more than what it
+/// has read.
+async fn while_there<T, E>(
+    socket: &TcpStream,
+    frames: &mut FrameReader,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, ConnectionError>
+where
+    ConnectionError: From<E>,
+{
+    // Not begun before the work has to wait.
+    let lost = async {
+        frames.keep_little();
+        presence::lost(socket).await
+    };
+    tokio::select! {
+        biased;
+        outcome = work => Ok(outcome?),
+        error = lost => Err(ConnectionError::Send(error)),
     }
 }
 
@@ -456,6 +466,14 @@ fn cut_to(bytes: usize, share: Arc<BudgetShare>) -> Arc<BudgetShare> {
     match Arc::try_unwrap(share) {
         Ok(share) => Arc::new(share.cut_to(bytes)),
         Err(shared) => shared,
+    }
+}
+
+/// Has a request answered.
+async fn answer(broker: &Arc<Broker>, work: Answer, is_heavy: bool) -> Result<Reply, RequestError> {
+    match is_heavy {
+        true => Ok(heavily(broker, broker.heavy_work.run_async(work).await?)),
+        false => work.await,
     }
 }
 

@@ -14,6 +14,7 @@ mod batches;
 mod loading;
 mod offsets_topic;
 mod pending;
+mod shard_clock;
 mod shard_driver;
 mod unread_age;
 mod waiting;

@@ -1,14 +1,14 @@
 //! Drives one shard: a task that owns it, and the handle by which others reach it.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use logway_coordinator::{
-    CommitToken, DeletedTopic, Effect, ElapsedMs, GroupMemory, GroupSettings, GroupShard,
-    GroupView, Moment, Request, RequestBody, RequestToken,
+    CommitToken, DeletedTopic, Effect, GroupMemory, GroupSettings, GroupShard, GroupView, Moment,
+    Request, RequestBody, RequestToken,
 };
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -18,7 +18,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::appends::{AppendFailed, AppendResult, Appends};
 use super::loading::LogReader;
 use super::pending::{Answer, Question};
+use super::shard_clock::ShardClock;
 use super::waiting::Waiting;
+use crate::CLIENTS;
 use crate::broker::wall_clock;
 use crate::connection::MemoryBudget;
 use crate::failure::Failure;
@@ -62,7 +64,7 @@ pub(super) struct ShardDriver {
     /// Has a permit for each shard that may load at once.
     loads: Arc<Semaphore>,
     commands: mpsc::UnboundedReceiver<Command>,
-    began: Instant,
+    clock: ShardClock,
     next_token: u64,
     waiting: Waiting,
     appends: Appends,
@@ -83,7 +85,7 @@ pub(super) fn new(
         shard: GroupShard::new(settings, memory),
         loads,
         commands,
-        began: Instant::now(),
+        clock: ShardClock::start(Instant::now()),
         next_token: 0,
         waiting: Waiting::new(reply_memory),
         appends: Appends::new(Arc::clone(&partition)),
@@ -108,7 +110,8 @@ impl ShardDriver {
     /// Loads the shard and drives it until its handles are gone.
     pub(super) async fn run(mut self) {
         if self.load().await.is_continue() {
-            let effects = self.shard.loaded(self.now());
+            let now = self.now();
+            let effects = self.shard.loaded(now);
             self.carry_out(effects);
             while self.step().await.is_continue() {}
         }
@@ -169,12 +172,13 @@ impl ShardDriver {
 
     /// Waits for one event and lets the shard handle it.
     async fn step(&mut self) -> ControlFlow<()> {
-        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+        let now = self.now();
+        if self.shard.next_deadline().is_some_and(|deadline| deadline <= now.elapsed) {
             // Before what comes in, which may never stop coming.
-            let effects = self.shard.tick(self.now());
+            let effects = self.shard.tick(now);
             self.carry_out(effects);
         }
-        let deadline = self.deadline();
+        let wake = self.clock.wake_for(self.shard.next_deadline());
         tokio::select! {
             biased;
             (token, outcome) = self.appends.next() => return self.note_appended(token, outcome),
@@ -183,14 +187,9 @@ impl ShardDriver {
                 None => return ControlFlow::Break(()),
             },
             // The next step sees to it.
-            () = sleep_until(deadline.unwrap_or(self.began)), if deadline.is_some() => {}
+            () = until(wake) => {}
         }
         ControlFlow::Continue(())
-    }
-
-    /// When the shard wants to be called next.
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.began + Duration::from_millis(self.shard.next_deadline()?.0))
     }
 
     fn obey(&mut self, command: Command) {
@@ -251,7 +250,7 @@ impl ShardDriver {
             Ok(()) => Ok(()),
             Err(AppendFailed::WithoutTrace(failure)) => {
                 let partition = self.partition.topic_partition();
-                tracing::warn!(%partition, reason = failure.message,
+                tracing::warn!(target: CLIENTS, %partition, reason = failure.message,
                     "groups could not be written down");
                 Err(failure.code)
             }
@@ -261,7 +260,8 @@ impl ShardDriver {
                 return ControlFlow::Break(());
             }
         };
-        let effects = self.shard.appended(self.now(), token, outcome);
+        let now = self.now();
+        let effects = self.shard.appended(now, token, outcome);
         self.carry_out(effects);
         ControlFlow::Continue(())
     }
@@ -280,8 +280,15 @@ impl ShardDriver {
         waiting.answer_all(shard.unload(now));
     }
 
-    fn now(&self) -> Moment {
-        let elapsed_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Moment { elapsed: ElapsedMs(elapsed_ms), wall: wall_clock() }
+    fn now(&mut self) -> Moment {
+        Moment { elapsed: self.clock.read(Instant::now()), wall: wall_clock() }
+    }
+}
+
+/// Ends at this time, if there is one.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
     }
 }

@@ -56,7 +56,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::Broker;
-use crate::broker::off_thread;
+use crate::broker::{off_thread, to_its_end};
 use crate::failure::Failure;
 use crate::partition::Partition;
 use copying::Copying;
@@ -155,7 +155,12 @@ impl Broker {
             if partition.directory() == target.directory_id() {
                 return Ok(());
             }
-            match self.make_copy_and_begin(&partition, topic_id, target).await {
+            let (broker, moved, to) =
+                (Arc::clone(self), Arc::clone(&partition), Arc::clone(target));
+            // A copy that was made and not begun with would be in the way of the next.
+            let begun =
+                to_its_end(async move { broker.make_copy_and_begin(&moved, topic_id, &to).await });
+            match begun.await {
                 Ok(true) => return Ok(()),
                 // Somebody else was faster.
                 Ok(false) => {}

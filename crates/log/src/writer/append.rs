@@ -30,6 +30,9 @@ pub(super) struct Staging {
     headers: Vec<Option<PatchedHeader>>,
 }
 
+/// Lines about what clients can cause at will, which are limited in number.
+const CLIENTS: &str = "logway_log::clients";
+
 /// Longer vectors are given back after the burst that needed them.
 const STAGED_KEPT: usize = 4096;
 
@@ -271,7 +274,7 @@ impl LogTail {
         self.restore_producers(0, round);
         let error = round.described(error);
         let partition = self.log.name();
-        tracing::warn!(%partition, %error, "appends failed");
+        tracing::warn!(target: CLIENTS, %partition, %error, "appends failed");
         if let Err(cut_error) = self.cut_to_end() {
             self.poison(&cut_error);
         }
