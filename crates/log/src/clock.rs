@@ -1,7 +1,7 @@
 //! The time, as the storage engine sees it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,12 +41,19 @@ pub(crate) fn since_epoch(time: SystemTime) -> TimestampMs {
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock {
     now_ms: Arc<AtomicI64>,
+    /// Timers go by the machine's clock, unless this is set.
+    instant: Arc<OnceLock<Instant>>,
 }
 
 impl ManualClock {
     /// A clock that stands at `now`; its clones move with it.
     pub fn new(now: TimestampMs) -> ManualClock {
-        ManualClock { now_ms: Arc::new(AtomicI64::new(now.0)) }
+        ManualClock { now_ms: Arc::new(AtomicI64::new(now.0)), instant: Arc::default() }
+    }
+
+    /// Has no timer become due any more, however long a test is kept waiting by the machine.
+    pub fn stop_timers(&self) {
+        self.instant.get_or_init(Instant::now);
     }
 
     /// Moves the clock forward.
@@ -58,5 +65,9 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> TimestampMs {
         TimestampMs(self.now_ms.load(Ordering::SeqCst))
+    }
+
+    fn instant(&self) -> Instant {
+        self.instant.get().copied().unwrap_or_else(Instant::now)
     }
 }
