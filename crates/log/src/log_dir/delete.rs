@@ -95,11 +95,11 @@ impl LogDir {
         if let Err(closed) = self.check_open(&changes) {
             return (Vec::new(), Err(closed));
         }
+        let unlisted = self.unlist(partitions, &mut changes);
         let leaving: Vec<Leaving> = partitions
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
-        let unlisted = self.unlist(partitions, &mut changes);
         let before = self.root_syncs.before_names();
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
@@ -149,7 +149,8 @@ impl LogDir {
         forgotten
     }
 
-    /// Has the lists of segments written without those of logs.
+    /// Has the lists of segments written without those of logs. To be done before the checkpoints
+    /// forget them: a start that finds a list and no log start takes deleted segments for lost ones.
     pub(super) fn unlist(
         &self,
         partitions: &[TopicPartition],
@@ -179,7 +180,7 @@ impl LogDir {
         Ok(())
     }
 
-    /// Frees the name of a log that has no handle: has the checkpoints and lists forget it, and
+    /// Frees the name of a log that has no handle: has the lists and checkpoints forget it, and
     /// gives its directory, if there is one, a name out of service, which it returns.
     pub(super) fn vacate(
         &self,
@@ -187,8 +188,8 @@ impl LogDir {
         suffix: &str,
         changes: &mut Changes,
     ) -> Result<Option<PathBuf>, LogError> {
-        self.forget(partition).wait()?;
         self.unlist(std::slice::from_ref(partition), changes)?;
+        self.forget(partition).wait()?;
         let before = self.root_syncs.before_names();
         let renamed = self.rename(partition, suffix)?;
         self.root_syncs.sync(&*self.options.fs, before)?;
