@@ -70,7 +70,9 @@ pub fn segments(fs: &dyn Fs, dir: &Path) -> Result<Vec<SegmentFile>, LogError> {
         let name = entry.name.to_str().filter(|_| !entry.is_dir);
         if let Some((base_offset, LOG_EXTENSION)) = name.and_then(parse_file_name) {
             let path = file_path(dir, base_offset, LOG_EXTENSION);
-            found.push(SegmentFile { path, base_offset, len_bytes: entry.len_bytes });
+            let len_bytes = fs.file_len(&path).map_err(LogError::io("look at", &path))?;
+            // One that a running broker removes meanwhile is as one that was never there.
+            found.extend(len_bytes.map(|len_bytes| SegmentFile { path, base_offset, len_bytes }));
         }
     }
     Ok(found)

@@ -190,6 +190,11 @@ pub(crate) fn everything_from(offset: Offset) -> ReadRequest {
     }
 }
 
+/// The length of a file that is there.
+pub(crate) fn file_len(disk: &TestDisk, path: &Path) -> u64 {
+    disk.fs.file_len(path).expect("the disk works").expect("it is there")
+}
+
 /// The files of a directory, by name.
 pub(crate) fn names_in(fs: &SimFs, path: &str) -> Vec<String> {
     use logway_log::fs::Fs;
