@@ -2,9 +2,10 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::thread;
 
 use logway_model::Offset;
-use logway_record::Batch;
+use logway_record::BatchHeader;
 
 use super::listing::Listing;
 use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
@@ -40,45 +41,42 @@ pub(super) enum SegmentEnd {
     Damaged,
 }
 
+/// How the scan of a log ended.
+#[derive(Debug, Clone, Copy)]
+struct ScanEnd {
+    /// The offset after the last batch.
+    end: Offset,
+    /// A bad batch is cut off.
+    is_cut_off: bool,
+    /// The first segment that was not scanned, because the log ends before it.
+    next: usize,
+}
+
+/// So much to scan is synced at the same time.
+const SYNCED_MEANWHILE_BYTES: u64 = 1 << 20;
+
 impl Recovery<'_> {
     /// Scans the log from the recovery point on; returns its end. What is scanned is on stable
-    /// storage afterwards.
+    /// storage afterwards. What is known to have been before needs no sync, so that logs to which
+    /// nothing came since the last checkpoint cost none.
     pub(super) fn scan(&mut self, listing: &Listing) -> Result<Offset, LogError> {
         let first = self.first_to_scan(listing);
         self.check_segments_before(first, listing)?;
-        let mut end = self.segments[first].base_offset();
-        self.load_producers(listing, end)?;
-        self.epochs.truncate_from_end(end);
+        let base = self.segments[first].base_offset();
+        self.load_producers(listing, base)?;
+        self.epochs.truncate_from_end(base);
 
-        let mut index = first;
-        while index < self.segments.len() {
-            let segment = Arc::clone(&self.segments[index]);
-            if segment.base_offset() > end && self.is_cut_off_before(index, end)? {
-                break;
-            }
-            end = segment.base_offset();
-            if index > first {
-                self.seal_before(index)?;
-            }
-            self.empty_stale_indexes(&segment, listing)?;
-            let limit = self.segments.get(index + 1).map(|next| next.base_offset());
-            let is_followed = self.segments[index + 1..].iter().any(|next| next.size_bytes() > 0);
-            let part = Part::End { is_followed };
-            let segment_end = self.scan_segment(&segment, limit, &mut end, part)?;
-            index += 1;
-            if segment_end == SegmentEnd::CutOff {
-                break;
-            }
-        }
+        let ScanEnd { mut end, is_cut_off, next } = self.scan_while_syncing(first, listing)?;
+        let has_news = self.scanned_bytes > 0 && (is_cut_off || end > self.durable_end);
         // A segment that comes back with the next crash would go on from another end.
-        let is_any_removed = index < self.segments.len();
-        self.remove_segments_from(index)?;
+        let is_any_removed = next < self.segments.len();
+        self.remove_segments_from(next)?;
         end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
             names::make_again(&**self.options.fs, self.options.dir)?;
         }
-        if self.scanned_bytes > 0 || is_any_removed {
+        if has_news || is_any_removed {
             self.sync_end()?;
         }
         if listing.has_failed_sync {
@@ -86,6 +84,46 @@ impl Recovery<'_> {
             remove_file(&**fs, &dir.join(FAILED_SYNC_FILE))?;
         }
         Ok(end)
+    }
+
+    /// Scans the segments from `first` on. If they are large, the disk writes meanwhile what is not
+    /// on it, so that the sync at the end finds little to do.
+    fn scan_while_syncing(&mut self, first: usize, listing: &Listing) -> Result<ScanEnd, LogError> {
+        let segments = self.segments[first..].to_vec();
+        let size_bytes: u64 = segments.iter().map(|segment| segment.size_bytes()).sum();
+        if size_bytes < SYNCED_MEANWHILE_BYTES {
+            return self.scan_segments(first, listing);
+        }
+        thread::scope(|scope| {
+            let syncing =
+                scope.spawn(|| segments.iter().try_for_each(|segment| sync_data(segment)));
+            let scanned = self.scan_segments(first, listing);
+            let synced = syncing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            synced.and(scanned)
+        })
+    }
+
+    fn scan_segments(&mut self, first: usize, listing: &Listing) -> Result<ScanEnd, LogError> {
+        let (mut end, mut next) = (self.segments[first].base_offset(), first);
+        while next < self.segments.len() {
+            let segment = Arc::clone(&self.segments[next]);
+            if segment.base_offset() > end && self.is_cut_off_before(next, end)? {
+                break;
+            }
+            end = segment.base_offset();
+            if next > first {
+                self.seal_before(next)?;
+            }
+            self.empty_stale_indexes(&segment, listing)?;
+            next += 1;
+            let limit = self.segments.get(next).map(|next| next.base_offset());
+            let is_followed = self.segments[next..].iter().any(|next| next.size_bytes() > 0);
+            let part = Part::End { is_followed };
+            if self.scan_segment(&segment, limit, &mut end, part)? == SegmentEnd::CutOff {
+                return Ok(ScanEnd { end, is_cut_off: true, next });
+            }
+        }
+        Ok(ScanEnd { end, is_cut_off: false, next })
     }
 
     /// The segment that holds the recovery point, or one before it.
@@ -210,16 +248,19 @@ impl Recovery<'_> {
             let position = scan.position();
             let may_be_cut = part != Part::Earlier && *end >= self.durable_end;
             let is_unflushed = may_be_cut && self.knows_recovery_point();
-            let reason = match scan.next() {
+            let reason = match scan.next_header() {
                 Ok(None) => return Ok(SegmentEnd::Whole),
-                Ok(Some(batch)) => match misplacement(&batch, segment, limit, *end, is_unflushed) {
-                    None => {
-                        self.note_batch(segment, position, &batch, part)?;
-                        *end = batch.header().next_offset();
-                        continue;
+                Ok(Some(header)) => {
+                    match misplacement(&header, segment, limit, *end, is_unflushed) {
+                        None => {
+                            let batch = ScannedBatch { position, header };
+                            self.note_batch(segment, &batch, part)?;
+                            *end = header.next_offset();
+                            continue;
+                        }
+                        Some(reason) => reason,
                     }
-                    Some(reason) => reason,
-                },
+                }
                 Err(LogError::Corrupt { reason, .. }) => reason,
                 Err(error) => return Err(error),
             };
@@ -253,16 +294,13 @@ impl Recovery<'_> {
     fn note_batch(
         &mut self,
         segment: &Segment,
-        position: u64,
-        batch: &Batch,
+        batch: &ScannedBatch,
         part: Part,
     ) -> Result<(), LogError> {
-        let header = *batch.header();
-        let scanned = ScannedBatch { position, header };
-        unless_disk_full(segment.note_batch(&scanned, self.options.index_interval_bytes))?;
+        unless_disk_full(segment.note_batch(batch, self.options.index_interval_bytes))?;
         if part != Part::Earlier {
-            super::note_producer(&mut self.producers, &header);
-            self.note_epoch(&header);
+            super::note_producer(&mut self.producers, &batch.header);
+            self.note_epoch(&batch.header);
         }
         Ok(())
     }
@@ -375,13 +413,12 @@ fn file_bytes(segment: &Segment) -> Result<u64, LogError> {
 ///
 /// Compaction leaves gaps between offsets, but not behind the recovery point.
 fn misplacement(
-    batch: &Batch,
+    header: &BatchHeader,
     segment: &Segment,
     limit: Option<Offset>,
     end: Offset,
     is_unflushed: bool,
 ) -> Option<String> {
-    let header = batch.header();
     let (base, last) = (header.base_offset, header.last_offset());
     if base < end || (base > end && is_unflushed) {
         return Some(format!("the batch at offset {base} comes where {end} is next"));

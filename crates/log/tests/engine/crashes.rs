@@ -109,6 +109,33 @@ fn a_restart_scans_only_from_the_last_full_segment_on() {
 }
 
 #[test]
+fn a_restart_syncs_nothing_that_was_on_the_disk_at_the_last_checkpoint() {
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 5, 1000);
+    // Writes a checkpoint.
+    log.delete_records_before(Offset(1)).wait().expect("the offset is in the log");
+    drop(dir);
+    for operation in [SimOperation::Sync, SimOperation::SyncDir] {
+        disk.fs.inject(Fault::new(operation, Failure::Io).in_path("/t-0"));
+    }
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.scanned_logs == 1 && report.failed.is_empty(), "{report:?}");
+    drop(dir);
+
+    disk.fs.heal();
+    let dir = disk.open();
+    append_records(&disk.log(&dir), 1, 1000);
+    drop(dir);
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("/t-0"));
+    let dir = disk.open();
+    assert_eq!(dir.recovery_report().failed.len(), 1, "what came since is synced");
+}
+
+#[test]
 fn a_torn_tail_is_truncated_and_reported() {
     let disk = TestDisk::new(1);
     let dir = disk.open();
