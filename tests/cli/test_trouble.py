@@ -128,7 +128,7 @@ class Damage(Trouble):
 class Settings(Trouble):
     def test_a_value_without_an_effect_is_warned_of(self):
         for command in (
-            ["topic", "create", "t", "-c", "cleanup.policy=compact"],
+            ["topic", "create", "t", "-c", "compression.type=snappy"],
             ["topic", "alter", "t", "-c", "compression.type=zstd"],
             ["config", "set", "topic", "t", "compression.type=gzip"],
         ):

@@ -3,12 +3,12 @@ import random
 import unittest
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
-from load import DEADLINE_S, Writer, admin_client, create_topics, read_all
 
 from harness.brokers import KINDS
+from harness.load import DEADLINE_S, Writer, admin_client, assert_kept, create_topics, read_all
+from harness.seed import SEED
 
 KIND = KINDS[os.environ["AGAINST"]]
-SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 PARTITIONS = 4
 ROUNDS = 6
 
@@ -22,31 +22,16 @@ class KillNine(unittest.TestCase):
             create_topics(broker.bootstrap, NewTopic("killed", PARTITIONS, 1))
             with Writer(broker.bootstrap, "killed", PARTITIONS) as writer:
                 for round in range(ROUNDS):
-                    writer.wait_for_acks(writer.acked_count() + chance.randrange(1, 30_000))
+                    writer.wait_for_more_acks(chance.randrange(1, 30_000))
                     broker.kill()
-                    acked = [list(partition) for partition in writer.acked]
+                    acked = writer.acked_now()
                     broker.start()
                     count = sum(map(len, acked))
                     print(f"round {round}: {count} records acknowledged, ready again in {broker.ready_s:.2f} s")
                     self.assertLess(broker.ready_s, KIND.restart_s_max)
-                    self.assert_kept(acked, read_all(broker.bootstrap, "killed", PARTITIONS))
+                    assert_kept(acked, read_all(broker.bootstrap, "killed", PARTITIONS))
                 writer.finish()
-            self.assertEqual(writer.errors, [])
-            found = read_all(broker.bootstrap, "killed", PARTITIONS)
-            self.assert_kept(writer.acked, found)
-            for partition in range(PARTITIONS):
-                self.assertEqual(
-                    found[partition], list(range(writer.written[partition])), f"SEED={SEED}, partition {partition}"
-                )
-
-    def assert_kept(self, acked, found):
-        """Each acknowledged number stands at the offset that the acknowledgement told, and nothing stands twice."""
-        for partition in range(PARTITIONS):
-            where = f"SEED={SEED}, partition {partition}"
-            self.assertEqual(found[partition], list(range(len(found[partition]))), where)
-            for number, offset in acked[partition]:
-                self.assertLess(offset, len(found[partition]), where)
-                self.assertEqual(found[partition][offset], number, where)
+            writer.assert_all_there()
 
     def test_topics_and_configs_survive(self):
         with KIND("crash-metadata") as broker:

@@ -9,16 +9,16 @@ import unittest
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
-from load import Writer, create_topics, read_all
 
 from harness.apache_kafka import SMALL_JVM, java, need_kafka
 from harness.broker import fresh_directory
 from harness.brokers import KINDS
+from harness.load import Writer, create_topics
 from harness.protocol import Connection, array, string
+from harness.seed import SEED
 from harness.waiting import wait_until
 
 KIND = KINDS[os.environ["AGAINST"]]
-SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 TOPIC = "moved"
 PARTITIONS = 4
 ROUNDS = 6
@@ -46,10 +46,9 @@ class LogDirs(unittest.TestCase):
             self.assertEqual(started.count(f"Successfully started moving log directory to {self.dirs[1]}"), PARTITIONS)
             wait_until(lambda: self.moved_of(plan) == PARTITIONS, "the moves are done", DEADLINE_S)
             self.assertEqual(sorted(self.described()), [(self.dirs[0], 0, 0), (self.dirs[1], 0, PARTITIONS)])
-            writer.wait_for_acks(writer.acked_count() + 10_000)
+            writer.wait_for_more_acks(10_000)
             writer.finish()
-        self.assertEqual(writer.errors, [])
-        self.assert_all_there(writer)
+        writer.assert_all_there()
 
     def test_a_kill_in_the_middle_of_moves_loses_nothing(self):
         print(f"SEED={SEED}")
@@ -61,14 +60,13 @@ class LogDirs(unittest.TestCase):
                 time.sleep(chance.uniform(0, 0.2))
                 self.broker.kill()
                 self.broker.start()
-                writer.wait_for_acks(writer.acked_count() + 1_000)
+                writer.wait_for_more_acks(1_000)
             target = self.dirs[(ROUNDS - 1) % 2]
             wait_until(lambda: len(list(target.glob(f"{TOPIC}-?"))) == PARTITIONS, "all is there", DEADLINE_S)
             other = self.dirs[ROUNDS % 2]
             wait_until(lambda: not list(other.glob(f"{TOPIC}-?")), "nothing is left", DEADLINE_S)
             writer.finish()
-        self.assertEqual(writer.errors, [], f"SEED={SEED}")
-        self.assert_all_there(writer)
+        writer.assert_all_there()
 
     def test_a_directory_that_is_lost_takes_only_its_partitions_along(self):
         if KIND.kind != "logway":
@@ -88,13 +86,6 @@ class LogDirs(unittest.TestCase):
         self.dirs[1].with_name("unmounted").rename(self.dirs[1])
         self.broker.start()
         self.assertEqual(sorted(self.described()), [(self.dirs[0], 0, 2), (self.dirs[1], 0, 2)])
-
-    def assert_all_there(self, writer):
-        found = read_all(self.broker.bootstrap, TOPIC, PARTITIONS)
-        for partition in range(PARTITIONS):
-            self.assertEqual(found[partition], list(range(writer.written[partition])), f"SEED={SEED}, {partition}")
-            for number, offset in writer.acked[partition]:
-                self.assertEqual(found[partition][offset], number, f"SEED={SEED}, partition {partition}")
 
     def plan(self, target: Path) -> str:
         partitions = [

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from load import DEADLINE_S, admin_client, create_topics
 
 from harness.broker import fresh_directory
 from harness.brokers import KINDS
 from harness.dump_log import dump_log
+from harness.load import DEADLINE_S, admin_client, create_topics
 from harness.logway import BINARY
+from harness.seed import SEED
 from harness.topics import read_to_end
 
 KIND = KINDS[os.environ["AGAINST"]]
-SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 FLIPS = int(os.environ.get("FLIPS", 100))
 PARTITIONS = 2
 RECORDS = 6_000

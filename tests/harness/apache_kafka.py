@@ -25,8 +25,8 @@ class ApacheKafka(Broker):
     rss_growth_bytes_max = 1200 << 20
     connection_limit = "max.connections.per.ip"
 
-    def __init__(self, name: str, settings: dict[str, str] | None = None, data_dir: Path | None = None):
-        super().__init__(name, settings, data_dir)
+    def __init__(self, name: str, *options, **more_options):
+        super().__init__(name, *options, **more_options)
         self.libs = need_kafka()
         self.bootstrap, controller = free_addresses(2)
         self.properties_path = self.directory / "server.properties"

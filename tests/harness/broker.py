@@ -36,7 +36,13 @@ class Broker(LoggedProcess):
     # The setting by which connections beyond a number are closed as they come.
     connection_limit: str
 
-    def __init__(self, name: str, settings: dict[str, str] | None = None, data_dir: Path | None = None):
+    def __init__(
+        self,
+        name: str,
+        settings: dict[str, str] | None = None,
+        data_dir: Path | None = None,
+        under: list[str] | None = None,
+    ):
         """`name` says what it is for; the data goes to `data_dir`, or else to a fresh directory in tests/.work/brokers.
 
         That directory stays when the process has ended, for whoever looks into a failure, until the next of that name;
@@ -46,6 +52,7 @@ class Broker(LoggedProcess):
         super().__init__(self.directory / "broker.log")
         self.data_dir = data_dir or self.directory / "data"
         self.settings = settings or {}
+        self.under = under or []
         self.bootstrap = ""
 
     def start(self):

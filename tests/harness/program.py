@@ -9,8 +9,11 @@ STOP_DEADLINE_S = 60
 class LoggedProcess:
     """One process at a time, whose output is appended to a file. Only what was started here is ever signalled.
 
-    Subclasses say what to run (`command`).
+    Subclasses say what to run (`command`). `under` are the words of a program that runs it in its own place, such as
+    `prlimit --nofile=96`.
     """
+
+    under: list[str] = []
 
     def __init__(self, log_path: Path):
         self.log_path = log_path
@@ -29,7 +32,7 @@ class LoggedProcess:
     def spawn(self) -> subprocess.Popen:
         """Starts a process without waiting for it."""
         with self.log_path.open("ab") as log:
-            return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            return subprocess.Popen([*self.under, *self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self) -> int:
         """Asks for a clean end and returns the exit code."""

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Clients that break the protocol, stall or flood, beside a polite one, against brokers of the kind $AGAINST.
-# SEED=N repeats a run's random frames.
+# SEED=N repeats a run's sessions, SESSIONS=N sends more of them; `run.sh test_sessions.py` runs one file.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)
 
-PYTHONPATH=$tests exec python3 -m harness.cases "$here"
+python=$("$tests/harness/need" python)
+PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"

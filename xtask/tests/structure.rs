@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The layers, top first. A crate uses only crates of layers below its own.
 const LAYERS: &[&[&str]] = &[
     &["logway", "xtask", "logway-leaf-benches"],
-    &["logway-bench", "logway-sim"],
+    &["logway-bench", "logway-sim", "logway-hostile", "logway-fuzz-targets"],
     &["logway-broker", "logway-client", "logway-http"],
     &["logway-quorum"],
     &["logway-coordinator", "logway-metadata", "logway-replication"],

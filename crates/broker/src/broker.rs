@@ -1,15 +1,16 @@
 //! The broker: what its handlers share.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Guard};
-use logway_log::{Log, LogError, ReadRequest, ReadSlice};
-use logway_metadata::MetadataImage;
+use logway_log::{Log, LogCleaner, LogError, ReadRequest, ReadSlice};
 use logway_metadata::controller::{Command, RegisterBroker};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
+use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode, TimestampMs};
 use logway_quorum::MetadataQuorum;
 use logway_record::{
@@ -26,6 +27,7 @@ use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
+use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{LogDirs, LostDirectories};
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
@@ -46,6 +48,8 @@ pub struct Broker {
     pub quorum: MetadataQuorum,
     /// The logs.
     pub log_dirs: LogDirs,
+    /// Compacts the logs.
+    pub log_cleaner: LogCleaner,
     /// The replicas that move from one log directory to another.
     pub replica_moves: ReplicaMoves,
     /// What requests may hold.
@@ -80,6 +84,8 @@ pub struct Broker {
     pub(crate) age_unpacking: Mutex<()>,
     /// Does the work on large requests.
     pub(crate) heavy_work: HeavyWork,
+    /// Appends what clients send.
+    pub(crate) inline_appends: InlineAppends,
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Bounds the admin commands in work, with those that nobody waits for any more.
     pub(crate) admin_slots: Arc<Semaphore>,
@@ -98,6 +104,18 @@ impl Broker {
     /// The metadata as it is now.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.quorum.image()
+    }
+
+    /// The value in force of a setting that can be changed while the broker runs: this broker's, that
+    /// of all brokers, or what file or flags gave; `None` for the default.
+    pub(crate) fn changeable_setting<T: FromStr>(&self, name: &str) -> Option<T> {
+        let image = self.image();
+        let of_brokers =
+            [ConfigResource::Broker(self.settings.node_id), ConfigResource::BrokerDefault];
+        let set = of_brokers
+            .iter()
+            .find_map(|resource| image.overrides(resource)?.get(name)?.parse().ok());
+        set.or_else(|| self.settings.given(name)?.parse().ok())
     }
 
     /// Commits a change of the metadata. When this returns, the change is in force here: the logs

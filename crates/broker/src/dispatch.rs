@@ -25,6 +25,7 @@ use crate::connection::{
     BudgetShare, EncodedReply, FileSpan, Held, Hurry, Mute, Reply, decoded_bytes_max,
 };
 use crate::handlers::{self, groups};
+use crate::inline_appends::HeldRound;
 use crate::quotas::RequestCharge;
 
 /// What a handler knows of the connection that a request came by.
@@ -38,6 +39,8 @@ pub struct ConnectionInfo {
     pub hurry: Hurry,
     /// Whether it is read.
     pub mute: Mute,
+    /// Appends that it is about to do itself.
+    pub held_round: HeldRound,
     /// What the client is, if it said so in time (KIP-511).
     pub software: OnceLock<ClientSoftware>,
 }

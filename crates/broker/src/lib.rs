@@ -15,6 +15,7 @@ pub mod groups;
 mod handlers;
 mod heavy_work;
 pub mod high_watermark;
+mod inline_appends;
 pub mod log_dirs;
 pub mod metrics;
 pub mod partition;

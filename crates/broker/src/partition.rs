@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use logway_log::{
-    AppendBatches, AppendFuture, Completion, HeldAppend, Log, LogConfig, TailListener,
+    AppendBatches, AppendFuture, Completion, HeldAppend, InlineRound, Log, LogConfig, TailListener,
 };
 use logway_model::{DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
@@ -115,22 +115,41 @@ impl Partition {
         }
     }
 
-    /// Hands validated batches to the log's writer thread, all or none. The batches of one
-    /// caller are appended in the order of its calls.
+    /// Hands validated batches to the log's writer, all or none. The batches of one caller are
+    /// appended in the order of its calls.
     pub fn append(&self, batches: Vec<Batch>) -> AppendFuture {
-        let batches = AppendBatches { batches, leader_epoch: self.leader_epoch() };
-        let mut gate = self.gate();
-        match &mut *gate {
-            Gate::Open => self.place.load().log.append(batches),
-            Gate::Held(waiting) => {
-                let what = self.topic_partition.to_string().into();
-                let (held, answer) = HeldAppend::new(batches, &what);
-                waiting.push(held);
-                answer
-            }
-            // Dropped, it is answered.
-            Gate::Shut => HeldAppend::new(batches, &self.topic_partition.to_string().into()).1,
+        let append = self.append_batches(batches);
+        match &mut *self.gate() {
+            Gate::Open => self.place.load().log.append(append),
+            shut => self.append_later(append, shut),
         }
+    }
+
+    /// As [`Partition::append`]; but it may join or begin a round of the writer that the caller
+    /// does, as with [`Log::append_inline`].
+    pub(crate) fn append_inline(
+        &self,
+        batches: Vec<Batch>,
+        held: &mut Option<InlineRound>,
+    ) -> AppendFuture {
+        let append = self.append_batches(batches);
+        match &mut *self.gate() {
+            Gate::Open => self.place.load().log.append_inline(append, held),
+            shut => self.append_later(append, shut),
+        }
+    }
+
+    fn append_batches(&self, batches: Vec<Batch>) -> AppendBatches {
+        AppendBatches { batches, leader_epoch: self.leader_epoch() }
+    }
+
+    /// Has an append wait for an open gate, if it will be open again; dropped, it is answered.
+    fn append_later(&self, append: AppendBatches, gate: &mut Gate) -> AppendFuture {
+        let (held, answer) = HeldAppend::new(append, &self.topic_partition.to_string().into());
+        if let Gate::Held(waiting) = gate {
+            waiting.push(held);
+        }
+        answer
     }
 
     /// Forgets all records before an offset; as [`Log::delete_records_before`]. Fails with
@@ -257,6 +276,11 @@ impl TailListener for Listener {
         if let Some(partition) = self.0.upgrade() {
             partition.on_tail(LocalTail { log_end, flushed });
         }
+    }
+
+    fn stable_offset(&self) -> Offset {
+        // Of one that is served no more, nothing is known to be stable.
+        self.0.upgrade().map_or(Offset::ZERO, |partition| partition.last_stable_offset())
     }
 }
 

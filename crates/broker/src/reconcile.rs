@@ -8,6 +8,7 @@ use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
 use logway_metadata::controller::{
     AssignReplicasToDirs, COMMAND_RECORDS_MAX, ReplicaDirectory, TopicReference,
 };
+use logway_metadata::settings::broker::CLEANER_RATE_SETTING;
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
 use logway_model::{PartitionId, TopicId, TopicPartition};
@@ -46,6 +47,8 @@ impl Broker {
             delete_vanished(&broker, &part.vanished);
             let table = Arc::new(next_table(&broker, &image, &before, &part));
             broker.topics.store(Arc::clone(&table));
+            let rate = broker.changeable_setting(CLEANER_RATE_SETTING);
+            broker.log_cleaner.set_io_rate(rate.unwrap_or(f64::MAX));
             wake_vanished(&part.vanished);
             wake_offline(&before, &table);
             broker.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
@@ -419,6 +422,10 @@ fn log_config(settings: &TopicSettings) -> LogConfig {
             (true, false) => CleanupPolicy::Compact,
             (false, _) => CleanupPolicy::Delete,
         },
+        min_compaction_lag_ms: ms(settings.min_compaction_lag_ms),
+        max_compaction_lag_ms: ms(settings.max_compaction_lag_ms),
+        min_cleanable_dirty_ratio: settings.min_cleanable_dirty_ratio,
+        delete_retention_ms: ms(settings.delete_retention_ms),
         retention_ms: settings.retention_ms.filter(|_| policy.delete).map(ms),
         retention_bytes: settings.retention_bytes.filter(|_| policy.delete).map(ms),
         flush_messages: ms(settings.flush_messages),

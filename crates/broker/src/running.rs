@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use logway_log::fs::{Fs, RealFs};
-use logway_log::{LogError, LogMetrics};
+use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetrics};
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, CleanerSettings};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -24,6 +24,7 @@ use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
+use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
@@ -43,6 +44,10 @@ const REPLY_MEMORY_PART: usize = 2;
 
 /// Admin commands that may be in work; further ones wait their turn.
 const ADMIN_COMMANDS_MAX: usize = 256;
+
+/// Connections of one listener that may wait to be accepted. The kernel may allow fewer
+/// (`net.core.somaxconn`).
+const BACKLOG_MAX: u32 = 4_096;
 
 /// Partitions that all fetch sessions together may remember: some tens of MiB.
 const SESSION_PARTITIONS_MAX: usize = 200_000;
@@ -93,6 +98,9 @@ pub enum BrokerError {
     /// The metadata cannot be used.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
     /// The broker could not join its cluster.
     #[error("the broker could not register itself: {}", .0.message)]
     Register(Failure),
@@ -132,6 +140,7 @@ impl RunningBroker {
         broker.report_missing_logs();
         broker.register().await.map_err(BrokerError::Register)?;
         broker.resume_moves().await;
+        broker.log_cleaner.start()?;
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
@@ -173,6 +182,9 @@ impl RunningBroker {
         self.broker.attention.stop();
         while self.acceptors.join_next().await.is_some() {}
         self.broker.groups.stop().await;
+        // Before the moves, which keep it from the logs that they copy.
+        let broker = Arc::clone(&self.broker);
+        off_thread(move || broker.log_cleaner.stop()).await;
         self.broker.replica_moves.stop().await;
         let metadata_stopped = self.broker.quorum.shutdown().await;
         let broker = Arc::clone(&self.broker);
@@ -197,10 +209,12 @@ async fn open(
     let requests_bytes = settings.requests_memory_max_bytes;
     let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
     let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
+    let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Broker {
         cluster_id,
         quorum,
         log_dirs,
+        log_cleaner,
         replica_moves: ReplicaMoves::default(),
         memory: RequestMemory::new(requests_bytes, &attention),
         building: budget(requests_bytes / REPLY_MEMORY_PART),
@@ -218,12 +232,29 @@ async fn open(
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),
+        inline_appends: InlineAppends::new().map_err(BrokerError::Threads)?,
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciling: tokio::sync::Mutex::new(()),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
     })
+}
+
+/// The cleaner of the logs in all directories, which has yet to be started.
+fn log_cleaner(
+    settings: &BrokerSettings,
+    log_dirs: &LogDirs,
+    registry: &mut Registry,
+) -> LogCleaner {
+    let CleanerSettings { threads, keys_bytes_max, backoff } = settings.cleaner;
+    let defaults = CleanerOptions::default();
+    let options = CleanerOptions { threads, keys_bytes_max, backoff, ..defaults };
+    let metrics = CleanerMetrics::new();
+    metrics.register(registry);
+    let cleaner = LogCleaner::new(options, metrics);
+    log_dirs.online().for_each(|dir| cleaner.watch(&dir));
+    cleaner
 }
 
 async fn open_log_dirs(
@@ -244,7 +275,7 @@ async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>
         let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
         let mut bound = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses.map_err(fail)? {
-            bound = TcpListener::bind(address).await;
+            bound = bind(address);
             if bound.is_ok() {
                 break;
             }
@@ -254,6 +285,19 @@ async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>
         listeners.push((listener, address));
     }
     Ok(listeners)
+}
+
+/// As [`TcpListener::bind`], but with room for more connections that are about to be accepted: one
+/// that finds none begins anew a second later, and after a restart all clients come at once.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // The connections of a broker that has just ended keep its address for a while.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_MAX)
 }
 
 #[cfg(test)]

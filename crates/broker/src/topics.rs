@@ -8,12 +8,11 @@ use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
-use logway_record::AppendRules;
+use logway_record::{AppendRules, DecodeLimit};
 
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
 use crate::partition::Partition;
-use crate::unpacking::UNPACKED_MAX;
 
 /// One topic, with the partitions that this broker leads.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ impl Topic {
             timestamp_before_max_ms: ms(config.timestamp_before_max_ms),
             timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
             keys_required: config.is_compacted(),
-            decode_limit: UNPACKED_MAX,
+            decode_limit: DecodeLimit::BATCH_MAX,
             now,
         }
     }

@@ -19,10 +19,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::broker::off_worker;
 use crate::failure::Failure;
 
-/// What a batch may unpack to. Kafka has no limit. It is what `max.message.bytes` of 1 MiB holds at
-/// a thousand to one, which is as far as gzip gets with zeros, and takes some tenths of a second.
-pub(crate) const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(1 << 30);
-
 /// What a batch may unpack to in a short place: some milliseconds, with any codec.
 const SHORT_MAX: DecodeLimit = DecodeLimit::new(4 << 20);
 
@@ -73,7 +69,7 @@ impl UnpackingPlaces {
             return Err(Failure::new(ErrorCode::KafkaStorageError, message));
         };
         let _place = place(&self.long).await;
-        Ok(off_worker(|| work(UNPACKED_MAX)))
+        Ok(off_worker(|| work(DecodeLimit::BATCH_MAX)))
     }
 }
 
@@ -108,7 +104,7 @@ mod tests {
         let limits = RefCell::new(Vec::new());
         let work = |limit| limits.borrow_mut().push(limit);
         places.run(work, |()| true).await.expect("nobody waits");
-        assert_eq!(*limits.borrow(), [SHORT_MAX, UNPACKED_MAX]);
+        assert_eq!(*limits.borrow(), [SHORT_MAX, DecodeLimit::BATCH_MAX]);
         assert_eq!(places.long_queue.available_permits(), 1 + LONG_WAITING_MAX);
     }
 

@@ -4,7 +4,10 @@ mod common;
 
 use common::*;
 use logway_client::Connection;
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
+use logway_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use logway_wire::messages::join_group_request::JoinGroupRequestProtocol;
 use logway_wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -12,8 +15,8 @@ use logway_wire::messages::offset_commit_request::{
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use logway_wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use logway_wire::messages::{
-    FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse,
-    OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
+    FindCoordinatorRequest, HeartbeatRequest, IncrementalAlterConfigsRequest, JoinGroupRequest,
+    JoinGroupResponse, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest,
 };
 use logway_wire::{Request, UnreadAge, WireString};
 
@@ -167,6 +170,46 @@ async fn a_group_goes_on_after_a_restart_where_it_was() {
     let illegal = ErrorCode::IllegalGeneration.code();
     assert_eq!(commit(&connection, &stale, 0, 1).await, illegal);
     assert_eq!(committed(&connection).await.0, 2);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn the_topic_of_groups_is_shortened_as_its_own_settings_say() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let one_partition = ("offsets.topic.num.partitions", "1");
+    // Of any other topic nothing would be left.
+    let settings = [AT_ONCE[0], one_partition, ("log.retention.bytes", "0")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    find_coordinator(&connection).await;
+    let joined = join(&connection).await;
+    sync(&connection, &joined).await;
+    assert_eq!(commit(&connection, &joined, 0, 2).await, 0);
+    let log_dir = broker.broker().log_dirs.online().next().expect("there is one");
+    let topic = TopicName::new("__consumer_offsets").expect("a good name");
+    let log = log_dir.log(&TopicPartition::new(topic, PartitionId(0))).expect("it has commits");
+    let shorten = || log_dir.enforce_retention().wait().expect("the disk works");
+    shorten();
+    assert_eq!(log.log_start_offset(), Offset(0), "it is compacted, and nothing is deleted");
+
+    let config = AlterableConfig {
+        name: "cleanup.policy".into(),
+        value: Some("compact,delete".into()),
+        ..Default::default()
+    };
+    let resource = AlterConfigsResource {
+        resource_type: 2,
+        resource_name: "__consumer_offsets".into(),
+        configs: vec![config],
+        ..Default::default()
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    assert_eq!(call(&connection, &request, 1).await.responses[0].error_code, 0);
+    shorten();
+    assert_eq!(log.log_start_offset(), log.log_end_offset());
+    assert_eq!(committed(&connection).await.0, 2, "who has it goes on");
     broker.stop().await;
 }
 

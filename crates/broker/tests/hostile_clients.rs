@@ -169,6 +169,26 @@ async fn connections_beyond_the_limit_are_closed_and_the_others_stay() {
     broker.stop().await;
 }
 
+/// As after a restart, when all clients come back. The broker, which shares this thread, accepts none
+/// of them meanwhile.
+#[tokio::test]
+async fn hundreds_that_connect_at_once_wait_to_be_accepted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let less_than_until_the_kernel_tries_again = Duration::from_millis(900);
+    let connect = |number| {
+        std::net::TcpStream::connect_timeout(
+            &broker.address,
+            less_than_until_the_kernel_tries_again,
+        )
+        .unwrap_or_else(|error| panic!("connection {number}: {error}"))
+    };
+    let waiting: Vec<_> = (0..400).map(connect).collect();
+    broker.connect().await.call(&metadata_request()).await.expect("is answered");
+    drop(waiting);
+    broker.stop().await;
+}
+
 /// The least budget that a broker can be given, so that few bytes are much.
 const SMALL_BUDGET: (&str, &str) = ("queued.max.request.bytes", "1048576");
 

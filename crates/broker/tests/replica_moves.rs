@@ -19,16 +19,12 @@ use logway_model::{
 };
 use logway_record::{BatchBuilder, Compression};
 use logway_wire::WireString;
-use logway_wire::messages::alter_replica_log_dirs_request::{
-    AlterReplicaLogDir, AlterReplicaLogDirTopic,
-};
 use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use logway_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
 use logway_wire::messages::{
-    AlterReplicaLogDirsRequest, DeleteRecordsRequest, DescribeLogDirsRequest,
-    IncrementalAlterConfigsRequest,
+    DeleteRecordsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest,
 };
 
 impl Disks {
@@ -51,17 +47,7 @@ impl Disks {
 }
 
 async fn move_to(connection: &Connection, dir: &Path) -> ErrorCode {
-    move_topic_to(connection, "t", dir).await
-}
-
-async fn move_topic_to(connection: &Connection, name: &str, dir: &Path) -> ErrorCode {
-    let name = WireString::copy_of(name);
-    let topic = AlterReplicaLogDirTopic { name, partitions: vec![0], ..Default::default() };
-    let path = WireString::copy_of(dir.to_str().expect("is text"));
-    let dir = AlterReplicaLogDir { path, topics: vec![topic], ..Default::default() };
-    let request = AlterReplicaLogDirsRequest { dirs: vec![dir], ..Default::default() };
-    let response = connection.call(&request).await.expect("is answered");
-    ErrorCode::from_code(response.results[0].partitions[0].error_code).expect("is known")
+    move_replica(connection, "t", dir).await
 }
 
 /// Where DescribeLogDirs sees partition 0 of `t`: for each log the directory's last name, whether it
@@ -82,10 +68,6 @@ async fn described(connection: &Connection) -> Vec<(String, bool, i64)> {
 fn directory(broker: &TestBroker) -> DirectoryId {
     let image = broker.broker().image();
     image.topic("t").expect("exists").partitions[0].directory_of(BrokerId(1))
-}
-
-async fn until_moved(broker: &TestBroker) {
-    until(|| broker.broker().replica_moves.count() == 0).await;
 }
 
 /// The replica is in `here` and nothing of it in `there`; nothing speaks of a move any more.
@@ -551,7 +533,7 @@ async fn a_move_that_has_to_wait_holds_up_no_other() {
     }
     disk.refuse_writes_to("/b/t-0/0000");
     assert_eq!(move_to(&connection, &disks.b).await, ErrorCode::None);
-    assert_eq!(move_topic_to(&connection, "u", &disks.b).await, ErrorCode::None);
+    assert_eq!(move_replica(&connection, "u", &disks.b).await, ErrorCode::None);
     until(|| !disks.a.join("u-0").exists()).await;
     until(|| broker.broker().replica_moves.count() == 1).await;
     assert!(disks.a.join("t-0").exists());

@@ -9,7 +9,7 @@ use logway_record::TimestampType;
 /// One default differs: [`LogConfig::flush_messages`] is 1, so that an acknowledgement means that
 /// the records are on stable storage. The bounds are the broker's business, which reads the
 /// settings; here every value is taken as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// `segment.bytes`: a segment that would grow past this is rolled before the append.
     pub segment_bytes: u32,
@@ -24,6 +24,15 @@ pub struct LogConfig {
     pub index_interval_bytes: u32,
     /// `cleanup.policy`: what happens to old records.
     pub cleanup: CleanupPolicy,
+    /// `min.compaction.lag.ms`: compaction leaves segments alone that have younger records.
+    pub min_compaction_lag_ms: u64,
+    /// `max.compaction.lag.ms`: records are compacted at the latest when they are so old.
+    pub max_compaction_lag_ms: u64,
+    /// `min.cleanable.dirty.ratio`: how much of a log, from 0 to 1, must be new before it is
+    /// compacted.
+    pub min_cleanable_dirty_ratio: f64,
+    /// `delete.retention.ms`: how long a tombstone stays after compaction has first seen it.
+    pub delete_retention_ms: u64,
     /// `retention.ms`: a segment whose newest record is older than this is deleted; `None` keeps
     /// records for ever.
     pub retention_ms: Option<u64>,
@@ -73,6 +82,10 @@ impl Default for LogConfig {
             segment_index_bytes: 10 << 20,
             index_interval_bytes: 4096,
             cleanup: CleanupPolicy::Delete,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: NEVER_MS,
+            min_cleanable_dirty_ratio: 0.5,
+            delete_retention_ms: 24 * 60 * 60 * 1000,
             retention_ms: Some(WEEK_MS),
             retention_bytes: None,
             flush_messages: 1,

@@ -12,6 +12,7 @@
 //! | `writer` | the thread that changes logs: appends, syncs, rolls, retention, checkpoints |
 //! | `read` | from offsets and timestamps to places in files |
 //! | `segment`, `view`, `scan` | a segment; the picture of a log; walking batches |
+//! | `cleaner` | compaction: of each key the newest record stays |
 //! | `recovery` | opening a log, after a crash or in good order |
 //! | [`inspect`] | a look at the files from outside |
 //! | [`index`], [`checkpoint`], [`producer_state`] | the small files beside the batches |
@@ -31,12 +32,13 @@
 //! - Nothing that lies on the disk of one log applies to another of the same name.
 
 pub use append::{AppendBatches, AppendFuture, AppendOutcome, HeldAppend};
+pub use cleaner::{CleanerMetrics, CleanerOptions, LogCleaner};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use completion::Completion;
 pub use config::{CleanupPolicy, LogConfig};
 pub use error::LogError;
 pub use log::Log;
-pub use log_dir::{FailureListener, LogDir, LogDirOptions, NewLog};
+pub use log_dir::{CompactionPause, FailureListener, LogDir, LogDirOptions, NewLog};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
 pub use random::random_uuid;
@@ -44,9 +46,11 @@ pub use read::{FileRange, ReadRequest, ReadSlice, TimestampLookup, TimestampedOf
 pub use recovery::{Finding, RecoveryReport};
 pub use segment::ACCEPT_LOSS_FILE;
 pub use tail_listener::TailListener;
+pub use writer::InlineRound;
 
 mod append;
 pub mod checkpoint;
+mod cleaner;
 mod clock;
 mod completion;
 mod config;

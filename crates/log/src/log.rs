@@ -1,7 +1,7 @@
 //! The log of one partition.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -9,9 +9,11 @@ use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicP
 use logway_record::{Batch, DecodeLimit};
 
 use crate::checkpoint::{EpochEnd, ReplicaMove};
+use crate::cleaner::LastWrites;
 use crate::producer_state::ProducerState;
+use crate::segment::Segment;
 use crate::view::LogView;
-use crate::writer::{Append, Command, CommandQueue, LogKey, Offsets};
+use crate::writer::{Append, Command, CommandQueue, InlineRound, LogKey, Offsets};
 use crate::{
     AppendBatches, AppendFuture, Completion, HeldAppend, LogConfig, LogError, ReadRequest,
     ReadSlice, TailListener, TimestampLookup,
@@ -31,6 +33,8 @@ pub struct Log {
     view: ArcSwap<LogView>,
     listener: RwLock<Option<Arc<dyn TailListener>>>,
     is_closed: AtomicBool,
+    /// See [`Log::written_recovery_point`].
+    written_recovery_point: AtomicI64,
     replica_move: ArcSwapOption<ReplicaMove>,
 }
 
@@ -57,6 +61,7 @@ impl Log {
             view: ArcSwap::from_pointee(view),
             listener: RwLock::new(None),
             is_closed: AtomicBool::new(false),
+            written_recovery_point: AtomicI64::new(0),
             replica_move: ArcSwapOption::from_pointee(replica_move),
         }
     }
@@ -106,6 +111,23 @@ impl Log {
         completion
     }
 
+    /// As [`Log::append`], but an append that is small and needs no sync joins the round that the
+    /// caller holds, or begins one if the writer has nothing to do: see [`InlineRound`].
+    pub fn append_inline(
+        &self,
+        batches: AppendBatches,
+        held: &mut Option<InlineRound>,
+    ) -> AppendFuture {
+        let (append, completion) = HeldAppend::new(batches, &self.name);
+        let command = self.append_command(append, Offsets::Assigned);
+        match held {
+            Some(round) if round.is_of(&self.queue) => round.add(command),
+            Some(_) => self.queue.push(command),
+            None => *held = self.queue.push_or_begin(command),
+        }
+        completion
+    }
+
     /// As [`Log::append`], of one that was made before it was known that this is its log.
     pub fn append_held(&self, held: HeldAppend) {
         self.push_append(held, Offsets::Assigned);
@@ -114,9 +136,17 @@ impl Log {
     /// Hands batches of another log of the same partition, at least one, to the writer thread. They
     /// keep their offsets, epochs and timestamps, and are not checked for duplicates.
     ///
-    /// [`LogError::OffsetNotNext`] if the first does not begin at the log end, or there is a gap
-    /// between two.
+    /// Where offsets are missing before one, as compaction leaves them, a batch without records
+    /// takes their place: recovery takes a gap for the place where a crash has cut the log off. For
+    /// that, one caller at a time copies, and waits for each copy.
+    ///
+    /// No segment reaches over more than 2^31 offsets: what lies further behind the log end is not
+    /// appended, and the caller goes on where the log ends then.
+    ///
+    /// [`LogError::OffsetNotNext`] if the first begins before the log end, one within another, or one
+    /// further behind another than a segment reaches.
     pub fn append_copied(&self, batches: Vec<Batch>) -> AppendFuture {
+        let batches = without_gaps(self.log_end_offset(), batches);
         let batches = AppendBatches { batches, leader_epoch: LeaderEpoch::NONE };
         let (held, completion) = HeldAppend::new(batches, &self.name);
         self.push_append(held, Offsets::Kept);
@@ -124,9 +154,14 @@ impl Log {
     }
 
     fn push_append(&self, held: HeldAppend, offsets: Offsets) {
+        self.queue.push(self.append_command(held, offsets));
+    }
+
+    fn append_command(&self, held: HeldAppend, offsets: Offsets) -> Command {
         let HeldAppend { batches, done } = held;
         assert!(!batches.batches.is_empty(), "an append is of at least one batch");
-        self.queue.push(Command::Append(Append { key: self.key, batches, offsets, done }));
+        let is_sync_free = !self.config.load().is_durable();
+        Command::Append(Append { key: self.key, batches, offsets, is_sync_free, done })
     }
 
     /// What the log has to do with a move of its partition to this log directory, if anything.
@@ -268,6 +303,58 @@ impl Log {
         completion
     }
 
+    /// The newest picture.
+    pub(crate) fn current_view(&self) -> Arc<LogView> {
+        self.view.load_full()
+    }
+
+    /// Before this offset nothing can be taken back, and consumers may read everything.
+    pub(crate) fn stable_offset(&self) -> Offset {
+        let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner).clone();
+        listener.map_or_else(|| self.flushed_offset(), |listener| listener.stable_offset())
+    }
+
+    /// The recovery point in the checkpoint, or one before it: a start after a crash looks for nothing
+    /// that was cut off before it.
+    pub(crate) fn written_recovery_point(&self) -> Offset {
+        Offset(self.written_recovery_point.load(Ordering::Acquire))
+    }
+
+    /// The checkpoint has this recovery point.
+    pub(crate) fn note_written_recovery_point(&self, point: Offset) {
+        self.written_recovery_point.store(point.0, Ordering::Release);
+    }
+
+    /// Where the idempotent producers have written last; `None` if the log cannot be cleaned now.
+    pub(crate) fn last_writes(&self) -> Completion<Option<LastWrites>> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::LastWrites { key: self.key, done });
+        completion
+    }
+
+    /// Puts the cleaned segment that was made from `segments` in their place; answers when it is
+    /// there for good, or whether it was not begun because the log is not as it was.
+    pub(crate) fn replace_segments(
+        &self,
+        segments: Vec<Arc<Segment>>,
+        size_bytes: u64,
+    ) -> Completion<bool> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::Replace { key: self.key, segments, size_bytes, done });
+        completion
+    }
+
+    /// Begins a new segment, some time, if the active one is too old by the clock.
+    pub(crate) fn roll_if_old(&self) {
+        self.queue.push(Command::RollIfOld { key: self.key });
+    }
+
+    /// Tells the writer of a failed sync of the log's directory: it was about the names of the
+    /// segments, too.
+    pub(crate) fn note_failed_sync(&self, error: LogError) {
+        self.queue.push(Command::SyncFailed { key: self.key, error });
+    }
+
     /// What the writer calls the log.
     pub(crate) fn key(&self) -> LogKey {
         self.key
@@ -307,11 +394,32 @@ impl Log {
                     return Err(LogError::Closed { what: self.name.to_string() });
                 }
                 let newer = self.view.load_full();
-                if newer.log_start == view.log_start { Err(error) } else { look(&newer) }
+                if Arc::ptr_eq(&newer, &view) { Err(error) } else { look(&newer) }
             }
             result => result,
         }
     }
+}
+
+/// The batches from `end` on, with placeholders for what is missing between them, as far as a segment
+/// reaches; at least one. A gap that is wider than any segment is damage, and is left to whoever
+/// appends them.
+fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
+    const REACH: i64 = i32::MAX as i64;
+    let mut next = end;
+    let mut filled = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
+        let gap = if start - next <= REACH { start } else { next };
+        for batch in Batch::placeholders(next, gap, leader_epoch).into_iter().chain([batch]) {
+            next = batch.header().next_offset();
+            if batch.header().last_offset() - end > REACH && !filled.is_empty() {
+                return filled;
+            }
+            filled.push(batch);
+        }
+    }
+    filled
 }
 
 impl fmt::Debug for Log {

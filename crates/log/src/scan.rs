@@ -38,6 +38,7 @@ pub(crate) struct HeaderScan<'a> {
     page: [u8; PAGE_BYTES],
     page_position: u64,
     page_len: usize,
+    read_bytes: u64,
 }
 
 const PAGE_BYTES: usize = 4096;
@@ -47,7 +48,13 @@ impl<'a> HeaderScan<'a> {
     /// the end of one.
     pub(crate) fn new(file: Arc<dyn File>, path: &'a Path, position: u64, end: u64) -> Self {
         let page = [0; PAGE_BYTES];
-        HeaderScan { file, path, position, end, page, page_position: position, page_len: 0 }
+        let (page_position, page_len, read_bytes) = (position, 0, 0);
+        HeaderScan { file, path, position, end, page, page_position, page_len, read_bytes }
+    }
+
+    /// The bytes that were read since the last call.
+    pub(crate) fn take_read_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.read_bytes)
     }
 
     /// The next batch; `None` at the end.
@@ -85,6 +92,7 @@ impl<'a> HeaderScan<'a> {
             self.page_position = self.position;
             self.page_len = read_full_at(&*self.file, &mut self.page, self.position)
                 .map_err(LogError::io("read", self.path))?;
+            self.read_bytes += self.page_len as u64;
         }
         let from = (self.position - self.page_position) as usize;
         let to = (from + BATCH_HEADER_BYTES).min(self.page_len);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use logway_model::{Offset, TimestampMs};
 
 use crate::LogError;
+use crate::cleaner::cleaned_path;
 use crate::fs::{File, Fs, OpenMode};
 use crate::index::{OffsetIndex, TimeIndex, TimestampOffset};
 use crate::scan::{HeaderScan, ScannedBatch};
@@ -41,11 +42,19 @@ pub(crate) struct Segment {
     fs: Arc<dyn Fs>,
     path: Box<Path>,
     size_bytes: AtomicU64,
-    file: Mutex<Option<Arc<dyn File>>>,
+    file: Mutex<OpenFile>,
     was_used: AtomicBool,
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
     growth: Mutex<Growth>,
+}
+
+/// The file of batches, if it is open.
+#[derive(Default)]
+struct OpenFile {
+    file: Option<Arc<dyn File>>,
+    /// It stays open, and the indexes with it.
+    is_pinned: bool,
 }
 
 /// What is remembered of the batches of a segment beside the indexes.
@@ -90,7 +99,28 @@ impl Segment {
         dir: &Path,
         base_offset: Offset,
     ) -> Result<Segment, LogError> {
-        let path = file_path(dir, base_offset, LOG_EXTENSION);
+        Segment::create_at(fs, base_offset, |extension| file_path(dir, base_offset, extension))
+    }
+
+    /// Makes the segment that compaction fills, beside the one that it is made from.
+    pub(crate) fn create_cleaned(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        base_offset: Offset,
+    ) -> Result<Segment, LogError> {
+        let path_of = |extension: &str| cleaned_path(dir, base_offset, extension);
+        let segment = Segment::create_at(fs, base_offset, path_of)?;
+        // The files must be there, also if they are empty: they take the place of others.
+        segment.reset_indexes()?;
+        Ok(segment)
+    }
+
+    fn create_at(
+        fs: &Arc<dyn Fs>,
+        base_offset: Offset,
+        path_of: impl Fn(&str) -> PathBuf,
+    ) -> Result<Segment, LogError> {
+        let path = path_of(LOG_EXTENSION);
         let file = fs.open(&path, OpenMode::CreateOrOpen).map_err(LogError::io("create", &path))?;
         // An earlier attempt to roll may have left the file, but never anything in it.
         let len_bytes = file.len().map_err(LogError::io("look at", &path))?;
@@ -98,14 +128,13 @@ impl Segment {
             let reason = format!("a new segment is to begin here, but {len_bytes} bytes are there");
             return Err(LogError::Corrupt { path, position: 0, reason });
         }
-        let index_path = file_path(dir, base_offset, INDEX_EXTENSION);
-        let times_path = file_path(dir, base_offset, TIME_INDEX_EXTENSION);
+        let (index_path, times_path) = (path_of(INDEX_EXTENSION), path_of(TIME_INDEX_EXTENSION));
         Ok(Segment {
             base_offset,
             fs: Arc::clone(fs),
             path: path.into(),
             size_bytes: AtomicU64::new(0),
-            file: Mutex::new(Some(file)),
+            file: Mutex::new(OpenFile { file: Some(file), is_pinned: false }),
             was_used: AtomicBool::new(true),
             offsets: OffsetIndex::create(Arc::clone(fs), &index_path, base_offset)?,
             times: TimeIndex::create(Arc::clone(fs), &times_path, base_offset)?,
@@ -133,7 +162,7 @@ impl Segment {
             fs: Arc::clone(fs),
             path: path(LOG_EXTENSION).into(),
             size_bytes: AtomicU64::new(size_bytes),
-            file: Mutex::new(None),
+            file: Mutex::default(),
             was_used: AtomicBool::new(false),
             offsets: index,
             times,
@@ -164,26 +193,50 @@ impl Segment {
     /// The open file.
     pub(crate) fn file(&self) -> Result<Arc<dyn File>, LogError> {
         self.was_used.store(true, Ordering::Relaxed);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = &*file {
+        self.opened(&mut self.open_file())
+    }
+
+    fn opened(&self, state: &mut OpenFile) -> Result<Arc<dyn File>, LogError> {
+        if let Some(file) = &state.file {
             return Ok(Arc::clone(file));
         }
         let opened = self
             .fs
             .open(&self.path, OpenMode::ReadWrite)
             .map_err(LogError::io("open", &self.path))?;
-        *file = Some(Arc::clone(&opened));
+        state.file = Some(Arc::clone(&opened));
         Ok(opened)
+    }
+
+    /// Opens all files and keeps them open from now on: readers may still come to a segment whose
+    /// files are about to be replaced by others of the same name.
+    pub(crate) fn pin(&self) -> Result<(), LogError> {
+        let mut state = self.open_file();
+        self.opened(&mut state)?;
+        self.offsets.open()?;
+        self.times.open()?;
+        state.is_pinned = true;
+        Ok(())
+    }
+
+    /// Lets the files be closed again.
+    pub(crate) fn unpin(&self) {
+        self.open_file().is_pinned = false;
     }
 
     /// Whether the file of batches is open.
     pub(crate) fn is_open(&self) -> bool {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.open_file().file.is_some()
     }
 
     /// Closes the files; the next use opens them again.
     pub(crate) fn close(&self) -> Result<(), LogError> {
-        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut state = self.open_file();
+        if state.is_pinned {
+            return Ok(());
+        }
+        state.file = None;
+        // Under the lock, so that nobody pins the segment meanwhile.
         self.offsets.release()?;
         self.times.release()
     }
@@ -209,7 +262,9 @@ impl Segment {
         let last_offset = header.last_offset();
         let largest = self.largest_timestamp()?;
         let mut growth = self.growth();
-        if largest.is_none_or(|largest| header.max_timestamp > largest.timestamp) {
+        // A batch that compaction has emptied has no record with its largest timestamp.
+        let is_larger = largest.is_none_or(|largest| header.max_timestamp > largest.timestamp);
+        if is_larger && header.record_count != 0 {
             let new = TimestampOffset { timestamp: header.max_timestamp, offset: last_offset };
             growth.largest = Known::Value(new);
         }
@@ -240,7 +295,7 @@ impl Segment {
     }
 
     /// The largest timestamp in the segment, with the last offset of the first batch that has
-    /// it; `None` for a segment without batches.
+    /// it; `None` for a segment without batches, or with nothing but what fills a gap.
     ///
     /// A segment found on disk has it in the last entry of its time index; without a good one, all
     /// headers are looked at, once.
@@ -256,7 +311,11 @@ impl Segment {
             Err(error) => return Err(error),
         };
         // Retention asks this once of each log, also of those that nobody reads.
-        self.times.release()?;
+        let state = self.open_file();
+        if !state.is_pinned {
+            self.times.release()?;
+        }
+        drop(state);
         Ok(self.growth().largest.get_or_set(largest))
     }
 
@@ -265,15 +324,22 @@ impl Segment {
         if size_bytes == 0 {
             return Ok(None);
         }
-        let segment = self.path.display();
-        tracing::warn!(%segment, "the time index cannot be used; looking at all batches");
         let mut largest: Option<TimestampOffset> = None;
+        let mut has_records = false;
         let mut headers = HeaderScan::new(self.file()?, &self.path, 0, size_bytes);
         while let Some(batch) = headers.next()? {
             let (timestamp, offset) = (batch.header.max_timestamp, batch.header.last_offset());
+            has_records |= batch.header.record_count != 0;
+            if batch.header.record_count == 0 && timestamp == TimestampMs::NONE {
+                continue;
+            }
             if largest.is_none_or(|largest| timestamp > largest.timestamp) {
                 largest = Some(TimestampOffset { timestamp, offset });
             }
+        }
+        if has_records {
+            let segment = self.path.display();
+            tracing::warn!(%segment, "the time index could not be used; looked at all batches");
         }
         Ok(largest)
     }
@@ -341,6 +407,10 @@ impl Segment {
             }
         }
         Ok(marked)
+    }
+
+    fn open_file(&self) -> MutexGuard<'_, OpenFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No code panics while it holds the lock, so a poisoned one guards a sound state.

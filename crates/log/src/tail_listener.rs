@@ -1,4 +1,4 @@
-//! Who wants to know that a log grew.
+//! Who wants to know that a log grew, and knows how far it counts.
 
 use logway_model::Offset;
 
@@ -9,4 +9,8 @@ use logway_model::Offset;
 pub trait TailListener: Send + Sync {
     /// The log ends before `log_end`, and everything before `flushed` is on stable storage.
     fn on_tail(&self, log_end: Offset, flushed: Offset);
+
+    /// The offset from which on records may yet be taken back, or consumers may not read them:
+    /// compaction leaves those alone. The last stable offset of a leader.
+    fn stable_offset(&self) -> Offset;
 }

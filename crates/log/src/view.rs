@@ -34,6 +34,9 @@ pub(crate) struct LogView {
     pub(crate) end: LogPoint,
     /// The end of what is on stable storage.
     pub(crate) flushed: LogPoint,
+    /// Everything before is on stable storage with its indexes and a snapshot of the producers, and
+    /// lies in full segments or is all there is.
+    pub(crate) recovery_point: Offset,
     /// Which leader epoch wrote which part.
     pub(crate) epochs: Arc<LeaderEpochCache>,
 }

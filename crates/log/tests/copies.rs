@@ -80,16 +80,57 @@ fn batches_stay_as_they_were() {
     assert_eq!(log.latest_epoch(), LeaderEpoch(5));
     assert_eq!(log.segment_count(), 3);
 
-    for offset in [115, 121] {
-        let refused = log.append_copied(vec![batch(offset, 5, 7)]).wait();
-        assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
-    }
+    let refused = log.append_copied(vec![batch(115, 5, 7)]).wait();
+    assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
     log.flush().wait().expect("is flushed");
 
     let dir = open(&fs.crash());
     let log = dir.log(&partition()).expect("is there");
     assert_eq!(read(&log), originals);
     assert_eq!(log.log_start_offset(), Offset(100));
+}
+
+#[test]
+fn gaps_that_compaction_has_left_survive_a_power_cut() {
+    let fs = SimFs::new(1);
+    let dir = open(&fs);
+    let log = dir.create_copy(&new_log(LogConfig::default()), Offset(100), FROM).expect("is made");
+    log.append_copied(vec![batch(100, 1, 7), batch(110, 1, 7)]).wait().expect("is written");
+    log.append_copied(vec![batch(200, 2, 7)]).wait().expect("is written");
+    assert_eq!(log.log_end_offset(), Offset(203));
+    log.flush().wait().expect("is flushed");
+    let dir = open(&fs.crash());
+    let log = dir.log(&partition()).expect("is there");
+    assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+    let with_records: Vec<Batch> =
+        read(&log).into_iter().filter(|batch| batch.header().record_count > 0).collect();
+    assert_eq!(with_records, [batch(100, 1, 7), batch(110, 1, 7), batch(200, 2, 7)]);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(100), Offset(203)));
+    // No segment reaches so far, so that it is none that compaction has left.
+    let refused = log.append_copied(vec![batch(1 << 60, 2, 7)]).wait();
+    assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_is_copied_at_once_may_reach_further_than_a_segment() {
+    let fs = SimFs::new(1);
+    let dir = open(&fs);
+    let log = dir.create_copy(&new_log(LogConfig::default()), Offset(100), FROM).expect("is made");
+    let gap = 1_500_000_000;
+    let originals = [0, 1, 2, 3, 4].map(|number| batch(100 + number * gap, 1, 7));
+    while let Some(missing) =
+        originals.iter().position(|batch| batch.base_offset() >= log.log_end_offset())
+    {
+        log.append_copied(originals[missing..].to_vec()).wait().expect("is written");
+    }
+    assert!(log.segment_count() > 1);
+    log.flush().wait().expect("is flushed");
+    let dir = open(&fs.crash());
+    assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+    let log = dir.log(&partition()).expect("is there");
+    let with_records: Vec<Batch> =
+        read(&log).into_iter().filter(|batch| batch.header().record_count > 0).collect();
+    assert_eq!(with_records, originals);
 }
 
 #[test]

@@ -83,6 +83,12 @@ impl Attributes {
         self.with(CONTROL, is_control)
     }
 
+    /// The same bits, with the base timestamp marked as a delete horizon or not.
+    #[must_use]
+    pub(crate) fn with_delete_horizon(self, has_delete_horizon: bool) -> Attributes {
+        self.with(DELETE_HORIZON, has_delete_horizon)
+    }
+
     fn has(self, bit: i16) -> bool {
         self.0 & bit != 0
     }
@@ -113,6 +119,7 @@ mod tests {
         assert_eq!(all.timestamp_type(), TimestampType::LogAppendTime);
         assert_eq!(all.with_transactional(false), Attributes(!0x10));
         assert_eq!(all.with_control(false), Attributes(!0x20));
+        assert_eq!(all.with_delete_horizon(false), Attributes(!0x40));
         assert_eq!(all.with_timestamp_type(TimestampType::CreateTime), Attributes(!0x08));
         assert_eq!(all.with_compression(Compression::Zstd), Attributes(!0x03));
 
@@ -121,6 +128,7 @@ mod tests {
         assert_eq!(none.timestamp_type(), TimestampType::CreateTime);
         assert_eq!(none.with_transactional(true), Attributes(0x10));
         assert_eq!(none.with_control(true), Attributes(0x20));
+        assert_eq!(none.with_delete_horizon(true), Attributes(0x40));
         assert_eq!(none.with_timestamp_type(TimestampType::LogAppendTime), Attributes(0x08));
     }
 

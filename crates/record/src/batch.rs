@@ -7,8 +7,10 @@ use logway_model::{Offset, TimestampMs};
 
 use crate::header::CRC_COVERS_FROM;
 use crate::patch::carry_crc;
+use crate::walk::WithoutKeys;
 use crate::{
-    BATCH_HEADER_BYTES, BatchHeader, DecodeLimit, RecordError, RecordIter, WalkedRecord, walk,
+    BATCH_HEADER_BYTES, BatchHeader, DecodeLimit, RecordError, RecordIter, RecordVisitor,
+    WalkedRecord, walk,
 };
 
 /// A batch: its parsed header and all its bytes, which are shared with the buffer they came in.
@@ -141,7 +143,20 @@ impl Batch {
         limit: DecodeLimit,
         on_record: impl FnMut(WalkedRecord) -> ControlFlow<()>,
     ) -> Result<(), RecordError> {
-        walk::walk(self, limit, on_record)
+        walk::walk(self, limit, &mut WithoutKeys(on_record))
+    }
+
+    /// As [`Batch::walk`], and shows the keys, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::walk`].
+    pub fn visit(
+        &self,
+        limit: DecodeLimit,
+        visitor: &mut impl RecordVisitor,
+    ) -> Result<(), RecordError> {
+        walk::walk(self, limit, visitor)
     }
 
     /// The batch as it is, with another max timestamp in its header and the CRC to go with it.

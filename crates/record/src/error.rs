@@ -136,6 +136,18 @@ pub enum RecordError {
         /// The bytes it would have.
         size_bytes: usize,
     },
+
+    /// The records that stay of a batch pack so much worse than all of them did that the batch
+    /// would be too large to be read.
+    #[error(
+        "what stays of the batch at offset {base_offset} packs to more than {limit_bytes} bytes"
+    )]
+    RewrittenTooLarge {
+        /// Its base offset.
+        base_offset: Offset,
+        /// What it may have.
+        limit_bytes: usize,
+    },
 }
 
 impl RecordError {

@@ -9,8 +9,11 @@
 //! - A *walk* ([`Batch::walk`]) passes over the records, through their decompressor if need be, and
 //!   holds none: [`validate_for_append`] judges a producer's batch by it, and a search for a
 //!   timestamp goes by it. The record bytes are not copied, and what is unpacked is dropped.
-//! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`]: for compaction,
-//!   the command line and tests.
+//! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`], for the command
+//!   line and tests.
+//!
+//! Compaction visits the keys in a walk ([`Batch::visit`]) and copies the records that stay piece by
+//! piece ([`Batch::rewriting`]), so that it holds no batch unpacked either.
 //!
 //! Nothing that comes from a client or a disk makes this crate panic, or allocate more than the
 //! bytes given to it or the [`DecodeLimit`] allow.
@@ -22,13 +25,17 @@ mod builder;
 mod compression;
 mod crc;
 mod error;
+mod fields;
 mod header;
 mod invalid_batch;
 mod limit;
 mod patch;
+mod placeholder;
 mod raw_record;
 mod record;
 mod record_iter;
+mod retained_records;
+mod rewriting;
 mod validate;
 mod varint;
 mod walk;
@@ -47,7 +54,9 @@ pub use limit::DecodeLimit;
 pub use patch::PatchedHeader;
 pub use record::{Header, Record};
 pub use record_iter::RecordIter;
+pub use retained_records::RetainedRecords;
+pub use rewriting::{Rewrite, Rewriting};
 pub use validate::{
     AppendRules, BatchSummary, ProducerStamp, validate_for_append, validate_records_deep,
 };
-pub use walk::WalkedRecord;
+pub use walk::{RecordVisitor, WalkedRecord};

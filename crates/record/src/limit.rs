@@ -15,6 +15,11 @@ impl DecodeLimit {
     /// 128 MiB: 128 times what a message is by default allowed to have.
     pub const DEFAULT: DecodeLimit = DecodeLimit::new(128 << 20);
 
+    /// 1 GiB, for walks: what a leader lets a batch unpack to, and so what a walk over batches of a
+    /// log must get past. Kafka has no limit. It is what `max.message.bytes` of 1 MiB holds at a
+    /// thousand to one, which is as far as gzip gets with zeros, and takes some tenths of a second.
+    pub const BATCH_MAX: DecodeLimit = DecodeLimit::new(1 << 30);
+
     /// A limit of so many bytes.
     pub const fn new(bytes: usize) -> DecodeLimit {
         DecodeLimit { bytes }

@@ -9,8 +9,9 @@ use std::ops::ControlFlow;
 
 use logway_model::{Offset, TimestampMs};
 
-use crate::compression::{DecompressFailure, PlainBytes, Unpacking};
-use crate::{Batch, BatchHeader, Compression, DecodeLimit, RecordError, RecordProblem, varint};
+use crate::compression::{PlainBytes, Unpacking};
+use crate::fields::{FieldFailure, next_record};
+use crate::{Batch, BatchHeader, Compression, DecodeLimit, RecordError, RecordProblem};
 
 /// What a walk tells of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,24 +22,50 @@ pub struct WalkedRecord {
     pub timestamp: TimestampMs,
     /// Whether it has a key, which may be empty.
     pub has_key: bool,
+    /// Whether it has a value, which may be empty; without one it is a tombstone on a compacted
+    /// topic.
+    pub has_value: bool,
 }
 
-/// Walks the records of `batch` in their order until `on_record` breaks.
+/// Who is shown what a walk passes.
+pub trait RecordVisitor {
+    /// A piece of the key of the next record: however long a key is, no more than a piece of it is
+    /// in memory. An empty key has none.
+    fn on_key_piece(&mut self, piece: &[u8]);
+
+    /// The next record. The walk ends where this breaks.
+    fn on_record(&mut self, record: WalkedRecord) -> ControlFlow<()>;
+}
+
+/// Walks the records of `batch` in their order until the visitor breaks.
 pub(crate) fn walk(
     batch: &Batch,
     limit: DecodeLimit,
-    on_record: impl FnMut(WalkedRecord) -> ControlFlow<()>,
+    visitor: &mut impl RecordVisitor,
 ) -> Result<(), RecordError> {
     let header = batch.header();
     let codec = header.attributes.compression()?;
     let body = batch.body_bytes();
     // Compaction leaves a header without a body to keep a producer's last sequence number.
     if codec == Compression::None || header.record_count == 0 {
-        return Walk::new(header, body)?.run(on_record, limit);
+        return Walk::new(header, body)?.run(visitor, limit);
     }
     let unpacking = Unpacking::new(codec, body, limit);
     let unpacking = unpacking.map_err(|failure| failure.into_error(codec, limit))?;
-    Walk::new(header, unpacking)?.run(on_record, limit)
+    Walk::new(header, unpacking)?.run(visitor, limit)
+}
+
+/// Passes over keys, too.
+pub(crate) struct WithoutKeys<F>(pub(crate) F);
+
+impl<F: FnMut(WalkedRecord) -> ControlFlow<()>> RecordVisitor for WithoutKeys<F> {
+    #[inline(always)]
+    fn on_key_piece(&mut self, _piece: &[u8]) {}
+
+    #[inline(always)]
+    fn on_record(&mut self, record: WalkedRecord) -> ControlFlow<()> {
+        (self.0)(record)
+    }
 }
 
 struct Walk<'a, P> {
@@ -60,25 +87,31 @@ impl<P: PlainBytes> Walk<'_, P> {
 
     fn run(
         mut self,
-        mut on_record: impl FnMut(WalkedRecord) -> ControlFlow<()>,
+        visitor: &mut impl RecordVisitor,
         limit: DecodeLimit,
     ) -> Result<(), RecordError> {
+        let header = self.header;
         let mut least_delta = 0;
         for index in 0..self.record_count {
-            let walked = self.next(least_delta);
-            let (delta, record) = walked.map_err(|failure| self.error(failure, index, limit))?;
+            let walked = self.next(least_delta, visitor);
+            let (delta, record) =
+                walked.map_err(|failure| failure.into_error(header, index, limit))?;
             least_delta = i64::from(delta) + 1;
-            if on_record(record).is_break() {
+            if visitor.on_record(record).is_break() {
                 return Ok(());
             }
         }
         let last = self.record_count.saturating_sub(1);
-        self.check_end().map_err(|failure| self.error(failure, last, limit))
+        self.check_end().map_err(|failure| failure.into_error(header, last, limit))
     }
 
     #[inline]
-    fn next(&mut self, least_delta: i64) -> Result<(i32, WalkedRecord), WalkFailure> {
-        let record = pass_record(&mut self.plain)?;
+    fn next(
+        &mut self,
+        least_delta: i64,
+        visitor: &mut impl RecordVisitor,
+    ) -> Result<(i32, WalkedRecord), FieldFailure> {
+        let record = pass_record(&mut self.plain, visitor)?;
         let delta = record.offset_delta;
         if !(0..=self.header.last_offset_delta).contains(&delta) {
             return Err(RecordProblem::OutOfRange.into());
@@ -91,45 +124,15 @@ impl<P: PlainBytes> Walk<'_, P> {
         }
         let offset = self.header.base_offset + i64::from(delta);
         let timestamp = self.header.timestamp_at(record.timestamp_delta_ms)?;
-        Ok((delta, WalkedRecord { offset, timestamp, has_key: record.has_key }))
+        let PassedRecord { has_key, has_value, .. } = record;
+        Ok((delta, WalkedRecord { offset, timestamp, has_key, has_value }))
     }
 
-    fn check_end(&mut self) -> Result<(), WalkFailure> {
+    fn check_end(&mut self) -> Result<(), FieldFailure> {
         match self.plain.window(1)?.len() {
             0 => Ok(()),
             unread_bytes => Err(RecordProblem::TrailingBytes { unread_bytes }.into()),
         }
-    }
-
-    #[cold]
-    fn error(&self, failure: WalkFailure, index: usize, limit: DecodeLimit) -> RecordError {
-        match failure {
-            WalkFailure::Problem(problem) => {
-                let base_offset = self.header.base_offset;
-                RecordError::MalformedRecord { base_offset, index, problem }
-            }
-            WalkFailure::Decompress(failure) => {
-                let codec = self.header.attributes.compression().unwrap_or_default();
-                failure.into_error(codec, limit)
-            }
-        }
-    }
-}
-
-enum WalkFailure {
-    Problem(RecordProblem),
-    Decompress(DecompressFailure),
-}
-
-impl From<RecordProblem> for WalkFailure {
-    fn from(problem: RecordProblem) -> WalkFailure {
-        WalkFailure::Problem(problem)
-    }
-}
-
-impl From<DecompressFailure> for WalkFailure {
-    fn from(failure: DecompressFailure) -> WalkFailure {
-        WalkFailure::Decompress(failure)
     }
 }
 
@@ -137,102 +140,24 @@ struct PassedRecord {
     timestamp_delta_ms: i64,
     offset_delta: i32,
     has_key: bool,
+    has_value: bool,
 }
 
-/// Passes over one record; the table of its fields is in [`crate::raw_record`].
+/// Passes over one record.
 #[inline]
-fn pass_record(plain: &mut impl PlainBytes) -> Result<PassedRecord, WalkFailure> {
-    let length = Fields { plain, left_bytes: usize::MAX }.i32()?;
-    let left_bytes = usize::try_from(length).map_err(|_| RecordProblem::BadLength { length })?;
-    let mut fields = Fields { plain, left_bytes };
-    fields.pass_attributes()?;
+fn pass_record(
+    plain: &mut impl PlainBytes,
+    visitor: &mut impl RecordVisitor,
+) -> Result<PassedRecord, FieldFailure> {
+    let mut fields = next_record(plain)?;
+    fields.attributes()?;
     let timestamp_delta_ms = fields.i64()?;
     let offset_delta = fields.i32()?;
-    let has_key = fields.pass_part()?;
-    fields.pass_part()?;
+    let has_key = fields.show_part(|piece| visitor.on_key_piece(piece))?;
+    let has_value = fields.pass_part()?;
     fields.pass_headers()?;
-    match fields.left_bytes {
-        0 => Ok(PassedRecord { timestamp_delta_ms, offset_delta, has_key }),
+    match fields.left_bytes() {
+        0 => Ok(PassedRecord { timestamp_delta_ms, offset_delta, has_key, has_value }),
         unread_bytes => Err(RecordProblem::Overlong { unread_bytes }.into()),
-    }
-}
-
-/// What is left of a record.
-struct Fields<'a, P> {
-    plain: &'a mut P,
-    left_bytes: usize,
-}
-
-impl<P: PlainBytes> Fields<'_, P> {
-    #[inline(always)]
-    fn i32(&mut self) -> Result<i32, WalkFailure> {
-        let window = self.plain.window(varint::I32_BYTES_MAX)?;
-        let (value, bytes) = varint::i32_at(&window[..window.len().min(self.left_bytes)])?;
-        self.consume(bytes);
-        Ok(value)
-    }
-
-    #[inline(always)]
-    fn i64(&mut self) -> Result<i64, WalkFailure> {
-        let window = self.plain.window(varint::I64_BYTES_MAX)?;
-        let (value, bytes) = varint::i64_at(&window[..window.len().min(self.left_bytes)])?;
-        self.consume(bytes);
-        Ok(value)
-    }
-
-    /// No attribute of a record means anything.
-    #[inline(always)]
-    fn pass_attributes(&mut self) -> Result<(), WalkFailure> {
-        if self.left_bytes == 0 || self.plain.window(1)?.is_empty() {
-            return Err(RecordProblem::Truncated.into());
-        }
-        self.consume(1);
-        Ok(())
-    }
-
-    /// Passes over a key or a value, and says whether it is there.
-    #[inline(always)]
-    fn pass_part(&mut self) -> Result<bool, WalkFailure> {
-        const NO_LENGTH: i32 = -1;
-        let length = self.i32()?;
-        if length == NO_LENGTH {
-            return Ok(false);
-        }
-        match usize::try_from(length) {
-            Ok(length_bytes) if length_bytes <= self.left_bytes => {
-                if !self.plain.skip(length_bytes)? {
-                    return Err(RecordProblem::Truncated.into());
-                }
-                self.left_bytes -= length_bytes;
-                Ok(true)
-            }
-            _ => Err(RecordProblem::BadLength { length }.into()),
-        }
-    }
-
-    #[inline(always)]
-    fn pass_headers(&mut self) -> Result<(), WalkFailure> {
-        const HEADER_BYTES_MIN: usize = 2;
-        let count = self.i32()?;
-        if count == 0 {
-            return Ok(());
-        }
-        let bad_count = RecordProblem::BadHeaderCount { count };
-        if usize::try_from(count).map_err(|_| bad_count)? > self.left_bytes / HEADER_BYTES_MIN {
-            return Err(bad_count.into());
-        }
-        for _ in 0..count {
-            if !self.pass_part()? {
-                return Err(RecordProblem::BadLength { length: -1 }.into());
-            }
-            self.pass_part()?;
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn consume(&mut self, bytes: usize) {
-        self.plain.consume(bytes);
-        self.left_bytes -= bytes;
     }
 }

@@ -1,20 +1,21 @@
 //! No bytes make the codec panic or allocate beyond its limit.
 
 mod common;
+mod survival;
 
 use std::io::Write;
-use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use common::{any_codec, any_records, build, decode};
 use flate2::write::GzEncoder;
 use logway_model::{Offset, TimestampMs};
 use logway_record::{
-    BATCH_HEADER_BYTES, Batch, BatchBuilder, BatchHeader, Batches, Compression, DecodeLimit,
-    Header, Record, RecordError, RecordProblem, validate_records_deep,
+    BATCH_HEADER_BYTES, Batch, BatchBuilder, BatchHeader, Compression, DecodeLimit, Header, Record,
+    RecordError, RecordProblem, validate_records_deep,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+use survival::{assert_walk_agrees, read_all};
 
 fn config() -> ProptestConfig {
     ProptestConfig {
@@ -34,38 +35,6 @@ fn small_batch(codec: Compression) -> Batch {
         headers: headers.to_vec(),
     };
     build(BatchBuilder::new(codec), &[record(0, Some("value value value")), record(1, None)])
-}
-
-/// Looks at everything there is in a run of batches.
-fn read_all(bytes: Bytes) {
-    let limit = DecodeLimit::new(1 << 20);
-    for batch in Batches::new(bytes).flatten() {
-        let _ = batch.verify_crc();
-        let _ = decode(&batch, limit);
-        assert_walk_agrees(&batch, limit);
-    }
-}
-
-/// What a walk passes is what decodes, with the same offsets, timestamps and keys, and what it
-/// refuses does not decode or has offsets that are not its own.
-fn assert_walk_agrees(batch: &Batch, limit: DecodeLimit) {
-    let header = batch.header();
-    let mut walked = Vec::new();
-    let outcome = batch.walk(limit, |record| {
-        walked.push((record.offset, record.timestamp, record.has_key));
-        ControlFlow::Continue(())
-    });
-    let is_dense = header.record_count.checked_sub(1) == Some(header.last_offset_delta);
-    let decoded = decode(batch, limit).ok().filter(|records| {
-        let rises = records.windows(2).all(|pair| pair[0].offset < pair[1].offset);
-        let is_first = records.first().is_none_or(|first| first.offset == header.base_offset);
-        rises && (!is_dense || is_first && records.len() == header.record_count as usize)
-    });
-    let decoded = decoded.map(|records| {
-        let seen = |record: &Record| (record.offset, record.timestamp, record.key.is_some());
-        records.iter().map(seen).collect::<Vec<_>>()
-    });
-    assert_eq!(outcome.is_ok().then_some(walked), decoded, "{outcome:?} of {:x}", batch.bytes());
 }
 
 /// A batch that is intact but for what is in its body.

@@ -2,31 +2,34 @@
 
 use logway_coordinator::GroupRecord;
 use logway_model::{ProducerEpoch, ProducerId, Sequence, TimestampMs};
-use logway_record::{BATCH_HEADER_BYTES, Batch, BatchBuilder, Compression};
+use logway_record::{BATCH_HEADER_BYTES, Batch, BatchBuilder, Compression, Header};
 
 /// What a batch is made of.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct BatchPlan {
-    /// In each record, so that no two batches have the same bytes.
+    /// In a header of each record, twice, so that no two batches have the same bytes.
     pub(crate) number: u64,
-    pub(crate) records: usize,
-    pub(crate) value_bytes: usize,
+    /// The number of its key, and how long its value is if it has one.
+    pub(crate) records: Vec<(usize, Option<usize>)>,
     pub(crate) timestamp: TimestampMs,
     /// The idempotent producer with the sequence of the first record.
     pub(crate) producer: Option<(ProducerId, Sequence)>,
+    pub(crate) compression: Compression,
 }
 
-/// A batch of so many records.
+/// The batch that is planned.
 pub(crate) fn batch(plan: &BatchPlan) -> Batch {
-    let mut builder = BatchBuilder::new(Compression::None);
+    let mut builder = BatchBuilder::new(plan.compression);
     if let Some((id, sequence)) = plan.producer {
         builder = builder.with_producer(id, ProducerEpoch(0), sequence);
     }
-    for index in 0..plan.records {
-        let key = format!("{}/{index}", plan.number);
-        let value = vec![b'a' + (plan.number % 26) as u8; plan.value_bytes];
+    let number = Header::new("number", Some(plan.number.to_string().into()));
+    for (key, value_bytes) in &plan.records {
+        let value = value_bytes.map(|bytes| vec![b'a' + (plan.number % 26) as u8; bytes]);
+        let key = format!("key-{key}");
+        let headers = [number.clone(), number.clone()];
         builder
-            .append(plan.timestamp, Some(key.as_bytes()), Some(&value), &[])
+            .append(plan.timestamp, Some(key.as_bytes()), value.as_deref(), &headers)
             .expect("a small record fits");
     }
     finish(builder)

@@ -21,16 +21,13 @@ impl World {
     pub(crate) fn check_partitions(&mut self) -> Result<(), Violation> {
         let may_skip = self.plan.is_disk_failing;
         let names: Vec<TopicPartition> = self.model.partitions.keys().cloned().collect();
+        let now = self.now();
         for name in names {
             self.turns.pause();
             let log = self.broker.as_ref().expect("the world lives").log(&name);
-            let found = Found {
-                start: log.log_start_offset(),
-                end: log.log_end_offset(),
-                batches: read_all(&log)?,
-            };
             let partition = self.model.partition(&name);
-            partition.recovered(&found, may_skip)?;
+            partition.recovered(&find(&log)?, may_skip, now)?;
+            self.report.compacted += partition.take_gone_count();
             check_epochs(partition, &log)?;
             check_producers(partition, &log)?;
             for _ in 0..LOOK_UPS {
@@ -77,6 +74,12 @@ impl World {
         };
         offset.ok_or_else(|| Violation::new(format!("{key:?} is answered with {reply:?}")))
     }
+}
+
+/// What a log has.
+pub(crate) fn find(log: &Log) -> Result<Found, Violation> {
+    let (start, end) = (log.log_start_offset(), log.log_end_offset());
+    Ok(Found { start, end, batches: read_all(log)? })
 }
 
 /// All batches from the log start on.
@@ -136,9 +139,11 @@ fn check_look_up(partition: &Partition, log: &Log, chance: u64) -> Result<(), Vi
     let Some(place) = (chance as usize).checked_rem(kept.len()) else { return Ok(()) };
     let wanted = &kept[place];
     let found = read(log, wanted.last, 1)?;
-    ensure(found.first().is_some_and(|found| found.base_offset() == wanted.base), || {
+    let expected = partition.batch_at(wanted.last);
+    ensure(found.first().map(Batch::base_offset) == expected, || {
         let found = found.first().map(Batch::header);
-        format!("{}: {wanted:?} is looked up, and found {found:?}", partition.name)
+        let name = &partition.name;
+        format!("{name}: {wanted:?} is looked up, and found {found:?} instead of {expected:?}")
     })?;
 
     let timestamp = TimestampMs(wanted.batch.header().max_timestamp.0 - (chance >> 32) as i64 % 3);

@@ -12,6 +12,9 @@
 //!   its offset and by its timestamp.
 //! - What a consumer could see is there, and behind it at most what was sent, in the order in which
 //!   it was sent. Offsets have no gaps.
+//! - Of a compacted log the newest record of each key is there, unless it is a tombstone whose time is
+//!   over, and all that the cleaner was not yet at. What is there is as it was sent, and no record is
+//!   there of whose key a newer one is gone. What was seen to be gone, in a life too, is never back.
 //! - A batch that is sent again is a duplicate if the log has it, and is taken if not; one that
 //!   leaves out a sequence is refused.
 //! - A log starts where the last acknowledged DeleteRecords or retention left it.

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use logway_log::fs::sim::Rng;
 use logway_log::{CleanupPolicy, LogConfig};
 
+use crate::model::Kind;
+
 /// What is the same for all lives of a world; it follows from the seed.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The log directories, each of one component.
     pub(crate) dirs: Vec<PathBuf>,
-    /// The settings of topics that are durable, as they are by default.
-    pub(crate) durable: LogConfig,
-    /// Those of topics whose records are on stable storage some time after they are acknowledged.
-    pub(crate) lazy: LogConfig,
-    /// Those of the topic that keeps the offsets of groups.
-    pub(crate) offsets: LogConfig,
+    durable: LogConfig,
+    lazy: LogConfig,
+    compacted: LogConfig,
+    offsets: LogConfig,
     /// How often the world is started.
     pub(crate) lives: usize,
     /// A life ends at the latest at this change of the disk.
@@ -24,6 +24,10 @@ pub(crate) struct Plan {
     pub(crate) steps_max: usize,
     /// Operations of the disk may fail.
     pub(crate) is_disk_failing: bool,
+    /// Logs are compacted, by a thread that looks at them while others change them. What it sees of two
+    /// changes between which nothing is written is up to the machine's scheduler, so that such a world is not
+    /// always the same.
+    pub(crate) compacts: bool,
 }
 
 /// How old a record gets before retention may delete it.
@@ -44,15 +48,38 @@ impl Plan {
             ..LogConfig::default()
         };
         let flush_messages = [3, 20, u64::MAX][random.below(3)];
+        // Many small segments, which become one.
+        let compacted = LogConfig {
+            segment_bytes: [700, 2_000, 6_000][random.below(3)],
+            segment_ms: 1_000,
+            cleanup: CleanupPolicy::Compact,
+            min_cleanable_dirty_ratio: [0.0, 0.5][random.below(2)],
+            min_compaction_lag_ms: [0, 0, 2_000][random.below(3)],
+            delete_retention_ms: [0, 0, 5_000][random.below(3)],
+            ..durable.clone()
+        };
+        let with_retention =
+            LogConfig { cleanup: CleanupPolicy::CompactAndDelete, ..compacted.clone() };
         Plan {
             dirs: (0..dirs).map(|number| PathBuf::from(format!("/disk{number}"))).collect(),
             lazy: LogConfig { flush_messages, ..durable.clone() },
-            offsets: LogConfig { cleanup: CleanupPolicy::Compact, ..durable.clone() },
+            compacted: if random.coin() { with_retention } else { compacted.clone() },
+            offsets: compacted,
             durable,
             lives: 4 + random.below(8),
-            changes_max: [30, 120, 400][random.below(3)],
-            steps_max: 5 + random.below(60),
+            changes_max: [30, 120, 400, 1_500][random.below(4)],
+            steps_max: 5 + random.below(100),
             is_disk_failing: random.below(4) == 0,
+            compacts: random.below(4) > 0,
+        }
+    }
+    /// The settings of the logs of a topic.
+    pub(crate) fn config(&self, kind: Kind) -> &LogConfig {
+        match kind {
+            Kind::Durable => &self.durable,
+            Kind::Lazy => &self.lazy,
+            Kind::Compacted => &self.compacted,
+            Kind::Offsets => &self.offsets,
         }
     }
 }

@@ -24,6 +24,10 @@ pub struct Report {
     pub batches: u64,
     /// Offsets of groups whose commit was acknowledged.
     pub commits: u64,
+    /// Times that logs began to be compacted.
+    pub cleanings: u64,
+    /// Records that compaction was seen to have taken away.
+    pub compacted: u64,
 }
 
 impl AddAssign for Report {
@@ -37,18 +41,21 @@ impl AddAssign for Report {
         self.changes += other.changes;
         self.batches += other.batches;
         self.commits += other.commits;
+        self.cleanings += other.cleanings;
+        self.compacted += other.compacted;
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { seeds, power_cuts, kills, in_starts, closes, .. } = self;
-        let Report { faulty_lives, changes, batches, commits, .. } = self;
+        let Report { faulty_lives, changes, batches, commits, compacted, .. } = self;
         write!(
             f,
             "{seeds} seeds: {power_cuts} power cuts and {kills} kills ({in_starts} of them during a \
              start), {closes} clean stops, {faulty_lives} lives with a failing disk, {changes} changes \
-             of the disk, {batches} batches and {commits} commits acknowledged"
+             of the disk, {batches} batches and {commits} commits acknowledged, {compacted} records \
+             compacted away"
         )
     }
 }

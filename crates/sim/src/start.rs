@@ -8,7 +8,7 @@ use logway_model::{PartitionId, TopicName, TopicPartition};
 use logway_record::DecodeLimit;
 
 use crate::broker::Broker;
-use crate::model::Partition;
+use crate::model::{Kind, Partition};
 use crate::violation::{Violation, ensure};
 use crate::world::{OFFSETS_TOPIC, World};
 
@@ -86,21 +86,19 @@ impl World {
         for partition in self.model.partitions.values_mut() {
             self.turns.pause();
             let dir = &broker.dirs[partition.dir];
-            ensure(!partition.is_created || dir.log(&partition.name).is_some(), || {
+            let is_found = dir.log(&partition.name).is_some();
+            ensure(!partition.is_created || is_found, || {
                 format!("the log of {} is gone", partition.name)
             })?;
-            let config = match (partition.name.topic.as_str(), partition.is_durable) {
-                (OFFSETS_TOPIC, _) => &self.plan.offsets,
-                (_, true) => &self.plan.durable,
-                (_, false) => &self.plan.lazy,
-            };
-            let config = Arc::new(config.clone());
+            let config = Arc::new(self.plan.config(partition.kind).clone());
             let created =
                 dir.create_log(partition.name.clone(), partition.topic_id, Arc::clone(&config));
             match created {
                 Ok(log) => {
                     log.set_config(config);
-                    partition.is_created = true;
+                    // One whose making a kill has interrupted has no name for good before the first
+                    // record.
+                    partition.is_created |= !is_found;
                     broker.logs.insert(partition.name.clone(), log);
                 }
                 Err(error) => return Ok(Err(error)),
@@ -135,13 +133,14 @@ impl World {
     }
 
     /// Makes a topic known. Its logs are made by who calls this, or by the next start.
-    pub(crate) fn add_topic(&mut self, name: &str, partitions: usize, is_durable: bool) {
+    pub(crate) fn add_topic(&mut self, name: &str, partitions: usize, kind: Kind) {
         let id = self.new_topic_id();
         for number in 0..partitions {
             let topic = TopicName::new(name).expect("a good name");
             let name = TopicPartition::new(topic, PartitionId(number as i32));
             let dir = self.random.below(self.plan.dirs.len());
-            let partition = Partition::new(name.clone(), id, dir, is_durable);
+            let config = self.plan.config(kind);
+            let partition = Partition::new(name.clone(), id, dir, kind, config);
             self.model.partitions.insert(name, partition);
         }
     }
@@ -149,8 +148,9 @@ impl World {
     /// As [`World::add_topic`], with what chance decides.
     pub(crate) fn add_random_topic(&mut self, number: usize) {
         let partitions = 1 + self.random.below(3);
-        let is_durable = self.random.below(3) > 0;
-        self.add_topic(World::topic_name(number).as_str(), partitions, is_durable);
+        let kinds = [Kind::Durable, Kind::Durable, Kind::Lazy, Kind::Compacted, Kind::Compacted];
+        let kind = kinds[self.random.below(kinds.len())];
+        self.add_topic(World::topic_name(number).as_str(), partitions, kind);
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use logway_coordinator::{CommitToken, ElapsedMs, Moment, Reply, RequestToken};
 use logway_log::fs::SimFs;
 use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation, Turns};
-use logway_log::{AppendFuture, Clock, LogDir, LogError};
+use logway_log::{AppendFuture, Clock, LogError};
 use logway_model::{LeaderEpoch, TimestampMs, TopicId, TopicName, TopicPartition, Uuid};
 use logway_record::Batch;
 
 use crate::broker::Broker;
 use crate::clock::WorldClock;
-use crate::model::{CommitKey, Model, Partition};
+use crate::model::{CommitKey, Kind, Model, Partition};
 use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::report::Report;
@@ -91,7 +91,7 @@ impl World {
             report: Report { seeds: 1, ..Report::default() },
         };
         world.mutate();
-        world.add_topic(OFFSETS_TOPIC, world.plan.dirs.len(), true);
+        world.add_topic(OFFSETS_TOPIC, world.plan.dirs.len(), Kind::Offsets);
         for (number, partition) in world.model.partitions.values_mut().enumerate() {
             // One in each directory, for whose writer there is always somebody to ask.
             partition.dir = number;
@@ -182,7 +182,7 @@ impl World {
     /// Closes all log directories; says whether that went well.
     fn close(&mut self) -> Result<bool, Violation> {
         let broker = self.broker.take().expect("the world lives");
-        if let Err(error) = broker.dirs.iter().try_for_each(LogDir::close) {
+        if let Err(error) = broker.dirs.iter().try_for_each(|dir| dir.close()) {
             self.broker = Some(broker);
             self.forgive("a directory cannot be closed", &error)?;
             return Ok(false);

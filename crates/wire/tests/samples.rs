@@ -7,15 +7,14 @@
 
 #[macro_use]
 mod all_messages;
+mod survival;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use logway_wire::messages::*;
-use logway_wire::{DecodeError, Decoder, Encoder, Message, VersionRange};
-
-/// The most memory that decoding a sample, whole or damaged, may take beside its bytes.
-const DECODED_BYTES_MAX: usize = 1 << 20;
+use logway_wire::{DecodeError, Decoder, Message, VersionRange};
+use survival::{DECODED_BYTES_MAX, encode, survive};
 
 struct Sample {
     name: String,
@@ -47,28 +46,9 @@ impl Codec {
                 Ok((encode(&message, version), decoder.position_bytes()))
             },
             encode_default: |version| encode(&M::default(), version),
-            survive: |bytes, version| {
-                let mut decoder = Decoder::with_limit(bytes.clone(), DECODED_BYTES_MAX);
-                let decoded = M::decode(&mut decoder, version);
-                assert!(decoder.decoded_bytes() <= DECODED_BYTES_MAX);
-                let message = decoded?;
-                let again = M::decode(&mut Decoder::new(encode(&message, version)), version)?;
-                assert!(is_same(&again, &message), "{again:?}\nis not\n{message:?}");
-                Ok(())
-            },
+            survive: survive::<M>,
         }
     }
-}
-
-/// Equal, or both with something in them that does not equal itself: a floating-point NaN.
-fn is_same<M: PartialEq + std::fmt::Debug>(a: &M, b: &M) -> bool {
-    a == b || format!("{a:?}") == format!("{b:?}")
-}
-
-fn encode(message: &impl Message, version: i16) -> Bytes {
-    let mut encoder = Encoder::new();
-    message.encode(&mut encoder, version).expect("what was decoded can be encoded");
-    encoder.into_bytes().expect("no records are external")
 }
 
 fn codecs() -> BTreeMap<&'static str, Codec> {

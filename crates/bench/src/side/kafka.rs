@@ -6,7 +6,7 @@ use std::process::Command;
 use logway_client::BrokerAddress;
 
 use super::fetch::{MavenPeer, cache_directory, run};
-use super::{Launch, free_address};
+use super::{DELETED_SOON, Launch, free_address};
 use crate::files::write_file;
 
 const KAFKA: MavenPeer = MavenPeer {
@@ -83,8 +83,7 @@ fn settings(address: &BrokerAddress, controller: &BrokerAddress, data_dir: &Path
         "offsets.topic.replication.factor=1".to_owned(),
         "transaction.state.log.replication.factor=1".to_owned(),
         "transaction.state.log.min.isr=1".to_owned(),
-        // Deleted topics keep neither the disk nor its writers busy in the next run.
-        "log.segment.delete.delay.ms=100".to_owned(),
+        DELETED_SOON.to_owned(),
     ]
 }
 

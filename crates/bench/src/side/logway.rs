@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::{Launch, free_address};
+use super::{DELETED_SOON, Launch, free_address};
 
-/// `logway serve` with nothing but where to listen and where to write.
+/// `logway serve` with nothing but where to listen and where to write, and when deleted topics go.
 pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Launch> {
     let address = free_address()?;
     let version = Command::new(executable).arg("--version").output();
@@ -22,6 +22,8 @@ pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Laun
         &address.to_string(),
         "--http-listen",
         "127.0.0.1:0",
+        "--set",
+        DELETED_SOON,
     ];
     Ok(Launch {
         command: command.map(str::to_owned).to_vec(),

@@ -32,6 +32,9 @@ use crate::load::RunTopic;
 use crate::measure::Durability;
 use crate::peer::Peer;
 
+/// The topic of a run that is over keeps neither the disk nor its space from the next run.
+const DELETED_SOON: &str = "log.segment.delete.delay.ms=100";
+
 /// How long a broker may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(120);
 

@@ -99,6 +99,8 @@ pub enum FrameError {
 pub(super) struct Frame {
     /// Request header and body.
     pub body: Bytes,
+    /// Whether it carries records to be appended.
+    pub is_produce: bool,
     /// Whether it holds so many structs that decoding it takes long.
     pub is_dense: bool,
     /// Held until the request is answered.
@@ -117,6 +119,8 @@ pub(super) struct FrameReader {
     memory: RequestMemory,
     /// What was taken for the frame that is being read.
     granted: Option<Granted>,
+    /// The last read left nothing in the socket.
+    has_emptied_socket: bool,
 }
 
 #[derive(Debug)]
@@ -132,7 +136,13 @@ struct Granted {
 impl FrameReader {
     /// A reader of frames of at most `max_bytes`.
     pub(super) fn new(max_bytes: usize, memory: RequestMemory) -> FrameReader {
-        FrameReader { buffer: BytesMut::new(), max_bytes, memory, granted: None }
+        let (buffer, granted) = (BytesMut::new(), None);
+        FrameReader { buffer, max_bytes, memory, granted, has_emptied_socket: false }
+    }
+
+    /// Whether the client had sent no more than what was read last.
+    pub(super) fn has_emptied_socket(&self) -> bool {
+        self.has_emptied_socket
     }
 
     /// Whether a frame is half read, for which memory was taken.
@@ -158,7 +168,9 @@ impl FrameReader {
                 let room_bytes = self.room_bytes(body_bytes);
                 self.buffer.reserve(room_bytes.saturating_sub(self.buffer.len()));
             }
-            if self.read_some(socket).await? == 0 {
+            let read_bytes = self.read_some(socket).await?;
+            self.has_emptied_socket = self.buffer.len() < self.buffer.capacity();
+            if read_bytes == 0 {
                 let between_frames = self.buffer.is_empty();
                 return if between_frames { Ok(None) } else { Err(FrameError::Truncated) };
             }
@@ -233,8 +245,8 @@ impl FrameReader {
     /// A slice of a buffer keeps all of it for as long as the request is in work: one that is much smaller than the
     /// buffer is copied instead, and the buffer used again.
     fn take_frame(&mut self, body_bytes: usize) -> Frame {
-        let is_dense =
-            body_bytes >= DENSE_BYTES_MIN && self.api_key() != Some(ApiKey::Produce.id());
+        let is_produce = self.api_key() == Some(ApiKey::Produce.id());
+        let is_dense = body_bytes >= DENSE_BYTES_MIN && !is_produce;
         self.buffer.advance(LENGTH_BYTES);
         let body = match body_bytes * SLICE_PART < READ_BYTES {
             true => {
@@ -245,7 +257,7 @@ impl FrameReader {
             false => self.buffer.split_to(body_bytes).freeze(),
         };
         let granted = self.granted.take().expect("a frame is granted before it is taken");
-        Frame { body, is_dense, share: granted.share }
+        Frame { body, is_produce, is_dense, share: granted.share }
     }
 
     async fn read_some(&mut self, socket: &mut TcpStream) -> Result<usize, FrameError> {

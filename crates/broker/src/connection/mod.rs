@@ -14,10 +14,12 @@ mod replies;
 mod request_memory;
 mod send;
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -37,6 +39,7 @@ pub use request_memory::RequestMemory;
 
 use crate::Broker;
 use crate::dispatch::{ConnectionInfo, RequestError, prepare};
+use crate::inline_appends::HeldRound;
 use attention::Listener;
 use frame::{Frame, FrameReader};
 use replies::{OwedReply, ReadyReply, ReplyQueue};
@@ -140,6 +143,7 @@ impl Connection {
             local: socket.local_addr()?,
             hurry: Hurry::default(),
             mute: Mute::default(),
+            held_round: HeldRound::default(),
             software: OnceLock::new(),
         });
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
@@ -165,7 +169,24 @@ impl Connection {
 
     /// Serves the client. When the broker stops, what was read is answered and nothing more is
     /// read.
-    pub(crate) async fn run(mut self) -> Result<(), ConnectionError> {
+    ///
+    /// Appends that the connection is to do itself are done before it waits for anything.
+    pub(crate) async fn run(self) -> Result<(), ConnectionError> {
+        let info = Arc::clone(&self.info);
+        let _left_at_the_end = LeaveRound(Arc::clone(&info));
+        let mut serving = pin!(self.serve());
+        poll_fn(|context| {
+            loop {
+                let polled = serving.as_mut().poll(context);
+                if !info.held_round.run() || polled.is_ready() {
+                    return polled;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn serve(mut self) -> Result<(), ConnectionError> {
         let mut idle = Box::pin(sleep(self.idle_max));
         loop {
             self.look_around();
@@ -177,7 +198,9 @@ impl Connection {
             tokio::select! {
                 biased;
                 () = self.attention.called() => {}
-                reply = self.replies.next(), if !self.replies.is_empty() => {
+                reply = next_reply(&mut self.replies, &self.info.held_round),
+                    if !self.replies.is_empty() =>
+                {
                     self.send_ready(reply).await?;
                     self.last_active = Instant::now();
                 }
@@ -241,7 +264,13 @@ impl Connection {
         // A client that has sent a thousand requests at once takes turns with the others.
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
-        let Frame { body, is_dense, share: request_share } = frame;
+        let Frame { body, is_produce, is_dense, share: request_share } = frame;
+        if !is_produce {
+            // It may wait without giving the worker up.
+            self.info.held_round.run();
+        } else if self.frames.has_emptied_socket() {
+            self.info.held_round.begin_burst();
+        }
         let request_share = Arc::new(request_share);
         let prepare = || prepare(&self.broker, &self.info, body);
         let work = if is_dense { self.broker.heavy_work.run(prepare)? } else { prepare()? };
@@ -371,6 +400,25 @@ impl Connection {
 
     fn patience(&self) -> Patience<'_> {
         Patience { stall_max: self.idle_max, broker: &self.broker }
+    }
+}
+
+/// The next reply to be sent. While a round is held it is not there, and who waited for it would be woken for nothing.
+/// Cancel safe.
+async fn next_reply(replies: &mut ReplyQueue, held_round: &HeldRound) -> ReadyReply {
+    poll_fn(|context| match held_round.is_held() {
+        true => Poll::Pending,
+        false => replies.poll_next(context),
+    })
+    .await
+}
+
+/// Leaves to the writer's thread what a connection that panics has not done.
+struct LeaveRound(Arc<ConnectionInfo>);
+
+impl Drop for LeaveRound {
+    fn drop(&mut self) {
+        self.0.held_round.leave();
     }
 }
 

@@ -159,7 +159,8 @@ impl ReplyQueue {
         }
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ReadyReply> {
+    /// [`ReplyQueue::next`] as a future would have it.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ReadyReply> {
         let Some(front) = self.owed.front_mut() else { return Poll::Pending };
         let held_bytes = front.held_bytes();
         let reply = match &mut front.reply {

@@ -124,7 +124,8 @@ async fn append(
     let batch = with_true_max_timestamp(batch, topic, &summary);
     let size_bytes = batch.size_bytes();
     let records = u64::try_from(summary.record_count).unwrap_or(0);
-    let future = partition.append(vec![batch]);
+    let held = &context.connection.held_round;
+    let future = context.broker.inline_appends.append(held, partition, vec![batch]);
     Ok(Append { future, topic: Arc::clone(topic), size_bytes, records })
 }
 

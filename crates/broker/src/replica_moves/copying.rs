@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use logway_log::checkpoint::{MoveState, ReplicaMove as MoveFile};
 use logway_log::fs::read_exact_at;
-use logway_log::{Log, LogConfig, LogDir, LogError, NewLog, ReadRequest};
-use logway_metadata::ConfigResource;
+use logway_log::{CompactionPause, Log, LogConfig, LogDir, LogError, NewLog, ReadRequest};
 use logway_metadata::settings::broker::MOVES_RATE_SETTING;
 use logway_model::{DirectoryId, ErrorCode, Offset, TopicId};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, Batches};
@@ -37,10 +36,12 @@ const HOLD_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Copying {
     broker: Weak<Broker>,
     moved: Arc<ReplicaMove>,
+    /// Of the log that is copied.
+    pause: Option<CompactionPause>,
     unflushed_bytes: u64,
     /// Copied, and not waited for yet.
     unpaced_bytes: u64,
-    is_configured: bool,
+    is_prepared: bool,
 }
 
 /// What a step leads to.
@@ -70,7 +71,8 @@ pub(super) fn make_copy(
     target.create_copy(&new, first_batch_offset(&source)?, from)
 }
 
-/// Where the batch begins that holds the log start, which may be within it.
+/// Where the batch begins that holds the log start, which may be within it; or the log start, if
+/// compaction has left no batch there.
 fn first_batch_offset(log: &Log) -> Result<Offset, LogError> {
     let (offset, upper_bound) = (log.log_start_offset(), log.flush().wait()?);
     let slice =
@@ -83,7 +85,7 @@ fn first_batch_offset(log: &Log) -> Result<Offset, LogError> {
         source: Arc::new(source),
     })?;
     let header = BatchHeader::parse(&header);
-    Ok(header.map_or(offset, |header| header.base_offset))
+    Ok(header.map_or(offset, |header| header.base_offset.min(offset)))
 }
 
 /// The settings of a log for the time in which it is a copy: nobody waits for it, and nothing of it
@@ -99,8 +101,13 @@ fn config_of_copy(source: &Log) -> LogConfig {
 }
 
 impl Copying {
-    pub(super) fn new(broker: Weak<Broker>, moved: Arc<ReplicaMove>) -> Copying {
-        Copying { broker, moved, unflushed_bytes: 0, unpaced_bytes: 0, is_configured: false }
+    pub(super) fn new(
+        broker: Weak<Broker>,
+        moved: Arc<ReplicaMove>,
+        pause: Option<CompactionPause>,
+    ) -> Copying {
+        let (unflushed_bytes, unpaced_bytes) = (0, 0);
+        Copying { broker, moved, pause, unflushed_bytes, unpaced_bytes, is_prepared: false }
     }
 
     /// Copies until the replica has moved, or the move has come to another end.
@@ -181,7 +188,7 @@ impl Copying {
             // It was deleted, or its directory has failed: the next start may go on.
             return Ok(ControlFlow::Break(()));
         };
-        let target = &self.moved.target;
+        let target = Arc::clone(&self.moved.target);
         let copy = target.log(&self.moved.partition);
         let copy = copy.filter(|copy| copy.topic_id() == self.moved.topic_id);
         let is_online = broker.log_dirs.by_id(target.directory_id()).is_some();
@@ -191,15 +198,18 @@ impl Copying {
             return Ok(ControlFlow::Break(()));
         };
         let source = partition.log();
-        if !std::mem::replace(&mut self.is_configured, true) {
-            // One that was found has the settings of logs whose topics are not known yet.
-            copy.set_config(Arc::new(config_of_copy(&source)));
+        if !self.is_prepared {
+            let is_new = self.prepare(broker, &partition, &source, &copy).await?;
+            self.is_prepared = true;
+            if is_new {
+                return Ok(ControlFlow::Continue(()));
+            }
         }
         if copy.log_end_offset() > source.log_end_offset() {
             // It is none: somebody has put another log there.
             broker.assign_replica(&self.moved, partition.directory()).await?;
             let _no_other_log_is_made = broker.reconciling.lock().await;
-            set_aside(Arc::clone(target), copy).await;
+            set_aside(target, copy).await;
             return Ok(ControlFlow::Break(()));
         }
         if copy.log_end_offset() < source.log_start_offset() {
@@ -222,6 +232,33 @@ impl Copying {
         copy.flush().await?;
         self.switch(broker, &partition, &copy).await?;
         Ok(ControlFlow::Break(()))
+    }
+
+    /// What comes before the first piece; says whether there is another copy now.
+    async fn prepare(
+        &mut self,
+        broker: &Arc<Broker>,
+        partition: &Arc<Partition>,
+        source: &Arc<Log>,
+        copy: &Arc<Log>,
+    ) -> Result<bool, Failure> {
+        if let Some(pause) = self.pause.take() {
+            let wait = move || {
+                pause.wait();
+                pause
+            };
+            self.pause = Some(off_thread(wait).await);
+        }
+        // One that was found has the settings of logs whose topics are not known yet.
+        copy.set_config(Arc::new(config_of_copy(source)));
+        let is_begun = copy.log_end_offset() > copy.log_start_offset();
+        let is_copying = copy.replica_move().is_some_and(|file| file.state == MoveState::Copying);
+        if !source.config().is_compacted() || !is_begun || !is_copying {
+            return Ok(false);
+        }
+        // Its directory may have been offline, and the log compacted meanwhile.
+        self.begin_anew(broker, partition).await?;
+        Ok(true)
     }
 
     /// The partition as it is served, if it is.
@@ -397,14 +434,7 @@ impl Copying {
 
 /// How many bytes may be copied per second: the setting of this broker, or of all, at least 1.
 fn moves_rate(broker: &Broker) -> u64 {
-    let image = broker.image();
-    let of_brokers =
-        [ConfigResource::Broker(broker.settings.node_id), ConfigResource::BrokerDefault];
-    let set = of_brokers
-        .iter()
-        .find_map(|resource| image.overrides(resource)?.get(MOVES_RATE_SETTING)?.parse().ok());
-    let given = || broker.settings.given(MOVES_RATE_SETTING)?.parse().ok();
-    set.or_else(given).unwrap_or(u64::MAX).max(1)
+    broker.changeable_setting(MOVES_RATE_SETTING).unwrap_or(u64::MAX).max(1)
 }
 
 /// The batches of a log from `end` on, where its copy ends.

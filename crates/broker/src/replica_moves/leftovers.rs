@@ -20,14 +20,20 @@ impl Broker {
         for (dir, log) in logs {
             let Some(place) = self.place_of(&log) else { continue };
             let is_partitions = place == dir.directory_id();
+            let pause =
+                || Some(self.log_dirs.by_id(place)?.pause_compaction(log.topic_partition()));
             match log.replica_move() {
                 Some(MoveFile { state: MoveState::Moved, .. }) if is_partitions => {
                     self.clear_leftover(&log, &dir).await;
                 }
                 _ if is_partitions || self.is_leftover(&dir, &log) => {}
-                Some(MoveFile { state: MoveState::Copying, .. }) => _ = self.begin_move(&log, dir),
+                Some(MoveFile { state: MoveState::Copying, .. }) => {
+                    self.begin_move(&log, dir, pause());
+                }
                 // The switch was taken back: the copy has nothing but what the log has.
-                Some(MoveFile { from, .. }) if from == place => _ = self.begin_move(&log, dir),
+                Some(MoveFile { from, .. }) if from == place => {
+                    self.begin_move(&log, dir, pause());
+                }
                 _ => set_aside(dir, log).await,
             }
         }

@@ -25,6 +25,10 @@
 //! | in 5 | target | either | either | nothing is acknowledged since both have the same records |
 //! | after 5 | target | log | the copy | what came later went to it |
 //!
+//! Meanwhile the first log is not compacted. Else a tombstone could go before it is copied, behind a
+//! copy of what it has deleted. A copy of a compacted log that is found after its directory was
+//! offline is made anew for the same reason.
+//!
 //! A step that fails leaves one of these rows, and the next attempt begins with 1. Only after a
 //! failure of 5, with the file in doubt, appends cannot go on at once: first the metadata is told
 //! that the replica is where it was, which is the first row. Until that has succeeded appends wait,
@@ -44,7 +48,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use logway_log::{Log, LogDir};
+use logway_log::{CompactionPause, Log, LogDir};
 use logway_metadata::controller::{AssignReplicasToDirs, ReplicaDirectory};
 use logway_model::{DirectoryId, ErrorCode, PartitionId, TopicId, TopicPartition};
 use tokio::sync::{Semaphore, watch};
@@ -182,12 +186,23 @@ impl Broker {
             return Err(Failure::new(ErrorCode::UnknownTopicOrPartition, message));
         }
         let (moved, to) = (Arc::clone(partition), Arc::clone(target));
-        let copy = off_thread(move || copying::make_copy(&moved, topic_id, &to)).await?;
-        Ok(self.begin_move(&copy, Arc::clone(target)))
+        let source = self.log_dirs.by_id(partition.directory());
+        let (copy, pause) = off_thread(move || {
+            let pause = source.map(|dir| dir.pause_compaction(moved.topic_partition()));
+            copying::make_copy(&moved, topic_id, &to).map(|copy| (copy, pause))
+        })
+        .await?;
+        Ok(self.begin_move(&copy, Arc::clone(target), pause))
     }
 
-    /// Begins to fill a copy, unless one is being filled. To be called in a runtime.
-    fn begin_move(self: &Arc<Self>, copy: &Log, target: Arc<LogDir>) -> bool {
+    /// Begins to fill a copy, unless one is being filled; the log that is copied is not compacted
+    /// meanwhile. To be called in a runtime.
+    fn begin_move(
+        self: &Arc<Self>,
+        copy: &Log,
+        target: Arc<LogDir>,
+        pause: Option<CompactionPause>,
+    ) -> bool {
         let mut inner = self.replica_moves.inner();
         let partition = copy.topic_partition().clone();
         if inner.moves.contains_key(&partition) || *self.replica_moves.is_stopping.borrow() {
@@ -205,7 +220,7 @@ impl Broker {
         tracing::info!(%partition, to = %new.target.path().display(), "a replica is being moved");
         // Those that have ended are forgotten here, or their results would pile up.
         while inner.tasks.try_join_next().is_some() {}
-        let copying = Copying::new(Arc::downgrade(self), Arc::clone(&new));
+        let copying = Copying::new(Arc::downgrade(self), Arc::clone(&new), pause);
         inner.tasks.spawn(copying.run(turn));
         inner.moves.insert(partition, new);
         true

@@ -34,13 +34,22 @@ impl Disks {
     }
 
     pub async fn try_start(&self, fs: Arc<dyn Fs>) -> Result<TestBroker, BrokerError> {
+        self.try_start_with(fs, &[]).await
+    }
+
+    pub async fn try_start_with(
+        &self,
+        fs: Arc<dyn Fs>,
+        settings: &[(&str, &str)],
+    ) -> Result<TestBroker, BrokerError> {
         let log_dirs = self.log_dirs();
-        let settings = [
+        let fixed = [
             ("log.dirs", &*log_dirs),
             ("listeners", "127.0.0.1:0"),
             // One in each directory.
             ("offsets.topic.num.partitions", "2"),
         ];
+        let settings: Vec<_> = fixed.iter().chain(settings).copied().collect();
         TestBroker::try_start(fs, &settings).await
     }
 }

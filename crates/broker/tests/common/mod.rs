@@ -15,6 +15,9 @@ use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, Offset, TimestampMs};
 use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Record};
 use logway_wire::WireString;
+use logway_wire::messages::alter_replica_log_dirs_request::{
+    AlterReplicaLogDir, AlterReplicaLogDirTopic,
+};
 use logway_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -22,8 +25,8 @@ use logway_wire::messages::fetch_response::PartitionData;
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::PartitionProduceResponse;
 use logway_wire::messages::{
-    CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, FetchResponse, MetadataRequest,
-    ProduceRequest,
+    AlterReplicaLogDirsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
+    FetchResponse, MetadataRequest, ProduceRequest,
 };
 use prometheus_client::registry::Registry;
 
@@ -237,6 +240,21 @@ pub async fn delete_topic(connection: &Connection, name: &str) {
         DeleteTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
     let response = connection.call(&request).await.expect("is answered");
     assert_eq!(response.responses[0].error_code, 0, "{:?}", response.responses[0].error_message);
+}
+
+/// Has partition 0 of a topic moved to a log directory.
+pub async fn move_replica(connection: &Connection, topic: &str, dir: &Path) -> ErrorCode {
+    let name = WireString::copy_of(topic);
+    let topic = AlterReplicaLogDirTopic { name, partitions: vec![0], ..Default::default() };
+    let path = WireString::copy_of(dir.to_str().expect("is text"));
+    let dir = AlterReplicaLogDir { path, topics: vec![topic], ..Default::default() };
+    let request = AlterReplicaLogDirsRequest { dirs: vec![dir], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    ErrorCode::from_code(response.results[0].partitions[0].error_code).expect("is known")
+}
+
+pub async fn until_moved(broker: &TestBroker) {
+    until(|| broker.broker().replica_moves.count() == 0).await;
 }
 
 /// How long a state may take to come.

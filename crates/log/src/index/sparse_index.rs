@@ -170,6 +170,15 @@ impl<E: Entry> SparseIndex<E> {
         Ok(())
     }
 
+    /// Opens the file, if there is one, for look-ups that come when it has another name.
+    pub fn open(&self) -> Result<(), LogError> {
+        let mut state = self.loaded_mut()?;
+        if state.saved_len() > 0 {
+            self.opened(&mut state)?;
+        }
+        Ok(())
+    }
+
     /// Writes the entries that are only in memory to the file, without a sync.
     pub fn save(&self) -> Result<(), LogError> {
         let file = {

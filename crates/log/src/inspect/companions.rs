@@ -10,15 +10,13 @@ use super::repair::{Change, NewContent};
 use super::{Problem, Repair};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, PartitionMetadata, ReplicaMove, leader_epoch};
+use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
 use crate::fs::Fs;
 use crate::producer_state::snapshot;
 use crate::segment::{
-    FAILED_SYNC_FILE, INDEX_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION, file_path,
-    parse_file_name,
+    FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION, TIME_INDEX_EXTENSION,
+    file_path, parse_file_name,
 };
-
-/// What the name of a compacted segment ends with that is about to take the place of others.
-const SWAP_EXTENSION: &str = "log.swap";
 
 /// What the name of a file ends with whose name is being made again.
 const RENAMED_SUFFIX: &str = ".renamed";
@@ -44,15 +42,20 @@ impl PartitionCheck<'_> {
     pub(super) fn report_swaps(&mut self) -> Result<bool, LogError> {
         let names = self.names()?;
         let is_swap = |name: &&String| {
-            parse_file_name(name).is_some_and(|(_, extension)| extension == SWAP_EXTENSION)
+            let replaced = name.strip_suffix(SWAP_SUFFIX).and_then(parse_file_name);
+            replaced.is_some_and(|(_, extension)| extension == LOG_EXTENSION)
         };
         let mut is_swapping = false;
         for name in names.iter().filter(is_swap) {
             is_swapping = true;
-            let reason = "compaction has not come to its end";
-            (self.report)(Problem::new(self.dir.join(name), 0, reason).unfinished_if(true));
+            self.report_unfinished_compaction(name);
         }
         Ok(is_swapping)
+    }
+
+    fn report_unfinished_compaction(&mut self, name: &str) {
+        let reason = "compaction has not come to its end";
+        (self.report)(Problem::new(self.dir.join(name), 0, reason).unfinished_if(true));
     }
 
     /// Looks at all files that are no segments, nor the index of one.
@@ -65,6 +68,9 @@ impl PartitionCheck<'_> {
                 Some((offset, SNAPSHOT_EXTENSION)) => snapshots.push(offset),
                 Some((offset, INDEX_EXTENSION | TIME_INDEX_EXTENSION)) => {
                     self.check_has_segment(&path, offset);
+                }
+                Some(_) if name.ends_with(CLEANED_SUFFIX) || name.ends_with(SWAP_SUFFIX) => {
+                    self.report_unfinished_compaction(name);
                 }
                 Some(_) => {}
                 None if name == ReplicaMove::FILE => {

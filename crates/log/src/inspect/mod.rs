@@ -23,10 +23,11 @@ use logway_model::Offset;
 use logway_record::Batch;
 
 use crate::LogError;
+use crate::cleaner::{SWAP_SUFFIX, end_of_cleaned};
 use crate::fs::{File, Fs, OpenMode};
 use crate::resync::Search;
 use crate::scan::BatchScan;
-use crate::segment::{LOG_EXTENSION, file_path, parse_file_name};
+use crate::segment::{LOG_EXTENSION, parse_file_name};
 
 pub use data_dir::{Access, DataDir};
 pub use expected::{ExpectedLog, ExpectedLogs};
@@ -64,17 +65,34 @@ pub fn partition_dirs(fs: &dyn Fs, path: &Path) -> Result<Vec<PathBuf>, LogError
 }
 
 /// The segments in a partition's directory, by base offset.
+///
+/// One that is about to take the place of others, after compaction, is here in their place, as the
+/// next start would have it.
 pub fn segments(fs: &dyn Fs, dir: &Path) -> Result<Vec<SegmentFile>, LogError> {
-    let mut found = Vec::new();
+    let (mut found, mut swaps) = (Vec::new(), Vec::new());
     for entry in fs.read_dir(dir).map_err(LogError::io("list", dir))? {
-        let name = entry.name.to_str().filter(|_| !entry.is_dir);
-        if let Some((base_offset, LOG_EXTENSION)) = name.and_then(parse_file_name) {
-            let path = file_path(dir, base_offset, LOG_EXTENSION);
+        let Some(name) = entry.name.to_str().filter(|_| !entry.is_dir) else { continue };
+        let (name, list) = match name.strip_suffix(SWAP_SUFFIX) {
+            Some(name) => (name, &mut swaps),
+            None => (name, &mut found),
+        };
+        if let Some((base_offset, LOG_EXTENSION)) = parse_file_name(name) {
+            let path = dir.join(&entry.name);
             let len_bytes = fs.file_len(&path).map_err(LogError::io("look at", &path))?;
             // One that a running broker removes meanwhile is as one that was never there.
-            found.extend(len_bytes.map(|len_bytes| SegmentFile { path, base_offset, len_bytes }));
+            list.extend(len_bytes.map(|len_bytes| SegmentFile { path, base_offset, len_bytes }));
         }
     }
+    for swap in swaps {
+        let end = match end_of_cleaned(fs, &swap.path) {
+            // It is for whoever reads it to find out what is wrong with it.
+            Err(LogError::Corrupt { .. }) => swap.base_offset.next(),
+            end => end?,
+        };
+        found.retain(|segment| !(swap.base_offset..end).contains(&segment.base_offset));
+        found.push(swap);
+    }
+    found.sort_unstable_by_key(|segment| segment.base_offset);
     Ok(found)
 }
 

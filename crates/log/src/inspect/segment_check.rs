@@ -20,9 +20,6 @@ const BAD_ENTRIES_MAX: usize = 10;
 /// A segment that has more than this and a second batch should have an offset index.
 const UNINDEXED_MAX_BYTES: u64 = 4096;
 
-/// A batch may decompress to so much, whatever it was appended with.
-const UNPACKED_MAX: DecodeLimit = DecodeLimit::new(1 << 30);
-
 /// The check of one segment and its indexes.
 pub(super) struct SegmentCheck<'a> {
     pub(super) segment: &'a SegmentFile,
@@ -321,7 +318,7 @@ impl SegmentCheck<'_> {
 /// Walks all records of a batch and counts them; nothing of them is kept.
 fn count_records(batch: &Batch) -> Result<u64, String> {
     let mut count = 0;
-    let walked = batch.walk(UNPACKED_MAX, |_| {
+    let walked = batch.walk(DecodeLimit::BATCH_MAX, |_| {
         count += 1;
         ControlFlow::Continue(())
     });

@@ -9,7 +9,6 @@ use crate::LogError;
 use crate::checkpoint::{MoveState, ReplicaMove, remove_file};
 use crate::log::Log;
 use crate::segment::Segment;
-use crate::writer::Command;
 
 impl LogDir {
     /// Makes a log that begins at `start`, to be filled by
@@ -29,7 +28,7 @@ impl LogDir {
         let mut changes = self.changes();
         self.check_open(&changes)?;
         if changes.failed.get(&new.partition).is_some_and(|failed| failed.is_deleted) {
-            self.finish_deletion(&new.partition, &mut changes)?;
+            self.finish_deletion(&new.partition)?;
             changes.failed.remove(&new.partition);
         }
         if let Some(existing) = self.existing(new, &changes) {
@@ -90,8 +89,7 @@ impl LogDir {
         if let Err(error) = &written
             && error.is_failed_sync_of(&dir)
         {
-            // That sync was about the names of the segments, too.
-            self.queue.push(Command::SyncFailed { key: log.key(), error: error.clone() });
+            log.note_failed_sync(error.clone());
         }
         written?;
         log.note_replica_move(replica_move);

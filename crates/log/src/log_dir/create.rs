@@ -194,6 +194,7 @@ impl LogDir {
             log_start: start,
             end: point,
             flushed: point,
+            recovery_point: start,
             epochs: Arc::new(LeaderEpochCache::default()),
         };
         let key = changes.next_key();

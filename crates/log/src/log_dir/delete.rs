@@ -1,5 +1,6 @@
 //! Taking logs out of service.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -95,11 +96,12 @@ impl LogDir {
         if let Err(closed) = self.check_open(&changes) {
             return (Vec::new(), Err(closed));
         }
-        let unlisted = self.unlist(partitions, &mut changes);
+        let unlisted = self.unlist(partitions);
         let leaving: Vec<Leaving> = partitions
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
+        let unlisted = unlisted.and(self.forget_cleaned(partitions));
         let before = self.root_syncs.before_names();
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
@@ -151,29 +153,30 @@ impl LogDir {
 
     /// Has the lists of segments written without those of logs. To be done before the checkpoints
     /// forget them: a start that finds a list and no log start takes deleted segments for lost ones.
-    pub(super) fn unlist(
-        &self,
-        partitions: &[TopicPartition],
-        changes: &mut Changes,
-    ) -> Result<(), LogError> {
-        if !partitions.iter().any(|partition| changes.lists.contains_key(partition)) {
+    pub(crate) fn unlist(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
+        // What it guards is right after each single step.
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if !partitions.iter().any(|partition| lists.contains_key(partition)) {
             return Ok(());
         }
-        let mut lists = changes.lists.clone();
-        lists.retain(|listed, _| !partitions.contains(listed));
+        let unlisted: BTreeSet<&TopicPartition> = partitions.iter().collect();
+        let mut kept = lists.clone();
+        kept.retain(|listed, _| !unlisted.contains(listed));
         let path = self.options.path.join(SEGMENT_LISTS_FILE);
-        self.root_syncs.work(|| segment_lists::write(&*self.options.fs, &path, &lists))?;
-        changes.lists = lists;
+        self.root_syncs.work(|| segment_lists::write(&*self.options.fs, &path, &kept))?;
+        *lists = kept;
         Ok(())
     }
 
+    /// Whether the lists of segments say something of a log.
+    pub(crate) fn is_listed(&self, partition: &TopicPartition) -> bool {
+        let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.contains_key(partition)
+    }
+
     /// Does what is left to do of a deletion that failed.
-    pub(super) fn finish_deletion(
-        &self,
-        partition: &TopicPartition,
-        changes: &mut Changes,
-    ) -> Result<(), LogError> {
-        let renamed = self.vacate(partition, CONDEMNED_SUFFIX, changes)?;
+    pub(super) fn finish_deletion(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        let renamed = self.vacate(partition, CONDEMNED_SUFFIX)?;
         if let (Some(path), Some(running)) = (renamed, &*self.running()) {
             running.jobs.send(Job::DeleteDir { path, delay: Duration::ZERO });
         }
@@ -186,9 +189,9 @@ impl LogDir {
         &self,
         partition: &TopicPartition,
         suffix: &str,
-        changes: &mut Changes,
     ) -> Result<Option<PathBuf>, LogError> {
-        self.unlist(std::slice::from_ref(partition), changes)?;
+        self.forget_cleaned(std::slice::from_ref(partition))?;
+        self.unlist(std::slice::from_ref(partition))?;
         self.forget(partition).wait()?;
         let before = self.root_syncs.before_names();
         let renamed = self.rename(partition, suffix)?;

@@ -99,18 +99,18 @@ impl LogDir {
         let (fs, partition) = (&self.options.fs, &wanted.partition);
         let dir = self.log_path(partition);
         if *is_deleted {
-            return self.finish_deletion(partition, changes);
+            return self.finish_deletion(partition);
         }
         if !fs.exists(&dir).map_err(LogError::io("look for", &dir))? {
             let is_of_other_topic =
                 remembered.list.as_ref().is_some_and(|list| list.topic_id != wanted.topic_id);
             if is_of_other_topic || !remembered.may_have_records() {
-                return self.vacate(partition, STRAY_SUFFIX, changes).map(drop);
+                return self.vacate(partition, STRAY_SUFFIX).map(drop);
             }
             return Err(remembered.expected().vanished(&dir));
         }
         if is_of_other_topic(&**fs, &dir, wanted.topic_id) {
-            let path = self.vacate(partition, STRAY_SUFFIX, changes)?;
+            let path = self.vacate(partition, STRAY_SUFFIX)?;
             tracing::warn!(%partition, ?path, "a log that could not be opened belongs to a former \
                 topic of that name: it is set aside; remove it if it is not needed");
             return Ok(());

@@ -6,20 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use logway_model::{DirectoryId, TopicPartition};
+use logway_model::{DirectoryId, TimestampMs, TopicPartition};
 
 use crate::checkpoint::segment_lists::SegmentLists;
-use crate::fs::FileLock;
+use crate::fs::{FileLock, Fs};
 use crate::log::Log;
 use crate::producer_state::ProducerLimits;
 use crate::root_syncs::RootSyncs;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
+use cleaning::Cleaning;
+pub use cleaning::CompactionPause;
+pub(crate) use cleaning::{CleaningProgress, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
 pub use options::{FailureListener, LogDirOptions};
 
+mod cleaning;
 mod copy;
 mod create;
 mod delete;
@@ -34,7 +38,8 @@ mod remembered;
 /// Dropping it stops the writer at once, as a crash would; [`LogDir::close`] is the orderly way,
 /// after which the next start scans nothing.
 ///
-/// Lock order: `changes`, then `logs`, `running` or that of `root_syncs`.
+/// Lock order: `changes`, then `logs`, `running`, `lists` or the cleaning's own, of which none is taken
+/// under another; then that of `root_syncs`.
 pub struct LogDir {
     options: LogDirOptions,
     directory_id: DirectoryId,
@@ -46,6 +51,10 @@ pub struct LogDir {
     /// Logs are made, opened and deleted by one caller at a time, and by none while the directory
     /// closes or later.
     changes: Mutex<Changes>,
+    /// The lists of segments as they are on disk; held while they are written.
+    lists: Mutex<SegmentLists>,
+    /// What is known of the compaction of logs, and who is at it.
+    cleaning: Cleaning,
     /// What ends with the writer; `None` once it has ended.
     running: Mutex<Option<Running>>,
 }
@@ -64,8 +73,6 @@ struct Changes {
     next_key: u64,
     /// The logs that could not be opened or deleted: no other may be made in their place.
     failed: BTreeMap<TopicPartition, FailedLog>,
-    /// The lists of segments as they are on disk.
-    lists: SegmentLists,
     /// The directory is closed: its files may be somebody else's by now.
     is_closed: bool,
 }
@@ -164,6 +171,7 @@ impl LogDir {
         let mut changes = self.changes();
         self.check_open(&changes)?;
         changes.is_closed = true;
+        self.cleaning.close();
         let (done, completion) = Completion::new(&self.name());
         self.queue.push(Command::Close { done });
         let result = completion.wait();
@@ -175,6 +183,7 @@ impl LogDir {
     /// whose disk has failed. Appends that wait, and those that come later, get
     /// [`LogError::Closed`].
     pub fn abort(&self) {
+        self.cleaning.close();
         self.queue.push(Command::Abort);
         self.stop();
     }
@@ -191,6 +200,16 @@ impl LogDir {
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file system that the directory is on.
+    pub(crate) fn fs(&self) -> &Arc<dyn Fs> {
+        &self.options.fs
+    }
+
+    /// The time, as the writer sees it.
+    pub(crate) fn now(&self) -> TimestampMs {
+        self.options.clock.now()
     }
 
     fn log_path(&self, partition: &TopicPartition) -> PathBuf {

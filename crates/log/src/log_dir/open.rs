@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use logway_model::{DirectoryId, TopicPartition};
 
+use super::cleaning::Cleaning;
 use super::delete::CONDEMNED_SUFFIX;
 use super::opened::{OfUnopened, Opened};
 use super::remembered::Remembered;
@@ -63,8 +64,11 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         opened.add(partition, outcome);
     }
     opened.add_vanished();
-    let OfUnopened { offsets, lists, unscanned } = opened.write_down()?;
-    let Opened { logs, tails, changes, mut report, .. } = opened;
+    let OfUnopened { offsets, lists: lists_of_unopened, unscanned } = opened.write_down()?;
+    let Opened { logs, tails, changes, lists, strangers, mut report, .. } = opened;
+    let is_same =
+        |partition: &TopicPartition| logs.contains_key(partition) && !strangers.contains(partition);
+    let cleaning = Cleaning::open(fs, root, is_same)?;
 
     let jobs = background.sender();
     let writer_options = WriterOptions {
@@ -79,7 +83,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         producer_limits: producer_limits.clone(),
         sync_threads_max: options.sync_threads_max,
         of_unopened: offsets,
-        lists_of_unopened: lists,
+        lists_of_unopened,
         unscanned,
     };
     let writer = writer::spawn(writer_options, Arc::clone(&queue), background, tails)?;
@@ -92,6 +96,8 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         producer_limits,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
+        lists: Mutex::new(lists),
+        cleaning,
         running: Mutex::new(Some(Running { writer, jobs, lock })),
         options,
     })

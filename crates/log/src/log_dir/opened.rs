@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use logway_model::TopicPartition;
+use logway_model::{Offset, TopicPartition};
 
 use super::failed::FailedLog;
 use super::remembered::{Remembered, RememberedLog};
@@ -23,6 +23,9 @@ pub(super) struct Opened<'a> {
     pub(super) logs: BTreeMap<TopicPartition, Arc<Log>>,
     pub(super) tails: Vec<LogTail>,
     pub(super) changes: Changes,
+    pub(super) lists: SegmentLists,
+    /// Logs of which nobody knows what was done to them.
+    pub(super) strangers: BTreeSet<TopicPartition>,
     pub(super) report: RecoveryReport,
 }
 
@@ -42,8 +45,8 @@ impl<'a> Opened<'a> {
         remembered: &'a Remembered,
         report: RecoveryReport,
     ) -> Opened<'a> {
-        let (logs, tails, changes) = Default::default();
-        Opened { options, queue, remembered, logs, tails, changes, report }
+        let (logs, tails, changes, lists, strangers) = Default::default();
+        Opened { options, queue, remembered, logs, tails, changes, lists, strangers, report }
     }
 
     /// Adds a log that was found; `None` for one that never came to be.
@@ -56,8 +59,11 @@ impl<'a> Opened<'a> {
             Ok(None) => {}
             Ok(Some(recovered)) => {
                 self.note_recovered(&recovered);
+                if recovered.known_recovery_point.is_none() {
+                    self.strangers.insert(partition.clone());
+                }
                 let list = recovered.view.list(recovered.topic_id);
-                self.changes.lists.insert(partition.clone(), list);
+                self.lists.insert(partition.clone(), list);
                 let identity = LogIdentity {
                     key: self.changes.next_key(),
                     partition: partition.clone(),
@@ -111,14 +117,14 @@ impl<'a> Opened<'a> {
             .iter()
             .filter_map(|(partition, log)| Some((partition.clone(), log.remembered.list.clone()?)));
         let lists: SegmentLists = listed.collect();
-        self.changes.lists.extend(lists.clone());
-        if self.changes.lists != self.remembered.lists
+        self.lists.extend(lists.clone());
+        if self.lists != self.remembered.lists
             && let Err(error) =
-                segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &self.changes.lists)
+                segment_lists::write(fs, &root.join(SEGMENT_LISTS_FILE), &self.lists)
         {
             // The old ones are still right, but say less.
             tracing::warn!(%error, "the lists of segments cannot be written down");
-            self.changes.lists = self.remembered.lists.clone();
+            self.lists = self.remembered.lists.clone();
         }
         // Also those whose directories have vanished: these may be back at the next start.
         let unscanned = failed.keys().filter(|_| !self.report.was_clean).cloned().collect();
@@ -160,6 +166,7 @@ pub(super) fn start_log(
     let dir = options.path.join(identity.partition.to_string());
     let config = Arc::clone(&options.default_config);
     let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
+    log.note_written_recovery_point(recovered.known_recovery_point.unwrap_or(Offset::ZERO));
     let tail = LogTail::new(OpenedTail {
         log: Arc::clone(&log),
         fs: Arc::clone(&options.fs),

@@ -107,16 +107,20 @@ impl LogView {
         let segment = &*self.segments[index];
         let end = self.segment_bytes(index);
         let Some(largest) = segment.largest_timestamp()? else { return Ok(None) };
+        let mut known = segment.largest_indexed_before(bound).max(self.log_start);
         if (self.log_start..bound).contains(&largest.offset)
             && let Some(batch) = segment.find_batch(largest.offset, end)?
             && batch.header.base_offset >= self.log_start
         {
             let timestamp = batch.header.max_timestamp;
-            return Ok(Some(Candidate { segment, batch, timestamp }));
+            if batch.header.record_count != 0 {
+                return Ok(Some(Candidate { segment, batch, timestamp }));
+            }
+            // Apache Kafka's indexes name batches that compaction has emptied, too.
+            known = self.log_start;
         }
         // The largest of all may be invisible. Up to the last entry before the bound, the time
         // index knows the largest; behind it there are only the headers.
-        let known = segment.largest_indexed_before(bound).max(self.log_start);
         let mut headers = segment.headers_from(known, end)?;
         let mut best = None;
         while let Some(batch) = headers.next()?
@@ -135,6 +139,9 @@ impl LogView {
         limit: DecodeLimit,
     ) -> Result<Option<Candidate<'a>>, LogError> {
         let header = &batch.header;
+        if header.record_count == 0 {
+            return Ok(None);
+        }
         let is_whole = header.base_offset >= self.log_start && header.last_offset() < bound;
         let timestamp = if is_whole {
             Some(header.max_timestamp)

@@ -7,6 +7,7 @@ use logway_model::Offset;
 use super::names::HALF_NAMED_SUFFIX;
 use crate::LogError;
 use crate::checkpoint::{PartitionMetadata, ReplicaMove, TEMPORARY_SUFFIX, leader_epoch};
+use crate::cleaner::{CLEANED_SUFFIX, SWAP_SUFFIX};
 use crate::fs::Fs;
 use crate::segment::{
     DELETED_SUFFIX, FAILED_SYNC_FILE, INDEX_EXTENSION, LOG_EXTENSION, SNAPSHOT_EXTENSION,
@@ -25,6 +26,8 @@ pub(super) struct Listing {
     pub(super) snapshots: Vec<Offset>,
     /// Files that were deleted or never finished.
     pub(super) leftovers: Vec<PathBuf>,
+    /// The base offsets of cleaned segments that are to take the place of others.
+    pub(super) swaps: Vec<Offset>,
     /// Files whose names were being made again.
     pub(super) half_named: Vec<PathBuf>,
     /// Whether there is a `leader-epoch-checkpoint`.
@@ -59,12 +62,19 @@ impl Listing {
         let (mut indexes, mut time_indexes) = (Vec::new(), Vec::new());
         for entry in fs.read_dir(dir).map_err(LogError::io("list", dir))? {
             let Some(name) = entry.name.to_str().filter(|_| !entry.is_dir) else { continue };
-            if name.ends_with(DELETED_SUFFIX) || name.ends_with(TEMPORARY_SUFFIX) {
+            let is_leftover = [DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED_SUFFIX];
+            if is_leftover.iter().any(|suffix| name.ends_with(suffix)) {
                 listing.leftovers.push(dir.join(name));
                 continue;
             }
             if name.ends_with(HALF_NAMED_SUFFIX) {
                 listing.half_named.push(dir.join(name));
+                continue;
+            }
+            if let Some((base_offset, LOG_EXTENSION)) =
+                name.strip_suffix(SWAP_SUFFIX).and_then(parse_file_name)
+            {
+                listing.swaps.push(base_offset);
                 continue;
             }
             match parse_file_name(name) {

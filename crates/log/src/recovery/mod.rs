@@ -44,6 +44,7 @@ mod names;
 mod report;
 mod scan_log;
 mod strays;
+mod swaps;
 
 /// What is known of a log before it is opened.
 pub(crate) struct RecoveryOptions<'a> {
@@ -77,6 +78,9 @@ pub(crate) struct RecoveredLog {
     pub(crate) topic_id: TopicId,
     pub(crate) replica_move: Option<ReplicaMove>,
     pub(crate) view: LogView,
+    /// The recovery point in the checkpoint. `None` if nobody knows it, also because the log may be
+    /// another than the one of this name that the files of the log directory speak of.
+    pub(crate) known_recovery_point: Option<Offset>,
     pub(crate) producers: ProducerStateTable,
     /// Full segments whose indexes, or the snapshot behind them, found no space on the disk; the
     /// oldest first.
@@ -107,6 +111,14 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
     let mut listing = Listing::read(&**fs, dir)?;
     if !listing.half_named.is_empty() {
         names::give_back(&**fs, &listing.half_named)?;
+        listing = Listing::read(&**fs, dir)?;
+    }
+    if !listing.swaps.is_empty() {
+        if listing.has_failed_sync {
+            // What a swap replaces is removed because its name is on the disk.
+            names::make_again(&**fs, dir)?;
+        }
+        swaps::finish_swaps(&**fs, dir, &listing)?;
         listing = Listing::read(&**fs, dir)?;
     }
     if listing.is_unfinished() {
@@ -249,7 +261,7 @@ impl Recovery<'_> {
             Err(error @ LogError::Malformed { .. }) => {
                 self.findings.push(Finding::Rebuilt { error });
                 for segment in self.segments.clone() {
-                    for_each_header(&segment, Offset(i64::MAX), |header| self.note_epoch(header))?;
+                    for_each_header(&segment, Offset::LIMIT, |header| self.note_epoch(header))?;
                 }
             }
             Err(error) => return Err(error),
@@ -385,12 +397,14 @@ impl Recovery<'_> {
             log_start,
             end,
             flushed: end,
+            recovery_point: end.offset,
             epochs: Arc::new(self.epochs),
         };
         RecoveredLog {
             topic_id,
             replica_move: None,
             view,
+            known_recovery_point: self.recovery_point,
             producers: self.producers,
             unsealed: self.unsealed,
             scanned_bytes: self.scanned_bytes,

@@ -224,9 +224,10 @@ impl LogTail {
     }
 
     fn write_batches(&mut self, round: &mut Round) -> Result<(), LogError> {
-        let staging = &mut round.staging;
-        let Some(last) = staging.batches.last() else { return Ok(()) };
+        let Some(last) = round.staging.batches.last() else { return Ok(()) };
         let (end_offset, end_position) = (last.header.next_offset(), last.end());
+        round.take_space(round.staging.size_bytes())?;
+        let staging = &mut round.staging;
         let active = Arc::clone(self.view.active());
         let file = self.active_file()?;
         staging

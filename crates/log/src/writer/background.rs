@@ -14,9 +14,11 @@ use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
 use super::seal::SealJob;
+use super::swap::{SwapJob, SwapOutcome};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::fs::Fs;
+use crate::log::Log;
 use crate::root_syncs::RootSyncs;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
@@ -42,6 +44,8 @@ pub(crate) struct JobSender(Sender<Job>);
 pub(crate) enum Job {
     /// Put full segments and what belongs to them on stable storage.
     Seal(SealJob),
+    /// Put a cleaned segment in its place.
+    Swap(SwapJob),
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -64,6 +68,8 @@ pub(crate) struct Checkpoint {
     /// The segments that lie before the log starts: their files are taken out of use when these
     /// are written, and removed after a while.
     pub(super) deleted: Vec<(Arc<Segment>, Duration)>,
+    /// The logs that have a writer.
+    pub(super) logs: Vec<Arc<Log>>,
     /// Who wants to know when it is done.
     pub(super) then: Vec<Then>,
     /// Tells the writer when nothing of this is under way any more.
@@ -195,6 +201,14 @@ impl Worker {
                 }
                 self.queue.push(Command::Sealed { job, outcome });
             }
+            Job::Swap(mut job) => {
+                let outcome = job.run(&*self.fs);
+                if let SwapOutcome::SyncFailed(error) = &outcome {
+                    let (key, error) = (job.key, error.clone());
+                    self.queue.push(Command::SyncFailed { key, error });
+                }
+                self.queue.push(Command::Swapped { job, outcome });
+            }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
             Job::CloseUnused(segments) => {
@@ -213,9 +227,9 @@ impl Worker {
         if result.as_ref().is_err_and(LogError::is_disk_full) {
             self.reserve.give_up();
             result = self.checkpoint(&mut checkpoint);
-        } else {
-            self.reserve.keep();
         }
+        // At once: appends leave what was given up alone, but others may not.
+        self.reserve.keep();
         if let Err(error) = &result {
             tracing::error!(dir = %self.dir.display(), %error, "no checkpoint was written");
             for changed in &checkpoint.epochs {
@@ -267,7 +281,13 @@ impl Worker {
             }
         }
         checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;
-        self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))
+        self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))?;
+        for log in &checkpoint.logs {
+            if let Some(&point) = checkpoint.offsets.recovery_points.get(log.topic_partition()) {
+                log.note_written_recovery_point(point);
+            }
+        }
+        Ok(())
     }
 
     /// Tells the writer if it fails.

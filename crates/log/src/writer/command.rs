@@ -7,6 +7,8 @@ use logway_model::{Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
 use super::seal::SealJob;
+use super::swap::{SwapJob, SwapOutcome};
+use crate::cleaner::LastWrites;
 use crate::completion::Completer;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
@@ -29,6 +31,14 @@ pub(crate) enum Command {
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
     /// Tell what is known of the idempotent producers of a log.
     DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
+    /// Tell where the idempotent producers of a log have written last, if it can be cleaned now.
+    LastWrites { key: LogKey, done: Completer<Option<LastWrites>> },
+    /// Put a cleaned segment in the place of those that it was made from.
+    Replace { key: LogKey, segments: Vec<Arc<Segment>>, size_bytes: u64, done: Completer<bool> },
+    /// The background thread has tried to.
+    Swapped { job: SwapJob, outcome: SwapOutcome },
+    /// Begin a new segment if the clock says that it is time.
+    RollIfOld { key: LogKey },
     /// Write this log from now on.
     Adopt(Box<LogTail>),
     /// Forget a log; its waiters get [`LogError::Closed`].
@@ -71,6 +81,8 @@ pub(crate) struct Append {
     pub(crate) key: LogKey,
     pub(crate) batches: AppendBatches,
     pub(crate) offsets: Offsets,
+    /// The settings of the log want no sync before the answer.
+    pub(crate) is_sync_free: bool,
     pub(crate) done: Completer<AppendOutcome>,
 }
 
@@ -83,6 +95,9 @@ pub(crate) enum Offsets {
     Kept,
 }
 
+/// Above, copying an append takes longer than handing it over.
+const QUICK_BYTES_MAX: usize = 64 << 10;
+
 /// What an append takes beside the bytes of its batches.
 const APPEND_COST_BYTES: usize = 400;
 
@@ -92,6 +107,14 @@ impl Command {
         match self {
             Command::Append(append) => append.batches.size_bytes() + APPEND_COST_BYTES,
             _ => 0,
+        }
+    }
+
+    /// Whether it is done in a few microseconds as a rule, so that any thread may do it.
+    pub(crate) fn is_quick(&self) -> bool {
+        match self {
+            Command::Append(append) => append.is_sync_free && self.cost_bytes() <= QUICK_BYTES_MAX,
+            _ => false,
         }
     }
 

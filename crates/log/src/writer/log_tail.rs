@@ -10,6 +10,7 @@ use logway_model::{Offset, TimestampMs};
 
 use super::command::Append;
 use super::seal::Sealing;
+use super::swap::Swapping;
 use super::sync_delay::SyncDelay;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
@@ -62,6 +63,8 @@ pub(crate) struct LogTail {
     pub(super) sync_delay: Option<SyncDelay>,
     /// The full segments that the background thread has not yet sealed.
     pub(super) sealing: Sealing,
+    /// Segments that are being replaced by a cleaned one.
+    pub(super) swap: Option<Swapping>,
     /// Why the log takes no more appends.
     pub(super) poison: Option<Arc<str>>,
 }
@@ -124,6 +127,7 @@ impl LogTail {
             unflushed_since: None,
             sync_delay: None,
             sealing,
+            swap: None,
             poison: None,
         }
     }
@@ -179,6 +183,7 @@ impl LogTail {
     /// Makes the present state visible to readers.
     pub(super) fn publish(&mut self) {
         if std::mem::take(&mut self.is_unpublished) {
+            self.view.recovery_point = self.recovery_point();
             self.log.publish(&self.view);
         }
     }

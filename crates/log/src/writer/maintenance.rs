@@ -80,6 +80,17 @@ impl Writer {
         }
     }
 
+    /// Begins a new segment in a log if the active one is too old.
+    pub(super) fn roll_if_old(&mut self, key: LogKey) {
+        let Some(tail) = self.tails.get_mut(&key) else { return };
+        self.round.config = tail.log.config();
+        if let Err(error) = tail.roll_if_old(&mut self.round) {
+            let partition = tail.log.name();
+            tracing::warn!(%partition, %error, "no new segment can be begun");
+        }
+        tail.publish();
+    }
+
     /// Deletes the segments that are past their limits, in all logs.
     pub(super) fn enforce_retention(&mut self) {
         for tail in self.tails.values_mut() {
@@ -110,13 +121,16 @@ impl Writer {
             return;
         }
         self.retry_seals();
+        self.retry_swaps();
         let epochs = self.tails.values_mut().filter_map(LogTail::take_changed_epochs).collect();
         let then = std::mem::take(&mut self.checkpoint_waiting);
         let mut deleted = std::mem::take(&mut self.deleted);
         deleted.append(&mut self.undeleted);
         let left = std::mem::take(&mut self.left);
         let ended = CheckpointEnded(Arc::clone(&self.queue));
-        let checkpoint = Checkpoint { epochs, left, offsets: self.offsets(), deleted, then, ended };
+        let logs = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
+        let offsets = self.offsets();
+        let checkpoint = Checkpoint { epochs, left, offsets, deleted, logs, then, ended };
         self.is_checkpointing = true;
         self.round.background.send(Job::Checkpoint(checkpoint));
         if std::mem::take(&mut self.timers.is_checkpoint_due) {
@@ -153,7 +167,8 @@ impl Writer {
     /// The segments to be written down.
     fn segment_lists(&self) -> SegmentLists {
         let mut lists = self.lists_of_unopened.clone();
-        for tail in self.tails.values() {
+        // Of what is half replaced the next start makes the whole.
+        for tail in self.tails.values().filter(|tail| tail.swap.is_none()) {
             let list = tail.view.list(tail.log.topic_id());
             lists.insert(tail.log.topic_partition().clone(), list);
         }
@@ -238,11 +253,11 @@ impl Writer {
     /// Waits until the background thread has done what it was told, and takes note of it.
     fn finish_background(&mut self) {
         self.round.background.stop();
-        let mut late = Vec::new();
-        self.queue.take(&mut late, Duration::ZERO);
+        let late = self.queue.take_last();
         for command in std::mem::take(&mut self.backlog).into_iter().chain(late) {
             match command {
                 Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
+                Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
                 Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
                 Command::SyncFailed { key, error } => {
                     if let Some(tail) = self.tails.get_mut(&key) {

@@ -7,14 +7,17 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`queue`] | how commands reach the thread |
+//! | [`queue`] | how commands reach the writer |
+//! | [`inline_round`] | what the thread that appends does itself |
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
 //! | [`roll`] | when a segment is full |
+//! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
+//! | [`swap`] | cleaned segments that take the place of others |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
 
@@ -35,6 +38,7 @@ use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
+use free_space::FreeSpace;
 use maintenance::Timers;
 use rarely::Rarely;
 use round::Round;
@@ -43,6 +47,7 @@ use sync_pool::{NotSynced, SyncPool};
 
 pub(crate) use background::{Background, Job, JobSender};
 pub(crate) use command::{Append, Command, LogKey, Offsets};
+pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;
@@ -51,6 +56,8 @@ mod append;
 mod background;
 mod command;
 mod flush;
+mod free_space;
+mod inline_round;
 mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
@@ -61,6 +68,7 @@ mod retention;
 mod roll;
 mod round;
 mod seal;
+mod swap;
 mod sync_delay;
 mod sync_pool;
 mod write_vector;
@@ -85,7 +93,8 @@ pub(crate) struct WriterOptions {
     pub(crate) unscanned: BTreeSet<TopicPartition>,
 }
 
-/// The state of the writer thread.
+/// The state of the writer: its thread has it, or while that sleeps the queue, or who does an
+/// inline round.
 struct Writer {
     queue: Arc<CommandQueue>,
     clock: Arc<dyn Clock>,
@@ -143,7 +152,7 @@ pub(crate) fn spawn(
 ) -> Result<JoinHandle<()>, LogError> {
     let dir = options.dir.clone();
     let now = options.clock.instant();
-    let writer = Writer {
+    let writer = Box::new(Writer {
         queue,
         burst_bytes_max: options.burst_bytes_max,
         producer_expiration_ms: options.producer_expiration_ms,
@@ -173,43 +182,45 @@ pub(crate) fn spawn(
             snapshots: SnapshotRoom::default(),
             background,
             metrics: options.metrics,
+            free_space: FreeSpace::default(),
             fs: options.fs,
             dir: options.dir,
             now: options.clock.now(),
             started: now,
         },
         clock: options.clock,
-    };
+    });
     thread::Builder::new()
         .name("log-writer".to_owned())
         .spawn(move || {
-            let _closed_at_the_end = CloseOnDrop(Arc::clone(&writer.queue));
+            let queue = Arc::clone(&writer.queue);
+            let _closed_by_panic = CloseOnPanic(Arc::clone(&queue));
             writer.run();
+            queue.close();
         })
         .map_err(LogError::io("start a thread for", &dir))
 }
 
-/// Refuses commands once the writer has ended, also by a panic: whoever waits is told.
-struct CloseOnDrop(Arc<CommandQueue>);
+/// Refuses commands once the writer is lost by a panic: whoever waits is told.
+struct CloseOnPanic(Arc<CommandQueue>);
 
-impl Drop for CloseOnDrop {
+impl Drop for CloseOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.note_panic();
+            self.0.close();
         }
-        self.0.close();
     }
 }
 
 impl Writer {
-    fn run(mut self) {
+    fn run(mut self: Box<Self>) {
         loop {
             if self.backlog.is_empty() {
-                let timeout = self.time_to_next_timer();
-                self.queue.take(&mut self.backlog, timeout);
+                let (queue, timeout) = (Arc::clone(&self.queue), self.time_to_next_timer());
+                let Some(writer) = queue.wait(self, timeout) else { return };
+                self = writer;
             }
-            self.round.now = self.clock.now();
-            self.round.started = self.clock.instant();
             match self.do_round() {
                 Next::GoOn => {}
                 Next::Abort => return,
@@ -222,6 +233,7 @@ impl Writer {
     }
 
     fn do_round(&mut self) -> Next {
+        self.begin_round();
         self.take_group();
         self.append_and_sync();
         let mut next = Next::GoOn;
@@ -236,6 +248,22 @@ impl Writer {
         self.start_seals();
         self.start_checkpoint();
         next
+    }
+
+    /// A round of quick appends alone. Whether there is something left for the writer's thread.
+    fn do_inline_round(&mut self) -> bool {
+        self.begin_round();
+        let mut is_thread_wanted = false;
+        while !self.backlog.is_empty() {
+            self.take_group();
+            is_thread_wanted |= self.append_without_sync();
+        }
+        is_thread_wanted || !self.round.rolled.is_empty()
+    }
+
+    fn begin_round(&mut self) {
+        self.round.now = self.clock.now();
+        self.round.started = self.clock.instant();
     }
 
     /// Deals the next commands out to their logs: as many as the burst allows.
@@ -281,14 +309,7 @@ impl Writer {
     /// Writes all logs of the group, then syncs those that need it: what has been written is
     /// visible to followers while the disk works.
     fn append_and_sync(&mut self) {
-        let mut touched = std::mem::take(&mut self.touched);
-        for key in &touched {
-            let Some(tail) = self.tails.get_mut(key) else { continue };
-            self.round.config = tail.log.config();
-            tail.append_incoming(&mut self.round);
-            tail.publish();
-            tail.complete_due();
-        }
+        let mut touched = self.append_group();
         let due = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
         self.sync(due);
         for key in touched.drain(..) {
@@ -296,6 +317,37 @@ impl Writer {
         }
         self.touched = touched;
         self.evict_producers();
+    }
+
+    /// Writes all logs of the group. What is to be synced is left to the timers of the writer's thread: whether that has
+    /// to know of it, because it is now, or at a time of which it does not know yet.
+    fn append_without_sync(&mut self) -> bool {
+        let mut touched = self.append_group();
+        let mut is_thread_wanted = false;
+        for key in touched.drain(..) {
+            if self.must_sync(key) {
+                self.lagging.insert(key);
+                is_thread_wanted = true;
+            } else {
+                is_thread_wanted |= self.note_lag(key);
+            }
+        }
+        self.touched = touched;
+        self.evict_producers();
+        is_thread_wanted
+    }
+
+    /// Writes all logs of the group, and says which they are.
+    fn append_group(&mut self) -> Vec<LogKey> {
+        let touched = std::mem::take(&mut self.touched);
+        for key in &touched {
+            let Some(tail) = self.tails.get_mut(key) else { continue };
+            self.round.config = tail.log.config();
+            tail.append_incoming(&mut self.round);
+            tail.publish();
+            tail.complete_due();
+        }
+        touched
     }
 
     fn must_sync(&self, key: LogKey) -> bool {
@@ -332,14 +384,14 @@ impl Writer {
         }
     }
 
-    /// Remembers whether a log is to be synced at some time.
-    fn note_lag(&mut self, key: LogKey) {
-        let Some(tail) = self.tails.get(&key) else { return };
+    /// Remembers whether a log is to be synced at some time; whether that is news.
+    fn note_lag(&mut self, key: LogKey) -> bool {
+        let Some(tail) = self.tails.get(&key) else { return false };
         if tail.sync_due(&tail.log.config()).is_some() {
-            self.lagging.insert(key);
-        } else {
-            self.lagging.remove(&key);
+            return self.lagging.insert(key);
         }
+        self.lagging.remove(&key);
+        false
     }
 
     fn execute(&mut self, command: Command) {
@@ -347,7 +399,7 @@ impl Writer {
             Command::Flush { key, done } => self.flush(key, done),
             // The timers, which come next, sync all logs of such commands together.
             Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
-            Command::Reconfigured { key } => self.note_lag(key),
+            Command::Reconfigured { key } => _ = self.note_lag(key),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
             Command::DescribeProducers { key, done } => {
                 if let Some(tail) = self.tails.get(&key) {
@@ -358,6 +410,16 @@ impl Writer {
                         .collect()));
                 }
             }
+            Command::LastWrites { key, done } => {
+                if let Some(tail) = self.tails.get(&key) {
+                    done.complete(Ok(tail.last_writes()));
+                }
+            }
+            Command::Replace { key, segments, size_bytes, done } => {
+                self.replace_segments(key, segments, size_bytes, done);
+            }
+            Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
+            Command::RollIfOld { key } => self.roll_if_old(key),
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
                 // The waiting appends go with it, and their futures say so.

@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::Command;
+use super::inline_round::{InlineRound, PAUSE_AFTER_MUCH};
+use super::{Command, Writer};
 use crate::{FailureListener, LogError};
 
-/// Commands on their way to the writer thread, from any number of threads.
+/// Commands on their way to the writer, from any number of threads.
 ///
 /// The writer takes all that is there in one exchange of vectors, so that its cost does not grow
-/// with the number of commands, and it is woken only when it sleeps: while it writes or syncs,
-/// commands queue up without a system call. They are the next group.
+/// with the number of commands, and its thread is woken only when it sleeps: while it writes or
+/// syncs, commands queue up without a system call. They are the next group.
+///
+/// While the thread sleeps the writer is here, and whoever has a [quick](Command::is_quick) command
+/// may take it for an [`InlineRound`]. Only who has the writer changes a log.
 ///
 /// What waits is bounded by the memory that its appends take.
 pub(crate) struct CommandQueue {
@@ -26,12 +30,57 @@ pub(crate) struct CommandQueue {
 /// A longer vector is given back after the burst that needed it.
 const COMMANDS_KEPT: usize = 4096;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     commands: Vec<Command>,
     append_bytes: usize,
-    is_writer_asleep: bool,
+    /// The writer, while its thread waits and nobody has it.
+    writer: Option<Box<Writer>>,
+    /// The thread waits, and was not woken.
+    is_thread_asleep: bool,
+    /// The thread is to go on as soon as the writer is here, although no command waits.
+    is_thread_wanted: bool,
+    /// Until then there are no inline rounds.
+    inline_from: Option<Instant>,
     is_closed: bool,
+}
+
+impl State {
+    fn take_commands(&mut self, into: &mut Vec<Command>) {
+        debug_assert!(into.is_empty(), "what was taken before is not done");
+        into.shrink_to(COMMANDS_KEPT);
+        self.append_bytes = 0;
+        std::mem::swap(&mut self.commands, into);
+    }
+
+    /// The writer, for a round with a command that nothing waits before.
+    fn lend_writer(&mut self, command: &Command) -> Option<Box<Writer>> {
+        if !command.is_quick() || !self.commands.is_empty() || self.is_thread_wanted {
+            return None;
+        }
+        if let Some(from) = self.inline_from {
+            if Instant::now() < from {
+                return None;
+            }
+            self.inline_from = None;
+        }
+        self.writer.take()
+    }
+
+    /// Whether the thread is to be woken; not twice.
+    fn must_wake(&mut self) -> bool {
+        let has_work = !self.commands.is_empty() || self.is_thread_wanted;
+        has_work && self.writer.is_some() && std::mem::take(&mut self.is_thread_asleep)
+    }
+}
+
+/// What an inline round leaves to others.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) is_thread_wanted: bool,
+    pub(super) now: Instant,
+    /// For how long there is to be no other inline round.
+    pub(super) pause: Duration,
 }
 
 impl fmt::Debug for CommandQueue {
@@ -70,8 +119,23 @@ impl CommandQueue {
     /// [`LogError::Closed`] once the writer has ended, [`LogError::QueueFull`] for an append that
     /// does not fit.
     pub(crate) fn push(&self, command: Command) {
-        let command_bytes = command.cost_bytes();
+        self.push_under(self.state(), command);
+    }
+
+    /// As [`CommandQueue::push`]; but if the writer has nothing to do and the command is quick, the
+    /// caller gets both, for a round of its own.
+    pub(crate) fn push_or_begin(self: &Arc<Self>, command: Command) -> Option<InlineRound> {
         let mut state = self.state();
+        if let Some(writer) = state.lend_writer(&command) {
+            drop(state);
+            return Some(InlineRound::new(Arc::clone(self), writer, command));
+        }
+        self.push_under(state, command);
+        None
+    }
+
+    fn push_under(&self, mut state: MutexGuard<'_, State>, command: Command) {
+        let command_bytes = command.cost_bytes();
         if state.is_closed {
             // Its completer goes with it, outside of the lock.
             drop(state);
@@ -87,30 +151,68 @@ impl CommandQueue {
         }
         state.append_bytes += command_bytes;
         state.commands.push(command);
-        let wake = std::mem::take(&mut state.is_writer_asleep);
+        let wake = state.must_wake();
         drop(state);
         if wake {
             self.wake.notify_one();
         }
     }
 
-    /// Moves everything that waits into `commands`, which is empty; if nothing waits, sleeps until
-    /// something comes, for at most `timeout`.
-    pub(crate) fn take(&self, commands: &mut Vec<Command>, timeout: Duration) {
-        debug_assert!(commands.is_empty(), "what was taken before is not done");
-        commands.shrink_to(COMMANDS_KEPT);
+    /// Gives the writer up until there is something for its thread, for at most `timeout`, and then
+    /// moves everything that waits into its backlog. `None` if it is lost: an inline round panicked.
+    pub(super) fn wait(&self, mut writer: Box<Writer>, timeout: Duration) -> Option<Box<Writer>> {
         let mut state = self.state();
         if state.commands.is_empty() && !timeout.is_zero() {
-            state.is_writer_asleep = true;
+            state.writer = Some(writer);
+            state.is_thread_asleep = true;
+            let has_cause = |state: &State| {
+                state.writer.is_some() && (!state.commands.is_empty() || state.is_thread_wanted)
+            };
             state = self
                 .wake
-                .wait_timeout_while(state, timeout, |state| state.commands.is_empty())
+                .wait_timeout_while(state, timeout, |state| !has_cause(state) && !state.is_closed)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            state.is_writer_asleep = false;
+            // The time is over in the middle of an inline round.
+            state.is_thread_wanted = true;
+            state.is_thread_asleep = true;
+            state = self
+                .wake
+                .wait_while(state, |state| state.writer.is_none() && !state.is_closed)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.is_thread_wanted = false;
+            state.is_thread_asleep = false;
+            writer = state.writer.take()?;
         }
-        state.append_bytes = 0;
-        std::mem::swap(&mut state.commands, commands);
+        // Unless it brings some itself, of an inline round that was not done.
+        if writer.backlog.is_empty() {
+            state.take_commands(&mut writer.backlog);
+        }
+        Some(writer)
+    }
+
+    /// Ends an inline round, and wakes the thread if there is something for it.
+    pub(super) fn give_back(&self, writer: Box<Writer>, left: Left) {
+        let mut state = self.state();
+        state.writer = Some(writer);
+        state.is_thread_wanted |= left.is_thread_wanted;
+        let was_joined = !state.commands.is_empty();
+        let pause = if was_joined { left.pause.max(PAUSE_AFTER_MUCH) } else { left.pause };
+        if !pause.is_zero() {
+            state.inline_from = Some(left.now + pause);
+        }
+        let wake = state.must_wake();
+        drop(state);
+        if wake {
+            self.wake.notify_one();
+        }
+    }
+
+    /// What waits, of a writer that ends.
+    pub(super) fn take_last(&self) -> Vec<Command> {
+        let mut last = Vec::new();
+        self.state().take_commands(&mut last);
+        last
     }
 
     /// Refuses all further commands and drops those that wait, whose completions fail.
@@ -121,6 +223,7 @@ impl CommandQueue {
             std::mem::take(&mut state.commands)
         };
         drop(dropped);
+        self.wake.notify_one();
     }
 
     fn full(&self, queued_bytes: usize) -> LogError {

@@ -11,7 +11,11 @@ use crate::fs::{Fs, OpenMode};
 const RESERVE_FILE: &str = ".reserve";
 
 /// Enough for the checkpoints of thousands of partitions.
-const RESERVE_BYTES: usize = 1 << 20;
+pub(super) const RESERVE_BYTES: usize = 1 << 20;
+
+/// What is taken at once. Where less than the whole is left, that is taken: ext4 may refuse a write that
+/// is larger than that, and do nothing of it.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// A file that holds nothing but space. On a full disk it is given up, so that checkpoints can
 /// still be written: the way out of a full disk is to delete records, which needs one.
@@ -51,10 +55,13 @@ impl Reserve {
         let path = &self.path;
         let file =
             self.fs.open(path, OpenMode::CreateOrOpen).map_err(LogError::io("create", path))?;
-        if file.len().map_err(LogError::io("look at", path))? >= RESERVE_BYTES as u64 {
-            return Ok(());
+        let mut len_bytes = file.len().map_err(LogError::io("look at", path))?;
+        let zeros = [0; PIECE_BYTES];
+        while len_bytes < RESERVE_BYTES as u64 {
+            file.write_all_at(&[IoSlice::new(&zeros)], len_bytes)
+                .map_err(LogError::io("write", path))?;
+            len_bytes += PIECE_BYTES as u64;
         }
-        let zeros = vec![0; RESERVE_BYTES];
-        file.write_all_at(&[IoSlice::new(&zeros)], 0).map_err(LogError::io("write", path))
+        Ok(())
     }
 }

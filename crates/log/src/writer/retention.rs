@@ -39,7 +39,7 @@ impl LogTail {
             retention_bytes: config.retention_bytes,
             now: round.now,
         };
-        let count = expired_segments(&self.view, &limits)?;
+        let count = expired_segments(&self.view, &limits)?.min(self.droppable_segments());
         if count == self.view.segments.len() {
             self.roll(round)?;
         }
@@ -65,9 +65,14 @@ impl LogTail {
             return Err(error);
         }
         self.advance_log_start(before);
-        let full = self.view.segments.len() - 1;
-        let count = (0..full).take_while(|&index| self.view.segment_end(index) <= before).count();
-        Ok(self.drop_segments(count))
+        Ok(self.drop_before_log_start())
+    }
+
+    /// Takes the segments out of the log that lie before its start.
+    pub(super) fn drop_before_log_start(&mut self) -> Vec<Arc<Segment>> {
+        let (full, start) = (self.view.segments.len() - 1, self.view.log_start);
+        let count = (0..full).take_while(|&index| self.view.segment_end(index) <= start).count();
+        self.drop_segments(count.min(self.droppable_segments()))
     }
 
     /// Takes the first `count` segments out of the log.
@@ -101,20 +106,24 @@ fn expired_segments(view: &LogView, limits: &Limits) -> Result<usize, LogError> 
     let mut excess_bytes = limits
         .retention_bytes
         .map_or(0, |retention_bytes| view.size_bytes().saturating_sub(retention_bytes));
+    let mut expired = 0;
     for (index, segment) in view.segments.iter().enumerate() {
         let size_bytes = view.segment_bytes(index);
         let is_flushed = view.segment_end(index) <= view.flushed.offset;
         let is_empty_active = index + 1 == view.segments.len() && size_bytes == 0;
         if !is_flushed || is_empty_active {
-            return Ok(index);
+            return Ok(expired);
         }
         let is_surplus = limits.retention_bytes.is_some() && size_bytes <= excess_bytes;
-        if !is_surplus && !is_too_old(segment, limits)? {
-            return Ok(index);
-        }
         excess_bytes = excess_bytes.saturating_sub(size_bytes);
+        if is_surplus || is_too_old(segment, limits)? {
+            expired = index + 1;
+        } else if limits.retention_ms.is_none() || segment.largest_timestamp()?.is_some() {
+            return Ok(expired);
+        }
+        // What only fills a gap goes with what is behind it.
     }
-    Ok(view.segments.len())
+    Ok(expired)
 }
 
 /// Segments whose records have no timestamps are never too old.

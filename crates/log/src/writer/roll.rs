@@ -103,13 +103,19 @@ impl LogTail {
     }
 }
 
-/// `segment.ms` less this log's share of `segment.jitter.ms`.
+/// `segment.ms` less this log's share of `segment.jitter.ms`, or `max.compaction.lag.ms`.
 fn segment_age_max_ms(config: &LogConfig, log_name: &str) -> i64 {
     let jitter_ms = match config.segment_jitter_ms.min(config.segment_ms) {
         0 => 0,
         most_ms => hash_of(log_name) % most_ms,
     };
-    i64::try_from(config.segment_ms - jitter_ms).unwrap_or(i64::MAX)
+    let age_max_ms = config.segment_ms - jitter_ms;
+    // Only full segments are cleaned.
+    let age_max_ms = match config.is_compacted() {
+        true => age_max_ms.min(config.max_compaction_lag_ms),
+        false => age_max_ms,
+    };
+    i64::try_from(age_max_ms).unwrap_or(i64::MAX)
 }
 
 /// FNV-1a: the same for a name in each process, so that a restart does not deal the jitter anew.

@@ -9,6 +9,7 @@ use logway_model::TimestampMs;
 use super::append::Staging;
 use super::background::Background;
 use super::command::LogKey;
+use super::free_space::FreeSpace;
 use super::seal::SnapshotRoom;
 use crate::fs::Fs;
 use crate::{LogConfig, LogError, LogMetrics};
@@ -25,6 +26,7 @@ pub(super) struct Round {
     pub(super) snapshots: SnapshotRoom,
     pub(super) background: Background,
     pub(super) metrics: LogMetrics,
+    pub(super) free_space: FreeSpace,
     pub(super) fs: Arc<dyn Fs>,
     /// The log directory.
     pub(super) dir: PathBuf,
@@ -35,6 +37,11 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Takes space on the disk for an append, or says that it is full.
+    pub(super) fn take_space(&mut self, size_bytes: u64) -> Result<(), LogError> {
+        self.free_space.take(size_bytes, (&*self.fs, &self.dir), self.started)
+    }
+
     /// The error as its callers want to see it: a full disk with the space that is left.
     pub(super) fn described(&self, error: LogError) -> LogError {
         if !error.is_disk_full() {

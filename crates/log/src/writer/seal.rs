@@ -228,6 +228,8 @@ impl LogTail {
                 self.sealing.error = None;
                 self.sealing.unsealed.retain(|segment| segment.base_offset() >= job.end);
                 self.note_synced_before(job.end);
+                // The recovery point has moved.
+                self.is_unpublished = true;
                 Ok(true)
             }
             // The next roll or checkpoint tries again.

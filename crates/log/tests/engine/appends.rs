@@ -203,6 +203,10 @@ impl TailListener for Tails {
     fn on_tail(&self, log_end: Offset, flushed: Offset) {
         self.0.lock().expect("nobody panicked").push((log_end, flushed));
     }
+
+    fn stable_offset(&self) -> Offset {
+        Offset::ZERO
+    }
 }
 
 #[test]
@@ -246,6 +250,10 @@ impl TailListener for HoldsAgain {
         if (log_end, flushed) == (Offset(1), Offset(1)) {
             self.0.hold_syncs();
         }
+    }
+
+    fn stable_offset(&self) -> Offset {
+        Offset::ZERO
     }
 }
 

@@ -21,7 +21,7 @@ fn open(path: &std::path::Path) -> LogDir {
         .expect("the directory opens")
 }
 
-/// Reads from the beginning to the flushed offset again and again, as consumers do.
+/// Reads from the beginning to the log end again and again, as consumers do.
 fn consume(log: &Log, is_done: &AtomicBool) {
     let mut offset = Offset(0);
     loop {
@@ -29,7 +29,7 @@ fn consume(log: &Log, is_done: &AtomicBool) {
         let request = ReadRequest {
             offset,
             max_bytes: 5000,
-            upper_bound: log.flushed_offset(),
+            upper_bound: log.log_end_offset(),
             at_least_one_batch: true,
         };
         let bytes = read_bytes(log, request).expect("the offset is in the log");
@@ -52,10 +52,12 @@ fn consume(log: &Log, is_done: &AtomicBool) {
 fn what_many_threads_append_to_many_logs_is_there_once_and_in_their_order() {
     let place = tempfile::tempdir().expect("there is room for temporary files");
     let dir = open(place.path());
-    let config = LogConfig { segment_bytes: 50_000, ..LogConfig::default() };
+    let durable = LogConfig { segment_bytes: 50_000, ..LogConfig::default() };
     let logs: Vec<Arc<Log>> = (0..LOGS)
         .map(|number| {
-            dir.create_log(partition(number), topic_id(), Arc::new(config.clone()))
+            let flush_messages = if number % 2 == 0 { 1 } else { 20 };
+            let config = LogConfig { flush_messages, ..durable.clone() };
+            dir.create_log(partition(number), topic_id(), Arc::new(config))
                 .expect("the log is created")
         })
         .collect();
@@ -103,7 +105,11 @@ fn append_some(
     for index in 0..APPENDS {
         let number = random.below(logs.len());
         let value = format!("{thread}/{index}/{}", "x".repeat(random.below(6000)));
-        let append = logs[number].append(append_of(batch_of_values(&[&value])));
+        let batch = batch_of_values(&[&value]);
+        let append = match random.below(2) {
+            0 => append_inline(&logs[number], batch),
+            _ => logs[number].append(append_of(batch)),
+        };
         under_way.push_back((number as i32, value, append));
         if under_way.len() > 5 || index + 1 == APPENDS {
             let finished = if index + 1 == APPENDS { under_way.len() } else { 1 };

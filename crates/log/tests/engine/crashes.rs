@@ -1,5 +1,7 @@
 //! Power cuts at every point of a fixed piece of work.
 
+use std::sync::Arc;
+
 use logway_log::{Finding, LogConfig, LogError};
 use logway_model::{Offset, TimestampMs};
 use logway_record::DecodeLimit;
@@ -235,16 +237,10 @@ fn batches_of_an_earlier_life_behind_the_end_are_not_taken_for_its_own() {
 
 #[test]
 fn a_writer_that_panics_leaves_nobody_waiting() {
-    struct Panics;
-    impl logway_log::TailListener for Panics {
-        fn on_tail(&self, _log_end: Offset, _flushed: Offset) {
-            panic!("a bug in a listener, on purpose");
-        }
-    }
     let disk = TestDisk::new(1);
     let dir = disk.open();
     let log = disk.log(&dir);
-    log.set_tail_listener(std::sync::Arc::new(Panics));
+    log.set_tail_listener(Arc::new(Panics));
     for _ in 0..2 {
         let error = append(&log, batch(1, 10)).expect_err("the writer is dead");
         assert!(matches!(error, LogError::Closed { .. }), "{error}");

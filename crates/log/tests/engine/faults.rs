@@ -111,17 +111,21 @@ fn logs_that_are_synced_at_the_same_time_fail_alone() {
     assert_eq!(append_records(&logs[5], 1, 10), Offset(1));
 }
 
-#[test]
-fn a_full_disk_fails_appends_until_there_is_space() {
+/// A log of ten records in small segments, on a disk with so much space left.
+fn ten_records_and(free_bytes: u64) -> (TestDisk, LogDir, Arc<Log>) {
     let disk = TestDisk::new(1).with_config(small_segments());
     let dir = disk.open();
     let log = disk.log(&dir);
     for _ in 0..10 {
         append_records(&log, 1, 1000);
     }
-    let free_bytes = disk.fs.free_bytes("/data".as_ref()).expect("the disk works");
-    let used_bytes = (1 << 30) - free_bytes;
-    disk.fs.set_capacity_bytes(used_bytes + 100);
+    disk.leave_free(free_bytes);
+    (disk, dir, log)
+}
+
+#[test]
+fn a_full_disk_fails_appends_until_there_is_space() {
+    let (disk, dir, log) = ten_records_and(100);
     for _ in 0..3 {
         let error = append(&log, batch(1, 1000)).expect_err("the disk is full");
         assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
@@ -138,6 +142,43 @@ fn a_full_disk_fails_appends_until_there_is_space() {
     let dir = disk.open();
     assert!(dir.recovery_report().findings.is_empty());
     assert_eq!(read_records(&disk.log(&dir), Offset(9)).len(), 2);
+}
+
+#[test]
+fn appends_leave_the_last_of_the_disk() {
+    const LEFT_BYTES: u64 = 2 << 20;
+    const OF_INDEXES_BYTES: u64 = 64 << 10;
+    let disk = TestDisk::new(1);
+    append_records(&disk.log(&disk.open()), 1, 1000);
+    disk.leave_free(LEFT_BYTES + 1_000_000);
+    // Nothing is known of the disk as it was.
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let mut appended = 0;
+    let error = loop {
+        match append(&log, batch(1, 100_000)) {
+            Ok(_) => appended += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
+    assert!((1..10).contains(&appended), "{appended}");
+    let free_bytes = disk.free_bytes();
+    assert!(free_bytes > LEFT_BYTES - OF_INDEXES_BYTES, "{free_bytes}");
+}
+
+/// Who tries again and again would have the space that was given up for the first checkpoint.
+#[test]
+fn appends_on_a_full_disk_leave_the_space_for_checkpoints() {
+    let (_disk, _dir, log) = ten_records_and(0);
+    for before in 1..10 {
+        for _ in 0..3 {
+            let error = append(&log, batch(1, 500_000)).expect_err("the disk is full");
+            assert!(error.is_disk_full(), "{error}");
+        }
+        let start = log.delete_records_before(Offset(before)).wait();
+        assert_eq!(start.expect("there is space for that"), Offset(before));
+    }
 }
 
 #[test]

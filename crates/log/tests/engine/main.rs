@@ -3,12 +3,14 @@
 mod appends;
 mod claims;
 mod closing;
+mod compaction;
 mod concurrency;
 mod crashes;
 mod deletion;
 mod directory_syncs;
 mod faults;
 mod full_disk;
+mod inline_rounds;
 mod inspection;
 mod losses;
 mod oracle;

@@ -139,7 +139,11 @@ impl World {
     fn start_appends(&mut self) -> Vec<(Batch, AppendFuture)> {
         let count = 1 + self.random.below(4);
         let batches: Vec<Batch> = (0..count).map(|_| self.some_batch()).collect();
-        let start = |batch: Batch| (batch.clone(), self.log.append(append_of(batch)));
+        let is_inline = self.random.below(2) == 0;
+        let start = |batch: Batch| match is_inline {
+            true => (batch.clone(), append_inline(&self.log, batch)),
+            false => (batch.clone(), self.log.append(append_of(batch))),
+        };
         batches.into_iter().map(start).collect()
     }
 
@@ -313,7 +317,7 @@ impl World {
 
 /// How many worlds; more of them with `LOGWAY_SIM_SEEDS`, another range with
 /// `LOGWAY_SIM_FIRST_SEED`.
-fn seeds(default_count: u64) -> std::ops::Range<u64> {
+pub(crate) fn seeds(default_count: u64) -> std::ops::Range<u64> {
     let number = |name, default| match std::env::var(name) {
         Ok(text) => text.parse().expect("a number of seeds"),
         Err(_) => default,

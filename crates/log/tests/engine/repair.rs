@@ -43,7 +43,7 @@ fn closed_dir(seed: u64) -> TestDisk {
 }
 
 /// Looks at the whole log directory.
-fn check(disk: &TestDisk) -> (DataDir, Vec<Problem>, Vec<Change>) {
+pub(crate) fn check(disk: &TestDisk) -> (DataDir, Vec<Problem>, Vec<Change>) {
     let fs: Arc<dyn Fs> = Arc::new(disk.fs.clone());
     let mut data = DataDir::open(fs, Path::new("/data"), Access::Repair).expect("nobody has it");
     let (mut problems, mut changes) = (Vec::new(), Vec::new());

@@ -10,8 +10,8 @@ use std::task::{Context, Waker};
 use bytes::Bytes;
 use logway_log::fs::{Fs, SimFs};
 use logway_log::{
-    AppendBatches, AppendFuture, AppendOutcome, Log, LogConfig, LogDir, LogDirOptions, LogError,
-    LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
+    AppendBatches, AppendFuture, AppendOutcome, InlineRound, Log, LogConfig, LogDir, LogDirOptions,
+    LogError, LogMetrics, ManualClock, ReadRequest, TailListener, TimestampType,
 };
 use logway_model::{
     BrokerId, ClusterId, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, Sequence,
@@ -69,6 +69,16 @@ impl TestDisk {
     /// Cuts the power; what comes back may have lost all that was not synced.
     pub(crate) fn crash(self) -> TestDisk {
         TestDisk { fs: self.fs.crash(), ..self }
+    }
+
+    /// The space that is left.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.fs.free_bytes(Path::new("/data")).expect("the disk works")
+    }
+
+    /// Has so much space left from now on, of a disk of 1 GiB.
+    pub(crate) fn leave_free(&self, free_bytes: u64) {
+        self.fs.set_capacity_bytes((1 << 30) - self.free_bytes() + free_bytes);
     }
 
     /// Makes or finds the log of partition 0 of topic `t`.
@@ -149,6 +159,14 @@ pub(crate) fn append(log: &Log, batch: Batch) -> Result<AppendOutcome, LogError>
     log.append(append_of(batch)).wait()
 }
 
+/// Appends a batch on this thread if the writer has nothing to do.
+pub(crate) fn append_inline(log: &Log, batch: Batch) -> AppendFuture {
+    let mut held = None;
+    let answer = log.append_inline(append_of(batch), &mut held);
+    held.into_iter().for_each(InlineRound::run);
+    answer
+}
+
 /// Appends a batch of so many records, acknowledged; returns its first offset.
 pub(crate) fn append_records(log: &Log, records: usize, value_bytes: usize) -> Offset {
     append(log, batch(records, value_bytes)).expect("the append succeeds").base_offset
@@ -200,6 +218,19 @@ pub(crate) fn names_in(fs: &SimFs, path: &str) -> Vec<String> {
     use logway_log::fs::Fs;
     let entries = fs.read_dir(Path::new(path)).expect("the directory can be listed");
     entries.into_iter().map(|entry| entry.name.into_string().expect("our names are text")).collect()
+}
+
+/// Panics when a log tells it that it has grown.
+pub(crate) struct Panics;
+
+impl TailListener for Panics {
+    fn on_tail(&self, _log_end: Offset, _flushed: Offset) {
+        panic!("a bug in a listener, on purpose");
+    }
+
+    fn stable_offset(&self) -> Offset {
+        Offset::ZERO
+    }
 }
 
 /// Small segments and dense indexes.
@@ -262,6 +293,10 @@ impl<F: Fn(Offset, Offset) -> bool + Send + Sync> TailListener for TailAwaited<F
             let _ = self.sender.lock().expect("nobody panicked").send(());
         }
     }
+
+    fn stable_offset(&self) -> Offset {
+        Offset::ZERO
+    }
 }
 
 fn listen(
@@ -269,7 +304,10 @@ fn listen(
     is_it: impl Fn(Offset, Offset) -> bool + Send + Sync + 'static,
 ) -> Receiver<()> {
     let (sender, receiver) = channel();
-    log.set_tail_listener(Arc::new(TailAwaited { is_it, sender: Mutex::new(sender) }));
+    let listener = Arc::new(TailAwaited { is_it, sender: Mutex::new(sender) });
+    log.set_tail_listener(Arc::clone(&listener) as Arc<dyn TailListener>);
+    // It may have come about before there was anybody to tell.
+    listener.on_tail(log.log_end_offset(), log.flushed_offset());
     receiver
 }
 

@@ -106,6 +106,9 @@ const fn rate(name: &'static str, doc: &'static str) -> Setting {
 /// How fast replicas move between log directories; Kafka's tool for reassignments sets it.
 pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
 
+/// How fast logs are compacted.
+pub const CLEANER_RATE_SETTING: &str = "log.cleaner.io.max.bytes.per.second";
+
 /// The settings of the broker itself.
 static OWN_SETTINGS: &[Setting] = &[
     row(
@@ -208,6 +211,36 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "Where Kafka clients connect, as `host:port`; Kafka's `PLAINTEXT://host:port` is taken too. \
          Port 0 takes a free one.",
+    ),
+    row(
+        "log.cleaner.backoff.ms",
+        Kind::long(0),
+        Some("15000"),
+        "ms",
+        "How often compacted topics are looked at when none of them has to be compacted.",
+    ),
+    row(
+        "log.cleaner.dedupe.buffer.size",
+        Kind::long(1_048_576),
+        Some("134217728"),
+        "bytes",
+        "The memory for the keys of what is being compacted, of all threads together: 24 bytes for \
+         each key and some room. It is taken as it is needed and given back afterwards; a log with \
+         more keys is compacted in several rounds.",
+    ),
+    Setting::dynamic(
+        CLEANER_RATE_SETTING,
+        Kind::Double { min: 1.0, max: f64::MAX },
+        "1.7976931348623157E308",
+        "bytes per second",
+        "What compaction may read and write in a second, on all disks together.",
+    ),
+    row(
+        "log.cleaner.threads",
+        Kind::Int { min: 0, max: 256, special: None },
+        Some("1"),
+        "threads",
+        "How many logs are compacted at the same time; 0 compacts none.",
     ),
     row(
         "log.dirs",

@@ -70,8 +70,21 @@ pub struct BrokerSettings {
     pub connections_per_second_max: u32,
     /// `logway.group.lag.partitions.max`
     pub group_lag_partitions_max: usize,
+    /// What compaction goes by.
+    pub cleaner: CleanerSettings,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
+}
+
+/// The settings of compaction that last until the broker stops.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CleanerSettings {
+    /// `log.cleaner.threads`
+    pub threads: usize,
+    /// `log.cleaner.dedupe.buffer.size`
+    pub keys_bytes_max: usize,
+    /// `log.cleaner.backoff.ms`
+    pub backoff: Duration,
 }
 
 /// The settings of the group coordinator.
@@ -155,6 +168,11 @@ impl BrokerSettings {
             controller_quota_window_size: fields.seconds("controller.quota.window.size.seconds"),
             connections_per_second_max: fields.positive("max.connection.creation.rate"),
             group_lag_partitions_max: fields.size("logway.group.lag.partitions.max"),
+            cleaner: CleanerSettings {
+                threads: fields.size("log.cleaner.threads"),
+                keys_bytes_max: fields.size("log.cleaner.dedupe.buffer.size"),
+                backoff: fields.interval("log.cleaner.backoff.ms"),
+            },
             groups: fields.groups(),
             given,
         }

@@ -181,7 +181,7 @@ impl Kind {
                 format!("{}{special}", range(min, max))
             }
             Kind::Long { min, max } => range(min, (max < i64::MAX).then_some(max)),
-            Kind::Double { min, max } => range(min, Some(max)),
+            Kind::Double { min, max } => range(min, (max < f64::MAX).then_some(max)),
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Words(words) => format!("any of {}", words.join(", ")),
             Kind::Texts => "a list of texts".to_owned(),

@@ -41,7 +41,6 @@ impl Setting {
     }
 }
 
-const NO_CLEANER: &str = "the log cleaner, which compacts topics, does not exist yet";
 const NO_TIERS: &str = "there is no tiered storage, so only the default is allowed";
 pub(super) const NO_REPLICATION: &str = "replication between brokers does not exist yet";
 const NO_RECOMPRESSION: &str = "batches are stored with the producer's compression";
@@ -57,8 +56,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "How old data leaves the topic: `delete` drops whole segments by age and size, `compact` \
          keeps the last record of each key, both do both, and an empty list keeps everything. \
          Records of a compacted topic must have keys.",
-    )
-    .not_yet("records without keys are refused, but the log cleaner does not exist yet"),
+    ),
     row(
         "compression.gzip.level",
         Kind::Int { min: 1, max: 9, special: Some(-1) },
@@ -101,10 +99,10 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "86400000",
         "ms",
         &[same("log.cleaner.delete.retention.ms")],
-        "How long a compacted topic keeps a record without a value, so that readers learn of the \
-         deletion before the record goes too.",
-    )
-    .not_yet(NO_CLEANER),
+        "How long a compacted topic keeps a record without a value, from its first compaction on, \
+         so that readers learn of the deletion before the record goes too. Transaction markers are \
+         kept as long.",
+    ),
     row(
         "file.delete.delay.ms",
         Kind::long(0),
@@ -191,9 +189,9 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "9223372036854775807",
         "ms",
         &[same("log.cleaner.max.compaction.lag.ms")],
-        "The longest time that a record of a compacted topic waits to be compacted.",
-    )
-    .not_yet(NO_CLEANER),
+        "The longest time that a record of a compacted topic waits to be compacted. The segment \
+         that holds it is ended in time for that, also if nobody writes any more.",
+    ),
     row(
         "max.message.bytes",
         Kind::int(0),
@@ -235,9 +233,9 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "0.5",
         "",
         &[same("log.cleaner.min.cleanable.ratio")],
-        "How much of a compacted log must be new before it is compacted again.",
-    )
-    .not_yet(NO_CLEANER),
+        "How much of a compacted log must be new before it is compacted again. What is in the \
+         segment that grows, or younger than `min.compaction.lag.ms`, does not count.",
+    ),
     row(
         "min.compaction.lag.ms",
         Kind::long(0),
@@ -245,8 +243,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "ms",
         &[same("log.cleaner.min.compaction.lag.ms")],
         "The shortest time that a record of a compacted topic stays before it may be compacted.",
-    )
-    .not_yet(NO_CLEANER),
+    ),
     row(
         "min.insync.replicas",
         Kind::int(1),

@@ -3,6 +3,7 @@
 //! One file per codec. Each reads whatever the Java client, librdkafka and franz-go write, and
 //! writes what all of them read.
 
+mod compressor;
 mod decompressor;
 mod gzip;
 mod lz4;
@@ -16,6 +17,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
+pub(crate) use self::compressor::Compressor;
 use self::decompressor::Decompressor;
 pub(crate) use self::output::DecompressFailure;
 use self::output::read_bounded;
@@ -76,10 +78,13 @@ impl Compression {
     pub fn compress(self, plain: Bytes) -> Bytes {
         match self {
             Compression::None => plain,
-            Compression::Gzip => gzip::compress(&plain).into(),
-            Compression::Snappy => snappy::compress(&plain).into(),
-            Compression::Lz4 => lz4::compress(&plain).into(),
+            // It does better when it knows how much there is.
             Compression::Zstd => zstd::compress(&plain).into(),
+            _ => {
+                let mut compressor = Compressor::new(self);
+                compressor.pack(&plain);
+                compressor.finish().into()
+            }
         }
     }
 

@@ -16,15 +16,49 @@ use snap::raw::{Decoder, Encoder, decompress_len};
 use super::output::DecompressFailure;
 use crate::DecodeLimit;
 
-pub(super) fn compress(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = Encoder::new();
-    let mut framed = FRAMING_HEADER.to_vec();
-    for part in plain.chunks(CHUNK_BYTES) {
-        let block = encoder.compress_vec(part).expect("a part is far below the codec's 4 GiB");
-        framed.extend_from_slice(&(block.len() as u32).to_be_bytes());
-        framed.extend_from_slice(&block);
+/// Packs a chunk at a time.
+pub(crate) struct Packer {
+    encoder: Encoder,
+    /// What is not yet a chunk.
+    plain: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl Packer {
+    pub(super) fn new() -> Packer {
+        let (plain, packed) = (Vec::new(), FRAMING_HEADER.to_vec());
+        Packer { encoder: Encoder::new(), plain, packed }
     }
-    framed
+
+    pub(super) fn pack(&mut self, mut plain: &[u8]) {
+        while !plain.is_empty() {
+            let (front, rest) = plain.split_at(plain.len().min(CHUNK_BYTES - self.plain.len()));
+            self.plain.extend_from_slice(front);
+            plain = rest;
+            if self.plain.len() == CHUNK_BYTES {
+                self.pack_chunk();
+            }
+        }
+    }
+
+    pub(super) fn packed(&mut self) -> &mut Vec<u8> {
+        &mut self.packed
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        if !self.plain.is_empty() {
+            self.pack_chunk();
+        }
+        self.packed
+    }
+
+    fn pack_chunk(&mut self) {
+        let block = self.encoder.compress_vec(&self.plain);
+        let block = block.expect("a chunk is far below the codec's 4 GiB");
+        self.packed.extend_from_slice(&(block.len() as u32).to_be_bytes());
+        self.packed.extend_from_slice(&block);
+        self.plain.clear();
+    }
 }
 
 /// Unpacks a block at a time. A block cannot be unpacked in part, so all of one is held.

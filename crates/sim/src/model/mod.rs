@@ -5,9 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use logway_model::{TopicId, TopicPartition};
 
 pub(crate) use commits::{CommitKey, Commits};
+pub(crate) use kind::Kind;
 pub(crate) use partition::{Found, Partition};
 
 mod commits;
+mod compaction;
+mod kept;
+mod kind;
 mod partition;
 
 /// All that the world has promised. It is the metadata, too: a topic exists if it is here.

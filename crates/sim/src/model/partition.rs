@@ -1,28 +1,31 @@
 //! One partition, as promised.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
-use logway_log::AppendOutcome;
+use logway_log::{AppendOutcome, LogConfig};
 use logway_model::{
     LeaderEpoch, Offset, ProducerId, Sequence, TimestampMs, TopicId, TopicPartition,
 };
 use logway_record::Batch;
 
+use super::compaction::Compaction;
+use super::kept::Kept;
+use super::kind::Kind;
 use crate::batch::content;
 use crate::violation::{Violation, ensure};
 
 /// What was promised of a partition, and what may or may not have happened.
 ///
-/// Invariants: the batches in `kept` follow each other without a gap and end at `end`; `safe_end` is
-/// not behind it; what is `unanswered` is in the order in which it was sent.
+/// Invariants: the batches in `kept` follow each other without a gap and end at `end`, whatever
+/// compaction has left of them; `safe_end` is not behind it; what is `unanswered` is in the order in
+/// which it was sent.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) name: TopicPartition,
     pub(crate) topic_id: TopicId,
     /// Which log directory it is in.
     pub(crate) dir: usize,
-    pub(crate) is_durable: bool,
+    pub(crate) kind: Kind,
     /// Its log was made, and that was acknowledged.
     pub(crate) is_created: bool,
     start: Offset,
@@ -43,32 +46,14 @@ pub(crate) struct Partition {
     retries: Vec<Batch>,
     /// The sequences with which idempotent producers go on.
     sequences: BTreeMap<ProducerId, Sequence>,
+    /// `None` if it is not compacted.
+    compaction: Option<Compaction>,
 }
 
 #[derive(Debug, Clone)]
 struct Sent {
     batch: Batch,
     epoch: LeaderEpoch,
-}
-
-/// A batch that the log has.
-#[derive(Clone)]
-pub(crate) struct Kept {
-    pub(crate) base: Offset,
-    pub(crate) last: Offset,
-    pub(crate) epoch: LeaderEpoch,
-    pub(crate) batch: Batch,
-}
-
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kept { base, last, epoch, batch } = self;
-        let (id, sequence) = (batch.header().producer_id, batch.header().base_sequence);
-        write!(
-            f,
-            "the batch {base} to {last} of epoch {epoch}, of producer {id:?} from {sequence} on"
-        )
-    }
 }
 
 /// What a log has after a start.
@@ -79,18 +64,19 @@ pub(crate) struct Found {
 }
 
 impl Partition {
-    /// A partition of a new topic.
+    /// A partition of a new topic, whose log has these settings.
     pub(crate) fn new(
         name: TopicPartition,
         topic_id: TopicId,
         dir: usize,
-        is_durable: bool,
+        kind: Kind,
+        config: &LogConfig,
     ) -> Partition {
         Partition {
             name,
             topic_id,
             dir,
-            is_durable,
+            kind,
             is_created: false,
             start: Offset::ZERO,
             starts_in_doubt: Vec::new(),
@@ -103,6 +89,7 @@ impl Partition {
             unanswered: Vec::new(),
             retries: Vec::new(),
             sequences: BTreeMap::new(),
+            compaction: kind.is_compacted().then(|| Compaction::new(config)),
         }
     }
 
@@ -163,12 +150,12 @@ impl Partition {
             format!("{}: a batch got offset {base}, and {} was next", self.name, self.end)
         })?;
         let sent = self.unanswered.remove(place);
-        self.keep(sent);
+        self.keep(Kept::at(self.end, sent.epoch, sent.batch));
         // What was sent before it and not answered has failed, or it would have this place.
         let failed: Vec<Sent> = self.unanswered.drain(..place).collect();
         self.retry_later(failed);
         ensure(last.next() == self.end, || format!("{}: {base} to {last}", self.name))?;
-        if self.is_durable {
+        if self.kind.is_durable() {
             self.safe_end = self.end;
         }
         Ok(())
@@ -220,15 +207,58 @@ impl Partition {
         std::mem::take(&mut self.retries)
     }
 
-    /// The first record at or after a time: its offset.
+    /// The first record at or after a time: its offset. All records of a batch have the same.
     pub(crate) fn offset_at(&self, timestamp: TimestampMs) -> Option<Offset> {
-        let found = self.kept.iter().find(|kept| kept.batch.header().max_timestamp >= timestamp);
-        found.map(|kept| kept.base.max(self.start))
+        let late = self.kept.iter().filter(|kept| kept.batch.header().max_timestamp >= timestamp);
+        let mut offsets = late.flat_map(|kept| (kept.base.0..=kept.last.0).map(Offset));
+        offsets.find(|offset| *offset >= self.start && self.has_record(*offset))
+    }
+
+    /// The batch that a reader at an offset finds first: where it begins.
+    pub(crate) fn batch_at(&self, offset: Offset) -> Option<Offset> {
+        let is_there = |kept: &&Kept| {
+            self.compaction.as_ref().is_none_or(|compaction| compaction.has_batch(kept))
+        };
+        let mut batches = self.kept.iter().filter(is_there);
+        batches.find(|kept| kept.last >= offset).map(|kept| kept.base)
+    }
+
+    /// How many records compaction was seen to have taken away since this was last asked.
+    pub(crate) fn take_gone_count(&mut self) -> u64 {
+        self.compaction.as_mut().map_or(0, Compaction::take_gone_count)
+    }
+
+    /// The cleaner begins to work on all logs.
+    pub(crate) fn begin_cleaning(&mut self) {
+        if let Some(compaction) = &mut self.compaction {
+            compaction.begin();
+        }
+    }
+
+    /// The cleaner has ended its work.
+    pub(crate) fn end_cleaning(&mut self) {
+        if let Some(compaction) = &mut self.compaction {
+            compaction.end(self.end);
+        }
+    }
+
+    /// Somebody has read a log that has nothing under way.
+    pub(crate) fn observe(&mut self, found: &Found, now: TimestampMs) -> Result<(), Violation> {
+        ensure((found.start, found.end) == (self.start, self.end), || {
+            let (name, start, end) = (&self.name, self.start, self.end);
+            format!("{name} is {start} to {end}, and found as {} to {}", found.start, found.end)
+        })?;
+        self.compare(&found.batches, now)
     }
 
     /// The world has started again. `may_skip` says whether a batch can be there although one that was
     /// sent before it is not: that one may have been refused, by a disk that is full.
-    pub(crate) fn recovered(&mut self, found: &Found, may_skip: bool) -> Result<(), Violation> {
+    pub(crate) fn recovered(
+        &mut self,
+        found: &Found,
+        may_skip: bool,
+        now: TimestampMs,
+    ) -> Result<(), Violation> {
         self.check_start(found)?;
         self.move_start(found.start);
         let safe_end = self.safe_end.max(self.cached_end);
@@ -238,35 +268,55 @@ impl Partition {
         while self.kept.pop_back_if(|kept| kept.last >= found.end).is_some() {}
         self.end = self.kept.back().map_or(self.end.min(found.end), |last| last.last.next());
         let unanswered = std::mem::take(&mut self.unanswered);
-        let mut in_doubt = unanswered.iter();
-        let mut found_batches = found.batches.iter();
-        for kept in &self.kept {
-            self.check_batch(kept, found_batches.next())?;
-        }
-        for batch in found_batches {
-            let is_next = |sent: &&Sent| is_same(&sent.batch, batch);
-            let is_known =
-                |sent: &Sent| self.kept.iter().any(|kept| is_same(&kept.batch, &sent.batch));
-            let sent = match may_skip {
-                true => in_doubt.by_ref().find(is_next),
-                false => in_doubt.by_ref().find(|sent| !is_known(sent)).filter(is_next),
-            };
-            let sent = sent.ok_or_else(|| {
-                Violation::new(format!(
-                    "{}: this was not sent next: {:?}",
-                    self.name,
-                    batch.header()
-                ))
-            })?;
-            self.keep(sent.clone());
-            let kept = self.kept.back().expect("one was added");
-            self.check_batch(kept, Some(batch))?;
-        }
+        let known = found.batches.partition_point(|batch| batch.base_offset() < self.end);
+        self.keep_in_doubt(&unanswered, &found.batches[known..], may_skip)?;
         ensure(self.end == found.end, || {
             format!("{} ends at {}, and its batches at {}", self.name, found.end, self.end)
         })?;
+        self.compare(&found.batches, now)?;
+        self.end_cleaning();
         self.safe_end = self.end;
         self.retry_later(unanswered);
+        Ok(())
+    }
+
+    /// Finds out which of the batches that were sent without an answer the log has taken.
+    fn keep_in_doubt(
+        &mut self,
+        unanswered: &[Sent],
+        found: &[Batch],
+        may_skip: bool,
+    ) -> Result<(), Violation> {
+        let mut in_doubt = unanswered.iter();
+        for batch in found {
+            loop {
+                let sent = in_doubt.next().ok_or_else(|| {
+                    let header = batch.header();
+                    Violation::new(format!("{}: this was not sent next: {header:?}", self.name))
+                })?;
+                let is_known = self.kept.iter().any(|kept| is_same(&kept.batch, &sent.batch));
+                if is_known && !may_skip {
+                    continue;
+                }
+                let kept = Kept::at(self.end, sent.epoch, sent.batch.clone());
+                let is_next = match self.compaction {
+                    Some(_) => kept.left_in(batch).is_some(),
+                    None => is_same(&sent.batch, batch),
+                };
+                if is_next {
+                    self.keep(kept);
+                    break;
+                }
+                if !may_skip {
+                    // Compaction may have left nothing of it.
+                    let is_gone = self.compaction.is_some() && batch.base_offset() > kept.last;
+                    ensure(is_gone, || {
+                        format!("{}: this was not sent next: {:?}", self.name, batch.header())
+                    })?;
+                    self.keep(kept);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -283,17 +333,28 @@ impl Partition {
         })
     }
 
-    fn check_batch(&self, kept: &Kept, found: Option<&Batch>) -> Result<(), Violation> {
+    /// Compares the batches that the log has with those that it was sent.
+    fn compare(&mut self, found: &[Batch], now: TimestampMs) -> Result<(), Violation> {
         let name = &self.name;
-        let Some(found) = found else {
-            return Err(Violation::new(format!("{name}: the batch at {} is missing", kept.base)));
-        };
-        let is_as_sent = found.base_offset() == kept.base
-            && found.header().leader_epoch == kept.epoch
-            && is_same(found, &kept.batch);
-        ensure(is_as_sent && found.verify_crc().is_ok(), || {
-            format!("{name}: {:?} is where {kept:?} was", found.header())
-        })
+        if let Some(compaction) = &mut self.compaction {
+            return compaction.compare(name, &self.kept, found, self.start, now);
+        }
+        let mut found = found.iter();
+        for kept in &self.kept {
+            let Some(found) = found.next() else {
+                let missing = format!("{name}: the batch at {} is missing", kept.base);
+                return Err(Violation::new(missing));
+            };
+            ensure(kept.is_whole(found), || {
+                format!("{name}: {:?} is where {kept:?} was", found.header())
+            })?;
+        }
+        let stranger = found.next().map(Batch::header);
+        ensure(stranger.is_none(), || format!("{name}: nobody has sent {stranger:?}"))
+    }
+
+    fn has_record(&self, offset: Offset) -> bool {
+        self.compaction.as_ref().is_none_or(|compaction| compaction.has_record(offset))
     }
 
     /// Producers that are not idempotent give up.
@@ -302,17 +363,17 @@ impl Partition {
         self.retries.extend(batches.filter(|batch| batch.header().producer_id.is_some()));
     }
 
-    fn keep(&mut self, sent: Sent) {
-        let Sent { batch, epoch } = sent;
-        let base = self.end;
-        let last = base + i64::from(batch.header().last_offset_delta);
-        self.end = last.next();
-        self.kept.push_back(Kept { base, last, epoch, batch });
+    fn keep(&mut self, kept: Kept) {
+        self.end = kept.last.next();
+        self.kept.push_back(kept);
     }
 
     fn move_start(&mut self, start: Offset) {
         self.start = start;
         while self.kept.pop_front_if(|kept| kept.last < start).is_some() {}
+        if let Some(compaction) = &mut self.compaction {
+            compaction.move_start(start);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use logway_coordinator::CommitToken;
 use logway_log::{AppendBatches, LogError};
 use logway_model::{ProducerId, Sequence, TopicPartition};
-use logway_record::Batch;
+use logway_record::{Batch, Compression};
 
 use crate::batch::{BatchPlan, batch};
 use crate::violation::{Violation, ensure};
@@ -15,15 +15,18 @@ const UNDER_WAY_MAX: usize = 5;
 /// How many idempotent producers there are.
 const PRODUCERS: usize = 3;
 
+/// How many keys records have: few, so that most are superseded soon.
+const KEYS: usize = 8;
+
 impl World {
     /// Appends some batches at once, to any partitions.
     pub(super) fn append_some(&mut self) -> Result<(), Violation> {
         self.advance_ms(10);
         for _ in 0..1 + self.random.below(UNDER_WAY_MAX) {
             let Some(name) = self.some_partition() else { return Ok(()) };
-            let is_idempotent = self.model.partition(&name).is_durable && self.random.below(4) > 0;
-            let producer =
-                is_idempotent.then(|| ProducerId(1 + self.random.below(PRODUCERS) as i64));
+            let is_durable = self.model.partition(&name).kind.is_durable();
+            let producer = (is_durable && self.random.below(4) > 0)
+                .then(|| ProducerId(1 + self.random.below(PRODUCERS) as i64));
             let batch = self.some_batch(&name, producer);
             self.append(&name, batch, None);
         }
@@ -31,18 +34,24 @@ impl World {
     }
 
     fn some_batch(&mut self, name: &TopicPartition, producer: Option<ProducerId>) -> Batch {
-        let records = 1 + self.random.below(3);
-        let value_bytes = match self.random.below(12) {
-            0 => 1_500 + self.random.below(2_000),
-            _ => self.random.below(150),
-        };
         let (number, timestamp) = (self.number(), self.now());
+        let records: Vec<_> = (0..1 + self.random.below(3)).map(|_| self.some_record()).collect();
+        let compression = [Compression::None, Compression::Lz4][self.random.below(2)];
         let partition = self.model.partition(name);
         let producer = producer.map(|id| (id, partition.next_sequence(id)));
         if let Some((id, _)) = producer {
-            partition.advance(id, records);
+            partition.advance(id, records.len());
         }
-        batch(&BatchPlan { number, records, value_bytes, timestamp, producer })
+        batch(&BatchPlan { number, records, timestamp, producer, compression })
+    }
+
+    /// A key, and the length of the value unless there is none.
+    fn some_record(&mut self) -> (usize, Option<usize>) {
+        let value_bytes = match self.random.below(24) {
+            0 => 1_500 + self.random.below(2_000),
+            _ => self.random.below(150),
+        };
+        (self.random.below(KEYS), (self.random.below(4) > 0).then_some(value_bytes))
     }
 
     /// Hands a batch to the log; the answer is waited for by [`World::finish_appends`].
@@ -113,10 +122,10 @@ impl World {
         let Sequence(next) = self.model.partition(&name).next_sequence(id);
         let too_early = BatchPlan {
             number: self.number(),
-            records: 1,
-            value_bytes: 10,
+            records: vec![(0, Some(10))],
             timestamp: self.now(),
             producer: Some((id, Sequence(next + 2))),
+            compression: Compression::None,
         };
         let log = self.broker.as_ref().expect("the world lives").log(&name);
         let leader_epoch = self.epoch();

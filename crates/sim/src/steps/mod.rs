@@ -7,6 +7,7 @@ use crate::world::{OFFSETS_TOPIC, World};
 
 mod appends;
 mod commits;
+mod compaction;
 mod deletions;
 mod topics;
 
@@ -14,7 +15,8 @@ impl World {
     /// Something, and what follows from it.
     pub(crate) fn step(&mut self) -> Result<(), Violation> {
         self.turns.pause();
-        match self.random.below(100) {
+        self.note_cleaned()?;
+        match self.random.below(118) {
             0..48 => self.append_some(),
             48..56 => self.commit_some(),
             56..62 => self.append_again(),
@@ -28,6 +30,11 @@ impl World {
                 self.advance_ms(2_000);
                 Ok(())
             }
+            92..106 if self.plan.compacts => {
+                self.clean();
+                Ok(())
+            }
+            106..110 => self.look_at_compacted(),
             _ => {
                 self.turns.rest();
                 Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use logway_model::{TopicId, TopicName, TopicPartition};
 
+use crate::broker::Broker;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -25,8 +26,8 @@ impl World {
     fn create_logs(&mut self, name: &TopicName) -> Result<(), Violation> {
         for (partition, topic_id) in self.partitions_of(name) {
             let model = self.model.partition(&partition);
-            let (dir, is_durable) = (model.dir, model.is_durable);
-            let config = if is_durable { &self.plan.durable } else { &self.plan.lazy };
+            let dir = model.dir;
+            let config = self.plan.config(model.kind);
             let broker = self.broker.as_mut().expect("the world lives");
             let created =
                 broker.dirs[dir].create_log(partition.clone(), topic_id, Arc::new(config.clone()));
@@ -49,6 +50,11 @@ impl World {
         let name = World::topic_name(self.random.below(TOPICS));
         let partitions = self.partitions_of(&name);
         let Some((_, topic_id)) = partitions.first().cloned() else { return Ok(()) };
+        // A cleaner learns of it from the log that is closed, or is told to leave: which comes first is
+        // up to the machine's scheduler.
+        if self.broker.as_ref().is_some_and(Broker::is_cleaning) {
+            self.turns.rest();
+        }
         self.model.commits.forget(topic_id);
         let mut logs = Vec::new();
         for (partition, _) in partitions {

@@ -1,0 +1,96 @@
+import os
+import random
+import re
+import subprocess
+import time
+import unittest
+
+from polite import PoliteProducer, create_topic
+
+from harness.broker import TESTS
+from harness.brokers import KINDS
+from harness.seed import SEED
+from harness.topics import admin, end_offsets
+from harness.waiting import wait_until
+
+KIND = KINDS[os.environ["AGAINST"]]
+SESSIONS = int(os.environ.get("SESSIONS", 10_000))
+# After these the broker has made what it keeps from then on, such as the topic of offsets.
+SESSIONS_BEFORE = 2_000
+P99_MS_MAX = 250
+# The segment and the two indexes of each partition of __consumer_offsets, which stay open once they are used.
+OFFSETS_DESCRIPTORS = 3 * 50
+DEADLINE_S = 60
+MEBIBYTE = 1 << 20
+# No mutation of what is sent to other topics comes upon this name.
+POLITE_TOPIC = f"polite-{random.Random(SEED).randbytes(16).hex()}"
+
+
+class Sessions(unittest.TestCase):
+    """SESSIONS=N sessions of real clients, mutated by SEED=N, beside a polite producer.
+
+    What is valid in spite of its mutation may be done: topics are made, written and deleted, all but the polite one's.
+    """
+
+    def setUp(self):
+        self.broker = self.enterContext(KIND("hostile-sessions"))
+        create_topic(self.broker.bootstrap, POLITE_TOPIC)
+        self.rss_bytes_most = 0
+
+    def test_mutated_sessions_hurt_nobody(self):
+        print(f"SEED={SEED} SESSIONS={SESSIONS}", flush=True)
+        self.attack(first=SESSIONS, sessions=SESSIONS_BEFORE)
+        self.sweep()
+        with PoliteProducer(self.broker.bootstrap, POLITE_TOPIC) as polite:
+            rss_bytes_before, descriptors_before = self.broker.rss_bytes(), self.descriptors()
+            self.attack(first=0, sessions=SESSIONS)
+            latency, acked = polite.finish(), polite.acked()
+        self.sweep()
+        descriptors_most = descriptors_before + OFFSETS_DESCRIPTORS
+        wait_until(lambda: self.descriptors() <= descriptors_most, "descriptors to be closed", DEADLINE_S)
+
+        rss_mib = [bytes // MEBIBYTE for bytes in (rss_bytes_before, self.rss_bytes_most, self.broker.rss_bytes())]
+        print("resident memory {} MiB before, {} at most, {} after".format(*rss_mib))
+        print(f"descriptors {descriptors_before} before, {self.descriptors()} after")
+        print(latency, flush=True)
+        self.assertIsNone(self.broker.process.poll(), "the broker died")
+        self.assertNotIn("panicked", self.broker.log_since_start())
+        self.assertEqual(end_offsets(self.broker.bootstrap, POLITE_TOPIC), {0: 1 + acked})
+        self.assertLess(self.rss_bytes_most - rss_bytes_before, KIND.rss_growth_bytes_max)
+        self.assertLess(latency.p99_ms, P99_MS_MAX)
+
+    @unittest.skipIf(KIND.kind != "logway", "asks for Logway's metrics")
+    def test_what_sessions_have_taken_is_given_back(self):
+        self.attack(first=2 * SESSIONS, sessions=SESSIONS_BEFORE)
+        for metric in ("logway_connections_open", "logway_request_memory_used_bytes"):
+            wait_until(lambda: self.metric(metric) == 0, f"{metric} to be 0", DEADLINE_S)
+
+    def attack(self, first: int, sessions: int):
+        """Sends so many sessions, from a number on, and looks at the broker's memory meanwhile."""
+        numbers = ["--seed", str(SEED), "--from", str(first), "--sessions", str(sessions)]
+        attack = subprocess.Popen([hostile(), "--bootstrap", self.broker.bootstrap, *numbers])
+        while attack.poll() is None:
+            self.rss_bytes_most = max(self.rss_bytes_most, self.broker.rss_bytes())
+            time.sleep(0.1)
+        self.assertEqual(attack.returncode, 0, "an answer was wrong, or the broker could not be reached")
+
+    def sweep(self):
+        """Deletes what topics the sessions have left behind."""
+        client = admin(self.broker.bootstrap)
+        topics = client.list_topics(timeout=DEADLINE_S).topics
+        left = [topic for topic in topics if topic != POLITE_TOPIC and not topic.startswith("__")]
+        if left:
+            for deleted in client.delete_topics(left, request_timeout=DEADLINE_S).values():
+                deleted.result(DEADLINE_S)
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
+
+    def metric(self, name: str) -> float:
+        return float(re.search(rf"^{name} (\S+)$", self.broker.metrics(), re.MULTILINE)[1])
+
+
+def hostile() -> str:
+    """The program that attacks, built if need be."""
+    subprocess.run(["cargo", "build", "--quiet", "--package", "logway-hostile"], cwd=TESTS.parent, check=True)
+    return os.path.join(os.environ.get("CARGO_TARGET_DIR", str(TESTS.parent / "target")), "debug", "hostile")

@@ -1,0 +1,153 @@
+"""A disk that fills under a broker that is written to, by what others store and by what producers send."""
+
+import os
+import re
+import subprocess
+import time
+import unittest
+
+from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+from probe import KAFKA_STORAGE_ERROR, Probe
+from volume import MEBIBYTE, Volume
+
+from harness.brokers import KINDS
+from harness.load import DEADLINE_S, Writer, admin_client, assert_kept, create_topics, read_all
+from harness.logway import BINARY
+from harness.waiting import wait_until
+
+KIND = KINDS[os.environ["AGAINST"]]
+DISK_BYTES = 96 * MEBIBYTE
+SPARE_BYTES = 8 * MEBIBYTE
+PARTITIONS = 4
+RESUMED_S_MAX = 1.0
+# Time enough for the disk to be filled before.
+OLD_AFTER_MS = 6_000
+# Appends leave 2 MiB.
+LEFT_FREE_BYTES = 3 * MEBIBYTE
+# Files of deleted records go at once.
+SETTINGS = {"log.segment.delete.delay.ms": "0", "log.retention.check.interval.ms": "300"}
+SEGMENTS = {"segment.bytes": str(MEBIBYTE)}
+
+
+class DiskFull(unittest.TestCase):
+    def setUp(self):
+        """A broker with all that it has on a small disk, and writers to it."""
+        self.disk = Volume(self, "machine-disk-full", DISK_BYTES)
+        self.broker = KIND("machine-disk-full", SETTINGS, data_dir=self.disk.path / "data").start()
+        self.addCleanup(self.broker.kill)
+        aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000", **SEGMENTS})
+        others = [NewTopic(name, 1, 1, config=SEGMENTS) for name in ("probed", "trimmed", "spare", "doomed", "flood")]
+        create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), aging, *others)
+        self.writer = self.enterContext(Writer(self.broker.bootstrap, "kept", PARTITIONS, producers=2))
+        self.writer.wait_for_acks(5_000)
+        self.probe = self.enterContext(Probe(self.broker.bootstrap, "probed"))
+        self.put("trimmed", 4 * MEBIBYTE)
+        self.trimmed = 0
+
+    def test_a_disk_that_others_fill_and_each_way_out(self):
+        for topic in ("spare", "doomed"):
+            self.put(topic, SPARE_BYTES)
+        ways_out = {
+            "the space comes back": self.disk.make_room,
+            "DeleteRecords": self.delete_records,
+            "a topic is deleted": lambda: self.delete_topic("doomed"),
+        }
+        pid = self.broker.process.pid
+        for name, make_room in ways_out.items():
+            with self.subTest(name):
+                self.fill()
+                make_room()
+                self.assert_resumed(name)
+        with self.subTest("retention"):
+            self.disk.make_room()
+            # Old enough in a few seconds.
+            self.put("aging", SPARE_BYTES, timestamp_ms=int(time.time() * 1_000) + OLD_AFTER_MS)
+            self.fill()
+            self.wait_for_retention()
+            self.assert_resumed("retention")
+        self.disk.make_room()
+        self.assertEqual(self.broker.process.pid, pid)
+        self.assert_all_there()
+
+    def test_a_disk_that_producers_fill(self):
+        with Probe(self.broker.bootstrap, "flood") as flood, self.assertRaisesRegex(AssertionError, "error 56"):
+            flood.fill(2 * DISK_BYTES)
+        self.check_refusal(self.probe.until_refused())
+        self.delete_topic("flood")
+        self.assert_resumed("the topic is deleted")
+        self.assert_all_there()
+
+    def test_a_disk_that_stays_full_and_a_broker_that_is_killed_and_started_on_it(self):
+        self.put("spare", SPARE_BYTES)
+        self.fill()
+        acked = self.writer.acked_now()
+        self.broker.kill()
+        self.broker.start()
+        print(f"ready on a full disk in {self.broker.ready_s:.2f} s")
+        assert_kept(acked, read_all(self.broker.bootstrap, "kept", PARTITIONS))
+        self.probe = self.enterContext(Probe(self.broker.bootstrap, "probed"))
+        self.check_refusal(self.probe.until_refused())
+        self.delete_records()
+        self.assert_resumed("DeleteRecords after a kill")
+        self.disk.make_room()
+        self.assert_all_there()
+
+    def put(self, topic: str, size_bytes: int, timestamp_ms: int | None = None):
+        with Probe(self.broker.bootstrap, topic) as probe:
+            probe.fill(size_bytes, timestamp_ms=timestamp_ms)
+
+    def fill(self):
+        """Fills the disk: reads go on, and what needs space is refused in a way that clients try again after."""
+        self.disk.fill()
+        self.check_refusal(self.probe.until_refused())
+        # The first checkpoint uses what the broker has in reserve, and who tries again must not get that.
+        self.trimmed += 1
+        self.delete_records("trimmed", before=self.trimmed)
+        for _ in range(100):
+            self.check_refusal(self.probe.until_refused())
+        acked = self.writer.acked_now()
+        assert_kept(acked, read_all(self.broker.bootstrap, "kept", PARTITIONS))
+        with self.assertRaises(KafkaException) as refused:
+            create_topics(self.broker.bootstrap, NewTopic("one-more", 1, 1))
+        self.assertEqual(refused.exception.args[0].code(), KAFKA_STORAGE_ERROR)
+
+    def check_refusal(self, message: str):
+        """It says which disk is full, and how full."""
+        self.assertIn(str(self.broker.data_dir), message)
+        (free_bytes,) = re.findall(r"(\d+) bytes are free", message)
+        self.assertLess(int(free_bytes), LEFT_FREE_BYTES, message)
+
+    def assert_resumed(self, why: str):
+        resumed_s = self.probe.until_taken()
+        acked, began = self.writer.acked_count(), time.monotonic()
+        self.writer.wait_for_acks(acked + 1)
+        print(f"{why}: appends resume after {resumed_s:.2f} s, the writers after {time.monotonic() - began:.2f} s more")
+        self.assertLess(resumed_s, RESUMED_S_MAX, why)
+
+    def delete_records(self, topic: str = "spare", before: int = OFFSET_END):
+        admin = admin_client(self.broker.bootstrap)
+        for future in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+            future.result(DEADLINE_S)
+
+    def delete_topic(self, topic: str):
+        admin = admin_client(self.broker.bootstrap)
+        admin.delete_topics([topic])[topic].result(DEADLINE_S)
+
+    def wait_for_retention(self):
+        (directory,) = self.broker.data_dir.rglob("aging-0")
+        stored_bytes = lambda: sum(path.stat().st_size for path in directory.glob("*.log"))
+        wait_until(lambda: stored_bytes() == 0, "retention to delete all records of 'aging'", DEADLINE_S)
+
+    def assert_all_there(self):
+        """When the broker goes on, after its next start, and in its files."""
+        self.writer.finish()
+        self.writer.assert_all_there()
+        self.assertEqual(self.broker.stop(), KIND.sigterm_exit_code)
+        if KIND.kind == "logway":
+            verify = [BINARY, "log", "verify", str(self.broker.data_dir)]
+            verified = subprocess.run(verify, capture_output=True, text=True)
+            self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        self.broker.start()
+        self.writer.assert_all_there()
+        print(f"{self.writer.acked_count()} records were acknowledged")
