@@ -2,7 +2,6 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::thread;
 
 use logway_model::Offset;
 use logway_record::BatchHeader;
@@ -11,7 +10,7 @@ use super::listing::Listing;
 use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
 use crate::LogError;
 use crate::checkpoint::remove_file;
-use crate::fs::read_exact_at;
+use crate::fs::{OpenMode, read_exact_at};
 use crate::producer_state::snapshot;
 use crate::resync::Search;
 use crate::scan::{BatchScan, ScannedBatch};
@@ -41,24 +40,10 @@ pub(super) enum SegmentEnd {
     Damaged,
 }
 
-/// How the scan of a log ended.
-#[derive(Debug, Clone, Copy)]
-struct ScanEnd {
-    /// The offset after the last batch.
-    end: Offset,
-    /// A bad batch is cut off.
-    is_cut_off: bool,
-    /// The first segment that was not scanned, because the log ends before it.
-    next: usize,
-}
-
-/// So much to scan is synced at the same time.
-const SYNCED_MEANWHILE_BYTES: u64 = 1 << 20;
-
 impl Recovery<'_> {
     /// Scans the log from the recovery point on; returns its end. What is scanned is on stable
-    /// storage afterwards. What is known to have been before needs no sync, so that logs to which
-    /// nothing came since the last checkpoint cost none.
+    /// storage afterwards. What is known to have been there before needs no sync, so that logs to
+    /// which nothing came since the last checkpoint cost none.
     pub(super) fn scan(&mut self, listing: &Listing) -> Result<Offset, LogError> {
         let first = self.first_to_scan(listing);
         self.check_segments_before(first, listing)?;
@@ -66,44 +51,32 @@ impl Recovery<'_> {
         self.load_producers(listing, base)?;
         self.epochs.truncate_from_end(base);
 
-        let ScanEnd { mut end, is_cut_off, next } = self.scan_while_syncing(first, listing)?;
-        let has_news = self.scanned_bytes > 0 && (is_cut_off || end > self.durable_end);
-        // A segment that comes back with the next crash would go on from another end.
-        let is_any_removed = next < self.segments.len();
+        let (end, next) = self.scan_segments(first, listing)?;
+        let has_news = end > self.durable_end;
         self.remove_segments_from(next)?;
-        end = self.make_up_for_loss(end)?;
+        let end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
             names::make_again(&**self.options.fs, self.options.dir)?;
         }
-        if has_news || is_any_removed {
+        // The broker removes a log because of what a move's file says.
+        if has_news || self.is_unsettled || listing.has_move {
             self.sync_end()?;
         }
-        if listing.has_failed_sync {
+        if listing.has_failed_sync || self.is_unsettled {
             let RecoveryOptions { fs, dir, .. } = *self.options;
             remove_file(&**fs, &dir.join(FAILED_SYNC_FILE))?;
         }
         Ok(end)
     }
 
-    /// Scans the segments from `first` on. If they are large, the disk writes meanwhile what is not
-    /// on it, so that the sync at the end finds little to do.
-    fn scan_while_syncing(&mut self, first: usize, listing: &Listing) -> Result<ScanEnd, LogError> {
-        let segments = self.segments[first..].to_vec();
-        let size_bytes: u64 = segments.iter().map(|segment| segment.size_bytes()).sum();
-        if size_bytes < SYNCED_MEANWHILE_BYTES {
-            return self.scan_segments(first, listing);
-        }
-        thread::scope(|scope| {
-            let syncing =
-                scope.spawn(|| segments.iter().try_for_each(|segment| sync_data(segment)));
-            let scanned = self.scan_segments(first, listing);
-            let synced = syncing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            synced.and(scanned)
-        })
-    }
-
-    fn scan_segments(&mut self, first: usize, listing: &Listing) -> Result<ScanEnd, LogError> {
+    /// Scans the segments from `first` on; returns where the log ends, and the first segment that
+    /// lies behind.
+    fn scan_segments(
+        &mut self,
+        first: usize,
+        listing: &Listing,
+    ) -> Result<(Offset, usize), LogError> {
         let (mut end, mut next) = (self.segments[first].base_offset(), first);
         while next < self.segments.len() {
             let segment = Arc::clone(&self.segments[next]);
@@ -120,10 +93,10 @@ impl Recovery<'_> {
             let is_followed = self.segments[next..].iter().any(|next| next.size_bytes() > 0);
             let part = Part::End { is_followed };
             if self.scan_segment(&segment, limit, &mut end, part)? == SegmentEnd::CutOff {
-                return Ok(ScanEnd { end, is_cut_off: true, next });
+                break;
             }
         }
-        Ok(ScanEnd { end, is_cut_off: false, next })
+        Ok((end, next))
     }
 
     /// The segment that holds the recovery point, or one before it.
@@ -318,6 +291,7 @@ impl Recovery<'_> {
             segment = %path.display(), kept_bytes = position, removed_bytes, reason,
             "the end of the log was cut off by a crash and is removed"
         );
+        self.note_unsettled()?;
         segment.file()?.set_len(position).map_err(LogError::io("cut", &path))?;
         segment.set_size_bytes(position);
         let kept_bytes = position;
@@ -348,8 +322,12 @@ impl Recovery<'_> {
         });
     }
 
-    /// Removes the segments that continued an end that is no longer there.
+    /// Removes the segments that continued an end that is no longer there. One that comes back with
+    /// the next crash would go on from another end.
     fn remove_segments_from(&mut self, index: usize) -> Result<(), LogError> {
+        if index < self.segments.len() {
+            self.note_unsettled()?;
+        }
         for segment in self.segments.split_off(index) {
             let removed_bytes = segment.size_bytes();
             let path = segment.path().to_owned();
@@ -363,6 +341,17 @@ impl Recovery<'_> {
             self.findings.push(Finding::SegmentRemoved { path, removed_bytes });
         }
         Ok(())
+    }
+
+    /// Has the next start settle what this one is about to change, if the process is killed before
+    /// that is on stable storage: nothing in the page cache would tell of it then. After a power cut
+    /// the disk does, so that the mark needs no sync. On a full disk it goes without.
+    fn note_unsettled(&mut self) -> Result<(), LogError> {
+        self.is_unsettled = true;
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let mark = dir.join(FAILED_SYNC_FILE);
+        let marked = fs.open(&mark, OpenMode::CreateOrOpen).map(drop);
+        unless_disk_full(marked.map_err(LogError::io("create", &mark)))
     }
 
     /// Writes the segments from `first` on again, as they are.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use logway_log::fs::sim::Rng;
 use logway_log::{Finding, LogConfig, LogError};
 use logway_model::{Offset, TimestampMs};
 use logway_record::DecodeLimit;
@@ -88,6 +89,75 @@ fn a_process_that_is_killed_loses_nothing_that_was_written() {
     // Opening has put it on stable storage.
     let (_, found) = sequences(&disk.crash());
     assert_eq!(found.len(), BATCHES as usize);
+}
+
+#[test]
+fn a_power_cut_in_the_start_after_a_kill_loses_nothing() {
+    for seed in 0..400 {
+        let mut random = Rng::new(seed);
+        let disk = TestDisk::new(seed).with_config(config());
+        disk.fs.crash_at_change(1 + random.below(200) as u64);
+        let reached = work(&disk, 0).err().unwrap_or(BATCHES);
+        let disk = disk.kill();
+        disk.fs.crash_at_change(1 + random.below(40) as u64);
+        let _ = disk.try_open();
+        let (start, found) = sequences(&disk.crash());
+        let end = start as i32 + found.len() as i32;
+        assert_eq!(found, (start as i32..end).collect::<Vec<_>>(), "seed {seed}");
+        assert!(end >= reached, "seed {seed}: {reached} were acknowledged, {end} are there");
+    }
+}
+
+/// A log of two records before the recovery point, and four behind it of which the first is damaged, as
+/// the next start finds it.
+fn log_to_be_cut(seed: u64) -> TestDisk {
+    let disk = TestDisk::new(seed).with_config(not_durable());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 900);
+    append_records(&log, 1, 900);
+    log.flush().wait().expect("the disk works");
+    // Writes a checkpoint.
+    log.delete_records_before(Offset(1)).wait().expect("the offset is in the log");
+    let recovery_point_bytes = log.size_bytes();
+    for _ in 0..4 {
+        append_records(&log, 1, 900);
+    }
+    log.flush().wait().expect("the disk works");
+    drop((log, dir));
+    let disk = disk.kill();
+    disk.fs.flip_bit(&segment_path(0), recovery_point_bytes + 500, 1).expect("it is there");
+    disk
+}
+
+/// The process has cut the log, and is killed before the disk knows.
+fn log_that_is_cut_in_the_page_cache(seed: u64) -> TestDisk {
+    for change in 1.. {
+        let disk = log_to_be_cut(seed);
+        let size_bytes = file_len(&disk, &segment_path(0));
+        disk.fs.crash_at_change(change);
+        let _ = disk.try_open();
+        let disk = disk.kill();
+        if file_len(&disk, &segment_path(0)) < size_bytes {
+            return disk;
+        }
+    }
+    unreachable!("a start cuts the log")
+}
+
+#[test]
+fn what_a_start_has_cut_off_does_not_come_back_if_it_is_killed_meanwhile() {
+    for seed in 0..60 {
+        let disk = log_that_is_cut_in_the_page_cache(seed);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!(append_records(&log, 1, 900), Offset(2), "seed {seed}");
+        drop((log, dir));
+        let disk = disk.crash();
+        let dir = disk.open();
+        let end = disk.log(&dir).log_end_offset();
+        assert!(end <= Offset(3), "seed {seed}: nothing was appended behind 3, but {end} is next");
+    }
 }
 
 #[test]
