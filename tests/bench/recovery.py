@@ -91,12 +91,16 @@ def measure(layout: str, args: argparse.Namespace):
             broker.kill()
             if round == 0:
                 arrange(broker.data_dir, topics)
+                # What was arranged here is no news that a sync of the broker should have to write.
+                os.sync()
             starts.append(start(broker, topics, args.sampled))
         broker.kill()
         broker.counts_to = broker.directory / "calls"
         broker.start()
         segments = sum(1 for _ in broker.data_dir.glob("*/*.log"))
-        broker.stop()
+        # A stop in good order makes calls of its own. strace writes when the broker is gone.
+        broker.kill()
+        wait_until(lambda: "total" in broker.counts_to.read_text(), "what strace has counted", DEADLINE_S)
         calls = sum(counted(broker.counts_to).values())
     times = " | ".join(f"{min(values):.2f} to {max(values):.2f} s" for values in zip(*[times for times, _ in starts]))
     memory = " | ".join(f"{max(values) >> 20} MiB" for values in zip(*[memory for _, memory in starts]))
