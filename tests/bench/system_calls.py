@@ -33,6 +33,7 @@ from harness.protocol import (
     produce_error_v3,
     produce_v3,
 )
+from harness.strace import counted
 from harness.waiting import wait_until
 
 TOPIC = "system-calls"
@@ -61,7 +62,7 @@ def main():
 
 def report(broker: Logway, load: str, api: str, run: Callable[[], None]):
     before = requests(broker, api)
-    with counted(broker.process.pid) as calls:
+    with counted_in(broker.process.pid) as calls:
         run()
     made = requests(broker, api) - before
     shown = [calls.pop(name, 0) for name in SHOWN]
@@ -71,7 +72,7 @@ def report(broker: Logway, load: str, api: str, run: Callable[[], None]):
 
 
 @contextmanager
-def counted(pid: int):
+def counted_in(pid: int):
     """Fills a dictionary with the calls of a process, by name, when the block has ended."""
     calls: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory:
@@ -84,11 +85,7 @@ def counted(pid: int):
         yield calls
         tracer.send_signal(signal.SIGINT)
         tracer.communicate(timeout=DEADLINE_S)
-        for line in table.read_text().splitlines():
-            # Percent, seconds, microseconds a call, calls, errors if any, name.
-            if found := re.fullmatch(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)", line):
-                calls[found[2]] = int(found[1])
-        calls.pop("total", None)
+        calls |= counted(table)
 
 
 def requests(broker: Logway, api: str) -> int:

@@ -74,9 +74,16 @@ class Broker(LoggedProcess):
         return self
 
     def rss_bytes(self) -> int:
-        """Resident memory, from /proc/PID/status."""
+        """Resident memory."""
+        return self._memory_bytes("VmRSS")
+
+    def peak_rss_bytes(self) -> int:
+        """The most that resident memory ever was."""
+        return self._memory_bytes("VmHWM")
+
+    def _memory_bytes(self, what: str) -> int:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(f"{what}:"):
                 return int(line.split()[1]) * 1024
         raise self._failure("is not running")
 

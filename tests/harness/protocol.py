@@ -99,8 +99,54 @@ def metadata_v1(topics: list[str]) -> bytes:
     return array([string(topic) for topic in topics])
 
 
-def create_topic_v2(topic: str, partitions: int) -> bytes:
-    one = string(topic) + struct.pack(">ih", partitions, 1) + array([]) + array([])
+def leaders_v1(response: bytes) -> dict[str, list[int]]:
+    """The leaders of the partitions of each topic in a Metadata v1 response, -1 for none; in no order."""
+    fields = Fields(response)
+    for _ in range(fields.int32()):
+        fields.skip_int32s(1)
+        fields.string()
+        fields.skip_int32s(1)
+        fields.string()
+    fields.skip_int32s(1)
+    leaders = {}
+    for _ in range(fields.int32()):
+        fields.position += 2
+        topic = fields.string()
+        fields.position += 1
+        leaders[topic] = []
+        for _ in range(fields.int32()):
+            fields.position += 2
+            fields.skip_int32s(1)
+            leaders[topic].append(fields.int32())
+            for _ in ("replicas", "in sync"):
+                fields.skip_int32s(fields.int32())
+    return leaders
+
+
+class Fields:
+    """The fields of a response, one after the other."""
+
+    def __init__(self, response: bytes):
+        self._response = response
+        self.position = 0
+
+    def int32(self) -> int:
+        self.position += 4
+        return struct.unpack_from(">i", self._response, self.position - 4)[0]
+
+    def skip_int32s(self, count: int):
+        self.position += 4 * count
+
+    def string(self) -> str | None:
+        (length,) = struct.unpack_from(">h", self._response, self.position)
+        start = self.position + 2
+        self.position = start + max(length, 0)
+        return None if length < 0 else self._response[start : self.position].decode()
+
+
+def create_topic_v2(topic: str, partitions: int, config: dict[str, str] | None = None) -> bytes:
+    settings = array([string(name) + string(value) for name, value in (config or {}).items()])
+    one = string(topic) + struct.pack(">ih", partitions, 1) + array([]) + settings
     return array([one]) + struct.pack(">i?", 10_000, False)
 
 
@@ -134,9 +180,13 @@ produce_v8 = produce_v3
 
 def produce_error_v3(response: bytes) -> int:
     """The error code of the only partition in a Produce v3 response."""
+    return produced_v3(response)[0]
+
+
+def produced_v3(response: bytes) -> tuple[int, int]:
+    """The error code and the base offset of the only partition in a Produce v3 response."""
     (name_length,) = struct.unpack_from(">h", response, 4)
-    (error,) = struct.unpack_from(">h", response, 4 + 2 + name_length + 4 + 4)
-    return error
+    return struct.unpack_from(">hq", response, 4 + 2 + name_length + 4 + 4)
 
 
 def produce_outcome_v8(response: bytes) -> tuple[int, int, str]:

@@ -70,8 +70,8 @@ impl Search<'_> {
 
     fn is_good(&self, position: u64) -> Result<bool, LogError> {
         let mut scan = BatchScan::new(Arc::clone(self.file), self.path, position, self.len_bytes);
-        match scan.next() {
-            Ok(Some(batch)) => Ok(self.is_plausible(batch.base_offset())),
+        match scan.next_header() {
+            Ok(Some(header)) => Ok(self.is_plausible(header.base_offset)),
             Ok(None) | Err(LogError::Corrupt { .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use crc_fast::{CrcAlgorithm, Digest};
-use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, CRC_COVERS_FROM};
+use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, CRC_COVERS_FROM, RecordError};
 
 use crate::LogError;
 use crate::fs::{File, read_exact_at, read_full_at};
@@ -121,24 +121,27 @@ pub(crate) fn read_batch(
 
 /// Walks the batches of a segment file and checks each to its last byte.
 ///
-/// It reads a piece of the file at a time. A batch longer than that is read as a whole only when
-/// its CRC, summed up piece by piece, was found to be right: a damaged length makes nobody
-/// allocate for it.
+/// It reads a piece of the file at a time, always into the same memory, so that no batch makes it
+/// allocate: neither a long one, nor one whose length is damaged.
 pub(crate) struct BatchScan {
     file: Arc<dyn File>,
     path: PathBuf,
     position: u64,
     end: u64,
-    piece: Bytes,
+    piece: Vec<u8>,
+    piece_position: u64,
+    piece_len: usize,
 }
 
-/// What is read of a file at once: enough to keep a disk busy.
-pub(crate) const PIECE_BYTES: u64 = 1 << 20;
+/// What is read of a file at once: few system calls, and it stays in the processor's cache until its
+/// CRC is computed.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
 impl BatchScan {
     /// A walk from `position` to the end of the file, `end`.
     pub(crate) fn new(file: Arc<dyn File>, path: &Path, position: u64, end: u64) -> BatchScan {
-        BatchScan { file, path: path.to_owned(), position, end, piece: Bytes::new() }
+        let (path, piece, piece_position) = (path.to_owned(), Vec::new(), position);
+        BatchScan { file, path, position, end, piece, piece_position, piece_len: 0 }
     }
 
     /// Where the next batch begins, or, after an error, where the bad one does.
@@ -149,19 +152,17 @@ impl BatchScan {
     /// Goes on elsewhere.
     pub(crate) fn seek(&mut self, position: u64) {
         self.position = position;
-        self.piece = Bytes::new();
     }
 
-    /// The next batch, whose CRC is right; `None` at the end.
+    /// The header of the next batch, whose CRC is right; `None` at the end.
     ///
     /// [`LogError::Corrupt`] where there is no good batch; the walk stays there.
-    pub(crate) fn next(&mut self) -> Result<Option<Batch>, LogError> {
+    pub(crate) fn next_header(&mut self) -> Result<Option<BatchHeader>, LogError> {
         if self.position >= self.end {
             return Ok(None);
         }
-        self.fill(BATCH_HEADER_BYTES)?;
-        let header =
-            BatchHeader::parse(&self.piece).map_err(|error| self.corrupt(error.to_string()))?;
+        let parsed = BatchHeader::parse(self.bytes_at(self.position, BATCH_HEADER_BYTES)?);
+        let header = parsed.map_err(|error| self.corrupt(error.to_string()))?;
         let left = self.end - self.position;
         if header.size_bytes() as u64 > left {
             return Err(self.corrupt(format!(
@@ -170,54 +171,62 @@ impl BatchScan {
                 header.size_bytes(),
             )));
         }
-        if header.size_bytes() as u64 > PIECE_BYTES {
-            self.check_long(&header)?;
-        }
-        self.fill(header.size_bytes())?;
-        let mut rest = self.piece.clone();
-        let batch =
-            Batch::split_first(&mut rest).map_err(|error| self.corrupt(error.to_string()))?;
-        batch.verify_crc().map_err(|error| self.corrupt(error.to_string()))?;
-        self.position += batch.size_bytes() as u64;
-        self.piece = rest;
-        Ok(Some(batch))
+        self.check_crc(&header)?;
+        self.position += header.size_bytes() as u64;
+        Ok(Some(header))
     }
 
-    /// Makes at least `wanted` bytes of the file from here on available, or all there are.
-    fn fill(&mut self, wanted: usize) -> Result<(), LogError> {
-        if self.piece.len() >= wanted {
-            return Ok(());
+    /// As [`BatchScan::next_header`], with the records.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, LogError> {
+        let position = self.position;
+        let Some(header) = self.next_header()? else { return Ok(None) };
+        let size_bytes = header.size_bytes();
+        if size_bytes > PIECE_BYTES {
+            let batch = ScannedBatch { position, header };
+            return read_batch(&*self.file, &self.path, &batch).map(Some);
         }
-        let left = self.end - self.position;
-        let read_bytes = (wanted as u64).max(PIECE_BYTES).min(left);
-        let read_bytes = usize::try_from(read_bytes).expect("a batch's size is a usize");
-        let mut piece = BytesMut::zeroed(read_bytes);
-        let read = read_full_at(&*self.file, &mut piece, self.position)
-            .map_err(LogError::io("read", &self.path))?;
-        piece.truncate(read);
-        self.piece = piece.freeze();
-        Ok(())
+        let bytes = Bytes::copy_from_slice(&self.bytes_at(position, size_bytes)?[..size_bytes]);
+        Batch::parse(bytes).map(Some).map_err(|error| self.corrupt(error.to_string()))
     }
 
-    /// Checks the CRC of a long batch without having all of it in memory.
-    fn check_long(&self, header: &BatchHeader) -> Result<(), LogError> {
+    fn check_crc(&mut self, header: &BatchHeader) -> Result<(), LogError> {
         let end = self.position + header.size_bytes() as u64;
         let mut position = self.position + CRC_COVERS_FROM as u64;
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        let mut piece = vec![0; PIECE_BYTES as usize];
         while position < end {
-            let wanted = usize::try_from(end - position).unwrap_or(usize::MAX).min(piece.len());
-            read_exact_at(&*self.file, &mut piece[..wanted], position)
-                .map_err(LogError::io("read", &self.path))?;
-            digest.update(&piece[..wanted]);
-            position += wanted as u64;
+            let bytes = self.bytes_at(position, 1)?;
+            let left = usize::try_from(end - position).unwrap_or(usize::MAX);
+            let covered = &bytes[..bytes.len().min(left)];
+            if covered.is_empty() {
+                return Err(self.corrupt(format!("the file ends within the batch, at {position}")));
+            }
+            digest.update(covered);
+            position += covered.len() as u64;
         }
-        if digest.finalize() == u64::from(header.crc) {
+        let (stored, computed) = (header.crc, digest.finalize() as u32);
+        if computed == stored {
             return Ok(());
         }
-        let (offset, bytes) = (header.base_offset, header.size_bytes());
-        Err(self
-            .corrupt(format!("the CRC of the batch of {bytes} bytes at offset {offset} is wrong")))
+        let base_offset = header.base_offset;
+        Err(self.corrupt(RecordError::BadCrc { base_offset, stored, computed }.to_string()))
+    }
+
+    /// The bytes from `position` on, as many as are at hand: at least `wanted`, which must not be
+    /// more than a piece, unless the file ends before.
+    fn bytes_at(&mut self, position: u64, wanted: usize) -> Result<&[u8], LogError> {
+        let piece_end = self.piece_position + self.piece_len as u64;
+        let is_at_hand = position >= self.piece_position && position + wanted as u64 <= piece_end;
+        if !is_at_hand {
+            let left = self.end.saturating_sub(position);
+            let read_bytes = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            self.piece.resize(self.piece.len().max(read_bytes), 0);
+            // Until it is read, there is nothing.
+            (self.piece_position, self.piece_len) = (position, 0);
+            self.piece_len = read_full_at(&*self.file, &mut self.piece[..read_bytes], position)
+                .map_err(LogError::io("read", &self.path))?;
+        }
+        let from = (position - self.piece_position) as usize;
+        Ok(&self.piece[from..self.piece_len])
     }
 
     fn corrupt(&self, reason: String) -> LogError {

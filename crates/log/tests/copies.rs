@@ -154,6 +154,30 @@ fn a_directory_says_that_it_holds_a_copy_until_it_is_told_otherwise() {
     }
 }
 
+/// The log that was moved is removed because of it.
+#[test]
+fn what_a_start_finds_noted_is_on_the_disk() {
+    let moved = Some(ReplicaMove { state: MoveState::Moved, from: FROM });
+    let mut found = 0;
+    for (seed, change) in (0..20).flat_map(|seed| (1..8).map(move |change| (seed, change))) {
+        let fs = SimFs::new(seed);
+        let dir = open(&fs);
+        let copy = dir.create_copy(&new_log(LogConfig::default()), Offset(0), FROM);
+        let copy = copy.expect("is made");
+        copy.append_copied(vec![batch(0, 1, 1)]).wait().expect("is written");
+        // Writes a checkpoint, so that nothing has come since.
+        copy.delete_records_before(Offset(1)).wait().expect("is in the log");
+        fs.crash_at_change(change);
+        let _ = dir.set_replica_move(&copy, moved);
+        let fs = fs.kill();
+        let note_in = |dir: &LogDir| dir.log(&partition()).expect("is there").replica_move();
+        let noted = note_in(&open(&fs));
+        found += u64::from(noted == moved);
+        assert_eq!(note_in(&open(&fs.crash())), noted, "seed {seed}, change {change}");
+    }
+    assert!(found > 0, "no start has found that it is moved");
+}
+
 #[test]
 fn nothing_is_noted_of_a_log_that_is_gone() {
     let fs = SimFs::new(1);

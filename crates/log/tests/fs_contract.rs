@@ -158,8 +158,10 @@ fn directories_are_made_listed_moved_and_removed() {
         fs.create_dir_all(&deep).expect("exists");
         put(fs, &deep.join("file"), b"12345");
         put(fs, &dir.join("a"), b"");
-        let file_entry = DirEntry { name: "file".into(), is_dir: false, len_bytes: 5 };
+        let file_entry = DirEntry { name: "file".into(), is_dir: false };
         assert_eq!(fs.read_dir(&deep).expect("is listed"), [file_entry]);
+        assert_eq!(fs.file_len(&deep.join("file")).expect("is asked for"), Some(5));
+        assert_eq!(fs.file_len(&deep.join("none")).expect("is asked for"), None);
         let kinds: Vec<(String, bool)> = fs
             .read_dir(dir)
             .expect("is listed")
@@ -272,7 +274,8 @@ fn everything(fs: &dyn Fs, dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
             found.extend(everything(fs, &path));
         } else {
             let content = content(fs, &path);
-            assert_eq!(content.len() as u64, entry.len_bytes);
+            let len = fs.file_len(&path).expect("is asked for");
+            assert_eq!(Some(content.len() as u64), len);
             found.push((path, Some(content)));
         }
     }

@@ -163,6 +163,10 @@ impl Fs for FailingDisk {
         RealFs.read_dir(path)
     }
 
+    fn file_len(&self, path: &Path) -> io::Result<Option<u64>> {
+        RealFs.file_len(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.check(path)?;
         RealFs.sync_dir(path)

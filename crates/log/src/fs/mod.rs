@@ -46,6 +46,10 @@ pub trait Fs: Send + Sync + 'static {
     /// Lists a directory, in the order of names.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
 
+    /// The length of a file in bytes; `None` if it does not exist. It is not part of a listing,
+    /// because it takes a system call for each file.
+    fn file_len(&self, path: &Path) -> io::Result<Option<u64>>;
+
     /// Puts the names in a directory on stable storage.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
@@ -123,8 +127,6 @@ pub struct DirEntry {
     pub name: OsString,
     /// Whether it is a directory.
     pub is_dir: bool,
-    /// The length of the file in bytes; without meaning for a directory.
-    pub len_bytes: u64,
 }
 
 /// An advisory lock, released when dropped.

@@ -52,20 +52,25 @@ impl Fs for RealFs {
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // A file that somebody removes meanwhile is as one that was never there.
-            let metadata = match entry.metadata() {
-                Ok(metadata) => metadata,
+            // Most file systems tell it with the name. On others, a file that somebody removes meanwhile
+            // is as one that was never there.
+            let file_type = match entry.file_type() {
+                Ok(file_type) => file_type,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            entries.push(DirEntry {
-                name: entry.file_name(),
-                is_dir: metadata.is_dir(),
-                len_bytes: metadata.len(),
-            });
+            entries.push(DirEntry { name: entry.file_name(), is_dir: file_type.is_dir() });
         }
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
+    }
+
+    fn file_len(&self, path: &Path) -> io::Result<Option<u64>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -65,6 +65,10 @@ impl Fs for ScratchFs {
         self.under.read_dir(path)
     }
 
+    fn file_len(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.under.file_len(path)
+    }
+
     fn sync_dir(&self, _path: &Path) -> io::Result<()> {
         Ok(())
     }

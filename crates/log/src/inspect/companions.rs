@@ -79,7 +79,8 @@ impl PartitionCheck<'_> {
                     }
                 }
                 None if name == FAILED_SYNC_FILE => {
-                    let reason = "a sync failed: what is unflushed is to be written again";
+                    let reason =
+                        "a sync failed or was not made: what is unflushed is to be written again";
                     (self.report)(Problem::new(path, 0, reason).unfinished_if(true));
                 }
                 None if name.ends_with(RENAMED_SUFFIX) => {

@@ -78,7 +78,9 @@ pub fn segments(fs: &dyn Fs, dir: &Path) -> Result<Vec<SegmentFile>, LogError> {
         };
         if let Some((base_offset, LOG_EXTENSION)) = parse_file_name(name) {
             let path = dir.join(&entry.name);
-            list.push(SegmentFile { path, base_offset, len_bytes: entry.len_bytes });
+            let len_bytes = fs.file_len(&path).map_err(LogError::io("look at", &path))?;
+            // One that a running broker removes meanwhile is as one that was never there.
+            list.extend(len_bytes.map(|len_bytes| SegmentFile { path, base_offset, len_bytes }));
         }
     }
     for swap in swaps {

@@ -96,11 +96,12 @@ impl LogDir {
         if let Err(closed) = self.check_open(&changes) {
             return (Vec::new(), Err(closed));
         }
+        let unlisted = self.unlist(partitions);
         let leaving: Vec<Leaving> = partitions
             .iter()
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
-        let unlisted = self.forget_cleaned(partitions).and(self.unlist(partitions));
+        let unlisted = unlisted.and(self.forget_cleaned(partitions));
         let before = self.root_syncs.before_names();
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
@@ -150,7 +151,8 @@ impl LogDir {
         forgotten
     }
 
-    /// Has the lists of segments written without those of logs.
+    /// Has the lists of segments written without those of logs. To be done before the checkpoints
+    /// forget them: a start that finds a list and no log start takes deleted segments for lost ones.
     pub(crate) fn unlist(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
         // What it guards is right after each single step.
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,16 +183,16 @@ impl LogDir {
         Ok(())
     }
 
-    /// Frees the name of a log that has no handle: has the checkpoints and lists forget it, and
+    /// Frees the name of a log that has no handle: has the lists and checkpoints forget it, and
     /// gives its directory, if there is one, a name out of service, which it returns.
     pub(super) fn vacate(
         &self,
         partition: &TopicPartition,
         suffix: &str,
     ) -> Result<Option<PathBuf>, LogError> {
-        self.forget(partition).wait()?;
         self.forget_cleaned(std::slice::from_ref(partition))?;
         self.unlist(std::slice::from_ref(partition))?;
+        self.forget(partition).wait()?;
         let before = self.root_syncs.before_names();
         let renamed = self.rename(partition, suffix)?;
         self.root_syncs.sync(&*self.options.fs, before)?;

@@ -42,6 +42,11 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         RecoveryReport { was_clean: clean_shutdown::is_marked(fs, &marker)?, ..Default::default() };
     let remembered = Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
     clean_shutdown::unmark(fs, &marker)?;
+    if !report.was_clean {
+        // What a killed process has put here last may be in the page cache alone, and files of logs are
+        // removed because of what it says.
+        fs.sync_dir(root).map_err(LogError::io("sync", root))?;
+    }
 
     let producer_limits =
         ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());

@@ -65,7 +65,7 @@ impl LogView {
         let index = self.segment_index(offset);
         let (segment, end) = (&self.segments[index], self.segment_bytes(index));
         let Some(found) = segment.find_batch(offset, end)? else { return Ok(()) };
-        BatchScan::new(segment.file()?, segment.path(), found.position, end).next().map(drop)
+        BatchScan::new(segment.file()?, segment.path(), found.position, end).next_header().map(drop)
     }
 
     /// How far a segment may be read: to the end of the last batch that lies wholly before

@@ -14,8 +14,8 @@ use crate::segment::{
     TIME_INDEX_EXTENSION, parse_file_name,
 };
 
-/// The files of a partition, sorted out. One listing of the directory tells it all, so that an
-/// idle log is opened with next to no system calls.
+/// The files of a partition, sorted out. One listing of the directory tells it all but the lengths of
+/// the segments, so that an idle log is opened with next to no system calls.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     /// The segments, by base offset.
@@ -78,12 +78,16 @@ impl Listing {
                 continue;
             }
             match parse_file_name(name) {
-                Some((base_offset, LOG_EXTENSION)) => listing.segments.push(FoundSegment {
-                    base_offset,
-                    len_bytes: entry.len_bytes,
-                    has_index: false,
-                    has_time_index: false,
-                }),
+                Some((base_offset, LOG_EXTENSION)) => {
+                    let path = dir.join(name);
+                    let len_bytes = fs.file_len(&path).map_err(LogError::io("look at", &path))?;
+                    listing.segments.extend(len_bytes.map(|len_bytes| FoundSegment {
+                        base_offset,
+                        len_bytes,
+                        has_index: false,
+                        has_time_index: false,
+                    }));
+                }
                 Some((offset, INDEX_EXTENSION)) => indexes.push(offset),
                 Some((offset, TIME_INDEX_EXTENSION)) => time_indexes.push(offset),
                 Some((offset, SNAPSHOT_EXTENSION)) => listing.snapshots.push(offset),

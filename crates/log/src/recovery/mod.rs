@@ -114,9 +114,11 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         listing = Listing::read(&**fs, dir)?;
     }
     if !listing.swaps.is_empty() {
-        if listing.has_failed_sync {
-            // What a swap replaces is removed because its name is on the disk.
-            names::make_again(&**fs, dir)?;
+        // What a swap replaces is removed because its name is on the disk. That of a process that was
+        // killed may be in the page cache alone.
+        match listing.has_failed_sync {
+            true => names::make_again(&**fs, dir)?,
+            false => fs.sync_dir(dir).map_err(LogError::io("sync", dir))?,
         }
         swaps::finish_swaps(&**fs, dir, &listing)?;
         listing = Listing::read(&**fs, dir)?;
@@ -150,6 +152,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         ),
         findings: Vec::new(),
         unsealed: Vec::new(),
+        is_unsettled: false,
         scanned_bytes: 0,
     };
     recovery.clear_leftovers(&listing);
@@ -183,6 +186,8 @@ struct Recovery<'a> {
     producers: ProducerStateTable,
     findings: Vec<Finding>,
     unsealed: Vec<Arc<Segment>>,
+    /// Something was cut off or removed, which has to be synced.
+    is_unsettled: bool,
     scanned_bytes: u64,
 }
 

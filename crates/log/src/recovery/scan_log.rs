@@ -4,13 +4,13 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use logway_model::Offset;
-use logway_record::Batch;
+use logway_record::BatchHeader;
 
 use super::listing::Listing;
 use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
 use crate::LogError;
 use crate::checkpoint::remove_file;
-use crate::fs::read_exact_at;
+use crate::fs::{OpenMode, read_exact_at};
 use crate::producer_state::snapshot;
 use crate::resync::Search;
 use crate::scan::{BatchScan, PIECE_BYTES, ScannedBatch};
@@ -42,50 +42,61 @@ pub(super) enum SegmentEnd {
 
 impl Recovery<'_> {
     /// Scans the log from the recovery point on; returns its end. What is scanned is on stable
-    /// storage afterwards.
+    /// storage afterwards. What is known to have been there before needs no sync, so that logs to
+    /// which nothing came since the last checkpoint cost none.
     pub(super) fn scan(&mut self, listing: &Listing) -> Result<Offset, LogError> {
         let first = self.first_to_scan(listing);
         self.check_segments_before(first, listing)?;
-        let mut end = self.segments[first].base_offset();
-        self.load_producers(listing, end)?;
-        self.epochs.truncate_from_end(end);
+        let base = self.segments[first].base_offset();
+        self.load_producers(listing, base)?;
+        self.epochs.truncate_from_end(base);
 
-        let mut index = first;
-        while index < self.segments.len() {
-            let segment = Arc::clone(&self.segments[index]);
-            if segment.base_offset() > end && self.is_cut_off_before(index, end)? {
-                break;
-            }
-            end = segment.base_offset();
-            if index > first {
-                self.seal_before(index)?;
-            }
-            self.empty_stale_indexes(&segment, listing)?;
-            let limit = self.segments.get(index + 1).map(|next| next.base_offset());
-            let is_followed = self.segments[index + 1..].iter().any(|next| next.size_bytes() > 0);
-            let part = Part::End { is_followed };
-            let segment_end = self.scan_segment(&segment, limit, &mut end, part)?;
-            index += 1;
-            if segment_end == SegmentEnd::CutOff {
-                break;
-            }
-        }
-        // A segment that comes back with the next crash would go on from another end.
-        let is_any_removed = index < self.segments.len();
-        self.remove_segments_from(index)?;
-        end = self.make_up_for_loss(end)?;
+        let (end, next) = self.scan_segments(first, listing)?;
+        let has_news = end > self.durable_end;
+        self.remove_segments_from(next)?;
+        let end = self.make_up_for_loss(end)?;
         if listing.has_failed_sync {
             self.write_again(first)?;
             names::make_again(&**self.options.fs, self.options.dir)?;
         }
-        if self.scanned_bytes > 0 || is_any_removed {
+        // The broker removes a log because of what a move's file says.
+        if has_news || self.is_unsettled || listing.has_move {
             self.sync_end()?;
         }
-        if listing.has_failed_sync {
+        if listing.has_failed_sync || self.is_unsettled {
             let RecoveryOptions { fs, dir, .. } = *self.options;
             remove_file(&**fs, &dir.join(FAILED_SYNC_FILE))?;
         }
         Ok(end)
+    }
+
+    /// Scans the segments from `first` on; returns where the log ends, and the first segment that
+    /// lies behind.
+    fn scan_segments(
+        &mut self,
+        first: usize,
+        listing: &Listing,
+    ) -> Result<(Offset, usize), LogError> {
+        let (mut end, mut next) = (self.segments[first].base_offset(), first);
+        while next < self.segments.len() {
+            let segment = Arc::clone(&self.segments[next]);
+            if segment.base_offset() > end && self.is_cut_off_before(next, end)? {
+                break;
+            }
+            end = segment.base_offset();
+            if next > first {
+                self.seal_before(next)?;
+            }
+            self.empty_stale_indexes(&segment, listing)?;
+            next += 1;
+            let limit = self.segments.get(next).map(|next| next.base_offset());
+            let is_followed = self.segments[next..].iter().any(|next| next.size_bytes() > 0);
+            let part = Part::End { is_followed };
+            if self.scan_segment(&segment, limit, &mut end, part)? == SegmentEnd::CutOff {
+                break;
+            }
+        }
+        Ok((end, next))
     }
 
     /// The segment that holds the recovery point, or one before it.
@@ -210,16 +221,19 @@ impl Recovery<'_> {
             let position = scan.position();
             let may_be_cut = part != Part::Earlier && *end >= self.durable_end;
             let is_unflushed = may_be_cut && self.knows_recovery_point();
-            let reason = match scan.next() {
+            let reason = match scan.next_header() {
                 Ok(None) => return Ok(SegmentEnd::Whole),
-                Ok(Some(batch)) => match misplacement(&batch, segment, limit, *end, is_unflushed) {
-                    None => {
-                        self.note_batch(segment, position, &batch, part)?;
-                        *end = batch.header().next_offset();
-                        continue;
+                Ok(Some(header)) => {
+                    match misplacement(&header, segment, limit, *end, is_unflushed) {
+                        None => {
+                            let batch = ScannedBatch { position, header };
+                            self.note_batch(segment, &batch, part)?;
+                            *end = header.next_offset();
+                            continue;
+                        }
+                        Some(reason) => reason,
                     }
-                    Some(reason) => reason,
-                },
+                }
                 Err(LogError::Corrupt { reason, .. }) => reason,
                 Err(error) => return Err(error),
             };
@@ -253,16 +267,13 @@ impl Recovery<'_> {
     fn note_batch(
         &mut self,
         segment: &Segment,
-        position: u64,
-        batch: &Batch,
+        batch: &ScannedBatch,
         part: Part,
     ) -> Result<(), LogError> {
-        let header = *batch.header();
-        let scanned = ScannedBatch { position, header };
-        unless_disk_full(segment.note_batch(&scanned, self.options.index_interval_bytes))?;
+        unless_disk_full(segment.note_batch(batch, self.options.index_interval_bytes))?;
         if part != Part::Earlier {
-            super::note_producer(&mut self.producers, &header);
-            self.note_epoch(&header);
+            super::note_producer(&mut self.producers, &batch.header);
+            self.note_epoch(&batch.header);
         }
         Ok(())
     }
@@ -280,6 +291,7 @@ impl Recovery<'_> {
             segment = %path.display(), kept_bytes = position, removed_bytes, reason,
             "the end of the log was cut off by a crash and is removed"
         );
+        self.note_unsettled()?;
         segment.file()?.set_len(position).map_err(LogError::io("cut", &path))?;
         segment.set_size_bytes(position);
         let kept_bytes = position;
@@ -310,8 +322,12 @@ impl Recovery<'_> {
         });
     }
 
-    /// Removes the segments that continued an end that is no longer there.
+    /// Removes the segments that continued an end that is no longer there. One that comes back with
+    /// the next crash would go on from another end.
     fn remove_segments_from(&mut self, index: usize) -> Result<(), LogError> {
+        if index < self.segments.len() {
+            self.note_unsettled()?;
+        }
         for segment in self.segments.split_off(index) {
             let removed_bytes = segment.size_bytes();
             let path = segment.path().to_owned();
@@ -327,6 +343,17 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Has the next start settle what this one is about to change, if the process is killed before
+    /// that is on stable storage: nothing in the page cache would tell of it then. After a power cut
+    /// the disk does, so that the mark needs no sync. On a full disk it goes without.
+    fn note_unsettled(&mut self) -> Result<(), LogError> {
+        self.is_unsettled = true;
+        let RecoveryOptions { fs, dir, .. } = *self.options;
+        let mark = dir.join(FAILED_SYNC_FILE);
+        let marked = fs.open(&mark, OpenMode::CreateOrOpen).map(drop);
+        unless_disk_full(marked.map_err(LogError::io("create", &mark)))
+    }
+
     /// Writes the segments from `first` on again, as they are.
     ///
     /// A sync has failed, and the process ended, but the machine did not: then the page cache may
@@ -339,12 +366,12 @@ impl Recovery<'_> {
             let size_bytes = segment.size_bytes();
             let mut position = 0;
             while position < size_bytes {
-                let piece_bytes = (size_bytes - position).min(PIECE_BYTES);
-                let mut piece = vec![0; piece_bytes as usize];
+                let left = usize::try_from(size_bytes - position).unwrap_or(usize::MAX);
+                let mut piece = vec![0; left.min(PIECE_BYTES)];
                 read_exact_at(&*file, &mut piece, position).map_err(LogError::io("read", path))?;
                 file.write_all_at(&[IoSlice::new(&piece)], position)
                     .map_err(LogError::io("write", path))?;
-                position += piece_bytes;
+                position += piece.len() as u64;
             }
             sync_data(segment)?;
         }
@@ -374,13 +401,12 @@ fn file_bytes(segment: &Segment) -> Result<u64, LogError> {
 ///
 /// Compaction leaves gaps between offsets, but not behind the recovery point.
 fn misplacement(
-    batch: &Batch,
+    header: &BatchHeader,
     segment: &Segment,
     limit: Option<Offset>,
     end: Offset,
     is_unflushed: bool,
 ) -> Option<String> {
-    let header = batch.header();
     let (base, last) = (header.base_offset, header.last_offset());
     if base < end || (base > end && is_unflushed) {
         return Some(format!("the batch at offset {base} comes where {end} is next"));

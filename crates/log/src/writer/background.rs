@@ -61,6 +61,9 @@ pub(crate) struct Checkpoint {
     /// The leader epochs that changed. They are written first, because a recovery does not look
     /// for epochs before the recovery point.
     pub(super) epochs: Vec<ChangedEpochs>,
+    /// The directories of logs of which it says nothing any more. What was removed from them must
+    /// be gone for good before.
+    pub(super) left: Vec<Arc<Path>>,
     pub(super) offsets: OffsetCheckpoints,
     /// The segments that lie before the log starts: their files are taken out of use when these
     /// are written, and removed after a while.
@@ -267,6 +270,14 @@ impl Worker {
                     unsaved.push(partition);
                 }
                 Ok(()) => {}
+            }
+        }
+        for dir in &checkpoint.left {
+            match self.fs.sync_dir(dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(LogError::io("sync", dir)(error));
+                }
+                _ => {}
             }
         }
         checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;

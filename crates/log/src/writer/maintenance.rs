@@ -1,6 +1,7 @@
 //! What the writer does by the clock, and at the end.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
 use crate::producer_state::{LastUse, snapshot};
-use crate::segment::{SNAPSHOT_EXTENSION, file_path};
+use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 
 /// When the regular work is due next.
 pub(super) struct Timers {
@@ -125,15 +126,27 @@ impl Writer {
         let then = std::mem::take(&mut self.checkpoint_waiting);
         let mut deleted = std::mem::take(&mut self.deleted);
         deleted.append(&mut self.undeleted);
+        let left = std::mem::take(&mut self.left);
         let ended = CheckpointEnded(Arc::clone(&self.queue));
         let logs = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
         let offsets = self.offsets();
-        let checkpoint = Checkpoint { epochs, offsets, deleted, logs, then, ended };
+        let checkpoint = Checkpoint { epochs, left, offsets, deleted, logs, then, ended };
         self.is_checkpointing = true;
         self.round.background.send(Job::Checkpoint(checkpoint));
         if std::mem::take(&mut self.timers.is_checkpoint_due) {
             self.close_unused();
         }
+    }
+
+    /// Leaves what is in the directory of a log that went as it is. The next checkpoint, which
+    /// forgets its log start, will have put on stable storage what was taken from it before: a start
+    /// that finds a part of that, and no log start, would miss the rest.
+    pub(super) fn leave(&mut self, dir: Arc<Path>) {
+        let is_elsewhere =
+            |(segment, _): &(Arc<Segment>, Duration)| segment.path().parent() != Some(&dir);
+        self.deleted.retain(is_elsewhere);
+        self.undeleted.retain(is_elsewhere);
+        self.left.push(dir);
     }
 
     /// The offsets to be written down.

@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -119,6 +119,8 @@ struct Writer {
     deleted: Vec<(Arc<Segment>, Duration)>,
     /// Segments that were deleted, but whose files wait for the next checkpoint: one failed.
     undeleted: Vec<(Arc<Segment>, Duration)>,
+    /// The directories of logs that went since the last checkpoint was sent.
+    left: Vec<Arc<Path>>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
@@ -164,6 +166,7 @@ pub(crate) fn spawn(
         eviction_reports: Rarely::default(),
         deleted: Vec::new(),
         undeleted: Vec::new(),
+        left: Vec::new(),
         checkpoint_waiting: Vec::new(),
         of_unopened: options.of_unopened,
         lists_of_unopened: options.lists_of_unopened,
@@ -420,13 +423,18 @@ impl Writer {
             Command::Release { key, done } => {
                 self.lagging.remove(&key);
                 // The waiting appends go with it, and their futures say so.
-                drop(self.tails.remove(&key));
+                if let Some(tail) = self.tails.remove(&key)
+                    && tail.view.log_start > Offset::ZERO
+                {
+                    self.leave(tail.dir);
+                }
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
             Command::Forget { partition, done } => {
                 self.of_unopened.retain(|unopened| *unopened != partition);
                 self.lists_of_unopened.remove(&partition);
                 self.unscanned.remove(&partition);
+                self.leave(self.round.dir.join(partition.to_string()).into());
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
             Command::Sealed { job, outcome } => self.note_sealed(job, outcome),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use logway_log::fs::sim::Rng;
 use logway_log::{Finding, LogConfig, LogError};
 use logway_model::{Offset, TimestampMs};
 use logway_record::DecodeLimit;
@@ -91,6 +92,75 @@ fn a_process_that_is_killed_loses_nothing_that_was_written() {
 }
 
 #[test]
+fn a_power_cut_in_the_start_after_a_kill_loses_nothing() {
+    for seed in 0..400 {
+        let mut random = Rng::new(seed);
+        let disk = TestDisk::new(seed).with_config(config());
+        disk.fs.crash_at_change(1 + random.below(200) as u64);
+        let reached = work(&disk, 0).err().unwrap_or(BATCHES);
+        let disk = disk.kill();
+        disk.fs.crash_at_change(1 + random.below(40) as u64);
+        let _ = disk.try_open();
+        let (start, found) = sequences(&disk.crash());
+        let end = start as i32 + found.len() as i32;
+        assert_eq!(found, (start as i32..end).collect::<Vec<_>>(), "seed {seed}");
+        assert!(end >= reached, "seed {seed}: {reached} were acknowledged, {end} are there");
+    }
+}
+
+/// A log of two records before the recovery point, and four behind it of which the first is damaged, as
+/// the next start finds it.
+fn log_to_be_cut(seed: u64) -> TestDisk {
+    let disk = TestDisk::new(seed).with_config(not_durable());
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 1, 900);
+    append_records(&log, 1, 900);
+    log.flush().wait().expect("the disk works");
+    // Writes a checkpoint.
+    log.delete_records_before(Offset(1)).wait().expect("the offset is in the log");
+    let recovery_point_bytes = log.size_bytes();
+    for _ in 0..4 {
+        append_records(&log, 1, 900);
+    }
+    log.flush().wait().expect("the disk works");
+    drop((log, dir));
+    let disk = disk.kill();
+    disk.fs.flip_bit(&segment_path(0), recovery_point_bytes + 500, 1).expect("it is there");
+    disk
+}
+
+/// The process has cut the log, and is killed before the disk knows.
+fn log_that_is_cut_in_the_page_cache(seed: u64) -> TestDisk {
+    for change in 1.. {
+        let disk = log_to_be_cut(seed);
+        let size_bytes = file_len(&disk, &segment_path(0));
+        disk.fs.crash_at_change(change);
+        let _ = disk.try_open();
+        let disk = disk.kill();
+        if file_len(&disk, &segment_path(0)) < size_bytes {
+            return disk;
+        }
+    }
+    unreachable!("a start cuts the log")
+}
+
+#[test]
+fn what_a_start_has_cut_off_does_not_come_back_if_it_is_killed_meanwhile() {
+    for seed in 0..60 {
+        let disk = log_that_is_cut_in_the_page_cache(seed);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!(append_records(&log, 1, 900), Offset(2), "seed {seed}");
+        drop((log, dir));
+        let disk = disk.crash();
+        let dir = disk.open();
+        let end = disk.log(&dir).log_end_offset();
+        assert!(end <= Offset(3), "seed {seed}: nothing was appended behind 3, but {end} is next");
+    }
+}
+
+#[test]
 fn a_restart_scans_only_from_the_last_full_segment_on() {
     let disk = TestDisk::new(1).with_config(small_segments());
     let dir = disk.open();
@@ -108,6 +178,33 @@ fn a_restart_scans_only_from_the_last_full_segment_on() {
     let dir = disk.open();
     let report = dir.recovery_report();
     assert!(report.scanned_bytes < size_bytes / 4, "{} of {size_bytes}", report.scanned_bytes);
+}
+
+#[test]
+fn a_restart_syncs_nothing_that_was_on_the_disk_at_the_last_checkpoint() {
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append_records(&log, 5, 1000);
+    // Writes a checkpoint.
+    log.delete_records_before(Offset(1)).wait().expect("the offset is in the log");
+    drop(dir);
+    for operation in [SimOperation::Sync, SimOperation::SyncDir] {
+        disk.fs.inject(Fault::new(operation, Failure::Io).in_path("/t-0"));
+    }
+    let dir = disk.open();
+    let report = dir.recovery_report();
+    assert!(report.scanned_logs == 1 && report.failed.is_empty(), "{report:?}");
+    drop(dir);
+
+    disk.fs.heal();
+    let dir = disk.open();
+    append_records(&disk.log(&dir), 1, 1000);
+    drop(dir);
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("/t-0"));
+    let dir = disk.open();
+    assert_eq!(dir.recovery_report().failed.len(), 1, "what came since is synced");
 }
 
 #[test]

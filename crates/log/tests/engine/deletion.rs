@@ -277,6 +277,47 @@ fn a_log_made_again_does_not_inherit_checkpoints() {
 }
 
 #[test]
+fn a_power_cut_within_a_deletion_is_not_taken_for_a_loss() {
+    for change in 1.. {
+        let disk = closed_log_of_60_records();
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        log.delete_records_before(Offset(31)).wait().expect("the offset is in the log");
+        settle(&log);
+        disk.fs.crash_at_change(change);
+        let deleted = dir.delete_log(&partition(0));
+        let disk = disk.crash();
+        drop(dir);
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(report.findings.is_empty(), "change {change}: {report:?}");
+        if deleted.is_ok() {
+            return;
+        }
+    }
+}
+
+/// A start removes segments because of a log start that a killed process has written down.
+#[test]
+fn a_power_cut_in_the_start_after_a_kill_within_a_deletion_of_records_is_not_taken_for_a_loss() {
+    for (change, cut) in (1..12).flat_map(|change| (1..25).map(move |cut| (change, cut))) {
+        let disk = closed_log_on(TestDisk::new(100 * change + cut));
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        disk.fs.crash_at_change(change);
+        let _ = log.delete_records_before(Offset(31)).wait();
+        let disk = disk.kill();
+        drop((log, dir));
+        disk.fs.crash_at_change(cut);
+        let _ = disk.try_open();
+        let disk = disk.crash();
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(report.findings.is_empty(), "change {change}, cut {cut}: {report:?}");
+    }
+}
+
+#[test]
 fn the_files_of_a_deleted_log_are_removed_by_the_background_thread() {
     let disk = TestDisk::new(1).with_config(no_delay(LogConfig::default()));
     let dir = disk.open();

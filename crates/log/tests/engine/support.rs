@@ -71,6 +71,11 @@ impl TestDisk {
         TestDisk { fs: self.fs.crash(), ..self }
     }
 
+    /// Ends the process; what it has written is there, synced or not.
+    pub(crate) fn kill(self) -> TestDisk {
+        TestDisk { fs: self.fs.kill(), ..self }
+    }
+
     /// The space that is left.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.fs.free_bytes(Path::new("/data")).expect("the disk works")
@@ -208,6 +213,11 @@ pub(crate) fn everything_from(offset: Offset) -> ReadRequest {
     }
 }
 
+/// The length of a file that is there.
+pub(crate) fn file_len(disk: &TestDisk, path: &Path) -> u64 {
+    disk.fs.file_len(path).expect("the disk works").expect("it is there")
+}
+
 /// The files of a directory, by name.
 pub(crate) fn names_in(fs: &SimFs, path: &str) -> Vec<String> {
     use logway_log::fs::Fs;
@@ -235,7 +245,12 @@ pub(crate) fn small_segments() -> LogConfig {
 
 /// A disk with one log of 60 records in small segments, closed in good order.
 pub(crate) fn closed_log_of_60_records() -> TestDisk {
-    let disk = TestDisk::new(1).with_config(small_segments());
+    closed_log_on(TestDisk::new(1))
+}
+
+/// As [`closed_log_of_60_records`], on this disk.
+pub(crate) fn closed_log_on(disk: TestDisk) -> TestDisk {
+    let disk = disk.with_config(small_segments());
     let dir = disk.open();
     let log = disk.log(&dir);
     for _ in 0..30 {

@@ -335,10 +335,19 @@ impl Fs for SimFs {
         let dir = disk.tree.find(path)?;
         let entry = |(name, node): (&_, NodeId)| {
             let is_dir = disk.tree.is_dir(node);
-            let len_bytes = if is_dir { 0 } else { disk.content(node).len() as u64 };
-            DirEntry { name: Clone::clone(name), is_dir, len_bytes }
+            DirEntry { name: Clone::clone(name), is_dir }
         };
         Ok(disk.tree.entries(dir)?.map(entry).collect())
+    }
+
+    fn file_len(&self, path: &Path) -> io::Result<Option<u64>> {
+        let mut disk = lock(&self.disk);
+        disk.begin_whole(SimOperation::Read, path)?;
+        match disk.named_file(path) {
+            Ok(content) => Ok(Some(content.len() as u64)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -348,8 +348,32 @@ fn disk_with_unsynced_swap(seed: u64) -> TestDisk {
     bench.disk
 }
 
+/// As [`disk_with_unsynced_swap`], because the process was killed right before the sync.
+fn disk_of_killed_swap(seed: u64) -> TestDisk {
+    for change in 1.. {
+        let disk = TestDisk::new(seed).with_config(compacted());
+        let bench = Bench::on(disk, CleanerOptions::default());
+        bench.put_old_values();
+        bench.log.set_config(Arc::new(LogConfig { segment_bytes: 1 << 20, ..compacted() }));
+        wait_sealed(&bench.dir);
+        bench.disk.fs.crash_at_change(change);
+        bench.cleaner.clean_due();
+        let disk = bench.disk.kill();
+        if names_in(&disk.fs, "/data/t-0").iter().any(|name| name.ends_with(".swap")) {
+            return disk;
+        }
+    }
+    unreachable!("compaction ends with a swap")
+}
+
 #[test]
 fn a_swap_whose_name_is_not_on_the_disk_is_finished_so_that_it_is() {
+    for disk_with_swap in [disk_with_unsynced_swap, disk_of_killed_swap] {
+        check_finished(disk_with_swap);
+    }
+}
+
+fn check_finished(disk_with_unsynced_swap: fn(u64) -> TestDisk) {
     let disk = disk_with_unsynced_swap(0);
     let before = disk.fs.changes();
     drop(disk.open());

@@ -111,9 +111,11 @@ impl Bench {
 
     /// The bytes of the segments that nobody appends to any more.
     fn full_bytes(&self) -> u64 {
-        let files = self.disk.fs.read_dir(Path::new("/data/t-0")).expect("it can be listed");
+        let dir = Path::new("/data/t-0");
+        let files = self.disk.fs.read_dir(dir).expect("it can be listed");
         let segments = files.iter().filter(|file| file.name.to_string_lossy().ends_with(".log"));
-        let bytes: Vec<u64> = segments.map(|file| file.len_bytes).collect();
+        let bytes: Vec<u64> =
+            segments.map(|file| file_len(&self.disk, &dir.join(&file.name))).collect();
         bytes.split_last().expect("there is one that grows").1.iter().sum()
     }
 
