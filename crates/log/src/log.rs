@@ -1,6 +1,7 @@
 //! The log of one partition.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,6 +11,7 @@ use logway_record::{Batch, DecodeLimit};
 
 use crate::checkpoint::{EpochEnd, ReplicaMove};
 use crate::cleaner::LastWrites;
+use crate::dir_syncs::DirSyncs;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogView;
@@ -29,18 +31,22 @@ pub struct Log {
     partition: TopicPartition,
     topic_id: TopicId,
     queue: Arc<CommandQueue>,
+    dir_syncs: DirSyncs,
     config: ArcSwap<LogConfig>,
     view: ArcSwap<LogView>,
     listener: RwLock<Option<Arc<dyn TailListener>>>,
     is_closed: AtomicBool,
     /// See [`Log::written_recovery_point`].
     written_recovery_point: AtomicI64,
+    /// See [`Log::written_log_start`].
+    written_log_start: AtomicI64,
     replica_move: ArcSwapOption<ReplicaMove>,
 }
 
 /// Who a log is, and where its commands go.
 pub(crate) struct LogIdentity {
     pub(crate) key: LogKey,
+    pub(crate) dir: Arc<Path>,
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: TopicId,
     pub(crate) queue: Arc<CommandQueue>,
@@ -50,18 +56,22 @@ pub(crate) struct LogIdentity {
 impl Log {
     /// The handle of a log that the writer is about to be given.
     pub(crate) fn new(identity: LogIdentity, config: Arc<LogConfig>, view: LogView) -> Log {
-        let LogIdentity { key, partition, topic_id, queue, replica_move } = identity;
+        let LogIdentity { key, dir, partition, topic_id, queue, replica_move } = identity;
+        // What lies before is not there, and does not come back.
+        let written_log_start = AtomicI64::new(view.log_start.0);
         Log {
             key,
             name: partition.to_string().into(),
             partition,
             topic_id,
             queue,
+            dir_syncs: DirSyncs::new(dir),
             config: ArcSwap::new(config),
             view: ArcSwap::from_pointee(view),
             listener: RwLock::new(None),
             is_closed: AtomicBool::new(false),
             written_recovery_point: AtomicI64::new(0),
+            written_log_start,
             replica_move: ArcSwapOption::from_pointee(replica_move),
         }
     }
@@ -74,6 +84,11 @@ impl Log {
     /// The id of the topic; zero for a directory that says none.
     pub fn topic_id(&self) -> TopicId {
         self.topic_id
+    }
+
+    /// The syncs of the log's directory.
+    pub(crate) fn dir_syncs(&self) -> &DirSyncs {
+        &self.dir_syncs
     }
 
     /// The settings in force.
@@ -323,6 +338,16 @@ impl Log {
     /// The checkpoint has this recovery point.
     pub(crate) fn note_written_recovery_point(&self, point: Offset) {
         self.written_recovery_point.store(point.0, Ordering::Release);
+    }
+
+    /// The log start in the checkpoint, or one before it: after a crash the log does not begin earlier.
+    pub(crate) fn written_log_start(&self) -> Offset {
+        Offset(self.written_log_start.load(Ordering::Acquire))
+    }
+
+    /// The checkpoint has this log start.
+    pub(crate) fn note_written_log_start(&self, log_start: Offset) {
+        self.written_log_start.store(log_start.0, Ordering::Release);
     }
 
     /// Where the idempotent producers have written last; `None` if the log cannot be cleaned now.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use logway_log::fs::{FileLock, Fs};
+use logway_log::fs::{FileLock, Fs, create_dir_durably};
 use tokio::sync::watch;
 
 use crate::error::QuorumError;
@@ -47,14 +47,23 @@ impl Directory {
         fs: Arc<dyn Fs>,
         path: &Path,
     ) -> Result<(Arc<Directory>, watch::Receiver<()>), QuorumError> {
-        create_dir(&*fs, path)?;
+        let log = path.join(LOG_FILE);
+        if !fs.exists(&log).map_err(QuorumError::io("look for", &log))? {
+            create_dir_durably(&*fs, path, |action, path, error| {
+                QuorumError::io(action, path)(error)
+            })?;
+        }
         let lock = fs.lock(&path.join(LOCK_FILE)).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => QuorumError::InUse { path: path.to_owned() },
             _ => QuorumError::io("lock", path)(error),
         })?;
         let (open, closed) = watch::channel(());
         let (path, space) = (path.to_owned(), Arc::new(SpaceWait::new()));
-        Ok((Arc::new(Directory { fs, path, space, _lock: lock, _open: open }), closed))
+        let directory = Directory { fs, path, space, _lock: lock, _open: open };
+        // What a killed process has named last may be in the page cache alone, and what a snapshot knows is
+        // purged from the log.
+        directory.sync()?;
+        Ok((Arc::new(directory), closed))
     }
 
     /// Fails where a commit could use up the last of the disk.
@@ -78,18 +87,4 @@ impl Directory {
     pub(crate) fn sync(&self) -> Result<(), QuorumError> {
         self.fs.sync_dir(&self.path).map_err(QuorumError::io("sync", &self.path))
     }
-}
-
-/// Creates a directory and the ones above it, with their names on stable storage.
-fn create_dir(fs: &dyn Fs, path: &Path) -> Result<(), QuorumError> {
-    if fs.exists(path).map_err(QuorumError::io("look for", path))? {
-        return Ok(());
-    }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    create_dir(fs, parent)?;
-    fs.create_dir_all(path).map_err(QuorumError::io("create", path))?;
-    fs.sync_dir(parent).map_err(QuorumError::io("sync", parent))
 }

@@ -130,6 +130,46 @@ fn a_power_cut_at_any_point_loses_nothing_that_was_committed() {
     }
 }
 
+/// The process is killed at each point, the next one shows what it finds, which others act upon, as a
+/// rule goes on, and the power fails.
+#[test]
+fn what_a_start_shows_after_a_kill_is_not_lost_in_a_power_cut() {
+    const SEEDS: u64 = 8;
+    for seed in 0..SEEDS {
+        let whole = SimFs::new(seed);
+        let done = runtime().block_on(work(&whole, &mut Acknowledged::default()));
+        done.expect("nothing fails");
+        let changes = whole.changes();
+        // The first ones make the files.
+        let first = 1..=40;
+        let others = (41 + seed..=changes).step_by(SEEDS as usize);
+        for at in first.chain(others) {
+            let fs = SimFs::new(seed);
+            fs.crash_at_change(at);
+            let mut acknowledged = Acknowledged::default();
+            _ = runtime().block_on(work(&fs, &mut acknowledged));
+            let when = format!("seed {seed}, kill at change {at} of {changes}");
+            let fs = fs.kill();
+            runtime().block_on(async {
+                let quorum = MetadataQuorum::open(options(&fs)).await;
+                let quorum =
+                    quorum.unwrap_or_else(|error| panic!("{when}: does not open: {error}"));
+                let image = quorum.image();
+                let shown = |number: &u8| image.topic(&format!("topic-{number}")).is_some();
+                acknowledged.created = (0..8).filter(shown).collect();
+                acknowledged.producer_ids_end = image.next_producer_id().0;
+                // And goes on.
+                if (at + seed) % 3 > 0 {
+                    register(&quorum).await.unwrap_or_else(|error| panic!("{when}: {error}"));
+                    create(&quorum, 50).await.unwrap_or_else(|error| panic!("{when}: {error}"));
+                    acknowledged.created.push(50);
+                }
+            });
+            runtime().block_on(check(&fs.crash(), &acknowledged, &when));
+        }
+    }
+}
+
 #[test]
 fn a_failed_sync_stops_the_quorum_and_a_restart_tells_the_truth() {
     for seed in 0..12 {

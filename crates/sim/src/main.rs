@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use logway_sim::{MUTATIONS, Mutation, Report, run};
+use tracing::Level;
 
 const USAGE: &str =
-    "usage: cargo powercut [--seeds N] [--from N] [--jobs N] [--mutation NAME] [--log]
+    "usage: cargo powercut [--seeds N] [--from N] [--jobs N] [--mutation NAME] [--log | --changes]
        cargo powercut --mutations
 
 Lives the worlds of N seeds from a first one on, and stops at the first promise that is broken.
@@ -18,7 +19,8 @@ Lives the worlds of N seeds from a first one on, and stops at the first promise 
   --jobs N         in so many processes at the same time (default 1)
   --mutation NAME  leaves something out that the engine does
   --mutations      lists what can be left out
-  --log            shows what the engine logs";
+  --log            shows what the engine logs
+  --changes        that, and each change of the disk";
 
 /// What to do.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +45,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 MUTATIONS.iter().for_each(|mutation| println!("{}", mutation.name));
                 return Ok(ExitCode::SUCCESS);
             }
-            "--log" => tracing_subscriber::fmt().with_writer(io::stderr).init(),
+            "--log" => log(Level::DEBUG),
+            "--changes" => log(Level::TRACE),
             _ => bail!("unknown argument '{arg}'\n{USAGE}"),
         }
     }
@@ -51,6 +54,14 @@ fn main() -> anyhow::Result<ExitCode> {
         0 | 1 => Ok(live(&options)),
         _ => share(&options),
     }
+}
+
+fn log(most: Level) {
+    tracing_subscriber::fmt()
+        .with_max_level(most)
+        .with_thread_names(true)
+        .with_writer(io::stderr)
+        .init();
 }
 
 fn mutation(name: &str) -> anyhow::Result<&'static Mutation> {

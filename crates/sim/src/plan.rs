@@ -74,7 +74,7 @@ impl Plan {
             changes_max: [30, 120, 400, 1_500][random.below(4)],
             steps_max: 5 + random.below(100),
             journal_bytes: [0, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10][journal.below(6)],
-            journal_after_rounds: [0, 1, 3][journal.below(3)],
+            journal_after_rounds: [0, 0, 1, 3][journal.below(4)],
             is_disk_failing: random.below(4) == 0,
             compacts: random.below(4) > 0,
         }

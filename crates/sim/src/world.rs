@@ -128,6 +128,7 @@ impl World {
     /// One life, from the start on until the disk stops, or in good order.
     fn live(&mut self) -> Result<(), Violation> {
         self.life += 1;
+        tracing::debug!(life = self.life, "a life");
         self.is_over = false;
         let last_change = 1 + self.random.below(self.plan.changes_max);
         self.fs.crash_at_change(last_change as u64);
@@ -238,9 +239,11 @@ impl World {
         self.report.changes += self.fs.changes();
         if end == End::Kill {
             self.report.kills += 1;
+            tracing::debug!("the process is killed");
             self.fs = self.fs.kill();
         } else {
             self.report.power_cuts += 1;
+            tracing::debug!("the power is cut");
             self.model.partitions.values_mut().for_each(Partition::note_power_cut);
             self.fs = self.fs.crash();
         }

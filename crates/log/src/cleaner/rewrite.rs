@@ -1,7 +1,6 @@
 //! Writing the segment that a group of segments becomes.
 
 use std::io::IoSlice;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::BufMut;
@@ -16,6 +15,7 @@ use super::swap::{self, cleaned_path};
 use super::transactions::AbortedTransaction;
 use crate::LogError;
 use crate::checkpoint::replace_file;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::scan::ScannedBatch;
 use crate::segment::{Segment, TXN_INDEX_EXTENSION, file_path};
@@ -56,8 +56,8 @@ pub(super) struct Rewritten {
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) fs: &'a Arc<dyn Fs>,
-    /// The directory of the partition.
-    pub(super) dir: &'a Path,
+    /// Of the directory of the partition.
+    pub(super) syncs: &'a DirSyncs,
     pub(super) index_interval_bytes: u32,
     pub(super) pace: Pace<'a>,
 }
@@ -81,7 +81,7 @@ pub(super) fn rewrite(
     aborted: &[AbortedTransaction],
 ) -> Result<Rewritten, Interrupted> {
     let base_offset = group.segments[0].base_offset();
-    swap::discard(&**place.fs, place.dir, base_offset);
+    swap::discard(&**place.fs, place.syncs.dir(), base_offset);
     // What nothing is to change in is not written in vain.
     let is_merged = group.segments.len() > 1;
     let mut output = is_merged.then(|| Output::create(place, base_offset)).transpose()?;
@@ -122,7 +122,7 @@ pub(super) fn rewrite(
     let size_bytes = output.end_position();
     output.finish(group.segments.last().expect("a group has a segment"))?;
     write_aborted(place, base_offset, aborted)?;
-    place.fs.sync_dir(place.dir).map_err(LogError::io("sync", place.dir))?;
+    place.syncs.sync_all(&**place.fs)?;
     Ok(Rewritten { read_bytes, size_bytes, is_changed: true })
 }
 
@@ -155,7 +155,7 @@ struct Output<'a> {
 
 impl<'a> Output<'a> {
     fn create(place: &'a Place<'a>, base_offset: Offset) -> Result<Output<'a>, LogError> {
-        let segment = Segment::create_cleaned(place.fs, place.dir, base_offset)?;
+        let segment = Segment::create_cleaned(place.fs, place.syncs.dir(), base_offset)?;
         Ok(Output { place, segment, buffer: Vec::new(), written_bytes: 0, end: base_offset })
     }
 
@@ -215,7 +215,8 @@ impl<'a> Output<'a> {
     }
 
     fn write(&mut self) -> Result<(), Interrupted> {
-        let Place { fs, dir, pace, .. } = *self.place;
+        let Place { fs, syncs, pace, .. } = *self.place;
+        let dir = syncs.dir();
         if self.end_position() > SEGMENT_BYTES_MAX {
             let (path, position) = (self.segment.path().to_owned(), self.written_bytes);
             let reason = "what stays packs to more than a segment can have".to_owned();
@@ -223,7 +224,7 @@ impl<'a> Output<'a> {
         }
         let free_bytes = fs.free_bytes(dir).map_err(LogError::io("look at", dir))?;
         if free_bytes < FREE_MIN_BYTES + self.buffer.len() as u64 {
-            return Err(LogError::DiskFull { dir: dir.to_owned(), free_bytes }.into());
+            return Err(LogError::DiskFull { dir: dir.to_path_buf(), free_bytes }.into());
         }
         self.write_at(self.written_bytes, &self.buffer)?;
         let bytes = self.buffer.len() as u64;
@@ -260,7 +261,7 @@ fn write_aborted(
     aborted: &[AbortedTransaction],
 ) -> Result<(), LogError> {
     let fs = &**place.fs;
-    let old = file_path(place.dir, base_offset, TXN_INDEX_EXTENSION);
+    let old = file_path(place.syncs.dir(), base_offset, TXN_INDEX_EXTENSION);
     let exists = fs.exists(&old).map_err(LogError::io("look for", &old))?;
     if aborted.is_empty() && !exists {
         return Ok(());
@@ -273,5 +274,6 @@ fn write_aborted(
         entries.put_i64(transaction.last.0);
         entries.put_i64(transaction.last_stable.0);
     }
-    replace_file(fs, &cleaned_path(place.dir, base_offset, TXN_INDEX_EXTENSION), &entries)
+    let path = cleaned_path(place.syncs.dir(), base_offset, TXN_INDEX_EXTENSION);
+    place.syncs.work(|| replace_file(fs, &path, &entries))
 }

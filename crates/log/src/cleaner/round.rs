@@ -187,7 +187,7 @@ impl Round<'_> {
     ) -> Result<(), Interrupted> {
         let place = Place {
             fs: self.fs,
-            dir: self.dir,
+            syncs: self.log.dir_syncs(),
             index_interval_bytes: config.index_interval_bytes,
             pace: self.pace,
         };

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use logway_model::Offset;
 
 use crate::LogError;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::{Fs, OpenMode};
 use crate::scan::HeaderScan;
 use crate::segment::{
@@ -65,10 +66,11 @@ pub(crate) fn name(fs: &dyn Fs, dir: &Path, base_offset: Offset) -> Result<(), L
 /// Steps 3 and 4, or what is missing of them; `others` are the base offsets of B.
 pub(crate) fn finish(
     fs: &dyn Fs,
-    dir: &Path,
+    syncs: &DirSyncs,
     base_offset: Offset,
     others: &[Offset],
 ) -> Result<(), LogError> {
+    let dir = syncs.dir();
     for &other in others {
         // A snapshot of the producers as of the beginning of a segment that is no more.
         for extension in [LOG_EXTENSION, SNAPSHOT_EXTENSION].into_iter().chain(INDEXES) {
@@ -84,11 +86,10 @@ pub(crate) fn finish(
             unless_missing(fs.rename(&from, &to)).map_err(LogError::io("rename", &from))?;
         }
     }
-    let sync = || fs.sync_dir(dir).map_err(LogError::io("sync", dir));
-    sync()?;
+    syncs.sync_all(fs)?;
     let (from, to) = (swap_path(dir, base_offset), file_path(dir, base_offset, LOG_EXTENSION));
     unless_missing(fs.rename(&from, &to)).map_err(LogError::io("rename", &from))?;
-    sync()
+    syncs.sync_all(fs)
 }
 
 /// Where the segment behind a cleaned one begins: at the end of its last batch.

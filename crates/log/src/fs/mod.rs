@@ -14,10 +14,12 @@ use std::sync::Arc;
 
 use logway_model::TimestampMs;
 
+pub use durable_dir::create_dir_durably;
 pub use real::RealFs;
 pub use scratch::ScratchFs;
 pub use sim::SimFs;
 
+mod durable_dir;
 mod real;
 mod scratch;
 pub mod sim;

@@ -153,7 +153,8 @@ impl Piece {
         let mut builder = EntryBuilder::default();
         let id = (self.topic_id, &self.partition);
         let piece = builder.add(id, (self.start, self.end), |out| out.put_slice(&self.bytes));
-        builder.with_entry(number, &[piece], |parts| parts.iter().flat_map(|p| p.to_vec()).collect())
+        builder
+            .with_entry(number, &[piece], |parts| parts.iter().flat_map(|p| p.to_vec()).collect())
     }
 }
 

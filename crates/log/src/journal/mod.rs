@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::LogError;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::{File, Fs, OpenMode};
-use crate::root_syncs::RootSyncs;
 
-pub(crate) use entry::{EntryBuilder, EntryNumber, Piece, void_entry, VOID_ENTRY_BYTES};
+pub(crate) use entry::{EntryBuilder, EntryNumber, Piece, VOID_ENTRY_BYTES, void_entry};
 pub(crate) use reader::{JournalContent, read_journal};
 pub(crate) use redo::redo;
 
@@ -79,7 +79,7 @@ impl JournalFile {
         fs: &dyn Fs,
         dir: &Path,
         bytes: u64,
-        root_syncs: &RootSyncs,
+        root_syncs: &DirSyncs,
     ) -> Result<JournalFile, LogError> {
         let made = JournalFile::fill(fs, dir, bytes, root_syncs);
         if made.is_err() {
@@ -93,7 +93,7 @@ impl JournalFile {
         fs: &dyn Fs,
         dir: &Path,
         bytes: u64,
-        root_syncs: &RootSyncs,
+        root_syncs: &DirSyncs,
     ) -> Result<JournalFile, LogError> {
         let free_bytes = fs.free_bytes(dir).unwrap_or(u64::MAX);
         if free_bytes / FREE_FACTOR < bytes {

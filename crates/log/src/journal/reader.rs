@@ -76,10 +76,9 @@ impl Half {
         let mut position = 0;
         loop {
             let next = decode(&self.bytes.slice(position..));
-            let expected = entries.last().map(|last| EntryNumber {
-                sequence: last.number.sequence + 1,
-                ..last.number
-            });
+            let expected = entries
+                .last()
+                .map(|last| EntryNumber { sequence: last.number.sequence + 1, ..last.number });
             let is_next = |entry: &Entry| match expected {
                 Some(expected) => entry.number == expected,
                 None => entry.number.sequence == 0,

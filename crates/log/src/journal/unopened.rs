@@ -47,9 +47,10 @@ pub(crate) fn keep<'a>(
     pieces: impl IntoIterator<Item = &'a Piece>,
 ) -> Result<(), LogError> {
     let path = dir.join(UNOPENED_FILE);
-    let entries = pieces.into_iter().zip(0..).map(|(piece, sequence)| {
-        piece.to_entry(EntryNumber { generation: 0, sequence })
-    });
+    let entries = pieces
+        .into_iter()
+        .zip(0..)
+        .map(|(piece, sequence)| piece.to_entry(EntryNumber { generation: 0, sequence }));
     let content = entries.collect::<Vec<_>>().concat();
     match content.is_empty() {
         true => remove_file(fs, &path),
@@ -62,11 +63,7 @@ pub(crate) fn keep<'a>(
 /// # Errors
 ///
 /// [`LogError::Io`].
-pub(crate) fn forget(
-    fs: &dyn Fs,
-    dir: &Path,
-    partition: &TopicPartition,
-) -> Result<(), LogError> {
+pub(crate) fn forget(fs: &dyn Fs, dir: &Path, partition: &TopicPartition) -> Result<(), LogError> {
     let Some(JournalContent { pieces, .. }) = read(fs, dir)? else { return Ok(()) };
     if pieces.iter().all(|piece| piece.partition != *partition) {
         return Ok(());

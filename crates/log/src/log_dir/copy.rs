@@ -82,10 +82,10 @@ impl LogDir {
         let fs = &*self.options.fs;
         let dir = self.log_path(partition);
         let path = dir.join(ReplicaMove::FILE);
-        let written = match replica_move {
+        let written = log.dir_syncs().work(|| match replica_move {
             Some(replica_move) => replica_move.write(fs, &path),
             None => remove_file(fs, &path),
-        };
+        });
         if let Err(error) = &written
             && error.is_failed_sync_of(&dir)
         {

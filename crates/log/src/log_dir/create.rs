@@ -199,8 +199,14 @@ impl LogDir {
         };
         let key = changes.next_key();
         let queue = Arc::clone(&self.queue);
-        let identity =
-            LogIdentity { key, partition: partition.clone(), topic_id, queue, replica_move };
+        let identity = LogIdentity {
+            key,
+            dir: Arc::clone(&dir),
+            partition: partition.clone(),
+            topic_id,
+            queue,
+            replica_move,
+        };
         let log = Arc::new(Log::new(identity, config, view.clone()));
         let limits = self.producer_limits.clone();
         let tail = LogTail::new(OpenedTail {

@@ -131,6 +131,7 @@ impl LogDir {
         let Some(recovered) = recovered else { return self.forget(partition).wait() };
         let identity = LogIdentity {
             key: changes.next_key(),
+            dir: dir.as_path().into(),
             partition: partition.clone(),
             topic_id: recovered.topic_id,
             queue: Arc::clone(&self.queue),

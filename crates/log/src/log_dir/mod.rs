@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use logway_model::{DirectoryId, TimestampMs, TopicPartition};
 
 use crate::checkpoint::segment_lists::SegmentLists;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::{FileLock, Fs};
 use crate::log::Log;
 use crate::producer_state::ProducerLimits;
-use crate::root_syncs::RootSyncs;
 use crate::writer::{Command, CommandQueue, JobSender, LogKey};
 use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
@@ -46,7 +46,7 @@ pub struct LogDir {
     directory_id: DirectoryId,
     report: RecoveryReport,
     queue: Arc<CommandQueue>,
-    root_syncs: Arc<RootSyncs>,
+    root_syncs: Arc<DirSyncs>,
     producer_limits: ProducerLimits,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// Logs are made, opened and deleted by one caller at a time, and by none while the directory

@@ -1,7 +1,7 @@
 //! Opening a directory of logs.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -17,11 +17,11 @@ use super::remembered::Remembered;
 use super::{LogDir, LogDirOptions, Running};
 use crate::checkpoint::offset_checkpoint::RECOVERY_POINT_FILE;
 use crate::checkpoint::{MetaProperties, clean_shutdown};
-use crate::fs::{FileLock, Fs};
+use crate::dir_syncs::DirSyncs;
+use crate::fs::{FileLock, Fs, create_dir_durably};
 use crate::producer_state::ProducerLimits;
 use crate::random::random_uuid;
 use crate::recovery::{RecoveredLog, RecoveryOptions, recover_log};
-use crate::root_syncs::RootSyncs;
 use crate::writer::{self, Background, CommandQueue, Job, OffsetCheckpoints, WriterOptions};
 use crate::{LogError, LogMetrics, RecoveryReport};
 
@@ -33,7 +33,10 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let started = Instant::now();
     let fs = &*options.fs;
     let root = &options.path;
-    create_durably(fs, root)?;
+    let identity = root.join(MetaProperties::FILE);
+    if !fs.exists(&identity).map_err(LogError::io("look for", &identity))? {
+        create_dir_durably(fs, root, |op, path, error| LogError::io(op, path)(error))?;
+    }
     let lock = take_lock(fs, &options)?;
     let found = Found::list(fs, &options)?;
     let directory_id = claim(fs, &options, !found.partitions.is_empty())?;
@@ -56,7 +59,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let outcomes = recover_all(&options, &producer_limits, &known, &found.partitions);
     let listener = options.failure_listener.clone();
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max, listener));
-    let root_syncs = Arc::new(RootSyncs::new(root.clone()));
+    let root_syncs = Arc::new(DirSyncs::new(root.as_path()));
     let background = Background::spawn(
         Arc::clone(&options.fs),
         root.clone(),
@@ -113,24 +116,6 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         running: Mutex::new(Some(Running { writer, jobs, lock })),
         options,
     })
-}
-
-/// Creates a directory and those above it so that a power cut does not take them back.
-fn create_durably(fs: &dyn Fs, path: &Path) -> Result<(), LogError> {
-    let exists = |path: &Path| fs.exists(path).map_err(LogError::io("look for", path));
-    let mut parents = Vec::new();
-    for dir in path.ancestors() {
-        if dir.as_os_str().is_empty() || exists(dir)? {
-            break;
-        }
-        parents.extend(dir.parent());
-    }
-    fs.create_dir_all(path).map_err(LogError::io("create", path))?;
-    for parent in parents {
-        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        fs.sync_dir(parent).map_err(LogError::io("sync", parent))?;
-    }
-    Ok(())
 }
 
 fn take_lock(fs: &dyn Fs, options: &LogDirOptions) -> Result<FileLock, LogError> {

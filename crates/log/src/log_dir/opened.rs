@@ -66,6 +66,7 @@ impl<'a> Opened<'a> {
                 self.lists.insert(partition.clone(), list);
                 let identity = LogIdentity {
                     key: self.changes.next_key(),
+                    dir: self.options.path.join(partition.to_string()).into(),
                     partition: partition.clone(),
                     topic_id: recovered.topic_id,
                     queue: Arc::clone(&self.queue),
@@ -163,14 +164,14 @@ pub(super) fn start_log(
     recovered: RecoveredLog,
     was_clean: bool,
 ) -> (Arc<Log>, LogTail) {
-    let dir = options.path.join(identity.partition.to_string());
+    let dir = Arc::clone(&identity.dir);
     let config = Arc::clone(&options.default_config);
     let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
     log.note_written_recovery_point(recovered.known_recovery_point.unwrap_or(Offset::ZERO));
     let tail = LogTail::new(OpenedTail {
         log: Arc::clone(&log),
         fs: Arc::clone(&options.fs),
-        dir: dir.into(),
+        dir,
         view: recovered.view,
         producers: recovered.producers,
         unsealed: recovered.unsealed,

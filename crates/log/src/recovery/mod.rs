@@ -72,7 +72,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) log_start: Offset,
     /// The segments that a log of this name had.
     pub(crate) listed: Option<&'a SegmentList>,
-    /// The log was there and in use after all this was written down.
+    /// A checkpoint speaks of the log, so that it was there and in use after all this was written down.
     pub(crate) was_in_use: bool,
 }
 
@@ -133,6 +133,11 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         tracing::info!(dir = %dir.display(), "a log whose creation was interrupted is removed");
         fs.remove_dir_all(dir).map_err(LogError::io("remove", dir))?;
         return Ok(None);
+    }
+    if !options.is_clean && !options.expected.was_in_use {
+        // A process that was killed while it made the log may not have come to it, and from the next
+        // checkpoint on the log counts as one whose files are on the disk.
+        fs.sync_dir(dir).map_err(LogError::io("sync", dir))?;
     }
     let topic_id = read_topic_id(options, &listing)?;
     let replica_move = match listing.has_move {

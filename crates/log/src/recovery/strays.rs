@@ -13,16 +13,22 @@ use crate::segment::{
 };
 
 impl Recovery<'_> {
-    /// Removes the indexes of segments behind the end that a crash took back. They would pass for
-    /// signs of lost segments once the log has grown past them.
+    /// Removes the indexes of segments that are not there: of those behind the end, which a crash took
+    /// back, and which would pass for signs of lost segments once the log has grown past them; and of
+    /// those before the log start, whose removal was interrupted, and which would pass for such signs
+    /// once the log start is forgotten because the topic is deleted.
     pub(super) fn remove_stray_indexes(&self, listing: &Listing, end: Offset) {
-        let strays = listing.orphans.iter().filter(|&&orphan| orphan >= end);
-        let paths = strays.flat_map(|&orphan| {
-            let segment = file_path(self.options.dir, orphan, LOG_EXTENSION);
+        let dir = self.options.dir;
+        for &orphan in listing.orphans.iter().filter(|&&orphan| orphan >= end) {
+            let segment = file_path(dir, orphan, LOG_EXTENSION);
             tracing::warn!(segment = %segment.display(), "the segment of an index is not there: a \
                 crash took it back, or it was removed");
+        }
+        let live = self.log_start..end;
+        let strays = listing.orphans.iter().filter(|orphan| !live.contains(orphan));
+        let paths = strays.flat_map(|&orphan| {
             [INDEX_EXTENSION, TIME_INDEX_EXTENSION]
-                .map(|extension| file_path(self.options.dir, orphan, extension))
+                .map(|extension| file_path(dir, orphan, extension))
         });
         for path in paths {
             match self.options.fs.remove_file(&path) {

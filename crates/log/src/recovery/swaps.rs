@@ -7,6 +7,7 @@ use logway_model::Offset;
 use super::listing::Listing;
 use crate::LogError;
 use crate::cleaner::{end_of_cleaned, finish_swap, swap_path};
+use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::segment::{LOG_EXTENSION, file_path};
 
@@ -29,7 +30,7 @@ pub(super) fn finish_swaps(fs: &dyn Fs, dir: &Path, listing: &Listing) -> Result
             dir = %dir.display(), %base_offset, %end,
             "a crash has interrupted the compaction of the log, which is finished"
         );
-        finish_swap(fs, dir, base_offset, &others)?;
+        finish_swap(fs, &DirSyncs::new(dir), base_offset, &others)?;
     }
     Ok(())
 }

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use logway_model::TopicPartition;
+use logway_model::Offset;
 
-use super::command::{Command, LogKey, SealOutcome};
+use super::command::{Command, SealOutcome};
 use super::journalling::WriteBack;
 use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
@@ -19,10 +19,10 @@ use super::swap::{SwapJob, SwapOutcome};
 use super::sync_pool::NotSynced;
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
+use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::journal::JournalFile;
 use crate::log::Log;
-use crate::root_syncs::RootSyncs;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
@@ -97,9 +97,7 @@ pub(super) type Then = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
 /// Leader epochs to be written down.
 pub(super) struct ChangedEpochs {
-    pub(super) key: LogKey,
-    pub(super) partition: TopicPartition,
-    pub(super) dir: Arc<Path>,
+    pub(super) log: Arc<Log>,
     pub(super) epochs: Arc<LeaderEpochCache>,
 }
 
@@ -110,7 +108,7 @@ impl Background {
         fs: Arc<dyn Fs>,
         dir: PathBuf,
         queue: Arc<CommandQueue>,
-        root_syncs: Arc<RootSyncs>,
+        root_syncs: Arc<DirSyncs>,
     ) -> Result<Background, LogError> {
         let (sender, receiver) = channel();
         let reserve = Reserve::new(Arc::clone(&fs), &dir);
@@ -172,7 +170,7 @@ struct Worker {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     queue: Arc<CommandQueue>,
-    root_syncs: Arc<RootSyncs>,
+    root_syncs: Arc<DirSyncs>,
     receiver: Receiver<Job>,
     reserve: Reserve,
     removals: Vec<Removal>,
@@ -203,7 +201,7 @@ impl Worker {
             Job::Seal(job) => {
                 let outcome = job.run(&*self.fs);
                 if let SealOutcome::SyncFailed(error) = &outcome {
-                    let (key, error) = (job.key, error.clone());
+                    let (key, error) = (job.log.key(), error.clone());
                     self.queue.push(Command::SyncFailed { key, error });
                 }
                 self.queue.push(Command::Sealed { job, outcome });
@@ -260,7 +258,7 @@ impl Worker {
         if let Err(error) = &result {
             tracing::error!(dir = %self.dir.display(), %error, "no checkpoint was written");
             for changed in &checkpoint.epochs {
-                self.queue.push(Command::EpochsUnsaved { key: changed.key });
+                self.queue.push(Command::EpochsUnsaved { key: changed.log.key() });
             }
             if error.is_device_failure() {
                 // On a directory that nobody writes to, this is the first to notice.
@@ -292,7 +290,7 @@ impl Worker {
             match self.write_epochs(changed) {
                 Err(error) if error.is_disk_full() => return Err(error),
                 Err(error) => {
-                    let partition = &changed.partition;
+                    let partition = changed.log.topic_partition();
                     tracing::error!(%partition, %error, "leader epochs cannot be written down");
                     unsaved.push(partition);
                 }
@@ -310,8 +308,11 @@ impl Worker {
         checkpoint.offsets.keep_points(&*self.fs, &self.dir, unsaved)?;
         self.root_syncs.work(|| checkpoint.offsets.write(&*self.fs, &self.dir))?;
         for log in &checkpoint.logs {
-            if let Some(&point) = checkpoint.offsets.recovery_points.get(log.topic_partition()) {
+            let partition = log.topic_partition();
+            if let Some(&point) = checkpoint.offsets.recovery_points.get(partition) {
                 log.note_written_recovery_point(point);
+                let log_start = checkpoint.offsets.log_starts.get(partition).copied();
+                log.note_written_log_start(log_start.unwrap_or(Offset::ZERO));
             }
         }
         Ok(())
@@ -319,15 +320,16 @@ impl Worker {
 
     /// Tells the writer if it fails.
     fn write_epochs(&self, changed: &ChangedEpochs) -> Result<(), LogError> {
-        let ChangedEpochs { key, dir, epochs, .. } = changed;
-        let path = dir.join(leader_epoch::LEADER_EPOCH_FILE);
-        match leader_epoch::write(&*self.fs, &path, epochs) {
+        let ChangedEpochs { log, epochs } = changed;
+        let (key, syncs) = (log.key(), log.dir_syncs());
+        let path = syncs.dir().join(leader_epoch::LEADER_EPOCH_FILE);
+        match syncs.work(|| leader_epoch::write(&*self.fs, &path, epochs)) {
             // The log was deleted meanwhile.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
-                self.queue.push(Command::EpochsUnsaved { key: *key });
-                if error.is_failed_sync_of(dir) {
-                    self.queue.push(Command::SyncFailed { key: *key, error: error.clone() });
+                self.queue.push(Command::EpochsUnsaved { key });
+                if error.is_failed_sync_of(syncs.dir()) {
+                    self.queue.push(Command::SyncFailed { key, error: error.clone() });
                 }
                 Err(error)
             }

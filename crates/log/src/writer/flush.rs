@@ -81,8 +81,8 @@ impl LogTail {
         if self.view.end.position > 0 {
             files.push((Arc::clone(self.view.active()), self.active_file()?));
         }
-        let dir = self.needs_dir_sync.then(|| Arc::clone(&self.dir));
-        Ok(SyncPlan { fs: Arc::clone(&self.fs), files, dir })
+        let names_of = self.needs_dir_sync.then(|| Arc::clone(&self.log));
+        Ok(SyncPlan { fs: Arc::clone(&self.fs), files, names_of })
     }
 
     /// The background thread has put the segments before `end`, which begins one, on stable

@@ -27,11 +27,11 @@ use super::sync_pool::NotSynced;
 use super::write_vector::WriteVector;
 use crate::LogError;
 use crate::checkpoint::remove_file;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::{Fs, OpenMode};
 use crate::journal::{
     EntryBuilder, EntryNumber, JOURNAL_FILE, JournalFile, VOID_ENTRY_BYTES, void_entry,
 };
-use crate::root_syncs::RootSyncs;
 use crate::segment::Segment;
 use crate::view::LogPoint;
 
@@ -48,7 +48,7 @@ pub(super) struct Journal {
     /// So many rounds must have been worth an entry before there is a journal, and so many in a row of one
     /// log for it to be worth one.
     after_rounds: u32,
-    root_syncs: Arc<RootSyncs>,
+    root_syncs: Arc<DirSyncs>,
     /// The rounds of one log since the last of several.
     lone_rounds: u32,
     /// The half that is being filled, 0 or 1.
@@ -108,7 +108,8 @@ impl RoundPieces {
         vector: &WriteVector,
     ) {
         let size_bytes = vector.size_bytes();
-        let is_small = size_bytes <= PIECE_MAX_BYTES && self.builder.size_bytes() <= ROUND_MAX_BYTES;
+        let is_small =
+            size_bytes <= PIECE_MAX_BYTES && self.builder.size_bytes() <= ROUND_MAX_BYTES;
         if !self.is_wanted || !is_small || !tail.may_be_journalled(start) {
             return;
         }
@@ -119,7 +120,7 @@ impl RoundPieces {
 }
 
 impl Journal {
-    pub(super) fn new(bytes: u64, after_rounds: u32, root_syncs: Arc<RootSyncs>) -> Journal {
+    pub(super) fn new(bytes: u64, after_rounds: u32, root_syncs: Arc<DirSyncs>) -> Journal {
         Journal {
             state: if bytes > 0 { State::Useful(0) } else { State::Off },
             bytes,
@@ -158,7 +159,9 @@ impl Journal {
 
     /// Writes an entry and syncs it.
     fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<u64, LogError> {
-        let State::Open(file) = &self.state else { unreachable!("only an open journal is written") };
+        let State::Open(file) = &self.state else {
+            unreachable!("only an open journal is written")
+        };
         file.write(self.half, self.position, slices)?;
         let written = slices.iter().map(|slice| slice.len() as u64).sum();
         self.position += written;
@@ -315,7 +318,8 @@ impl Writer {
         }
         self.sync_journalled();
         let others = self.tails.values().filter(|tail| tail.is_journalled());
-        let mut others = others.filter(|tail| !is_leaving || tail.log.topic_partition() != partition);
+        let mut others =
+            others.filter(|tail| !is_leaving || tail.log.topic_partition() != partition);
         if let Some(tail) = others.next() {
             return Err(tail.not_synced());
         }

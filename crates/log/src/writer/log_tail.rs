@@ -109,8 +109,7 @@ impl LogTail {
         let OpenedTail { log, fs, dir, view, producers, .. } = opened;
         let OpenedTail { unsealed, is_changed, needs_dir_sync, now, .. } = opened;
         let index_interval_bytes = log.config().index_interval_bytes;
-        let sealing =
-            Sealing::of_recovered(log.key(), &dir, unsealed, view.active(), index_interval_bytes);
+        let sealing = Sealing::of_recovered(&log, unsealed, view.active(), index_interval_bytes);
         let synced = view.flushed;
         LogTail {
             log,

@@ -292,9 +292,7 @@ impl Writer {
 impl LogTail {
     fn take_changed_epochs(&mut self) -> Option<ChangedEpochs> {
         std::mem::take(&mut self.epochs_changed).then(|| ChangedEpochs {
-            key: self.log.key(),
-            partition: self.log.topic_partition().clone(),
-            dir: Arc::clone(&self.dir),
+            log: Arc::clone(&self.log),
             epochs: Arc::clone(&self.view.epochs),
         })
     }

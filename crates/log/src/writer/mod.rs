@@ -33,9 +33,9 @@ use logway_model::{Offset, TopicPartition};
 
 use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::producer_state::ProducerLimits;
-use crate::root_syncs::RootSyncs;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
@@ -91,7 +91,7 @@ pub(crate) struct WriterOptions {
     pub(crate) sync_threads_max: usize,
     pub(crate) journal_bytes: u64,
     pub(crate) journal_after_rounds: u32,
-    pub(crate) root_syncs: Arc<RootSyncs>,
+    pub(crate) root_syncs: Arc<DirSyncs>,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
     /// And the list of their segments.

@@ -39,7 +39,8 @@ impl LogTail {
             retention_bytes: config.retention_bytes,
             now: round.now,
         };
-        let count = expired_segments(&self.view, self.synced.offset, &limits)?.min(self.droppable_segments());
+        let count = expired_segments(&self.view, self.synced.offset, &limits)?
+            .min(self.droppable_segments());
         if count == self.view.segments.len() {
             self.roll(round)?;
         }
@@ -102,11 +103,7 @@ impl LogTail {
 }
 
 /// How many of the oldest segments are past the limits.
-fn expired_segments(
-    view: &LogView,
-    synced: Offset,
-    limits: &Limits,
-) -> Result<usize, LogError> {
+fn expired_segments(view: &LogView, synced: Offset, limits: &Limits) -> Result<usize, LogError> {
     let mut excess_bytes = limits
         .retention_bytes
         .map_or(0, |retention_bytes| view.size_bytes().saturating_sub(retention_bytes));

@@ -12,7 +12,6 @@
 //!   is scanned, and nothing is lost.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,6 +24,7 @@ use super::log_tail::LogTail;
 use super::round::Round;
 use crate::LogError;
 use crate::fs::{Fs, OpenMode};
+use crate::log::Log;
 use crate::producer_state::ProducerStateTable;
 use crate::producer_state::snapshot::Snapshot;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
@@ -39,8 +39,7 @@ const SNAPSHOTS_MAX_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct SealJob {
     /// The log.
-    pub(super) key: LogKey,
-    dir: Arc<Path>,
+    pub(super) log: Arc<Log>,
     /// The oldest first; at least one.
     segments: Vec<Arc<Segment>>,
     /// The offset before which they end.
@@ -135,7 +134,7 @@ impl Writer {
     /// The background thread is done with a job, or not.
     pub(super) fn note_sealed(&mut self, job: SealJob, outcome: SealOutcome) {
         self.seals.under_way -= 1;
-        let key = job.key;
+        let key = job.log.key();
         let Some(tail) = self.tails.get_mut(&key) else { return };
         tail.sealing.is_under_way = false;
         match tail.note_sealed(job, outcome) {
@@ -197,8 +196,7 @@ impl LogTail {
         };
         segments.push(full);
         self.sealing.next = Some(SealJob {
-            key: self.log.key(),
-            dir: Arc::clone(&self.dir),
+            log: Arc::clone(&self.log),
             segments,
             end,
             snapshot: round.snapshots.snapshot_of(&self.producers),
@@ -248,15 +246,13 @@ impl Sealing {
     /// For a log that was opened, whose segments `unsealed` recovery could not seal: they are
     /// sealed with the next roll, or by the close.
     pub(super) fn of_recovered(
-        key: LogKey,
-        dir: &Arc<Path>,
+        log: &Arc<Log>,
         unsealed: Vec<Arc<Segment>>,
         active: &Segment,
         index_interval_bytes: u32,
     ) -> Sealing {
         let next = (!unsealed.is_empty()).then(|| SealJob {
-            key,
-            dir: Arc::clone(dir),
+            log: Arc::clone(log),
             segments: unsealed.clone(),
             end: active.base_offset(),
             snapshot: None,
@@ -321,7 +317,9 @@ impl SealJob {
             Ok(()) => SealOutcome::Sealed,
             // The writer's own sync of the directory, which must vouch for the name of the next
             // segment, would find nothing wrong any more.
-            Err(error) if error.is_failed_sync_of(&self.dir) => SealOutcome::SyncFailed(error),
+            Err(error) if error.is_failed_sync_of(self.log.dir_syncs().dir()) => {
+                SealOutcome::SyncFailed(error)
+            }
             Err(error) => SealOutcome::NotYet(error),
         }
     }
@@ -336,9 +334,11 @@ impl SealJob {
             }
         }
         // Recovery takes the snapshot for a sign that the indexes are there.
-        fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir))?;
+        let syncs = self.log.dir_syncs();
+        syncs.sync_all(fs)?;
         let Some(WaitingSnapshot { snapshot, .. }) = &self.snapshot else { return Ok(()) };
-        snapshot.write(fs, &file_path(&self.dir, self.end, SNAPSHOT_EXTENSION))
+        let path = file_path(syncs.dir(), self.end, SNAPSHOT_EXTENSION);
+        syncs.work(|| snapshot.write(fs, &path))
     }
 }
 

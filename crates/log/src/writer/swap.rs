@@ -5,7 +5,6 @@
 //! are being replaced stay in the log, and none of them is dropped. Their files stay open, so that
 //! whoever has an older picture of the log reads them to the end although their names are gone.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use logway_model::Offset;
@@ -27,11 +26,12 @@ pub(crate) struct SwapJob {
     /// The log.
     pub(super) key: LogKey,
     log: Arc<Log>,
-    dir: Arc<Path>,
     /// The segments to be replaced, the oldest first; at least one.
     segments: Vec<Arc<Segment>>,
     /// Where they end.
     end: Offset,
+    /// Where the log began when they were cleaned, or later: what is before counted as gone.
+    log_start: Offset,
     /// The length of the one that replaces them.
     size_bytes: u64,
     /// It has the name by which it counts.
@@ -92,8 +92,8 @@ impl Writer {
         let job = SwapJob {
             key,
             log: Arc::clone(&tail.log),
-            dir: Arc::clone(&tail.dir),
             end: tail.view.segment_end(first + segments.len() - 1),
+            log_start: tail.view.log_start,
             segments,
             size_bytes,
             is_named: false,
@@ -203,26 +203,25 @@ impl LogTail {
 impl SwapJob {
     /// Does what is left to do.
     pub(super) fn run(&mut self, fs: &dyn Fs) -> SwapOutcome {
-        let base_offset = self.segments[0].base_offset();
-        // The checkpoints before this job are written. One that was made before the last of the
-        // segments was sealed may have put the recovery point back to where that begins.
-        if !self.is_named && self.log.written_recovery_point() < self.end {
-            discard_cleaned(fs, &self.dir, base_offset);
+        let log = Arc::clone(&self.log);
+        let (syncs, base_offset) = (log.dir_syncs(), self.segments[0].base_offset());
+        if !self.is_named && !self.is_written_down() {
+            discard_cleaned(fs, syncs.dir(), base_offset);
             return SwapOutcome::TooEarly;
         }
         if !self.is_named
             && let Err(error) = self.name(fs, base_offset)
         {
             self.segments.iter().for_each(|segment| segment.unpin());
-            discard_cleaned(fs, &self.dir, base_offset);
+            discard_cleaned(fs, syncs.dir(), base_offset);
             return SwapOutcome::NotBegun(error);
         }
         self.is_named = true;
         if !self.is_committed {
             // A start would finish it, whatever the log has become since: there is no way back.
-            match fs.sync_dir(&self.dir).map_err(LogError::io("sync", &self.dir)) {
+            match syncs.sync_all(fs) {
                 Ok(()) => self.is_committed = true,
-                Err(error) if error.is_failed_sync_of(&self.dir) => {
+                Err(error) if error.is_failed_sync_of(syncs.dir()) => {
                     return SwapOutcome::SyncFailed(error);
                 }
                 Err(error) => return SwapOutcome::Unfinished(error),
@@ -230,15 +229,24 @@ impl SwapJob {
         }
         let others: Vec<Offset> =
             self.segments[1..].iter().map(|segment| segment.base_offset()).collect();
-        match finish_swap(fs, &self.dir, base_offset, &others) {
+        match finish_swap(fs, syncs, base_offset, &others) {
             Ok(()) => SwapOutcome::Swapped,
-            Err(error) if error.is_failed_sync_of(&self.dir) => SwapOutcome::SyncFailed(error),
+            Err(error) if error.is_failed_sync_of(syncs.dir()) => SwapOutcome::SyncFailed(error),
             Err(error) => SwapOutcome::Unfinished(error),
         }
     }
 
+    /// Whether the disk knows of what the swap builds upon. The checkpoints that were sent before this
+    /// job are written, but one of them may have been made before the last of the segments was sealed,
+    /// and so have put the recovery point back to where that begins; or before the log start moved:
+    /// after a crash what lies before would be back, and what had superseded it gone.
+    fn is_written_down(&self) -> bool {
+        self.end <= self.log.written_recovery_point()
+            && self.log_start <= self.log.written_log_start()
+    }
+
     fn name(&self, fs: &dyn Fs, base_offset: Offset) -> Result<(), LogError> {
         self.segments.iter().try_for_each(|segment| segment.pin())?;
-        name_swap(fs, &self.dir, base_offset)
+        name_swap(fs, self.log.dir_syncs().dir(), base_offset)
     }
 }

@@ -1,6 +1,5 @@
 //! Syncing several logs at the same time.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::command::LogKey;
 use crate::fs::{File, Fs};
+use crate::log::Log;
 use crate::segment::Segment;
 use crate::{LogError, LogMetrics};
 
@@ -31,8 +31,8 @@ const START_AGAIN_AFTER: Duration = Duration::from_secs(10);
 pub(super) struct SyncPlan {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) files: Vec<(Arc<Segment>, Arc<dyn File>)>,
-    /// The directory, if a name in it is new.
-    pub(super) dir: Option<Arc<Path>>,
+    /// The log, if a name in its directory is new.
+    pub(super) names_of: Option<Arc<Log>>,
 }
 
 struct SyncJob {
@@ -141,13 +141,11 @@ impl SyncPlan {
             metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
             metrics.syncs.inc();
         }
-        let Some(dir) = &self.dir else { return Ok(()) };
+        let Some(log) = &self.names_of else { return Ok(()) };
         // A directory is opened to be synced.
-        self.fs.sync_dir(dir).map_err(LogError::io("sync", dir)).map_err(|error| {
-            match error.is_want_of_descriptors() {
-                true => NotSynced::NotBegun(error),
-                false => NotSynced::Failed(error),
-            }
+        log.dir_syncs().sync_all(&*self.fs).map_err(|error| match error.is_want_of_descriptors() {
+            true => NotSynced::NotBegun(error),
+            false => NotSynced::Failed(error),
         })
     }
 }

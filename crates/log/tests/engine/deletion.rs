@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::fs::{Fs, OpenMode};
 use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
 use logway_model::{Offset, TopicId, Uuid};
 
@@ -284,6 +285,33 @@ fn a_power_cut_within_a_deletion_is_not_taken_for_a_loss() {
         let log = disk.log(&dir);
         log.delete_records_before(Offset(31)).wait().expect("the offset is in the log");
         settle(&log);
+        disk.fs.crash_at_change(change);
+        let deleted = dir.delete_log(&partition(0));
+        let disk = disk.crash();
+        drop(dir);
+        let dir = disk.open();
+        let report = dir.recovery_report();
+        assert!(report.findings.is_empty(), "change {change}: {report:?}");
+        if deleted.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Of the files of a segment that was deleted, a crash has left an index.
+#[test]
+fn a_power_cut_within_a_deletion_does_not_miss_a_segment_that_was_half_deleted() {
+    for change in 1.. {
+        let disk = closed_log_of_60_records();
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        log.delete_records_before(Offset(31)).wait().expect("the offset is in the log");
+        settle(&log);
+        let disk = disk.kill();
+        drop((log, dir));
+        let index = segment_path(0).with_extension("timeindex");
+        disk.fs.open(&index, OpenMode::CreateNew).expect("the disk works");
+        let dir = disk.open();
         disk.fs.crash_at_change(change);
         let deleted = dir.delete_log(&partition(0));
         let disk = disk.crash();

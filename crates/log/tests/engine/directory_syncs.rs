@@ -191,3 +191,74 @@ fn until_written(disk: &TestDisk, path: &str) {
         std::thread::yield_now();
     }
 }
+
+/// A sealing fails to sync the directory after the writer has made a name in it, and before the writer
+/// syncs that name itself: its sync succeeds, as the kernel has told of the failure.
+#[test]
+fn a_name_is_not_durable_by_a_sync_behind_one_that_failed_on_another_thread() {
+    for seed in 0..20 {
+        let config = LogConfig { segment_bytes: 4096, ..LogConfig::default() };
+        let disk = TestDisk::new(seed).with_config(config);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 1, 3000);
+        disk.fs.hold_renames_in("snapshot");
+        append_records(&log, 1, 3000);
+        disk.fs.wait_for_held_renames(1);
+
+        disk.fs.hold_syncs_in("00000000000000000002.log");
+        let last = log.append(append_of(batch(1, 3000)));
+        disk.fs.wait_for_held_syncs(1);
+        disk.fs.inject(directory_fails_once().on_thread("log-background"));
+        let changes = disk.fs.changes();
+        disk.fs.release_renames();
+        // The rename and the sync behind it.
+        while disk.fs.changes() < changes + 2 {
+            std::thread::yield_now();
+        }
+        disk.fs.release_syncs();
+        let answer = last.wait();
+        let disk = disk.crash();
+        drop((log, dir));
+        let end = disk.log(&disk.open()).log_end_offset();
+        let error = answer.err().unwrap_or_else(|| {
+            panic!("seed {seed}: 3 records were acknowledged, the log ends at {end}")
+        });
+        assert!(matches!(error, LogError::Poisoned { .. }), "seed {seed}: {error}");
+        assert!(end >= Offset(2), "seed {seed}");
+    }
+}
+
+/// The process is killed at each change of the disk while it makes the log directory and a log in it; the
+/// next one goes on with what it finds, and the power fails.
+#[test]
+fn what_a_killed_process_has_made_is_on_the_disk_when_the_next_one_uses_it() {
+    for (seed, records) in (0..3).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+        for change in 1.. {
+            let disk = TestDisk::new(seed * 1000 + change);
+            disk.fs.crash_at_change(change);
+            let config = Arc::new(disk.config.clone());
+            let made = disk
+                .try_open()
+                .and_then(|dir| dir.create_log(partition(0), topic_id(), config).map(|_| dir));
+            if made.is_ok() && !disk.fs.has_crashed() {
+                break;
+            }
+            drop(made);
+            let disk = disk.kill();
+            let dir = disk.open();
+            let log = disk.log(&dir);
+            (0..records).for_each(|_| _ = append_records(&log, 1, 10));
+            dir.enforce_retention().wait().expect("the disk works");
+            let disk = disk.crash();
+            drop((log, dir));
+            let dir = disk.open();
+            let report = dir.recovery_report();
+            let is_sound = report.failed.is_empty() && report.findings.is_empty();
+            assert!(is_sound, "seed {seed}, change {change}: {report:?}");
+            let log = dir.log(&partition(0));
+            let end = log.map_or(Offset(-1), |log| log.log_end_offset());
+            assert_eq!(end, Offset(records), "seed {seed}, change {change}");
+        }
+    }
+}

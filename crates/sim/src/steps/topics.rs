@@ -29,6 +29,10 @@ impl World {
             let dir = model.dir;
             let config = self.plan.config(model.kind);
             let broker = self.broker.as_mut().expect("the world lives");
+            if broker.is_cleaning() {
+                // The log may be the next that it looks at.
+                model.begin_cleaning();
+            }
             let created =
                 broker.dirs[dir].create_log(partition.clone(), topic_id, Arc::new(config.clone()));
             match created {

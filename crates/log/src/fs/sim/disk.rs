@@ -78,7 +78,12 @@ impl Disk {
                 self.crashed = true;
             }
         }
-        Ok(strike(&mut self.faults, operation, path))
+        let failure = strike(&mut self.faults, operation, path);
+        if operation.is_change() {
+            let (number, path) = (self.changes, path.display());
+            tracing::trace!(number, ?operation, %path, ?failure, self.crashed, "a change");
+        }
+        Ok(failure)
     }
 
     /// Begins an operation that does nothing if it fails.

@@ -429,3 +429,37 @@ fn a_compacted_log_is_deleted_on_a_full_disk() {
     bench.clean();
     assert_eq!(bench.contents(), shown(&[(6, "a", Some("3"))]));
 }
+
+/// What lies before a log start that no checkpoint has yet is back after a power cut: a tombstone behind
+/// it must not be gone.
+#[test]
+fn compaction_waits_until_the_log_start_that_it_builds_upon_is_on_the_disk() {
+    let bench = Bench::new(compacted());
+    bench.put("a", Some("1"));
+    bench.roll();
+    let tombstone = bench.put("a", None);
+    bench.roll();
+    bench.roll();
+    wait_sealed(&bench.dir);
+    let before = bench.contents();
+    let full = Fault::new(SimOperation::Rename, Failure::NoSpace);
+    bench.disk.fs.inject(full.in_path("log-start-offset-checkpoint"));
+    bench.log.delete_records_before(tombstone).wait().expect_err("it cannot be written down");
+    assert_eq!(bench.log.log_start_offset(), tombstone);
+    for _ in 0..3 {
+        bench.cleaner.clean_due();
+        bench.disk.clock.advance(5_000);
+    }
+    let Bench { disk, dir, log, cleaner, .. } = bench;
+    let disk = disk.crash();
+    drop((cleaner, log, dir));
+    let bench = Bench::on(disk, CleanerOptions::default());
+    assert_eq!(bench.contents(), before);
+    // Nothing is in the way any more.
+    for _ in 0..3 {
+        bench.clean();
+        bench.disk.clock.advance(5_000);
+    }
+    assert_eq!(bench.contents(), []);
+    bench.check_files();
+}
