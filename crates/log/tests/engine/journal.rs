@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation};
-use logway_log::{AppendFuture, Finding, Log, LogConfig, LogDir, LogError, NewLog};
+use logway_log::inspect::{Access, DataDir, Problem};
+use logway_log::{
+    AppendFuture, CleanerMetrics, CleanerOptions, CleanupPolicy, Finding, Log, LogCleaner,
+    LogConfig, LogDir, LogError, NewLog,
+};
 use logway_model::Offset;
 
 use crate::support::*;
@@ -125,6 +129,97 @@ fn the_space_of_the_journal_is_used_again_and_again() {
         drop((logs, dir));
         check_logs(&disk, &ends, &format!("seed {seed}"));
     }
+}
+
+/// Whether a power cut costs records of logs whose journal was filled several times.
+fn loses_records(seed: u64, left_out: Option<Fault>) -> bool {
+    let (disk, dir, logs) = journalled(seed, 4 << 10);
+    left_out.into_iter().for_each(|fault| disk.fs.inject(fault));
+    for log in logs.iter().cycle().take(100) {
+        append_records(log, 1, 150);
+    }
+    let (ends, disk) = (ends_of(&logs), disk.crash());
+    drop((logs, dir));
+    let dir = disk.open();
+    let missing = |finding: &Finding| matches!(finding, Finding::Missing { .. });
+    dir.recovery_report().findings.iter().any(missing) || ends_of(&logs_of(&disk, &dir)) != ends
+}
+
+#[test]
+fn the_files_are_synced_before_the_space_of_their_entries_is_used_again() {
+    let is_ignored = || {
+        let fault = Fault::new(SimOperation::Sync, Failure::Ignored).in_path(".log");
+        Some(fault.on_thread("log-background"))
+    };
+    assert!(!(0..20).any(|seed| loses_records(seed, None)));
+    // Whoever leaves it out loses records, which is what this test is for.
+    assert!((0..20).any(|seed| loses_records(seed, is_ignored())));
+}
+
+#[test]
+fn a_segment_that_was_compacted_is_not_redone() {
+    let config = LogConfig {
+        segment_bytes: 2000,
+        cleanup: CleanupPolicy::Compact,
+        min_cleanable_dirty_ratio: 0.0,
+        ..LogConfig::default()
+    };
+    for seed in 0..20 {
+        let disk = disk_with_journal(seed, 1 << 20).with_config(config.clone());
+        let dir = Arc::new(disk.open());
+        let log = disk.log(&dir);
+        append_until_journalled(&disk, &log);
+        // All with one key, so that compaction leaves the last of them.
+        for _ in 0..40 {
+            append_records(&log, 1, 200);
+        }
+        // Each writes a checkpoint behind the sealing that is under way.
+        for _ in 0..3 {
+            log.delete_records_before(Offset(0)).wait().expect("the disk works");
+        }
+        let cleaner = LogCleaner::new(CleanerOptions::default(), CleanerMetrics::new());
+        cleaner.watch(&dir);
+        cleaner.clean_due();
+        let (end, count) = (log.log_end_offset(), read_records(&log, Offset(0)).len());
+        assert!(count < 20, "{count} records are left");
+        // Nobody knows any more what is on stable storage where it belongs.
+        remove(&disk, Path::new("/data/recovery-point-offset-checkpoint"));
+        disk.fs.sync_dir(Path::new("/data")).expect("the disk works");
+        let disk = disk.crash();
+        drop((log, dir));
+        let log = disk.log(&disk.open());
+        assert_eq!(log.log_end_offset(), end, "seed {seed}");
+        assert_eq!(read_records(&log, Offset(0)).len(), count, "seed {seed}");
+    }
+}
+
+#[test]
+fn verify_knows_what_only_the_journal_has() {
+    let mut was_missing = false;
+    for seed in 0..20 {
+        let (disk, dir, logs) = journalled(seed, 64 << 10);
+        let disk = disk.crash();
+        drop((logs, dir));
+        let problems = problems_of(&disk);
+        let serious: Vec<_> = problems.iter().filter(|found| !found.may_be_unfinished).collect();
+        assert!(serious.is_empty(), "seed {seed}: {serious:?}");
+        was_missing |= problems.iter().any(|found| found.reason.contains("in the journal"));
+        drop(disk.open());
+        let problems = problems_of(&disk);
+        assert!(!problems.iter().any(|found| found.reason.contains("in the journal")));
+    }
+    assert!(was_missing, "a power cut takes what is not synced, now and then");
+}
+
+fn problems_of(disk: &TestDisk) -> Vec<Problem> {
+    let fs: Arc<dyn Fs> = Arc::new(disk.fs.clone());
+    let mut data = DataDir::open(fs, Path::new("/data"), Access::Read).expect("nobody has it");
+    let mut problems = Vec::new();
+    for dir in data.partition_dirs().expect("it can be listed") {
+        data.check_partition(&dir, |problem| problems.push(problem)).expect("it can be listed");
+    }
+    data.check_files(|problem| problems.push(problem));
+    problems
 }
 
 /// Appends to three logs in turns; returns how far they were acknowledged when the disk stopped.
