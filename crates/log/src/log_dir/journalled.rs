@@ -8,6 +8,7 @@ use super::LogDir;
 use super::options::LogDirOptions;
 use crate::checkpoint::remove_file;
 use crate::journal::{JOURNAL_FILE, JournalContent, Piece, read_journal, unopened};
+use crate::writer::RESERVE_FILE;
 use crate::{Finding, LogError, RecoveryReport};
 
 /// The records that are to be redone, by log.
@@ -73,9 +74,16 @@ impl Journalled {
     ) -> Result<(), LogError> {
         let (fs, root) = (&*options.fs, &options.path);
         let kept = self.pieces.iter().filter(|(partition, _)| is_unopened(partition));
-        let mut kept = kept.flat_map(|(_, pieces)| pieces).peekable();
-        if self.has_unopened || kept.peek().is_some() {
-            unopened::keep(fs, root, kept)?;
+        let kept: Vec<&Piece> = kept.flat_map(|(_, pieces)| pieces).collect();
+        if self.has_unopened || !kept.is_empty() {
+            match unopened::keep(fs, root, kept.iter().copied()) {
+                // On a full disk the space that is kept in reserve is as good for this as for checkpoints.
+                Err(error) if error.is_disk_full() => {
+                    remove_file(fs, &root.join(RESERVE_FILE))?;
+                    unopened::keep(fs, root, kept)?;
+                }
+                written => written?,
+            }
         }
         match self.has_journal {
             true => remove_file(fs, &root.join(JOURNAL_FILE)),

@@ -54,6 +54,7 @@ pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;
+pub(crate) use reserve::RESERVE_FILE;
 
 mod append;
 mod background;
