@@ -236,6 +236,8 @@ fn seed_files() {
         fs: Arc::new(disk.clone()),
         clock: Arc::new(ManualClock::new(NOW)),
         default_config: Arc::clone(&config),
+        journal_bytes: 2 << 10,
+        journal_after_rounds: 0,
         ..LogDirOptions::new("/data", BrokerId(1), ClusterId(Uuid([7; 16])))
     };
     let dir = LogDir::open(options, LogMetrics::new()).expect("the disk works");
@@ -246,6 +248,9 @@ fn seed_files() {
         let batches = vec![batch(number)];
         log.append(AppendBatches { batches, leader_epoch }).wait().expect("the disk works");
     }
+    let journal = format!("/data/{}", "journal");
+    let file = disk.open(Path::new(&journal), OpenMode::Read).expect("there is one by now");
+    write("journal", "written", &read_to_end(&*file, 1 << 20).expect("the disk works"));
     dir.close().expect("the disk works");
 
     let read = |name: &str| {

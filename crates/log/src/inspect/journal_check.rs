@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use logway_model::TopicPartition;
+use logway_model::{Offset, TopicPartition};
 
 use super::Problem;
 use crate::LogError;
@@ -11,6 +11,48 @@ use crate::checkpoint::PartitionMetadata;
 use crate::fs::{Fs, OpenMode, read_full_at};
 use crate::journal::{JournalContent, Piece, read_journal, unopened};
 use crate::segment::{LOG_EXTENSION, file_path};
+
+/// What a crash has left in the journal of a log directory.
+#[derive(Debug)]
+pub struct Journalled {
+    /// The records that count, in the order in which they were written; also those that are in their
+    /// segments by now.
+    pub records: Vec<JournalledRecords>,
+    /// What cannot be read.
+    pub damage: Vec<LogError>,
+}
+
+/// Records of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalledRecords {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The first offset.
+    pub first: Offset,
+    /// The offset after the last.
+    pub end: Offset,
+    /// The length of their batches.
+    pub size_bytes: usize,
+}
+
+/// Reads the journal of a log directory.
+///
+/// # Errors
+///
+/// [`LogError::Io`].
+pub fn journalled(fs: &dyn Fs, root: &Path) -> Result<Journalled, LogError> {
+    let (mut records, mut damage) = (Vec::new(), Vec::new());
+    for content in [unopened::read(fs, root)?, read_journal(fs, root)?].into_iter().flatten() {
+        records.extend(content.pieces.into_iter().map(|piece| JournalledRecords {
+            partition: piece.partition,
+            first: piece.start.offset,
+            end: piece.end,
+            size_bytes: piece.bytes.len(),
+        }));
+        damage.extend(content.damage);
+    }
+    Ok(Journalled { records, damage })
+}
 
 /// Reports what of the journal cannot be read, and of which logs it has records that are not in their
 /// segments yet: the next start writes them there.

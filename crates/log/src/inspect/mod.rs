@@ -32,6 +32,7 @@ use crate::segment::{LOG_EXTENSION, parse_file_name};
 
 pub use data_dir::{Access, DataDir};
 pub use expected::{ExpectedLog, ExpectedLogs};
+pub use journal_check::{Journalled, JournalledRecords, journalled};
 pub use partition_check::{CheckedPartition, Verified, verify};
 pub use problem::{Problem, Repair};
 pub use repair::Change;

@@ -38,8 +38,10 @@ use crate::view::LogPoint;
 /// Of a log that gets more in a round, the bytes are better written once.
 const PIECE_MAX_BYTES: u64 = 64 << 10;
 
-/// A round of more than that is synced as without a journal.
-const ROUND_MAX_BYTES: usize = 1 << 20;
+/// A round of more than that is synced as without a journal, and so is one of more than
+/// [`PIECE_MAX_BYTES`] and so much for each log: its bytes take longer than the syncs that they save.
+const ROUND_MAX_BYTES: u64 = 1 << 20;
+const LOG_BYTES: u64 = 8 << 10;
 
 /// The journal as the writer sees it.
 pub(super) struct Journal {
@@ -109,7 +111,7 @@ impl RoundPieces {
     ) {
         let size_bytes = vector.size_bytes();
         let is_small =
-            size_bytes <= PIECE_MAX_BYTES && self.builder.size_bytes() <= ROUND_MAX_BYTES;
+            size_bytes <= PIECE_MAX_BYTES && self.builder.size_bytes() <= ROUND_MAX_BYTES as usize;
         if !self.is_wanted || !is_small || !tail.may_be_journalled(start) {
             return;
         }
@@ -205,7 +207,8 @@ impl Writer {
             .collect();
         let ranges: Vec<Range<usize>> = chosen.iter().map(|piece| piece.encoded.clone()).collect();
         let entry_bytes = EntryBuilder::entry_bytes(&ranges);
-        let is_small = entry_bytes <= ROUND_MAX_BYTES as u64;
+        let worth_bytes = PIECE_MAX_BYTES + LOG_BYTES * chosen.len() as u64;
+        let is_small = entry_bytes <= worth_bytes.min(ROUND_MAX_BYTES);
         if chosen.len() < logs_min || !is_small || !self.make_room(entry_bytes) {
             return;
         }
