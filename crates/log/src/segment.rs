@@ -213,8 +213,13 @@ impl Segment {
     pub(crate) fn pin(&self) -> Result<(), LogError> {
         let mut state = self.open_file();
         self.opened(&mut state)?;
-        self.offsets.open()?;
-        self.times.open()?;
+        for opened in [self.offsets.open(), self.times.open()] {
+            match opened {
+                // Whoever looks something up does without it.
+                Err(LogError::Corrupt { .. }) => {}
+                opened => opened?,
+            }
+        }
         state.is_pinned = true;
         Ok(())
     }

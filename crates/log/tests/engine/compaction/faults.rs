@@ -463,3 +463,22 @@ fn compaction_waits_until_the_log_start_that_it_builds_upon_is_on_the_disk() {
     assert_eq!(bench.contents(), []);
     bench.check_files();
 }
+
+/// A crash while an index was made anew leaves a part of it.
+#[test]
+fn a_segment_whose_index_is_torn_is_compacted() {
+    let bench = bench_with_old_values();
+    let Bench { disk, dir, log, cleaner, .. } = bench;
+    dir.close().expect("it closes");
+    drop((cleaner, log, dir));
+    for extension in ["index", "timeindex"] {
+        let path = segment_path(0).with_extension(extension);
+        let file = disk.fs.open(&path, OpenMode::CreateOrOpen).expect("the disk works");
+        file.set_len(5).expect("the disk works");
+    }
+    let bench = Bench::on(disk, CleanerOptions::default());
+    bench.clean();
+    assert_eq!(bench.metrics.failed_rounds.get(), 0);
+    assert_eq!(bench.contents().len(), 1);
+    bench.check_files();
+}
