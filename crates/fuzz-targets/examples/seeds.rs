@@ -38,6 +38,7 @@ fn main() {
     seed_group_records();
     seed_metadata();
     seed_files();
+    seed_journal();
     seed_telemetry();
 }
 
@@ -292,6 +293,32 @@ fn seed_files() {
 }
 
 /// Metrics of a client: a gauge, and a sum of deltas, each of one point with an attribute.
+/// A journal with entries in both halves.
+fn seed_journal() {
+    let disk = SimFs::new(0);
+    let options = LogDirOptions {
+        fs: Arc::new(disk.clone()),
+        clock: Arc::new(ManualClock::new(NOW)),
+        journal_bytes: 2 << 10,
+        journal_after_rounds: 0,
+        ..LogDirOptions::new("/data", BrokerId(1), ClusterId(Uuid([7; 16])))
+    };
+    let metrics = LogMetrics::new();
+    let dir = LogDir::open(options, metrics.clone()).expect("the disk works");
+    let partition = TopicPartition::new(TopicName::new("t").expect("is a name"), PartitionId(0));
+    let config = Arc::new(LogConfig::default());
+    let log = dir.create_log(partition, TopicId(Uuid([9; 16])), config).expect("the disk works");
+    while metrics.journal_bytes.get() < 2 << 10 {
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(NOW, Some(b"key"), Some(b"value"), &[]).expect("it is short");
+        let batches = vec![parsed(builder)];
+        let appended = log.append(AppendBatches { batches, leader_epoch: LeaderEpoch(1) }).wait();
+        appended.expect("the disk works");
+    }
+    let file = disk.open(Path::new("/data/journal"), OpenMode::Read).expect("it was written");
+    write("journal", "written", &read_to_end(&*file, 1 << 20).expect("the disk works"));
+}
+
 fn seed_telemetry() {
     fn field(number: u8, content: &[u8]) -> Vec<u8> {
         let length = u8::try_from(content.len()).expect("seeds are short");

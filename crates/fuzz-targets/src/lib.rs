@@ -15,6 +15,7 @@
 //! | [`metadata_records`] | a metadata record a line |
 //! | [`offset_index`], [`time_index`] | a base offset (8 bytes), then the file |
 //! | [`checkpoint`] | which of seven formats (a byte), then the file |
+//! | [`journal`] | the file, but for the CRCs of its entries, which are put right |
 //! | [`producer_snapshot`] | the file, but for its CRC, which is put right |
 //! | [`partition`] | [parts]: the files of a partition that a broker finds at its start |
 //! | [`telemetry`] | what a client pushes of its own metrics |
@@ -27,6 +28,7 @@ mod checkpoints;
 mod disk;
 mod groups;
 mod indexes;
+mod journal;
 mod messages;
 mod metadata;
 mod partition;
@@ -64,6 +66,7 @@ targets! {
     indexes::offset_index
     indexes::time_index
     checkpoints::checkpoint
+    journal::journal
     producers::producer_snapshot
     partition::partition
     telemetry::telemetry

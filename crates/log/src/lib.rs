@@ -59,6 +59,7 @@ mod error;
 pub mod fs;
 pub mod index;
 pub mod inspect;
+mod journal;
 mod log;
 mod log_dir;
 mod metrics;

@@ -18,6 +18,12 @@ pub struct LogMetrics {
     pub syncs: Counter,
     /// Syncs of logs that could not be begun, for want of descriptors, and are tried again.
     pub delayed_syncs: Counter,
+    /// Rounds of syncs that one write to the journal has replaced.
+    pub journal_rounds: Counter,
+    /// Bytes written to journals.
+    pub journal_bytes: Counter,
+    /// Journals that were given up because a write or a sync of them failed.
+    pub journal_failures: Counter,
     /// Writes to segments.
     pub writes: Counter,
     /// Bytes of record batches written to segments.
@@ -40,6 +46,9 @@ impl Default for LogMetrics {
             sync_seconds: Histogram::new(exponential_buckets(25e-6, 2.0, 17)),
             syncs: Counter::default(),
             delayed_syncs: Counter::default(),
+            journal_rounds: Counter::default(),
+            journal_bytes: Counter::default(),
+            journal_failures: Counter::default(),
             writes: Counter::default(),
             written_bytes: Counter::default(),
             failed_appends: Counter::default(),
@@ -74,6 +83,17 @@ impl LogMetrics {
             "delayed_syncs",
             "Syncs of logs that could not be begun and are tried again",
             self.delayed_syncs.clone(),
+        );
+        registry.register(
+            "journal_rounds",
+            "Writes to the journal, each synced once for all logs that it is about",
+            self.journal_rounds.clone(),
+        );
+        registry.register("journal_bytes", "Bytes written to journals", self.journal_bytes.clone());
+        registry.register(
+            "journal_failures",
+            "Journals given up because a write or a sync of them failed",
+            self.journal_failures.clone(),
         );
         registry.register("writes", "Segment writes", self.writes.clone());
         registry.register(

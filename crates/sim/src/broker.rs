@@ -18,6 +18,7 @@ use crate::plan::Plan;
 
 /// What lives as long as the process.
 pub(crate) struct Broker {
+    pub(crate) metrics: LogMetrics,
     pub(crate) dirs: Vec<Arc<LogDir>>,
     /// The logs of the partitions that exist.
     pub(crate) logs: BTreeMap<TopicPartition, Arc<Log>>,
@@ -33,6 +34,7 @@ impl Broker {
     /// Opens all log directories, with the threads that they have in production but for those that
     /// do several things at once which could be done one after the other.
     pub(crate) fn open(plan: &Plan, fs: &SimFs, clock: &WorldClock) -> Result<Broker, LogError> {
+        let metrics = LogMetrics::new();
         let open = |dir| {
             let cluster_id = ClusterId(Uuid([7; 16]));
             let options = LogDirOptions {
@@ -40,17 +42,19 @@ impl Broker {
                 clock: Arc::new(clock.clone()),
                 default_config: Arc::new(plan.config(Kind::Durable).clone()),
                 sync_threads_max: 0,
+                journal_bytes: plan.journal_bytes,
+                journal_after_rounds: plan.journal_after_rounds,
                 recovery_threads: 1,
                 ..LogDirOptions::new(dir, BrokerId(1), cluster_id)
             };
-            LogDir::open(options, LogMetrics::new()).map(Arc::new)
+            LogDir::open(options, metrics.clone()).map(Arc::new)
         };
         let dirs: Vec<_> = plan.dirs.iter().map(open).collect::<Result<_, LogError>>()?;
         let cleaner_metrics = CleanerMetrics::new();
         let cleaner = LogCleaner::new(CleanerOptions::default(), cleaner_metrics.clone());
         dirs.iter().for_each(|dir| cleaner.watch(dir));
         let (logs, shard, cleaner, cleaning) = (BTreeMap::new(), None, Arc::new(cleaner), None);
-        Ok(Broker { dirs, logs, shard, cleaner, cleaner_metrics, cleaning })
+        Ok(Broker { metrics, dirs, logs, shard, cleaner, cleaner_metrics, cleaning })
     }
 
     /// Has the logs cleaned that are due, beside all else.

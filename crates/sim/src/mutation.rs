@@ -49,6 +49,7 @@ enum LeftOut {
 /// the few changes between them.
 pub const MUTATIONS: &[Mutation] = &[
     mutation("the sync of records before they are acknowledged", syncs_on(".log", WRITER)),
+    mutation("the sync of the journal", syncs_on("/journal", WRITER)),
     mutation("the sync of records that a start has found", syncs_on(".log", DRIVER)),
     mutation("the sync of full segments", syncs_on(".log", BACKGROUND)),
     mutation("the sync of time indexes", syncs(".timeindex")),

@@ -22,6 +22,10 @@ pub(crate) struct Plan {
     pub(crate) changes_max: usize,
     /// A life ends at the latest after so many steps.
     pub(crate) steps_max: usize,
+    /// The size of the journals: most are so small that they are filled many times.
+    pub(crate) journal_bytes: u64,
+    /// After so many rounds that are worth it there is one.
+    pub(crate) journal_after_rounds: u32,
     /// Operations of the disk may fail.
     pub(crate) is_disk_failing: bool,
     /// Logs are compacted, by a thread that looks at them while others change them. What it sees of two
@@ -35,7 +39,7 @@ const RETENTION_MS: u64 = 20_000;
 
 impl Plan {
     /// The plan that a seed gives.
-    pub(crate) fn new(random: &mut Rng) -> Plan {
+    pub(crate) fn new(random: &mut Rng, journal: &mut Rng) -> Plan {
         let dirs = 1 + [0, 0, 0, 1, 2][random.below(5)];
         let durable = LogConfig {
             segment_bytes: [300, 700, 2_000, 6_000][random.below(4)],
@@ -69,6 +73,8 @@ impl Plan {
             lives: 4 + random.below(8),
             changes_max: [30, 120, 400, 1_500][random.below(4)],
             steps_max: 5 + random.below(100),
+            journal_bytes: [0, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10][journal.below(6)],
+            journal_after_rounds: [0, 0, 1, 3][journal.below(4)],
             is_disk_failing: random.below(4) == 0,
             compacts: random.below(4) > 0,
         }

@@ -20,6 +20,8 @@ pub struct Report {
     pub faulty_lives: u64,
     /// Changes of the disk: each is a point at which the power could have gone.
     pub changes: u64,
+    /// Rounds that were put on stable storage by the journal.
+    pub journalled: u64,
     /// Batches that were acknowledged.
     pub batches: u64,
     /// Offsets of groups whose commit was acknowledged.
@@ -39,6 +41,7 @@ impl AddAssign for Report {
         self.closes += other.closes;
         self.faulty_lives += other.faulty_lives;
         self.changes += other.changes;
+        self.journalled += other.journalled;
         self.batches += other.batches;
         self.commits += other.commits;
         self.cleanings += other.cleanings;
@@ -49,12 +52,12 @@ impl AddAssign for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { seeds, power_cuts, kills, in_starts, closes, .. } = self;
-        let Report { faulty_lives, changes, batches, commits, compacted, .. } = self;
+        let Report { faulty_lives, changes, journalled, batches, commits, compacted, .. } = self;
         write!(
             f,
             "{seeds} seeds: {power_cuts} power cuts and {kills} kills ({in_starts} of them during a \
              start), {closes} clean stops, {faulty_lives} lives with a failing disk, {changes} changes \
-             of the disk, {batches} batches and {commits} commits acknowledged, {compacted} records \
+             of the disk, {journalled} rounds journalled, {batches} batches and {commits} commits acknowledged, {compacted} records \
              compacted away"
         )
     }

@@ -70,7 +70,8 @@ impl World {
     /// The world of a seed; the mutation is in force in all its lives.
     pub(crate) fn new(seed: u64, mutation: Option<&'static Mutation>) -> World {
         let mut random = Rng::new(seed);
-        let plan = Plan::new(&mut random);
+        // By a chance of its own: a world is the same with another journal, or none.
+        let plan = Plan::new(&mut random, &mut Rng::new(!seed));
         let turns = Turns::begin(random.next_u64());
         let mut world = World {
             fs: SimFs::in_turns(random.next_u64(), &turns),
@@ -111,7 +112,9 @@ impl World {
         let outcome = self.start();
         outcome.map_err(|violation| self.located(&violation))?;
         self.turns.rest();
-        drop(self.broker.take());
+        if let Some(broker) = self.broker.take() {
+            self.report.journalled += broker.metrics.journal_rounds.get();
+        }
         self.report.changes += self.fs.changes();
         Ok(self.report)
     }
@@ -188,6 +191,7 @@ impl World {
             self.forgive("a directory cannot be closed", &error)?;
             return Ok(false);
         }
+        self.report.journalled += broker.metrics.journal_rounds.get();
         drop(broker);
         for partition in self.model.partitions.values_mut() {
             partition.note_closed();
@@ -212,6 +216,7 @@ impl World {
                 partition.note_killed();
             }
             self.started.clear();
+            self.report.journalled += broker.metrics.journal_rounds.get();
             // The engine's threads find that nothing works any more.
             drop(broker);
         }

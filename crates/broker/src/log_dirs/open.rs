@@ -251,6 +251,7 @@ fn open_one(
         fs: Arc::clone(fs),
         checkpoint_interval: settings.checkpoint_interval,
         retention_check_interval: settings.retention_check_interval,
+        journal_bytes: settings.journal_bytes,
         producer_expiration_ms: i64::try_from(settings.producer_id_expiration.as_millis())
             .unwrap_or(i64::MAX),
         queue_bytes_max: match settings.log_dirs.len() {

@@ -9,6 +9,7 @@ use logway_model::TopicPartition;
 
 use super::checkpoint_check::CheckpointCheck;
 use super::identity::Identity;
+use super::journal_check;
 use super::known::Known;
 use super::partition_check::{self, CheckedPartition, FoundLog};
 use super::repair::Change;
@@ -136,6 +137,9 @@ impl DataDir {
             has_logs: !self.found.is_empty(),
         };
         let mut changes = identity.check(&mut on_problem);
+        if self.files.are_there() && !self.files.is_clean {
+            journal_check::check(fs, root, &mut on_problem);
+        }
         let checkpoints = CheckpointCheck {
             fs,
             root,

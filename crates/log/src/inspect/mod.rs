@@ -6,6 +6,7 @@
 //! | `data_dir` | a log directory: its lock, its partitions, its own files |
 //! | `partition_check`, `segment_check`, `companions` | what is wrong with the files of a partition |
 //! | `checkpoint_check`, `identity` | what is wrong with those of the log directory |
+//! | `journal_check` | what a crash has left in the journal |
 //! | `index_cursor`, `epoch_runs` | what makes that cheap in memory |
 //! | `known`, `root_files`, `expected` | what other files, and the metadata, say of a log |
 //! | `repair` | writing what can be made again |
@@ -31,6 +32,7 @@ use crate::segment::{LOG_EXTENSION, parse_file_name};
 
 pub use data_dir::{Access, DataDir};
 pub use expected::{ExpectedLog, ExpectedLogs};
+pub use journal_check::{Journalled, JournalledRecords, journalled};
 pub use partition_check::{CheckedPartition, Verified, verify};
 pub use problem::{Problem, Repair};
 pub use repair::Change;
@@ -42,6 +44,7 @@ mod epoch_runs;
 mod expected;
 mod identity;
 mod index_cursor;
+mod journal_check;
 mod known;
 mod partition_check;
 mod problem;

@@ -102,6 +102,9 @@ impl LogDir {
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
         let unlisted = unlisted.and(self.forget_cleaned(partitions));
+        let unlisted = partitions
+            .iter()
+            .fold(unlisted, |result, partition| result.and(self.forget_journalled(partition)));
         let before = self.root_syncs.before_names();
         let mut taken = Vec::with_capacity(leaving.len());
         let mut result = Ok(());
@@ -193,6 +196,7 @@ impl LogDir {
         self.forget_cleaned(std::slice::from_ref(partition))?;
         self.unlist(std::slice::from_ref(partition))?;
         self.forget(partition).wait()?;
+        self.forget_journalled(partition)?;
         let before = self.root_syncs.before_names();
         let renamed = self.rename(partition, suffix)?;
         self.root_syncs.sync(&*self.options.fs, before)?;

@@ -116,6 +116,7 @@ impl LogDir {
             return Ok(());
         }
         accept_loss(&**fs, &dir, wanted.topic_id)?;
+        let journalled = self.journalled_of(partition)?;
         let recovered = recover_log(&RecoveryOptions {
             fs,
             partition,
@@ -124,7 +125,9 @@ impl LogDir {
             expected: remembered.expected(),
             index_interval_bytes: self.options.default_config.index_interval_bytes,
             producer_limits: &self.producer_limits,
+            journalled: &journalled,
         })?;
+        self.forget_journalled(partition)?;
         let Some(recovered) = recovered else { return self.forget(partition).wait() };
         let identity = LogIdentity {
             key: changes.next_key(),

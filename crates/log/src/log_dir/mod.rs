@@ -28,6 +28,7 @@ mod copy;
 mod create;
 mod delete;
 mod failed;
+mod journalled;
 mod open;
 mod opened;
 mod options;

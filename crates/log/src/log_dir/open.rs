@@ -11,6 +11,7 @@ use logway_model::{DirectoryId, TopicPartition};
 
 use super::cleaning::Cleaning;
 use super::delete::CONDEMNED_SUFFIX;
+use super::journalled::Journalled;
 use super::opened::{OfUnopened, Opened};
 use super::remembered::Remembered;
 use super::{LogDir, LogDirOptions, Running};
@@ -53,7 +54,9 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
 
     let producer_limits =
         ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
-    let outcomes = recover_all(&options, &producer_limits, &report, &remembered, &found.partitions);
+    let journalled = Journalled::read(&options, &mut report)?;
+    let known = Known { report: &report, remembered: &remembered, journalled: &journalled };
+    let outcomes = recover_all(&options, &producer_limits, &known, &found.partitions);
     let listener = options.failure_listener.clone();
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max, listener));
     let root_syncs = Arc::new(DirSyncs::new(root.as_path()));
@@ -72,6 +75,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         opened.add(partition, outcome);
     }
     opened.add_vanished();
+    journalled.settle(&options, |partition| opened.changes.failed.contains_key(partition))?;
     let OfUnopened { offsets, lists: lists_of_unopened, unscanned } = opened.write_down()?;
     let Opened { logs, tails, changes, lists, strangers, mut report, .. } = opened;
     let is_same =
@@ -90,6 +94,9 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         producer_expiration_ms: options.producer_expiration_ms,
         producer_limits: producer_limits.clone(),
         sync_threads_max: options.sync_threads_max,
+        journal_bytes: options.journal_bytes,
+        journal_after_rounds: options.journal_after_rounds,
+        root_syncs: Arc::clone(&root_syncs),
         of_unopened: offsets,
         lists_of_unopened,
         unscanned,
@@ -177,27 +184,34 @@ impl Found {
 
 type Outcome = (TopicPartition, Result<Option<RecoveredLog>, LogError>);
 
+/// What is known of the logs before they are opened.
+struct Known<'a> {
+    report: &'a RecoveryReport,
+    remembered: &'a Remembered,
+    journalled: &'a Journalled,
+}
+
 /// Opens all logs, a few at the same time.
 fn recover_all(
     options: &LogDirOptions,
     producer_limits: &ProducerLimits,
-    report: &RecoveryReport,
-    remembered: &Remembered,
+    known: &Known<'_>,
     partitions: &[(TopicPartition, PathBuf)],
 ) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::with_capacity(partitions.len()));
     let work = || {
         while let Some((partition, dir)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let remembered = remembered.of(partition);
+            let remembered = known.remembered.of(partition);
             let recovered = recover_log(&RecoveryOptions {
                 fs: &options.fs,
                 partition,
                 dir,
-                is_clean: report.was_clean,
+                is_clean: known.report.was_clean,
                 expected: remembered.expected(),
                 index_interval_bytes: options.default_config.index_interval_bytes,
                 producer_limits,
+                journalled: known.journalled.of(partition),
             });
             let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
             outcomes.push((partition.clone(), recovered));

@@ -57,6 +57,12 @@ pub struct LogDirOptions {
     pub producers_max: usize,
     /// How many threads the writer has to sync several logs at the same time.
     pub sync_threads_max: usize,
+    /// `logway.journal.bytes`: the size of the journal that synced rounds of several logs share; 0 for
+    /// none.
+    pub journal_bytes: u64,
+    /// The journal is made when so many rounds would have been faster with it, and rounds of one log use
+    /// it when so many came in a row.
+    pub journal_after_rounds: u32,
     /// `num.recovery.threads.per.data.dir`: how many logs are opened at the same time.
     pub recovery_threads: usize,
 }
@@ -85,6 +91,8 @@ impl LogDirOptions {
             producers_per_log_max: 100_000,
             producers_max: 200_000,
             sync_threads_max: 16,
+            journal_bytes: 0,
+            journal_after_rounds: 100,
             recovery_threads: 4,
         }
     }

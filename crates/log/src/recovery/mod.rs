@@ -29,6 +29,7 @@ use crate::checkpoint::{
     LeaderEpochCache, PartitionMetadata, ReplicaMove, leader_epoch, remove_file, replace_file,
 };
 use crate::fs::Fs;
+use crate::journal::{Piece, redo};
 use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, snapshot};
 use crate::scan::HeaderScan;
 use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
@@ -57,6 +58,8 @@ pub(crate) struct RecoveryOptions<'a> {
     pub(crate) expected: Expected<'a>,
     pub(crate) index_interval_bytes: u32,
     pub(crate) producer_limits: &'a ProducerLimits,
+    /// What the journal holds of the log.
+    pub(crate) journalled: &'a [Piece],
 }
 
 /// What the files of the log directory say of a log.
@@ -141,13 +144,18 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         true => ReplicaMove::read(&**fs, &dir.join(ReplicaMove::FILE))?,
         false => None,
     };
+    let redone_end = redo_journalled(options, topic_id, &listing)?;
+    if redone_end.is_some() {
+        listing = Listing::read(&**fs, dir)?;
+    }
     let Expected { recovery_point, listed, .. } = options.expected;
     let listed = listed.filter(|listed| listed.topic_id == topic_id);
+    let known_end = recovery_point.max(listed.map(|list| list.end)).max(redone_end);
     let mut recovery = Recovery {
         options,
         listed,
         recovery_point,
-        durable_end: recovery_point.max(listed.map(|list| list.end)).unwrap_or(Offset::ZERO),
+        durable_end: known_end.unwrap_or(Offset::ZERO),
         log_start: options.expected.log_start,
         segments: Vec::new(),
         epochs: LeaderEpochCache::default(),
@@ -428,6 +436,20 @@ impl Recovery<'_> {
         let close = |segment: &Arc<Segment>| unless_disk_full(segment.close());
         self.segments.iter().filter(|segment| segment.is_open()).try_for_each(close)
     }
+}
+
+/// Writes what the journal holds of the log to its segments; returns up to where that was on stable
+/// storage.
+fn redo_journalled(
+    options: &RecoveryOptions<'_>,
+    topic_id: TopicId,
+    listing: &Listing,
+) -> Result<Option<Offset>, LogError> {
+    if options.journalled.is_empty() {
+        return Ok(None);
+    }
+    let segments: Vec<Offset> = listing.segments.iter().map(|found| found.base_offset).collect();
+    redo(&**options.fs, options.dir, topic_id, &segments, options.journalled)
 }
 
 fn read_topic_id(options: &RecoveryOptions<'_>, listing: &Listing) -> Result<TopicId, LogError> {

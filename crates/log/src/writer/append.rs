@@ -16,6 +16,7 @@ use super::write_vector::WriteVector;
 use crate::completion::Completer;
 use crate::producer_state::{PreviousState, ProducerBatch, SequenceCheck};
 use crate::scan::ScannedBatch;
+use crate::view::LogPoint;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
 /// Appends of one log that are about to be written. The writer has one, which it uses for each
@@ -239,6 +240,11 @@ impl LogTail {
             .vector
             .write_to(&*file, self.view.end.position)
             .map_err(LogError::io("write", active.path()))?;
+        let start = self.view.end;
+        let end = LogPoint { offset: end_offset, position: end_position, ..start };
+        if round.config.is_durable() {
+            round.pieces.note_write(self, (start, end), &staging.vector);
+        }
         round.metrics.writes.inc();
         round.metrics.written_bytes.inc_by(staging.vector.size_bytes());
 

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 use logway_model::Offset;
 
 use super::command::{Command, SealOutcome};
+use super::journalling::WriteBack;
 use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
 use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
-
+use super::sync_pool::NotSynced;
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
+use crate::journal::JournalFile;
 use crate::log::Log;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
@@ -47,6 +49,10 @@ pub(crate) enum Job {
     Seal(SealJob),
     /// Put a cleaned segment in its place.
     Swap(SwapJob),
+    /// Make a journal of so many bytes.
+    MakeJournal { bytes: u64 },
+    /// Sync files that the journal vouches for.
+    WriteBack(WriteBack),
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -208,6 +214,11 @@ impl Worker {
                 }
                 self.queue.push(Command::Swapped { job, outcome });
             }
+            Job::MakeJournal { bytes } => {
+                let made = JournalFile::create(&*self.fs, &self.dir, bytes, &self.root_syncs);
+                self.queue.push(Command::JournalMade { made });
+            }
+            Job::WriteBack(job) => self.write_back(&job),
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
             Job::CloseUnused(segments) => {
@@ -219,6 +230,21 @@ impl Worker {
             }
             Job::Stop => unreachable!("the loop ends with it"),
         }
+    }
+
+    fn write_back(&self, job: &WriteBack) {
+        let mut synced = Vec::new();
+        job.run(&*self.fs, |key, point, result| match result {
+            Ok(()) => synced.push((key, point)),
+            Err(NotSynced::Failed(error)) => {
+                self.queue.push(Command::SyncFailed { key, error });
+            }
+            // It is tried again when the space is needed, or with the next checkpoint.
+            Err(NotSynced::NotBegun(error)) => {
+                tracing::warn!(%error, "a file in the journal is not synced yet");
+            }
+        });
+        self.queue.push(Command::WrittenBack { synced });
     }
 
     fn write_checkpoint(&mut self, mut checkpoint: Checkpoint) {

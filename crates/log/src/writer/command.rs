@@ -10,8 +10,10 @@ use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
 use crate::cleaner::LastWrites;
 use crate::completion::Completer;
+use crate::journal::JournalFile;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
+use crate::view::LogPoint;
 use crate::{AppendBatches, AppendOutcome, LogError};
 
 /// How the writer's commands name a log; never given twice.
@@ -47,6 +49,10 @@ pub(crate) enum Command {
     Forget { partition: TopicPartition, done: Completer<()> },
     /// The background thread has tried to put full segments on stable storage.
     Sealed { job: SealJob, outcome: SealOutcome },
+    /// The background thread has made a journal, or could not.
+    JournalMade { made: Result<JournalFile, LogError> },
+    /// The background thread has synced files up to these points.
+    WrittenBack { synced: Vec<(LogKey, LogPoint)> },
     /// The checkpoint that was under way is no more.
     CheckpointEnded,
     /// The background thread could not write down the leader epochs of a log.

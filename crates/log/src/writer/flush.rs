@@ -47,7 +47,7 @@ impl LogTail {
     /// What must be synced; `None` if there is nothing, or the log is poisoned. After an error no
     /// sync was tried, and nothing is lost.
     pub(super) fn begin_sync(&mut self) -> Result<Option<SyncPlan>, LogError> {
-        if self.poison.is_some() || self.unflushed_records() == 0 {
+        if self.poison.is_some() || self.unsynced_records() == 0 {
             return Ok(None);
         }
         self.plan_sync().map(Some)
@@ -57,7 +57,7 @@ impl LogTail {
     pub(super) fn finish_sync(&mut self) {
         self.unsynced.clear();
         self.needs_dir_sync = false;
-        self.set_flushed(self.view.end);
+        self.set_synced(self.view.end);
     }
 
     /// Poisons the log because a sync of it failed.
@@ -93,8 +93,8 @@ impl LogTail {
             return;
         }
         self.unsynced.retain(|segment| segment.base_offset() >= end);
-        if end > self.view.flushed.offset {
-            self.set_flushed(LogPoint { offset: end, segment: end, position: 0 });
+        if end > self.synced.offset {
+            self.set_synced(LogPoint { offset: end, segment: end, position: 0 });
         }
     }
 }

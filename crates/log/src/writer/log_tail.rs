@@ -26,13 +26,17 @@ use crate::{AppendOutcome, LogError};
 /// that wait for a sync. What readers see is the `view`, which is published when a step is done.
 ///
 /// Invariants: `view.end` is the end of the last whole batch that was written; `view.flushed` is
-/// not behind it only if there is nothing unsynced; the appends in `waiting` are in the order in
+/// not behind it only if there is nothing that a power cut could take; `synced` is never behind
+/// `view.flushed`; the appends in `waiting` are in the order in
 /// which they were made.
 pub(crate) struct LogTail {
     pub(super) log: Arc<Log>,
     pub(super) fs: Arc<dyn Fs>,
     pub(super) dir: Arc<Path>,
     pub(super) view: LogView,
+    /// Everything before is on stable storage in its own file. What is between here and
+    /// `view.flushed` is in the journal.
+    pub(super) synced: LogPoint,
     /// The file of the active segment, once it was needed.
     pub(super) file: Option<Arc<dyn File>>,
     /// When the active segment began to grow, by the clock.
@@ -106,11 +110,13 @@ impl LogTail {
         let OpenedTail { unsealed, is_changed, needs_dir_sync, now, .. } = opened;
         let index_interval_bytes = log.config().index_interval_bytes;
         let sealing = Sealing::of_recovered(&log, unsealed, view.active(), index_interval_bytes);
+        let synced = view.flushed;
         LogTail {
             log,
             fs,
             dir,
             view,
+            synced,
             file: None,
             active_since: now,
             producers,
@@ -152,10 +158,16 @@ impl LogTail {
             .expect("nothing is flushed before it is written")
     }
 
+    /// How many records are written and not known to be on stable storage in their own file.
+    pub(super) fn unsynced_records(&self) -> u64 {
+        u64::try_from(self.view.end.offset - self.synced.offset)
+            .expect("nothing is synced before it is written")
+    }
+
     /// Everything before this is on stable storage, and the indexes and snapshots that belong to
     /// it too, so that recovery need not look at it.
     pub(super) fn recovery_point(&self) -> Offset {
-        self.sealing.begins().unwrap_or(self.view.flushed.offset)
+        self.sealing.begins().unwrap_or(self.synced.offset)
     }
 
     /// The error for everything that a poisoned log is asked to do.
@@ -201,6 +213,16 @@ impl LogTail {
             self.waiting.shrink_to(KEPT_PER_LOG);
         }
         answered
+    }
+
+    /// Notes that everything before `point` is on stable storage in its own file.
+    pub(super) fn set_synced(&mut self, point: LogPoint) {
+        if point.offset >= self.synced.offset {
+            self.synced = point;
+            // The recovery point may have moved.
+            self.is_unpublished = true;
+        }
+        self.set_flushed(point);
     }
 
     /// Notes that everything before `point` is on stable storage.

@@ -122,6 +122,10 @@ impl Writer {
         }
         self.retry_seals();
         self.retry_swaps();
+        if self.timers.is_checkpoint_due {
+            // So that a start after a crash does not scan what has long been written.
+            self.write_back();
+        }
         let epochs = self.tails.values_mut().filter_map(LogTail::take_changed_epochs).collect();
         let then = std::mem::take(&mut self.checkpoint_waiting);
         let mut deleted = std::mem::take(&mut self.deleted);
@@ -240,6 +244,9 @@ impl Writer {
         epochs.into_iter().chain(sealed).collect::<Result<(), LogError>>()?;
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
         segment_lists::write(fs, &dir.join(SEGMENT_LISTS_FILE), &self.segment_lists())?;
+        // All of it is where it belongs.
+        self.remove_journal()?;
+        let (fs, dir) = (&*self.round.fs, &self.round.dir);
         if !self.unscanned.is_empty() {
             let logs = self.unscanned.len();
             tracing::warn!(dir = %dir.display(), logs, "logs that could not be opened after a crash \
@@ -259,6 +266,7 @@ impl Writer {
                 Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
                 Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
                 Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
+                Command::JournalMade { made } => self.note_journal_made(made),
                 Command::SyncFailed { key, error } => {
                     if let Some(tail) = self.tails.get_mut(&key) {
                         tail.fail_sync(&error);
@@ -303,7 +311,7 @@ impl LogTail {
     /// Closes the active segment if nothing was appended or read since the last call.
     fn close_if_idle(&mut self) {
         let was_appended = std::mem::take(&mut self.was_appended);
-        if was_appended || self.unflushed_records() > 0 || !self.view.active().is_open() {
+        if was_appended || self.unsynced_records() > 0 || !self.view.active().is_open() {
             return;
         }
         self.file = None;
@@ -318,7 +326,7 @@ impl LogTail {
         if let Some(error) = self.poisoned().or_else(|| self.delayed()) {
             return Err(error);
         }
-        if self.unflushed_records() > 0 {
+        if self.unsynced_records() > 0 {
             let not_tried = io::Error::other("the files could not be opened for it");
             return Err(LogError::io("sync", self.view.active().path())(not_tried));
         }

@@ -14,6 +14,7 @@
 //! | [`roll`] | when a segment is full |
 //! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
+//! | [`journalling`] | one sync for many logs |
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
@@ -32,6 +33,7 @@ use logway_model::{Offset, TopicPartition};
 
 use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
+use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
@@ -39,6 +41,7 @@ use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
 use free_space::FreeSpace;
+use journalling::{Journal, RoundPieces};
 use maintenance::Timers;
 use rarely::Rarely;
 use round::Round;
@@ -51,6 +54,7 @@ pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;
+pub(crate) use reserve::RESERVE_FILE;
 
 mod append;
 mod background;
@@ -58,6 +62,7 @@ mod command;
 mod flush;
 mod free_space;
 mod inline_round;
+mod journalling;
 mod log_tail;
 mod maintenance;
 mod offset_checkpoints;
@@ -85,6 +90,9 @@ pub(crate) struct WriterOptions {
     pub(crate) producer_expiration_ms: i64,
     pub(crate) producer_limits: ProducerLimits,
     pub(crate) sync_threads_max: usize,
+    pub(crate) journal_bytes: u64,
+    pub(crate) journal_after_rounds: u32,
+    pub(crate) root_syncs: Arc<DirSyncs>,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
     /// And the list of their segments.
@@ -133,6 +141,7 @@ struct Writer {
     timers: Timers,
     seals: SealLine,
     pool: SyncPool,
+    journal: Journal,
     round: Round,
 }
 
@@ -175,9 +184,15 @@ pub(crate) fn spawn(
         seals: SealLine::default(),
         timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
         pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
+        journal: Journal::new(
+            options.journal_bytes,
+            options.journal_after_rounds,
+            options.root_syncs,
+        ),
         round: Round {
             config: Arc::new(LogConfig::default()),
             staging: Staging::default(),
+            pieces: RoundPieces::default(),
             rolled: Vec::new(),
             snapshots: SnapshotRoom::default(),
             background,
@@ -309,9 +324,10 @@ impl Writer {
     /// Writes all logs of the group, then syncs those that need it: what has been written is
     /// visible to followers while the disk works.
     fn append_and_sync(&mut self) {
+        self.begin_pieces(true);
         let mut touched = self.append_group();
         let due = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
-        self.sync(due);
+        self.sync_round(due);
         for key in touched.drain(..) {
             self.note_lag(key);
         }
@@ -322,6 +338,7 @@ impl Writer {
     /// Writes all logs of the group. What is to be synced is left to the timers of the writer's thread: whether that has
     /// to know of it, because it is now, or at a time of which it does not know yet.
     fn append_without_sync(&mut self) -> bool {
+        self.begin_pieces(false);
         let mut touched = self.append_group();
         let mut is_thread_wanted = false;
         for key in touched.drain(..) {
@@ -420,17 +437,11 @@ impl Writer {
             }
             Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
             Command::RollIfOld { key } => self.roll_if_old(key),
-            Command::Release { key, done } => {
-                self.lagging.remove(&key);
-                // The waiting appends go with it, and their futures say so.
-                if let Some(tail) = self.tails.remove(&key)
-                    && tail.view.log_start > Offset::ZERO
-                {
-                    self.leave(tail.dir);
-                }
-                self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
-            }
+            Command::Release { key, done } => self.release(key, done),
             Command::Forget { partition, done } => {
+                if let Err(error) = self.void_journal_of(&partition, true) {
+                    return done.complete(Err(error));
+                }
                 self.of_unopened.retain(|unopened| *unopened != partition);
                 self.lists_of_unopened.remove(&partition);
                 self.unscanned.remove(&partition);
@@ -438,6 +449,8 @@ impl Writer {
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
             Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
+            Command::JournalMade { made } => self.note_journal_made(made),
+            Command::WrittenBack { synced } => self.note_written_back(synced),
             Command::CheckpointEnded => self.is_checkpointing = false,
             Command::NotDeleted { segments } => self.undeleted.extend(segments),
             Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
@@ -453,6 +466,22 @@ impl Writer {
         }
     }
 
+    fn release(&mut self, key: LogKey, done: Completer<()>) {
+        self.lagging.remove(&key);
+        let partition = self.tails.get(&key).map(|tail| tail.log.topic_partition().clone());
+        let voided = partition.map_or(Ok(()), |partition| self.void_journal_of(&partition, true));
+        // The waiting appends go with it, and their futures say so.
+        if let Some(tail) = self.tails.remove(&key)
+            && tail.view.log_start > Offset::ZERO
+        {
+            self.leave(tail.dir);
+        }
+        match voided {
+            Ok(()) => self.checkpoint_waiting.push(Box::new(move |result| done.complete(result))),
+            Err(error) => done.complete(Err(error)),
+        }
+    }
+
     fn flush(&mut self, key: LogKey, done: Completer<Offset>) {
         self.sync(vec![key]);
         self.note_lag(key);
@@ -465,7 +494,7 @@ impl Writer {
 
     fn delete_records(&mut self, key: LogKey, before: Offset, done: Completer<Offset>) {
         // A log start behind the end that a crash leaves would not be believed.
-        if self.tails.get(&key).is_some_and(|tail| tail.view.flushed.offset < before) {
+        if self.tails.get(&key).is_some_and(|tail| tail.synced.offset < before) {
             self.sync(vec![key]);
             self.note_lag(key);
         }

@@ -8,7 +8,7 @@ use crate::LogError;
 use crate::fs::{Fs, OpenMode};
 
 /// The name of the file in the log directory.
-const RESERVE_FILE: &str = ".reserve";
+pub(crate) const RESERVE_FILE: &str = ".reserve";
 
 /// Enough for the checkpoints of thousands of partitions.
 pub(super) const RESERVE_BYTES: usize = 1 << 20;

@@ -39,7 +39,8 @@ impl LogTail {
             retention_bytes: config.retention_bytes,
             now: round.now,
         };
-        let count = expired_segments(&self.view, &limits)?.min(self.droppable_segments());
+        let count = expired_segments(&self.view, self.synced.offset, &limits)?
+            .min(self.droppable_segments());
         if count == self.view.segments.len() {
             self.roll(round)?;
         }
@@ -59,7 +60,7 @@ impl LogTail {
             let partition = self.log.topic_partition().clone();
             return Err(LogError::OffsetOutOfRange { partition, requested: before, start, end });
         }
-        if before > self.view.flushed.offset
+        if before > self.synced.offset
             && let Some(error) = self.poisoned().or_else(|| self.delayed())
         {
             return Err(error);
@@ -102,14 +103,14 @@ impl LogTail {
 }
 
 /// How many of the oldest segments are past the limits.
-fn expired_segments(view: &LogView, limits: &Limits) -> Result<usize, LogError> {
+fn expired_segments(view: &LogView, synced: Offset, limits: &Limits) -> Result<usize, LogError> {
     let mut excess_bytes = limits
         .retention_bytes
         .map_or(0, |retention_bytes| view.size_bytes().saturating_sub(retention_bytes));
     let mut expired = 0;
     for (index, segment) in view.segments.iter().enumerate() {
         let size_bytes = view.segment_bytes(index);
-        let is_flushed = view.segment_end(index) <= view.flushed.offset;
+        let is_flushed = view.segment_end(index) <= synced;
         let is_empty_active = index + 1 == view.segments.len() && size_bytes == 0;
         if !is_flushed || is_empty_active {
             return Ok(expired);

@@ -55,7 +55,7 @@ impl LogTail {
         self.must_roll = false;
         let next = Arc::new(next);
         let full = Arc::clone(self.view.active());
-        if self.view.flushed.offset < base_offset {
+        if self.synced.offset < base_offset {
             self.unsynced.push(Arc::clone(&full));
         }
         self.needs_dir_sync = true;

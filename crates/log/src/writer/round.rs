@@ -10,6 +10,7 @@ use super::append::Staging;
 use super::background::Background;
 use super::command::LogKey;
 use super::free_space::FreeSpace;
+use super::journalling::RoundPieces;
 use super::seal::SnapshotRoom;
 use crate::fs::Fs;
 use crate::{LogConfig, LogError, LogMetrics};
@@ -20,6 +21,8 @@ pub(super) struct Round {
     /// The settings of the log whose turn it is.
     pub(super) config: Arc<LogConfig>,
     pub(super) staging: Staging,
+    /// What may go into the journal.
+    pub(super) pieces: RoundPieces,
     /// The logs that have full segments to be sealed.
     pub(super) rolled: Vec<LogKey>,
     /// For the snapshots of their producers.

@@ -76,6 +76,12 @@ impl Writer {
         size_bytes: u64,
         done: Completer<bool>,
     ) {
+        let Some(tail) = self.tails.get(&key) else { return };
+        let partition = tail.log.topic_partition().clone();
+        // What it has of these segments must not be redone in the one that takes their place.
+        if let Err(error) = self.void_journal_of(&partition, false) {
+            return done.complete(Err(error));
+        }
         let Some(tail) = self.tails.get_mut(&key) else { return };
         let is_usable = tail.poison.is_none() && tail.swap.is_none();
         let is_wanted = is_usable && tail.log.config().is_compacted();

@@ -66,6 +66,21 @@ impl WriteVector {
         file.write_all_at(&slices, position)
     }
 
+    /// Puts everything behind what is in `out`.
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
+        let mut gathered = &self.gathered[..];
+        for piece in &self.pieces {
+            match piece {
+                Piece::Received(bytes) => out.extend_from_slice(bytes),
+                Piece::Gathered(len) => {
+                    let (piece, rest) = gathered.split_at(*len);
+                    gathered = rest;
+                    out.extend_from_slice(piece);
+                }
+            }
+        }
+    }
+
     /// Forgets the batches and keeps the buffers.
     pub(crate) fn clear(&mut self) {
         self.pieces.clear();

@@ -12,6 +12,7 @@ mod faults;
 mod full_disk;
 mod inline_rounds;
 mod inspection;
+mod journal;
 mod losses;
 mod oracle;
 mod places;

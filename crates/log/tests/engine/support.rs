@@ -31,6 +31,8 @@ pub(crate) struct TestDisk {
     pub(crate) clock: ManualClock,
     pub(crate) config: LogConfig,
     pub(crate) metrics: LogMetrics,
+    /// The size of the journal, which is made as soon as it is of any use; 0 for none.
+    pub(crate) journal_bytes: u64,
 }
 
 impl TestDisk {
@@ -40,6 +42,7 @@ impl TestDisk {
             clock: ManualClock::new(TimestampMs(NOW_MS)),
             config: LogConfig::default(),
             metrics: LogMetrics::new(),
+            journal_bytes: 0,
         }
     }
 
@@ -54,6 +57,8 @@ impl TestDisk {
             fs: Arc::new(self.fs.clone()),
             clock: Arc::new(self.clock.clone()),
             default_config: Arc::new(self.config.clone()),
+            journal_bytes: self.journal_bytes,
+            journal_after_rounds: 0,
             ..LogDirOptions::new("/data", BrokerId(1), cluster_id)
         }
     }

@@ -295,6 +295,16 @@ static OWN_SETTINGS: &[Setting] = &[
         "Where health and metrics are served, as `host:port`. Port 0 takes a free one.",
     ),
     row(
+        "logway.journal.bytes",
+        Kind::Int { min: 0, max: 1 << 30, special: None },
+        Some("67108864"),
+        "bytes",
+        "The size of the journal that each log directory gets when durable appends come for several \
+         partitions at a time: their batches are written to it as well, and one sync of it serves all \
+         of them, where else each partition's file is synced. Larger batches, of 64 KiB and more for \
+         a partition, are not written twice. 0 for none. It takes no memory.",
+    ),
+    row(
         "max.connection.creation.rate",
         Kind::int(1),
         Some("2147483647"),

@@ -54,6 +54,8 @@ pub struct BrokerSettings {
     pub retention_check_interval: Duration,
     /// `log.flush.offset.checkpoint.interval.ms`
     pub checkpoint_interval: Duration,
+    /// `logway.journal.bytes`
+    pub journal_bytes: u64,
     /// `producer.id.expiration.ms`
     pub producer_id_expiration: Duration,
     /// `telemetry.max.bytes`
@@ -160,6 +162,7 @@ impl BrokerSettings {
             describe_partitions_max: fields.size("max.request.partition.size.limit"),
             retention_check_interval: fields.interval("log.retention.check.interval.ms"),
             checkpoint_interval: fields.interval("log.flush.offset.checkpoint.interval.ms"),
+            journal_bytes: fields.size("logway.journal.bytes") as u64,
             producer_id_expiration: fields.interval("producer.id.expiration.ms"),
             telemetry_max_bytes: fields.size("telemetry.max.bytes"),
             quota_windows: fields.positive("quota.window.num"),

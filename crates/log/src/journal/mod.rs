@@ -1,0 +1,138 @@
+//! The shared journal of a log directory: one file, one sync, for the small appends of many logs.
+//!
+//! A round of the writer that touches many logs would need a sync of each one's file. Instead its
+//! batches, which are in those files' page cache already, are written to the journal too, as one
+//! [entry](entry), and the journal alone is synced: they are on stable storage, though not yet where
+//! they belong. The files are synced later, in the background, and then the space of the entries is
+//! used again. After a crash the entries are *redone*: written to the files once more.
+//!
+//! The file consists of two halves of equal size, used in turns. Each time one is begun it gets the
+//! next *generation*; entries follow each other from its start, numbered from 0 on. What an earlier
+//! generation left behind them has another number and does not count. A half is begun again only when
+//! the files of all logs that its entries are about were synced.
+//!
+//! An entry that still counts although its bytes are where they belong does no harm, because redoing it
+//! writes what is there: no log changes what it has acknowledged. That ends when a log goes, or when
+//! compaction replaces its segments. Before that happens all files are synced, and an entry
+//! without records makes all before it *void*.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`entry`] | the bytes |
+//! | [`reader`] | what of the file counts |
+//! | [`redo`] | writing it where it belongs |
+//! | [`unopened`] | what belongs to logs that could not be opened |
+//! | `writer/journalling.rs` | who writes it, and when |
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::LogError;
+use crate::dir_syncs::DirSyncs;
+use crate::fs::{File, Fs, OpenMode};
+
+pub(crate) use entry::{EntryBuilder, EntryNumber, Piece, VOID_ENTRY_BYTES, void_entry};
+pub(crate) use reader::{JournalContent, read_journal};
+pub(crate) use redo::redo;
+
+mod entry;
+mod reader;
+mod redo;
+pub(crate) mod unopened;
+
+/// The journal, in the log directory.
+pub(crate) const JOURNAL_FILE: &str = "journal";
+
+/// What is written at once while the file is made.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// So many journals must fit on the disk for one to be made.
+const FREE_FACTOR: u64 = 4;
+
+/// An open journal.
+#[derive(Debug)]
+pub(crate) struct JournalFile {
+    path: PathBuf,
+    file: OpenJournal,
+    half_bytes: u64,
+}
+
+struct OpenJournal(Arc<dyn File>);
+
+impl std::fmt::Debug for OpenJournal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OpenJournal")
+    }
+}
+
+impl JournalFile {
+    /// Makes the journal of the log directory `dir`, of two halves that hold `bytes` together.
+    ///
+    /// All of it is written once and synced, so that what is written to it later changes no metadata of
+    /// the file system, and its name is on stable storage.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::DiskFull`] if too little would be left, [`LogError::Io`].
+    pub(crate) fn create(
+        fs: &dyn Fs,
+        dir: &Path,
+        bytes: u64,
+        root_syncs: &DirSyncs,
+    ) -> Result<JournalFile, LogError> {
+        let made = JournalFile::fill(fs, dir, bytes, root_syncs);
+        if made.is_err() {
+            // Nothing is in it; the next start removes what is left.
+            let _ = fs.remove_file(&dir.join(JOURNAL_FILE));
+        }
+        made
+    }
+
+    fn fill(
+        fs: &dyn Fs,
+        dir: &Path,
+        bytes: u64,
+        root_syncs: &DirSyncs,
+    ) -> Result<JournalFile, LogError> {
+        let free_bytes = fs.free_bytes(dir).unwrap_or(u64::MAX);
+        if free_bytes / FREE_FACTOR < bytes {
+            return Err(LogError::DiskFull { dir: dir.to_owned(), free_bytes });
+        }
+        let path = dir.join(JOURNAL_FILE);
+        let before = root_syncs.before_names();
+        let file =
+            fs.open(&path, OpenMode::CreateTruncate).map_err(LogError::io("create", &path))?;
+        let half_bytes = bytes / 2;
+        let zeros = vec![0; PIECE_BYTES];
+        let mut position = 0;
+        while position < half_bytes * 2 {
+            let left = usize::try_from(half_bytes * 2 - position).unwrap_or(usize::MAX);
+            let piece = &zeros[..left.min(PIECE_BYTES)];
+            file.write_all_at(&[IoSlice::new(piece)], position)
+                .map_err(LogError::io("write", &path))?;
+            position += piece.len() as u64;
+        }
+        file.sync_all().map_err(LogError::io("sync", &path))?;
+        root_syncs.sync(fs, before)?;
+        Ok(JournalFile { path, file: OpenJournal(file), half_bytes })
+    }
+
+    /// The bytes of each half.
+    pub(crate) fn half_bytes(&self) -> u64 {
+        self.half_bytes
+    }
+
+    /// Writes an entry to a half, 0 or 1, and syncs it. After an error nobody knows what is there.
+    pub(crate) fn write(
+        &self,
+        half: usize,
+        position: u64,
+        slices: &[IoSlice<'_>],
+    ) -> Result<(), LogError> {
+        let OpenJournal(file) = &self.file;
+        let position = half as u64 * self.half_bytes + position;
+        file.write_all_at(slices, position).map_err(LogError::io("write", &self.path))?;
+        file.sync_data().map_err(LogError::io("sync", &self.path))
+    }
+}
