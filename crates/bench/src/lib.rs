@@ -27,6 +27,7 @@
 //!
 //! [timetable]: generator::Timetable
 
+mod bare_broker;
 mod experiments;
 mod files;
 mod generator;
