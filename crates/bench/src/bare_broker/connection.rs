@@ -139,8 +139,8 @@ impl Connection {
             Reply::Fetched { .. } => bail!("what is stored here is given to nobody"),
         }
         self.taken += prefix_bytes + frame_bytes;
-        // It may have deleted a topic.
-        store.forget_those_without(topics);
+        // It may have created or deleted topics.
+        store.follow(topics)?;
         Ok(true)
     }
 

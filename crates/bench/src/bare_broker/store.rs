@@ -39,7 +39,7 @@ pub(super) struct Store {
     directory: PathBuf,
     partitions: BTreeMap<(String, i32), Rc<Partition>>,
     next_number: u32,
-    /// Made when somebody first wants something synced.
+    /// Made with the first topic that is to be synced.
     journal: Option<Journal>,
     /// Those that have pieces.
     dirty: Vec<Rc<Partition>>,
@@ -89,9 +89,6 @@ impl Store {
             true => None,
             false => Some(self.create_file(name, index)?),
         };
-        if topic.is_synced && self.journal.is_none() {
-            self.journal = Some(Journal::create(&self.directory)?);
-        }
         let number = self.next_number;
         self.next_number += 1;
         let partition = Partition {
@@ -118,14 +115,19 @@ impl Store {
         self.directory.join(format!("{name}-{index}"))
     }
 
-    /// Removes the files of topics that are gone.
-    pub(super) fn forget_those_without(&mut self, topics: &Topics) {
+    /// Makes ready for topics that are new, so that no record has to wait for it, and removes the files
+    /// of those that are gone.
+    pub(super) fn follow(&mut self, topics: &Topics) -> anyhow::Result<()> {
+        if self.journal.is_none() && topics.are_any_synced() {
+            self.journal = Some(Journal::create(&self.directory)?);
+        }
         let gone = self.partitions.keys().filter(|(name, _)| topics.get(name).is_none());
         for (name, index) in gone.cloned().collect::<Vec<_>>() {
             // One without a file has no directory.
             let _ = fs::remove_dir_all(self.directory_of(&name, index));
             self.partitions.remove(&(name, index));
         }
+        Ok(())
     }
 
     /// Notes what [`write`](Store::write) is to write.
@@ -165,10 +167,10 @@ impl Store {
             }
             pieces.clear();
         }
-        match &mut self.journal {
-            Some(journal) if !entries.is_empty() => journal.write(&entries),
-            _ => Ok(()),
+        if entries.is_empty() {
+            return Ok(());
         }
+        self.journal.as_mut().context("the journal could not be made")?.write(&entries)
     }
 }
 

@@ -36,6 +36,11 @@ impl Topics {
         self.with(|topics| topics.get(name).copied())
     }
 
+    /// Whether one of them is synced.
+    pub(crate) fn are_any_synced(&self) -> bool {
+        self.with(|topics| topics.values().any(|topic| topic.is_synced))
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<String, Topic>) -> T) -> T {
         // A map of whole entries is never half changed.
         change(&mut self.topics.lock().unwrap_or_else(PoisonError::into_inner))
