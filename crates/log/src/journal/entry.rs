@@ -32,6 +32,7 @@ use bytes::{Buf, BufMut, Bytes};
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 use logway_model::{Offset, PartitionId, TopicId, TopicName, TopicPartition, Uuid};
 
+use crate::random::random_bits;
 use crate::view::LogPoint;
 
 /// What an entry begins with.
@@ -53,6 +54,18 @@ const PIECE_HEADER_BYTES: usize = 58;
 pub(crate) struct EntryNumber {
     pub(crate) generation: u64,
     pub(crate) sequence: u64,
+}
+
+impl EntryNumber {
+    /// That of the first entry of a new journal.
+    ///
+    /// Its generation is nobody's guess: where an entry is damaged, the next one is looked for among bytes
+    /// that clients have sent, and what they put there must not pass for an entry.
+    pub(crate) fn first() -> EntryNumber {
+        let mut bits = &random_bits()[..];
+        // So that others can follow.
+        EntryNumber { generation: bits.get_u64() >> 1, sequence: 0 }
+    }
 }
 
 /// An entry that was read.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use memchr::memmem;
 
 use super::JOURNAL_FILE;
 use super::entry::{Entry, EntryNumber, MAGIC, Piece, decode, number_of};
@@ -108,16 +109,10 @@ impl Half {
         let follows = |number: EntryNumber| {
             number.generation == expected.generation && number.sequence > expected.sequence
         };
-        let mut from = position;
-        loop {
-            let rest = self.bytes.get(from..)?;
-            from += rest.windows(MAGIC.len()).position(|window| window == MAGIC)?;
-            if number_of(&self.bytes[from..]).is_some_and(follows)
-                && let Some(entry) = decode(&self.bytes.slice(from..))
-            {
-                return Some((from, entry));
-            }
-            from += 1;
-        }
+        let rest = self.bytes.get(position..)?;
+        memmem::find_iter(rest, &MAGIC).map(|found| position + found).find_map(|found| {
+            number_of(&self.bytes[found..]).filter(|&number| follows(number))?;
+            Some((found, decode(&self.bytes.slice(found..))?))
+        })
     }
 }

@@ -47,10 +47,11 @@ pub(crate) fn keep<'a>(
     pieces: impl IntoIterator<Item = &'a Piece>,
 ) -> Result<(), LogError> {
     let path = dir.join(UNOPENED_FILE);
+    let first = EntryNumber::first();
     let entries = pieces
         .into_iter()
         .zip(0..)
-        .map(|(piece, sequence)| piece.to_entry(EntryNumber { generation: 0, sequence }));
+        .map(|(piece, sequence)| piece.to_entry(EntryNumber { sequence, ..first }));
     let content = entries.collect::<Vec<_>>().concat();
     match content.is_empty() {
         true => remove_file(fs, &path),

@@ -131,7 +131,7 @@ impl Journal {
             lone_rounds: 0,
             half: 0,
             position: 0,
-            next: EntryNumber { generation: 1, sequence: 0 },
+            next: EntryNumber::first(),
             ends: Default::default(),
             mentioned: BTreeSet::new(),
             is_writing_back: false,

@@ -297,7 +297,7 @@ static OWN_SETTINGS: &[Setting] = &[
     row(
         "logway.journal.bytes",
         Kind::Int { min: 0, max: 1 << 30, special: None },
-        Some("67108864"),
+        Some("33554432"),
         "bytes",
         "The size of the journal that each log directory gets when durable appends come for several \
          partitions at a time: their batches are written to it as well, and one sync of it serves all \
