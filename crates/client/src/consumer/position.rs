@@ -49,11 +49,12 @@ impl Position {
         *self.failing_since.get_or_insert(now)
     }
 
-    /// Takes the batches out of a response and moves on behind the last of them.
+    /// Takes the batches out of a response, up to the first bytes that are none, and moves on behind the
+    /// last of them.
     ///
     /// # Errors
     ///
-    /// Bytes that are no batches, or batches that do not lead on: asking again would bring the
+    /// Bytes that begin with no batch, or batches that do not lead on: asking again would bring the
     /// same.
     pub(super) fn advance(
         &mut self,
@@ -70,7 +71,13 @@ impl Position {
         let mut batches = Vec::new();
         let mut next = self.next;
         for batch in Batches::with_partial_tail(records) {
-            let batch = batch.map_err(|source| unreadable(next, source))?;
+            let batch = match batch {
+                Ok(batch) => batch,
+                // What is whole comes first, and the next request begins behind it: with what cannot be
+                // read, unless that is no record at all.
+                Err(_) if next > self.next => break,
+                Err(source) => return Err(unreadable(next, source)),
+            };
             // A broker may begin with batches that lie before what was asked for.
             if batch.last_offset() >= next {
                 next = batch.header().next_offset();

@@ -353,6 +353,24 @@ async fn damaged_records_are_an_error_and_not_a_loop() {
 }
 
 #[tokio::test]
+async fn what_is_whole_before_what_is_not_is_read() {
+    // As of a segment with something behind its last batch: the next segment is good.
+    let broker = broker(|asked, _| {
+        let from = fetch_offset(asked);
+        let mut records = records_from(from, usize::MAX).to_vec();
+        if from < 14 {
+            records.truncate(
+                records_from(from, usize::MAX).len() - records_from(14, usize::MAX).len(),
+            );
+            records.extend([0xfe; 200]);
+        }
+        fetched(asked, ErrorCode::None, records.into())
+    })
+    .await;
+    assert_eq!(read(&broker, StartAt::Start).await.expect("all"), offsets(START));
+}
+
+#[tokio::test]
 async fn an_error_that_stays_ends_the_consumer() {
     let broker =
         broker(|asked, _| fetched(asked, ErrorCode::TopicAuthorizationFailed, Bytes::new())).await;

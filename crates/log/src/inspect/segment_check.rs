@@ -122,7 +122,9 @@ impl SegmentCheck<'_> {
                 true => self.known.is_unflushed(lost.first),
                 false => self.known.is_cut_off_at(lost.first),
             });
-        (self.report)(Problem { lost: Some(lost), ..problem });
+        // Behind the last batch of a segment that ends where the next one begins, nothing can be lost.
+        let is_surplus = self.next_base.is_some_and(|next_base| next_base <= lost.first);
+        (self.report)(Problem { lost: (!is_surplus).then_some(lost), ..problem });
     }
 
     fn check_batch(&mut self, placed: &PlacedBatch) {

@@ -292,6 +292,24 @@ fn what_is_changed_is_said_with_its_byte_and_repaired_where_that_is_possible() {
 }
 
 #[test]
+fn what_lies_behind_the_last_batch_of_a_full_segment_is_no_loss() {
+    let disk = closed_dir(1);
+    let name = real_name(&disk, "t-0/INDEX").replace(".index", ".log");
+    let mut bytes = content(&disk.fs, &name);
+    let whole_bytes = bytes.len() as u64;
+    bytes.extend([0xfe; 200]);
+    put(&disk.fs, &name, &bytes);
+    let problems = problems_of(&disk);
+    let said = problems.iter().find(|problem| problem.path.ends_with(&name));
+    let said = said.unwrap_or_else(|| panic!("{name} is not in {problems:#?}"));
+    assert_eq!((said.position, said.lost), (whole_bytes, None), "{said:#?}");
+    assert!(!said.may_be_unfinished, "{said:#?}");
+    repair(&disk);
+    assert_eq!(content(&disk.fs, &name), bytes, "no repair touches it");
+    assert_records_kept(&disk, &original_records(1), &name);
+}
+
+#[test]
 fn nothing_is_repaired_where_records_are_damaged_or_gone() {
     let flipped = |disk: &TestDisk| {
         let path = segment_path(0);
