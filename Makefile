@@ -1,6 +1,6 @@
 # What a newcomer needs: `make demo` shows it, `make test` proves it. The rest is cargo.
 
-PEERS = kafka rabbitmq activemq nats null
+PEERS = kafka rabbitmq activemq nats null bare
 
 .PHONY: build test test-all bench demo clean
 

@@ -112,12 +112,20 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["parameters"]["durability"] for row in rows], ["unsynced", "synced"])
 
     def test_targets(self):
-        bench(["targets", "--against", "null", "--warm-broker-seconds", "0.1"], self.output)
-        results = json.loads((Path(self.output) / "results.json").read_text())
-        measured = [target for target in results["targets"] if target["ratio"]]
+        peers = ["--against", "null", "--against", "bare"]
+        rows = bench(["targets", *peers, "--warm-broker-seconds", "0.1"], self.output)
+        path = Path(self.output) / "results.json"
+        targets = json.loads(path.read_text())["targets"]
+        measured = [target for target in targets if target["ratio"]]
         self.assertEqual({target["over"] for target in measured} & {"null", "files alone, unsynced"},
                          {"null", "files alone, unsynced"})
         self.assertIn("What is to be reached", (Path(self.output) / "report.html").read_text())
+        # What only stores was asked to store, and nothing else.
+        bare = {row["experiment"] for row in rows if row["side"] == "bare"}
+        self.assertEqual(bare, {"produce", "appends", "latency", "start"})
+        self.assertTrue([target for target in targets if target["limit"]["ours_over_bare"]])
+        table = subprocess.run([BINARY, "bench", "table", path], capture_output=True, text=True, check=True)
+        self.assertEqual(len(table.stdout.splitlines()), 2 + len(targets))
 
     def test_a_broker_that_runs(self):
         with Logway("bench-given") as broker:

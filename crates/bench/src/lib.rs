@@ -27,6 +27,7 @@
 //!
 //! [timetable]: generator::Timetable
 
+mod bare_broker;
 mod experiments;
 mod files;
 mod generator;
@@ -44,6 +45,6 @@ pub use experiments::{
 };
 pub use measure::{Durability, Machine, Parameters, ProcessMemory, Row, Usage};
 pub use null_broker::{NullArgs, serve as serve_null};
-pub use report::{HEADING, Omission, Report, Statement, line};
+pub use report::{HEADING, Omission, Report, Statement, TableArgs, line, table};
 pub use session::SessionArgs;
 pub use side::{Opponent, StatedSide};

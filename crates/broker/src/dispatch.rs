@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use logway_log::FileRange;
 use logway_model::ErrorCode;
-use logway_wire::messages::ApiVersionsResponse;
+use logway_wire::messages::{ApiVersionsResponse, ProduceRequest};
 use logway_wire::{
     ApiKey, DecodeError, Decoder, EncodeError, Encoded, Request, Response, VersionRange,
     WireString, decode_request_header, encode_response,
@@ -146,10 +146,34 @@ pub(crate) struct Work {
     /// handler makes of the request, and that the connection gets before it runs the work.
     pub(crate) built_bytes: usize,
     context: RequestContext,
-    answer: Box<dyn FnOnce(RequestContext) -> Answer + Send>,
+    todo: Todo,
+}
+
+/// What is to be done for a request.
+enum Todo {
+    /// By far the most frequent, and often done at once.
+    Produce(ProduceRequest),
+    Other(Box<dyn FnOnce(RequestContext) -> Answer + Send>),
+}
+
+/// Work that was started.
+pub(crate) enum Started {
+    /// It is done as far as the next request has to wait for it.
+    Done(Reply),
+    Working(Answer),
 }
 
 impl Work {
+    /// The appends of a Produce.
+    pub(crate) fn produce(
+        context: RequestContext,
+        built_bytes: usize,
+        request: ProduceRequest,
+    ) -> Work {
+        let todo = Todo::Produce(request);
+        Work { api_key: ApiKey::Produce, built_bytes, context, todo }
+    }
+
     /// Work that `answer` does.
     pub(crate) fn new(
         context: RequestContext,
@@ -157,20 +181,39 @@ impl Work {
         api_key: ApiKey,
         answer: impl FnOnce(RequestContext) -> Answer + Send + 'static,
     ) -> Work {
-        Work { api_key, built_bytes, context, answer: Box::new(answer) }
+        Work { api_key, built_bytes, context, todo: Todo::Other(Box::new(answer)) }
     }
 
     /// Starts the work, with the memory of the request, and that for the answer where it takes much.
     ///
     /// Ends when the request has been worked on far enough for the next one of the connection to
     /// be started: its effects are ordered, its answer may come later.
-    pub(crate) fn run(mut self, request_share: Arc<BudgetShare>, building: Held) -> Answer {
+    pub(crate) fn run(
+        mut self,
+        request_share: Arc<BudgetShare>,
+        building: Held,
+        is_heavy: bool,
+    ) -> Started {
         self.context.request_share = Some(request_share);
         self.context.building = building;
-        let Work { context, answer, .. } = self;
-        match context.charge.clone() {
-            Some(charge) => Box::pin(charge.run(|| answer(context))),
-            None => answer(context),
+        let Work { context, todo, .. } = self;
+        match (context.charge.clone(), todo) {
+            (Some(charge), todo) => Started::Working(Box::pin(charge.run(|| todo.answer(context)))),
+            (None, Todo::Produce(request))
+                if !is_heavy && handlers::produce::is_quick(&request) =>
+            {
+                Started::Done(handlers::produce::answer_now(context, request))
+            }
+            (None, todo) => Started::Working(todo.answer(context)),
+        }
+    }
+}
+
+impl Todo {
+    fn answer(self, context: RequestContext) -> Answer {
+        match self {
+            Todo::Produce(request) => handlers::produce::answer(context, request),
+            Todo::Other(answer) => answer(context),
         }
     }
 }

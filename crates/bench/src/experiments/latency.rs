@@ -7,7 +7,7 @@ use crate::generator::BatchShape;
 use crate::load::{EndToEndLoad, ProduceLoad};
 use crate::measure::{Durability, Row, Spread};
 use crate::session::{Session, SessionArgs};
-use crate::side::does_store;
+use crate::side::is_limit;
 use crate::works;
 
 const EXPERIMENT: &str = "latency";
@@ -62,12 +62,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Latency) -> anyhow::Re
         let knees = climb(session, args, durability).await?;
         let mut load =
             EndToEndLoad { record_bytes: args.record_bytes, durability, rate: args.rate };
-        let knees = knees.iter().filter(|(side, _)| session.takes(side, &load));
+        let is_asked = |side: &str| !is_limit(side) && session.takes(side, &load);
+        let knees = knees.iter().filter(|(side, _)| is_asked(side));
         let lowest = knees.map(|&(_, rate)| rate).fold(f64::INFINITY, f64::min);
         let rate = (lowest / 2.0).max(args.rate).floor();
         load.rate = rate;
         let work = works::end_to_end_at(rate);
-        session.measure_on(EXPERIMENT, &work, &load, does_store).await?;
+        session.measure_on(EXPERIMENT, &work, &load, |side| !is_limit(side)).await?;
     }
     Ok(())
 }

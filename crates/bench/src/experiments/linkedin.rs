@@ -6,7 +6,7 @@ use crate::generator::BatchShape;
 use crate::load::{BothLoad, EndToEndLoad, FetchLoad, ProduceLoad};
 use crate::measure::Durability;
 use crate::session::Session;
-use crate::side::does_store;
+use crate::side::is_limit;
 use crate::works;
 
 const EXPERIMENT: &str = "linkedin";
@@ -52,7 +52,7 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         in_flight: producer.in_flight,
         fetch_bytes: FETCH_BYTES,
     };
-    session.measure_on(EXPERIMENT, "producer and consumer", &both, does_store).await?;
+    session.measure_on(EXPERIMENT, "producer and consumer", &both, |side| !is_limit(side)).await?;
 
     for record_bytes in RECORD_BYTES {
         let load = ProduceLoad { record_bytes, ..producer.clone() };
@@ -63,6 +63,8 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         durability: Durability::Unsynced,
         rate: 1000.0,
     };
-    session.measure_on(EXPERIMENT, &works::end_to_end_at(load.rate), &load, does_store).await?;
+    session
+        .measure_on(EXPERIMENT, &works::end_to_end_at(load.rate), &load, |side| !is_limit(side))
+        .await?;
     Ok(())
 }

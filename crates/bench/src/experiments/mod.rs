@@ -176,10 +176,11 @@ impl Experiment {
                 let is_quick = session.lengths.is_quick;
                 produce::run(session, &args.durability).await?;
                 fetch::run(session).await?;
-                // It has shown the ceiling.
-                session.dismiss(side::NULL);
                 appends::run(session, &Appends::usual(&args.durability, is_quick)).await?;
                 latency::run(session, &Latency::usual(&args.durability)).await?;
+                // They have shown what this machine allows.
+                session.dismiss(side::NULL);
+                session.dismiss(side::BARE);
                 paper::run(session).await?;
                 linkedin::run(session).await?;
                 ingest::run(session, &Ingest::usual(is_quick)).await?;

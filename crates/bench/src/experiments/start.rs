@@ -3,7 +3,7 @@
 use crate::generator::BatchShape;
 use crate::load::{RestartLoad, StartLoad};
 use crate::session::Session;
-use crate::side::does_store;
+use crate::side::is_limit;
 use crate::works;
 
 const EXPERIMENT: &str = "start";
@@ -11,6 +11,6 @@ const EXPERIMENT: &str = "start";
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     session.measure(EXPERIMENT, works::START, &StartLoad).await?;
     let load = RestartLoad { batch: BatchShape::Bytes(1 << 20), record_bytes: 1024 };
-    session.measure_on(EXPERIMENT, works::RESTART, &load, does_store).await?;
+    session.measure_on(EXPERIMENT, works::RESTART, &load, |side| !is_limit(side)).await?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::generator::{
     Span, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
-use crate::side::{Side, drop_from_memory};
+use crate::side::{BARE, Side, drop_from_memory};
 
 /// Partitions of uniform batches, each read from start to end, again and again, by one connection.
 #[derive(Debug, Clone)]
@@ -72,7 +72,10 @@ impl Load for FetchLoad {
     }
 
     fn refusal(&self, side: &Side) -> Option<&'static str> {
-        side.peer.and_then(|_| peer::consume_refusal(self))
+        match side.peer {
+            Some(_) => peer::consume_refusal(self),
+            None => (side.name == BARE).then_some("stores records and gives none back"),
+        }
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {

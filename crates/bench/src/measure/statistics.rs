@@ -1,9 +1,9 @@
 //! What several rounds say together.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The middle and the extremes of a figure over the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) least: f64,

@@ -6,10 +6,12 @@
 
 mod connection;
 mod fetch_source;
+mod produced;
 mod replies;
 mod topics;
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -17,30 +19,41 @@ use clap::Args;
 
 use connection::Connection;
 use fetch_source::FetchSource;
-use replies::Replies;
-use topics::Topics;
+pub(crate) use produced::{correlation_id, is_produce};
+pub(crate) use replies::{Replies, Reply};
+pub(crate) use topics::Topics;
 
+use crate::bare_broker;
 use crate::generator::send_at_once;
 
-/// Run a broker that answers without doing anything: the limit that sockets set on this machine
+/// Run a broker that does nothing, or only stores: the limits that this machine sets
 ///
-/// It is what `--against null` starts, and serves until it is killed.
+/// Without `--store` it answers without doing anything, which is what `--against null` starts: the
+/// limit of sockets. With it, it writes what it is sent and nothing else, which is `--against bare`:
+/// the limit of sockets and disk. It serves until it is killed.
 #[derive(Debug, Clone, Args)]
 pub struct NullArgs {
     /// Where to listen
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     pub listen: String,
+    /// A directory for what it is sent
+    #[arg(long, value_name = "DIRECTORY")]
+    pub store: Option<PathBuf>,
 }
 
-/// Serves until the process ends, one thread for each connection; `on_ready` gets the address.
+/// Serves until the process ends, one thread for each connection if it stores nothing; `on_ready`
+/// gets the address.
 ///
 /// # Errors
 ///
-/// It cannot listen there.
+/// It cannot listen or store there.
 pub fn serve(args: &NullArgs, on_ready: impl FnOnce(&str)) -> anyhow::Result<()> {
     let listener = TcpListener::bind(&args.listen);
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
+    if let Some(directory) = &args.store {
+        return bare_broker::serve(listener, directory, on_ready);
+    }
     on_ready(&address.to_string());
     let topics = Arc::new(Topics::default());
     let source = Arc::new(FetchSource::new()?);

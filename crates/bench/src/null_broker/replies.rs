@@ -1,9 +1,9 @@
-//! What the broker that does nothing says.
+//! What the broker that does nothing says, and the one that only stores.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use logway_model::ErrorCode;
 use logway_wire::messages::api_versions_response::ApiVersion;
@@ -17,44 +17,33 @@ use logway_wire::messages::list_offsets_response::{
 use logway_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use logway_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
     DeleteTopicsRequest, DeleteTopicsResponse, FetchRequest, FetchResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest,
 };
 use logway_wire::{
     ApiKey, Decoder, Message, Records, Request, Response, WireString, decode_request_header,
     encode_response,
 };
 
-use super::topics::Topics;
+use super::produced::{Produced, correlation_id, is_produce};
+use super::topics::{Topic, Topics};
 use crate::generator::VERSION_MAX;
 
 /// The one broker's number.
 const NODE_ID: i32 = 1;
 
-/// Where the correlation id is, in a request without its length and in an answer with it.
-const REQUEST_ID_AT: usize = 4;
-const REPLY_ID_AT: usize = 4;
-
 /// Answers of one connection. Those to Produce are made once for each partition.
-pub(super) struct Replies {
+pub(crate) struct Replies {
     address: SocketAddr,
     topics: Arc<Topics>,
     produced: Vec<Produced>,
     last: Vec<u8>,
 }
 
-/// What to say to a Produce request that begins so; nothing if it wants no answer.
-struct Produced {
-    before_id: Vec<u8>,
-    after_id: Vec<u8>,
-    reply: Option<Vec<u8>>,
-}
-
 /// What is to be sent.
-pub(super) enum Reply<'a> {
+pub(crate) enum Reply<'a> {
     Nothing,
     Bytes(&'a [u8]),
     /// Records between two parts.
@@ -66,8 +55,29 @@ pub(super) enum Reply<'a> {
 }
 
 impl Replies {
-    pub(super) fn new(address: SocketAddr, topics: Arc<Topics>) -> Replies {
+    pub(crate) fn new(address: SocketAddr, topics: Arc<Topics>) -> Replies {
         Replies { address, topics, produced: Vec::new(), last: Vec::new() }
+    }
+
+    /// The answers to Produce requests that begin as this one does.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be understood, or is not for one partition.
+    pub(crate) fn produced(&mut self, head: &[u8]) -> anyhow::Result<usize> {
+        if let Some(known) = self.produced.iter().position(|produced| produced.answers(head)) {
+            return Ok(known);
+        }
+        let mut from = Decoder::new(Bytes::copy_from_slice(head));
+        let (api_key, header) = decode_request_header(&mut from)?;
+        ensure!(api_key == ApiKey::Produce, "{} produces nothing", api_key.name());
+        self.produced.push(Produced::read(&mut from, head, header.request_api_version)?);
+        Ok(self.produced.len() - 1)
+    }
+
+    /// Those with that number.
+    pub(crate) fn known(&mut self, number: usize) -> &mut Produced {
+        &mut self.produced[number]
     }
 
     /// The answer to a request, of which the beginning is known.
@@ -75,24 +85,17 @@ impl Replies {
     /// # Errors
     ///
     /// The request cannot be understood, or is one that no experiment makes.
-    pub(super) fn reply(&mut self, head: &[u8]) -> anyhow::Result<Reply<'_>> {
-        let id = head.get(REQUEST_ID_AT..REQUEST_ID_AT + 4).context("a short request")?;
-        if let Some(known) = self.produced.iter().position(|produced| produced.answers(head)) {
-            let Some(reply) = &mut self.produced[known].reply else { return Ok(Reply::Nothing) };
-            reply[REPLY_ID_AT..REPLY_ID_AT + 4].copy_from_slice(id);
-            return Ok(Reply::Bytes(reply));
+    pub(crate) fn reply(&mut self, head: &[u8]) -> anyhow::Result<Reply<'_>> {
+        if is_produce(head) {
+            let known = self.produced(head)?;
+            let id = correlation_id(head)?;
+            return Ok(self.produced[known].reply(id, 0).map_or(Reply::Nothing, Reply::Bytes));
         }
         let mut from = Decoder::new(Bytes::copy_from_slice(head));
         let (api_key, header) = decode_request_header(&mut from)?;
         let (version, id) = (header.request_api_version, header.correlation_id);
         if api_key == ApiKey::Fetch {
             return fetched(&FetchRequest::decode(&mut from, version)?, version, id);
-        }
-        if api_key == ApiKey::Produce {
-            let produced = Produced::read(&mut from, head, version, id)?;
-            self.last = produced.reply.clone().unwrap_or_default();
-            self.produced.push(produced);
-            return Ok(Reply::Bytes(&self.last));
         }
         self.last = match api_key {
             ApiKey::ApiVersions => self.api_versions(version, id)?,
@@ -149,7 +152,7 @@ impl Replies {
     ) -> anyhow::Result<Vec<u8>> {
         let names = request.topics.iter().flatten().filter_map(|topic| topic.name.clone());
         let topic = |name: WireString| {
-            let partitions = self.topics.partitions(&name);
+            let partitions = self.topics.get(&name).map(|topic| topic.partitions);
             let error = match partitions {
                 Some(_) => ErrorCode::None,
                 None => ErrorCode::UnknownTopicOrPartition,
@@ -183,7 +186,10 @@ impl Replies {
         id: i32,
     ) -> anyhow::Result<Vec<u8>> {
         let topics = request.topics.iter().map(|topic| {
-            self.topics.create(&topic.name, topic.num_partitions);
+            let is_synced = topic.configs.iter().any(|config| {
+                config.name == "flush.messages" && config.value.as_deref() == Some("1")
+            });
+            self.topics.create(&topic.name, Topic::new(topic.num_partitions, is_synced));
             CreatableTopicResult {
                 name: topic.name.clone(),
                 num_partitions: topic.num_partitions,
@@ -209,43 +215,6 @@ impl Replies {
         });
         let responses = responses.collect();
         encode(id, version, &DeleteTopicsResponse { responses, ..Default::default() })
-    }
-}
-
-impl Produced {
-    /// Whether this is the answer: nothing but the correlation id and the records may differ.
-    fn answers(&self, head: &[u8]) -> bool {
-        head.starts_with(&self.before_id) && head[REQUEST_ID_AT + 4..].starts_with(&self.after_id)
-    }
-
-    /// Reads a request for one partition up to its records, which may not be all there.
-    fn read(from: &mut Decoder, head: &[u8], version: i16, id: i32) -> anyhow::Result<Produced> {
-        let flexible = ProduceRequest::FLEXIBLE_VERSIONS.contains(version);
-        let count = |from: &mut Decoder| -> anyhow::Result<()> {
-            let count = match flexible {
-                true => from.unsigned_varint("count")? as i32 - 1,
-                false => from.i32("count")?,
-            };
-            anyhow::ensure!(count == 1, "a request for one partition, not for {count}");
-            Ok(())
-        };
-        from.nullable_string("transactional_id", flexible)?;
-        let acks = from.i16("acks")?;
-        from.i32("timeout_ms")?;
-        count(from)?;
-        let name = from.string("name", flexible)?;
-        count(from)?;
-        let index = from.i32("index")?;
-        let after_id = head[REQUEST_ID_AT + 4..from.position_bytes()].to_vec();
-        let partition = PartitionProduceResponse { index, ..PartitionProduceResponse::default() };
-        let topic = TopicProduceResponse {
-            name,
-            partition_responses: vec![partition],
-            ..TopicProduceResponse::default()
-        };
-        let response = ProduceResponse { responses: vec![topic], ..ProduceResponse::default() };
-        let reply = (acks != 0).then(|| encode(id, version, &response)).transpose()?;
-        Ok(Produced { before_id: head[..REQUEST_ID_AT].to_vec(), after_id, reply })
     }
 }
 
@@ -298,6 +267,6 @@ fn list_offsets(request: &ListOffsetsRequest, version: i16, id: i32) -> anyhow::
     encode(id, version, &ListOffsetsResponse { topics, ..Default::default() })
 }
 
-fn encode(id: i32, version: i16, response: &impl Response) -> anyhow::Result<Vec<u8>> {
+pub(super) fn encode(id: i32, version: i16, response: &impl Response) -> anyhow::Result<Vec<u8>> {
     Ok(encode_response(id, version, response)?.bytes.to_vec())
 }

@@ -27,6 +27,10 @@ are acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with
 system. Batches are encoded before the run, so no linger; connections are plain TCP on one \
 machine.</p>\n";
 
+/// What stands under the table of aims.
+const LIMITS: &str = "<p>What this machine allows in the same run is in the last columns: <i>null</i> \
+is what a broker that does nothing reaches over the same, <i>bare</i> one that only stores.</p>\n";
+
 pub(super) fn render(
     report: &Report,
     works: &[WorkSummary],
@@ -110,20 +114,23 @@ fn target_table(targets: &[TargetRow]) -> String {
     }
     let mut text = String::from(
         "<h2>What is to be reached</h2>\n<table><tr><th>ours<th class=\"l\">over<th>aim\
-         <th>measured<th></tr>\n",
+         <th>measured<th><th>null<th>bare<th>ours over bare</tr>\n",
     );
-    for TargetRow { what, over, aim, ratio, is_met } in targets {
+    for TargetRow { what, over, aim, ratio, is_met, limit } in targets {
         writeln!(
             text,
-            "<tr><td>{}<td class=\"l\">{}<td>{aim}<td>{}<td>{}</tr>",
+            "<tr><td>{}<td class=\"l\">{}<td>{aim}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
             escape(what),
             escape(over),
             of(*ratio),
             verdict(*is_met),
+            of(limit.null),
+            of(limit.bare),
+            of(limit.ours_over_bare),
         )
         .expect("a string takes everything");
     }
-    text + "</table>\n"
+    text + "</table>\n" + LIMITS
 }
 
 fn ratio_table(works: &[WorkSummary]) -> String {

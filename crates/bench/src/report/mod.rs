@@ -4,6 +4,7 @@ mod chart;
 mod csv;
 mod curves;
 mod html;
+mod markdown;
 mod omission;
 mod plots;
 mod png;
@@ -27,6 +28,7 @@ use serde::Serialize;
 use crate::files::{create_directory, write_file};
 use crate::measure::{Machine, Row};
 use crate::side::StatedSide;
+pub use markdown::{TableArgs, table};
 pub use omission::Omission;
 pub use text::{HEADING, line};
 

@@ -1,15 +1,15 @@
 //! What Logway is to reach, and what a session says of it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::text::short;
 use crate::measure::Durability::{self, Synced, Unsynced};
 use crate::measure::{Row, Spread, compare};
-use crate::side::{KAFKA, NULL, OURS};
+use crate::side::{BARE, KAFKA, NULL, OURS};
 use crate::works;
 
 /// One aim with what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TargetRow {
     pub(super) what: String,
     pub(super) over: String,
@@ -18,6 +18,19 @@ pub(super) struct TargetRow {
     pub(super) ratio: Option<Spread>,
     /// Judged by the median.
     pub(super) is_met: Option<bool>,
+    #[serde(default)]
+    pub(super) limit: Limit,
+}
+
+/// What this machine allows in the same run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Limit {
+    /// The figure of a broker that does nothing, over the same as ours.
+    pub(super) null: Option<Spread>,
+    /// That of a broker that only stores.
+    pub(super) bare: Option<Spread>,
+    /// Our figure over that of a broker that only stores.
+    pub(super) ours_over_bare: Option<Spread>,
 }
 
 /// The rows of a work.
@@ -203,6 +216,29 @@ impl Target {
             aim: aim.text(),
             ratio,
             is_met: ratio.map(|ratio| aim.is_met(ratio.median)),
+            limit: self.limit(rows),
+        }
+    }
+
+    /// None where the aim is over a limit itself.
+    fn limit(&self, rows: &[Row]) -> Limit {
+        let Target { ours, theirs, figure, .. } = *self;
+        if theirs.side == NULL {
+            return Limit::default();
+        }
+        let figures = |of: Of| of.by_round(rows, figure);
+        let over = |side| {
+            // Of two works that all sides do, each side has its own ratio.
+            let theirs = match theirs.side == OURS && !figures(theirs.on(side)).is_empty() {
+                true => theirs.on(side),
+                false => theirs,
+            };
+            compare(&figures(ours.on(side)), &figures(theirs))
+        };
+        Limit {
+            null: over(NULL),
+            bare: over(BARE),
+            ours_over_bare: compare(&figures(ours), &figures(ours.on(BARE))),
         }
     }
 }
@@ -210,7 +246,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::summary::tests::rows;
+    use crate::report::summary::tests::{row, rows};
 
     #[test]
     fn an_aim_is_judged_by_the_median_over_the_rounds() {
@@ -224,6 +260,42 @@ mod tests {
         assert_eq!(synced.over, "kafka, unsynced");
         assert_eq!(synced.is_met, Some(true));
         assert_eq!((table[3].ratio, table[3].is_met), (None, None));
+    }
+
+    #[test]
+    fn beside_an_aim_stands_what_the_machine_allows() {
+        let mut rows = rows();
+        for round in 1..=3 {
+            let records = 300_000 * u64::from(round) * 4;
+            rows.push(row("16 KiB batches", Unsynced, BARE, round, records));
+            rows.push(row("16 KiB batches", Unsynced, NULL, round, records * 2));
+        }
+        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        let limit = targets(&rows)[0].limit;
+        assert_eq!((median(limit.null), median(limit.bare)), (Some(24.0), Some(12.0)));
+        assert_eq!(median(limit.ours_over_bare), Some(10.0 / 12.0));
+        // Nobody measured the synced work on them.
+        assert_eq!(targets(&rows)[2].limit, Limit::default());
+    }
+
+    #[test]
+    fn the_limit_of_two_works_of_ours_is_that_of_the_same_two() {
+        let work = |work: &str, side: &str, records| Row {
+            experiment: "appends",
+            ..row(work, Synced, side, 1, records)
+        };
+        let rows = [
+            work(works::APPENDERS_ALONE, OURS, 60),
+            work(works::APPENDERS_TOGETHER, OURS, 100),
+            work(works::APPENDERS_ALONE, BARE, 160),
+            work(works::APPENDERS_TOGETHER, BARE, 200),
+        ];
+        let table = targets(&rows);
+        let row = table.iter().find(|row| row.over.starts_with(works::APPENDERS_TOGETHER));
+        let row = row.expect("it is among the aims");
+        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        assert_eq!((median(row.ratio), median(row.limit.bare)), (Some(0.6), Some(0.8)));
+        assert_eq!(median(row.limit.ours_over_bare), Some(0.375));
     }
 
     #[test]

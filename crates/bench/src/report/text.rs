@@ -56,17 +56,28 @@ pub(super) fn summary(works: &[WorkSummary]) -> String {
     text
 }
 
-/// What was to be reached, and what was.
+/// What was to be reached, what was, and what this machine allows.
 pub(super) fn target_table(targets: &[TargetRow]) -> String {
     let mut text = String::new();
     if !targets.is_empty() {
-        writeln!(text, "\n{:<74} {:<44} {:<20} ratio", "ours", "over", "aim")
-            .expect("a string takes everything");
+        writeln!(
+            text,
+            "\n{:<74} {:<44} {:<20} {:<28} {:<12} {:<28} {:<28} ours over bare",
+            "ours", "over", "aim", "ratio", "", "null", "bare"
+        )
+        .expect("a string takes everything");
     }
-    for TargetRow { what, over, aim, ratio, is_met } in targets {
-        let ratio = of(*ratio);
-        writeln!(text, "{what:<74} {over:<44} {aim:<20} {ratio:<28} {}", verdict(*is_met))
-            .expect("a string takes everything");
+    for TargetRow { what, over, aim, ratio, is_met, limit } in targets {
+        writeln!(
+            text,
+            "{what:<74} {over:<44} {aim:<20} {:<28} {:<12} {:<28} {:<28} {}",
+            of(*ratio),
+            verdict(*is_met),
+            of(limit.null),
+            of(limit.bare),
+            of(limit.ours_over_bare),
+        )
+        .expect("a string takes everything");
     }
     text
 }

@@ -12,8 +12,8 @@ use crate::side::Opponent;
 #[derive(Debug, Clone, Args)]
 pub struct SessionArgs {
     /// Start a Logway on a fresh directory and this broker beside it, and measure them in turn:
-    /// kafka, rabbitmq, activemq, nats, null (which does nothing), or the path of another logway;
-    /// may be repeated
+    /// kafka, rabbitmq, activemq, nats, null (which does nothing), bare (which only stores), or the
+    /// path of another logway; may be repeated
     #[arg(long, value_name = "BROKER")]
     pub against: Vec<Opponent>,
     /// Start a Logway on a fresh directory instead of measuring the one of --brokers; --against

@@ -25,7 +25,7 @@ use data_files::segments;
 use fetch::cache_directory;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
-pub(crate) use opponent::{KAFKA, NULL, OURS, does_store};
+pub(crate) use opponent::{BARE, KAFKA, NULL, OURS, is_limit};
 use process::OwnedProcess;
 
 use crate::files::create_directory;

@@ -18,9 +18,12 @@ pub(crate) const KAFKA: &str = "kafka";
 /// The name of the side that does nothing.
 pub(crate) const NULL: &str = "null";
 
-/// Whether a side keeps what it is sent.
-pub(crate) fn does_store(side: &str) -> bool {
-    side != NULL
+/// The name of the side that only stores.
+pub(crate) const BARE: &str = "bare";
+
+/// Whether a side is no broker, but shows what this machine allows one.
+pub(crate) fn is_limit(side: &str) -> bool {
+    [NULL, BARE].contains(&side)
 }
 
 /// A broker that the benchmark can start.
@@ -40,6 +43,8 @@ pub enum Opponent {
     Nats,
     /// A broker that answers without doing anything: the limit that sockets set on this machine.
     Null,
+    /// A broker that only stores: the limit that sockets and disk set on this machine.
+    Bare,
 }
 
 impl FromStr for Opponent {
@@ -54,6 +59,7 @@ impl FromStr for Opponent {
             "activemq" => Opponent::ActiveMq,
             "nats" => Opponent::Nats,
             NULL => Opponent::Null,
+            BARE => Opponent::Bare,
             path => Opponent::OtherLogway(PathBuf::from(path)),
         })
     }
@@ -69,6 +75,7 @@ impl fmt::Display for Opponent {
             Opponent::ActiveMq => f.write_str("activemq"),
             Opponent::Nats => f.write_str("nats"),
             Opponent::Null => f.write_str(NULL),
+            Opponent::Bare => f.write_str(BARE),
         }
     }
 }
@@ -89,7 +96,8 @@ impl Opponent {
             Opponent::RabbitMq => rabbitmq::launch(directory),
             Opponent::ActiveMq => activemq::launch(directory),
             Opponent::Nats => nats::launch(directory),
-            Opponent::Null => null::launch(&this()?),
+            Opponent::Null => null::launch(&this()?, None),
+            Opponent::Bare => null::launch(&this()?, Some(&directory.join("data"))),
         }
     }
 }
@@ -100,7 +108,9 @@ mod tests {
 
     #[test]
     fn opponents_are_names_or_paths() {
-        for text in ["logway", "kafka", "rabbitmq", "activemq", "nats", "null", "../old/logway"] {
+        for text in
+            ["logway", "kafka", "rabbitmq", "activemq", "nats", "null", "bare", "../old/logway"]
+        {
             let Ok(opponent) = text.parse::<Opponent>();
             assert_eq!(opponent.to_string(), text);
         }

@@ -168,8 +168,10 @@ impl FrameReader {
                 if let Some(charge_bytes) = self.charge_bytes(body_bytes)? {
                     self.take_memory(body_bytes, charge_bytes).await;
                 }
-                if self.granted.is_some() && self.buffer.len() >= LENGTH_BYTES + body_bytes {
-                    return Ok(Some(self.take_frame(body_bytes)));
+                if self.buffer.len() >= LENGTH_BYTES + body_bytes
+                    && let Some(granted) = self.granted.take()
+                {
+                    return Ok(Some(self.cut_frame(body_bytes, granted.share)));
                 }
                 let room_bytes = self.room_bytes(body_bytes);
                 self.buffer.reserve(room_bytes.saturating_sub(self.buffer.len()));
@@ -181,6 +183,18 @@ impl FrameReader {
                 return if between_frames { Ok(None) } else { Err(FrameError::Truncated) };
             }
         }
+    }
+
+    /// The next frame, if all of it has been read, it is small, and there is memory for it now.
+    pub(super) fn next_at_hand(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(body_bytes) = self.announced_bytes()? else { return Ok(None) };
+        let whole_bytes = LENGTH_BYTES + body_bytes;
+        if self.granted.is_some() || whole_bytes > READ_BYTES || self.buffer.len() < whole_bytes {
+            return Ok(None);
+        }
+        let Some(charge_bytes) = self.charge_bytes(body_bytes)? else { return Ok(None) };
+        let share = self.memory.try_take_small(charge_bytes);
+        Ok(share.map(|share| self.cut_frame(body_bytes, share)))
     }
 
     /// Takes what the frame at the front of the buffer needs to be received further, when it has filled its room.
@@ -250,7 +264,7 @@ impl FrameReader {
 
     /// A slice of a buffer keeps all of it for as long as the request is in work: one that is much smaller than the
     /// buffer is copied instead, and the buffer used again.
-    fn take_frame(&mut self, body_bytes: usize) -> Frame {
+    fn cut_frame(&mut self, body_bytes: usize, share: BudgetShare) -> Frame {
         let is_produce = self.api_key() == Some(ApiKey::Produce.id());
         let is_dense = body_bytes >= DENSE_BYTES_MIN && !is_produce;
         self.buffer.advance(LENGTH_BYTES);
@@ -262,8 +276,7 @@ impl FrameReader {
             }
             false => self.buffer.split_to(body_bytes).freeze(),
         };
-        let granted = self.granted.take().expect("a frame is granted before it is taken");
-        Frame { body, is_produce, is_dense, share: granted.share }
+        Frame { body, is_produce, is_dense, share }
     }
 
     async fn read_some(&mut self, socket: &mut TcpStream) -> Result<usize, FrameError> {
@@ -349,6 +362,44 @@ mod tests {
         assert!(reader.next(&mut server).await.expect("no error").is_none());
         assert_eq!(budget.used_bytes(), 0);
         writer.await.expect("writer");
+    }
+
+    #[tokio::test]
+    async fn what_was_read_along_is_at_hand_if_it_is_whole_and_small_and_there_is_memory() {
+        let (mut client, mut server) = pair().await;
+        let bodies: [&[u8]; 4] = [b"one", b"two", b"three", b"four"];
+        let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
+        // The last is not whole.
+        client.write_all(&stream[..stream.len() - 1]).await.expect("write");
+        let memory = RequestMemory::new(MAX_BYTES, &Arc::default());
+        let mut reader = FrameReader::new(MAX_BYTES, memory.clone());
+        assert!(reader.next_at_hand().expect("no error").is_none(), "nothing was read");
+        let first = reader.next(&mut server).await.expect("no error").expect("a frame");
+        assert_eq!(first.body, bodies[0]);
+        let second = reader.next_at_hand().expect("no error").expect("it is at hand");
+        assert_eq!((&second.body[..], second.share.bytes()), (bodies[1], 1024));
+
+        // Others hold all that there is.
+        let mut others = Vec::new();
+        while let Some(share) = memory.try_take_small(MAX_BYTES / 64) {
+            others.push(share);
+        }
+        while let Some(share) = memory.try_take_small(1) {
+            others.push(share);
+        }
+        assert!(reader.next_at_hand().expect("no error").is_none(), "there is no memory");
+        drop(others);
+        let third = reader.next_at_hand().expect("no error").expect("now there is");
+        assert_eq!(third.body, bodies[2]);
+        assert!(reader.next_at_hand().expect("no error").is_none(), "not all of it has come");
+        client.write_all(&stream[stream.len() - 1..]).await.expect("write");
+        let last = reader.next(&mut server).await.expect("no error").expect("a frame");
+        assert_eq!(last.body, bodies[3]);
+
+        let large = frame(&[0; READ_BYTES]);
+        client.write_all(&large[..READ_BYTES]).await.expect("write");
+        read_until(&mut reader, &mut server, READ_BYTES / 2).await;
+        assert!(reader.next_at_hand().expect("no error").is_none(), "it is large");
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 pub use request_memory::RequestMemory;
 
 use crate::Broker;
-use crate::dispatch::{Answer, ConnectionInfo, RequestError, prepare};
+use crate::dispatch::{Answer, ConnectionInfo, RequestError, Started, prepare};
 use crate::inline_appends::HeldRound;
 use attention::Listener;
 use frame::{Frame, FrameReader};
@@ -211,7 +211,7 @@ impl Connection {
                 {
                     self.last_active = Instant::now();
                     match frame? {
-                        Some(frame) => self.start(frame).await?,
+                        Some(frame) => self.start_burst(frame).await?,
                         None => self.read_no_more(),
                     }
                 }
@@ -260,6 +260,17 @@ impl Connection {
         self.is_hurried = true;
     }
 
+    /// Starts a request, and those that came with it as long as their appends join the round that is
+    /// held: no reply leaves before that is done, so that there is nothing else to look for.
+    async fn start_burst(&mut self, first: Frame) -> Result<(), ConnectionError> {
+        self.start(first).await?;
+        while self.info.held_round.is_held() && self.may_read(self.info.mute.is_on()) {
+            let Some(frame) = self.frames.next_at_hand()? else { break };
+            self.start(frame).await?;
+        }
+        Ok(())
+    }
+
     /// Starts a request. Those that wait for something leave their waiting in the reply queue.
     async fn start(&mut self, frame: Frame) -> Result<(), ConnectionError> {
         // A client that has sent a thousand requests at once takes turns with the others.
@@ -283,13 +294,17 @@ impl Connection {
         }
         let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
-        let work = work.run(Arc::clone(&request_share), building.clone());
         let is_heavy = is_dense || built_bytes > LIGHT_BYTES_MAX;
-        let reply = answer(&self.broker, work, is_heavy);
-        let reply = match is_produce {
-            // With acks 0 a client has nothing to stay for.
-            true => reply.await?,
-            false => while_there(&self.socket, &mut self.frames, reply).await?,
+        let reply = match work.run(Arc::clone(&request_share), building.clone(), is_heavy) {
+            Started::Done(reply) => reply,
+            Started::Working(work) => {
+                let reply = answer(&self.broker, work, is_heavy);
+                match is_produce {
+                    // With acks 0 a client has nothing to stay for.
+                    true => reply.await?,
+                    false => while_there(&self.socket, &mut self.frames, reply).await?,
+                }
+            }
         };
         let (request_share, share, uncounted_bytes) = match &reply {
             Reply::Later(_) => (Some(request_share), building, uncounted_bytes),
@@ -362,6 +377,7 @@ impl Connection {
     /// Sends a reply, and with it every one behind it that is ready too.
     async fn send_ready(&mut self, first: ReadyReply) -> Result<(), ConnectionError> {
         let mut next = Some(first);
+        let mut now = Instant::now();
         while let Some(ready) = next {
             let ReadyReply { api_key, received_at, reply, share, is_just_made } = ready;
             if let Some(mut reply) = reply? {
@@ -370,9 +386,13 @@ impl Connection {
                     true => self.count_as_reply(reply.bytes.len(), held),
                     false => held,
                 };
-                self.send_one(&reply).await?;
+                if !self.coalesce(&reply) {
+                    self.send_alone(&reply).await?;
+                    now = Instant::now();
+                }
             }
-            self.broker.metrics.requests.observe(api_key, received_at.elapsed());
+            let latency = now.saturating_duration_since(received_at);
+            self.broker.metrics.requests.observe(api_key, latency);
             next = self.replies.try_next();
         }
         if self.is_hurried && self.replies.is_empty() {
@@ -384,11 +404,17 @@ impl Connection {
         self.flush().await
     }
 
-    async fn send_one(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
-        if reply.files.is_empty() && self.outgoing.len() + reply.bytes.len() <= COALESCE_BYTES {
+    /// Adds a small reply to those that leave together; whether it is one.
+    fn coalesce(&mut self, reply: &EncodedReply) -> bool {
+        let is_small =
+            reply.files.is_empty() && self.outgoing.len() + reply.bytes.len() <= COALESCE_BYTES;
+        if is_small {
             self.outgoing.extend_from_slice(&reply.bytes);
-            return Ok(());
         }
+        is_small
+    }
+
+    async fn send_alone(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
         self.flush().await?;
         Ok(send::send(&self.socket, reply, &self.patience()).await?)
     }

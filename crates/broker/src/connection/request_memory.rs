@@ -86,8 +86,17 @@ impl RequestMemory {
         self.lanes().iter().map(|lane| lane.limit_bytes()).sum()
     }
 
+    /// The same, if it can be had at once.
+    pub(super) fn try_take_small(&self, bytes: usize) -> Option<BudgetShare> {
+        self.try_take_or(&self.small, bytes)
+    }
+
+    fn try_take_or(&self, lane: &MemoryBudget, bytes: usize) -> Option<BudgetShare> {
+        self.common.try_take(bytes).or_else(|| lane.try_take(bytes))
+    }
+
     async fn take_or(&self, lane: &MemoryBudget, bytes: usize) -> BudgetShare {
-        if let Some(share) = self.common.try_take(bytes).or_else(|| lane.try_take(bytes)) {
+        if let Some(share) = self.try_take_or(lane, bytes) {
             return share;
         }
         tokio::select! {

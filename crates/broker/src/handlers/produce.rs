@@ -4,19 +4,22 @@
 //! request is started, so the order of requests is the order of records. The waiting for the disk
 //! happens in the reply queue.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use logway_log::{AppendFuture, AppendOutcome};
 use logway_model::{ErrorCode, PartitionId};
-use logway_record::{Batch, BatchSummary, Batches, TimestampType};
+use logway_record::{Batch, BatchHeader, BatchSummary, Batches, Compression, TimestampType};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
-use logway_wire::{ApiKey, Decoder, Records};
+use logway_wire::{Decoder, Records};
 
 use super::cluster_view::is_internal;
 use crate::connection::Reply;
-use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
+use crate::dispatch::{Answer, RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
 use crate::topics::Topic;
 
@@ -39,18 +42,53 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     let request: ProduceRequest = decode_request(&context, body)?;
     let partitions = request.topic_data.iter().map(|topic| topic.partition_data.len());
     let built_bytes = partitions.sum::<usize>() * PARTITION_BYTES;
-    Ok(Work::new(context, built_bytes, ApiKey::Produce, |context| {
-        Box::pin(async move {
-            let started = start(&context, request).await;
-            Ok(Reply::Later(Box::pin(async move {
-                let acks = started.acks;
-                let response = started.finish().await;
-                if acks == ACKS_NONE {
-                    return check_unacknowledged(response).map(|()| None);
-                }
-                encode_reply(&context, response, Vec::new()).map(Some)
-            })))
-        })
+    Ok(Work::produce(context, built_bytes, request))
+}
+
+/// Starts the appends, which may wait for a place to unpack records.
+pub(crate) fn answer(context: RequestContext, request: ProduceRequest) -> Answer {
+    Box::pin(async move {
+        let started = start(&context, request).await;
+        Ok(finished_later(context, started))
+    })
+}
+
+/// Whether starting the appends waits for nothing: no batch is compressed.
+pub(crate) fn is_quick(request: &ProduceRequest) -> bool {
+    let mut partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    partitions.all(|partition| match &partition.records {
+        Some(Records::InMemory(bytes)) => is_plain(bytes),
+        _ => true,
+    })
+}
+
+/// Whether there is nothing to unpack, or no batch at all.
+fn is_plain(batch: &[u8]) -> bool {
+    let is_plain = |header: BatchHeader| header.attributes.compression() == Ok(Compression::None);
+    BatchHeader::parse(batch).map_or(true, is_plain)
+}
+
+/// Starts the appends of a request for which [`is_quick`] holds.
+pub(crate) fn answer_now(context: RequestContext, request: ProduceRequest) -> Reply {
+    let started = {
+        let mut starting = pin!(start(&context, request));
+        match starting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(started) => started,
+            Poll::Pending => unreachable!("what is not compressed waits for no place"),
+        }
+    };
+    finished_later(context, started)
+}
+
+/// The answer, which waits for the appends.
+fn finished_later(context: RequestContext, started: StartedProduce) -> Reply {
+    Reply::Later(Box::pin(async move {
+        let acks = started.acks;
+        let response = started.finish().await;
+        if acks == ACKS_NONE {
+            return check_unacknowledged(response).map(|()| None);
+        }
+        encode_reply(&context, response, Vec::new()).map(Some)
     }))
 }
 
@@ -196,8 +234,10 @@ fn with_true_max_timestamp(batch: Batch, topic: &Topic, summary: &BatchSummary) 
 
 impl StartedProduce {
     async fn finish(self) -> ProduceResponse {
-        let mut response = ProduceResponse::default();
+        let responses = Vec::with_capacity(self.topics.len());
+        let mut response = ProduceResponse { responses, ..ProduceResponse::default() };
         for StartedTopic { response: mut topic, partitions } in self.topics {
+            topic.partition_responses.reserve_exact(partitions.len());
             for partition in partitions {
                 topic.partition_responses.push(partition.finish().await);
             }

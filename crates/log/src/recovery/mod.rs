@@ -34,11 +34,13 @@ use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, s
 use crate::scan::HeaderScan;
 use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 use crate::view::{LogPoint, LogView};
+use early_sync::EarlySyncs;
 use listing::Listing;
 
 pub use report::{Finding, RecoveryReport};
 
 mod check;
+mod early_sync;
 mod known;
 mod listing;
 mod names;
@@ -100,13 +102,17 @@ pub(crate) fn recover_log(options: &RecoveryOptions<'_>) -> Result<Option<Recove
     let RecoveryOptions { fs, dir, .. } = *options;
     recover(options).inspect_err(|error| {
         if let LogError::Io { op: "sync", .. } = error {
-            // The next start would find clean pages that never reached the disk.
-            if let Err(error) = replace_file(&**fs, &dir.join(FAILED_SYNC_FILE), b"") {
-                let dir = dir.display();
-                tracing::error!(%dir, %error, "cannot note down that a sync has failed");
-            }
+            note_failed_sync(&**fs, dir);
         }
     })
+}
+
+/// Else the next start would find clean pages that never reached the disk.
+fn note_failed_sync(fs: &dyn Fs, dir: &Path) {
+    if let Err(error) = replace_file(fs, &dir.join(FAILED_SYNC_FILE), b"") {
+        let dir = dir.display();
+        tracing::error!(%dir, %error, "cannot note down that a sync has failed");
+    }
 }
 
 fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogError> {
@@ -166,6 +172,7 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         findings: Vec::new(),
         unsealed: Vec::new(),
         is_unsettled: false,
+        early_syncs: EarlySyncs::default(),
         scanned_bytes: 0,
     };
     recovery.clear_leftovers(&listing);
@@ -201,6 +208,8 @@ struct Recovery<'a> {
     unsealed: Vec<Arc<Segment>>,
     /// Something was cut off or removed, which has to be synced.
     is_unsettled: bool,
+    /// Of the segments that are scanned, as they were before.
+    early_syncs: EarlySyncs,
     scanned_bytes: u64,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use logway_model::Offset;
 use logway_record::BatchHeader;
 
+use super::early_sync::EarlySyncs;
 use super::listing::Listing;
 use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
 use crate::LogError;
@@ -51,6 +52,15 @@ impl Recovery<'_> {
         self.load_producers(listing, base)?;
         self.epochs.truncate_from_end(base);
 
+        if !listing.has_failed_sync {
+            self.early_syncs = EarlySyncs::begin(self.options, &self.segments[first..])?;
+        }
+        let scanned = self.scan_from(first, listing);
+        // Else the next start would find clean pages that never reached the disk.
+        self.early_syncs.finish().and(scanned)
+    }
+
+    fn scan_from(&mut self, first: usize, listing: &Listing) -> Result<Offset, LogError> {
         let (end, next) = self.scan_segments(first, listing)?;
         let has_news = end > self.durable_end;
         self.remove_segments_from(next)?;
@@ -162,9 +172,9 @@ impl Recovery<'_> {
     /// On a full disk the log can be read all the same, and the writer seals the segment later:
     /// until then the recovery point stays before it.
     fn seal_before(&mut self, index: usize) -> Result<(), LogError> {
-        let (full, next) = (Arc::clone(&self.segments[index - 1]), &self.segments[index]);
-        sync_data(&full)?;
-        match self.seal_companions(&full, next) {
+        let full = Arc::clone(&self.segments[index - 1]);
+        self.sync(&full)?;
+        match self.seal_companions(&full, &self.segments[index]) {
             Err(error) if error.is_disk_full() => {
                 let partition = self.options.partition;
                 tracing::warn!(%partition, %error, "a full segment is not sealed yet");
@@ -380,12 +390,22 @@ impl Recovery<'_> {
 
     /// Puts the end of the log on stable storage: what a crash of the process alone left in the
     /// page cache is not there yet.
-    fn sync_end(&self) -> Result<(), LogError> {
+    fn sync_end(&mut self) -> Result<(), LogError> {
         let dir = self.options.dir;
-        for segment in self.segments.iter().rev().take(2) {
-            sync_data(segment)?;
+        for index in (0..self.segments.len()).rev().take(2) {
+            self.sync(&Arc::clone(&self.segments[index]))?;
         }
         self.options.fs.sync_dir(dir).map_err(LogError::io("sync", dir))
+    }
+
+    /// Puts a segment on stable storage. What was synced early need not be again, unless something
+    /// was cut off since.
+    fn sync(&mut self, segment: &Segment) -> Result<(), LogError> {
+        self.early_syncs.finish()?;
+        if self.early_syncs.have(segment) && !self.is_unsettled {
+            return Ok(());
+        }
+        sync_data(segment)
     }
 }
 

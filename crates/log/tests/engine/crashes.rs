@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use logway_log::fs::sim::Rng;
-use logway_log::{Finding, LogConfig, LogError};
+use logway_log::{Finding, Log, LogConfig, LogDir, LogError};
 use logway_model::{Offset, TimestampMs};
 use logway_record::DecodeLimit;
 
@@ -106,6 +106,81 @@ fn a_power_cut_in_the_start_after_a_kill_loses_nothing() {
         assert_eq!(found, (start as i32..end).collect::<Vec<_>>(), "seed {seed}");
         assert!(end >= reached, "seed {seed}: {reached} were acknowledged, {end} are there");
     }
+}
+
+/// A log of some megabytes that no sync has reached, whose process was killed.
+fn large_log_in_the_page_cache(seed: u64) -> (TestDisk, LogDir, Arc<Log>) {
+    let config = LogConfig { flush_messages: u64::MAX, ..LogConfig::default() };
+    let disk = TestDisk::new(seed).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    for _ in 0..LARGE_BATCHES {
+        append_records(&log, 1, LARGE_BATCH_BYTES);
+    }
+    (disk, dir, log)
+}
+
+const LARGE_BATCHES: usize = 5;
+const LARGE_BATCH_BYTES: usize = 300_000;
+
+#[test]
+fn a_large_segment_is_on_the_disk_when_a_start_after_a_kill_is_over() {
+    let (disk, dir, log) = large_log_in_the_page_cache(1);
+    drop((log, dir));
+    drop(disk.open());
+    let after = disk.crash();
+    let found = read_batches(&after.log(&after.open()), Offset(0));
+    assert_eq!(found.len(), LARGE_BATCHES);
+}
+
+#[test]
+fn a_large_segment_that_is_cut_off_is_on_the_disk_as_it_was_cut() {
+    for seed in 0..4 {
+        let (disk, dir, log) = large_log_in_the_page_cache(seed);
+        drop((log, dir));
+        let last = (LARGE_BATCHES as u64 - 1) * LARGE_BATCH_BYTES as u64 + 50_000;
+        disk.fs.flip_bit(&segment_path(0), last, 1).expect("it is there");
+        drop(disk.open());
+        let after = disk.crash();
+        let dir = after.open();
+        let report = dir.recovery_report();
+        assert!(report.findings.is_empty(), "seed {seed}: {report:?}");
+        assert_eq!(
+            read_batches(&after.log(&dir), Offset(0)).len(),
+            LARGE_BATCHES - 1,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_sync_beside_the_scan_that_fails_is_not_hidden_from_what_vouches_for_the_segment() {
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+    let config = LogConfig {
+        segment_bytes: (LARGE_BATCHES * LARGE_BATCH_BYTES) as _,
+        flush_messages: u64::MAX,
+        ..LogConfig::default()
+    };
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    // The process ends while a full segment is about to be sealed.
+    disk.fs.hold_syncs();
+    for _ in 0..=LARGE_BATCHES {
+        append_records(&log, 1, LARGE_BATCH_BYTES);
+    }
+    disk.fs.wait_for_held_syncs(1);
+    let fs = disk.fs.clone();
+    let after = disk.kill();
+    fs.release_syncs();
+    drop((log, dir));
+
+    let first = segment_path(0);
+    after.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).at_path(&first).times(1));
+    assert_eq!(after.open().recovery_report().failed.len(), 1);
+    let names = names_in(&after.fs, "/data/t-0");
+    assert!(names.iter().any(|name| name == "failed-sync"), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with(".snapshot")), "{names:?}");
 }
 
 /// A log of two records before the recovery point, and four behind it of which the first is damaged, as

@@ -1,18 +1,20 @@
 //! `logway bench`: measure brokers.
 
 use clap::Subcommand;
-use logway_bench::{Experiment, NullArgs, Row};
+use logway_bench::{Experiment, NullArgs, Row, TableArgs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::GlobalArgs;
 use super::error::CliError;
 use super::output::{Format, json_line, print};
 
-/// The experiments, and the broker to compare with that does nothing.
+/// The experiments, the table of a finished one, and the broker to compare with that does nothing or
+/// only stores.
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {
     #[command(flatten)]
     Experiment(Box<Experiment>),
+    Table(TableArgs),
     Null(NullArgs),
 }
 
@@ -21,6 +23,7 @@ pub(super) enum BenchCommand {
 pub(super) async fn run(command: BenchCommand, global: &GlobalArgs) -> Result<(), CliError> {
     let experiment = match command {
         BenchCommand::Experiment(experiment) => experiment,
+        BenchCommand::Table(args) => return print(&logway_bench::table(&args)?),
         BenchCommand::Null(args) => {
             return Ok(logway_bench::serve_null(&args, |address| {
                 // A reader that is gone is no reason not to serve.

@@ -1,0 +1,136 @@
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use bytes::Bytes;
+use logway_client::{BrokerAddress, Client, ClientOptions};
+use logway_record::Batches;
+use logway_wire::messages::ProduceResponse;
+use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
+
+use super::serve;
+use crate::generator::{
+    Acks, BatchShape, EncodedBatch, Framing, Intake, ProduceShape, VERSION_MAX, connect,
+};
+use crate::load::RunTopic;
+use crate::measure::Durability;
+
+/// Serves until the test's process ends.
+fn start(directory: &Path) -> BrokerAddress {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let address = listener.local_addr().expect("it listens");
+    let directory = directory.to_owned();
+    std::thread::spawn(move || serve(listener, &directory, |_| ()));
+    BrokerAddress::new("127.0.0.1", address.port())
+}
+
+async fn topic(address: &BrokerAddress, partitions: i32, durability: Durability) -> RunTopic {
+    let client = Client::new(vec![address.clone()], ClientOptions::default());
+    RunTopic::create(&client, partitions, durability).await.expect("it creates")
+}
+
+/// Sends all requests at once; returns the offsets in the answers.
+fn produce(address: &BrokerAddress, requests: &[Bytes], version: i16) -> Vec<i64> {
+    let mut stream = connect(address).expect("it accepts");
+    let all = requests.concat();
+    let writer = stream.try_clone().expect("a socket");
+    let writing = std::thread::spawn(move || {
+        // In portions that no frame ends with.
+        for portion in all.chunks(77_777) {
+            std::io::Write::write_all(&mut &writer, portion).expect("it takes");
+        }
+    });
+    let mut intake = Intake::new(Framing::Kafka, 1 << 10);
+    let mut offsets = Vec::new();
+    while offsets.len() < requests.len() {
+        let read = intake.read(&mut stream, |head, _| {
+            let mut from = Decoder::new(Bytes::copy_from_slice(head));
+            decode_response_header(&mut from, ApiKey::Produce, version)?;
+            let response = ProduceResponse::decode(&mut from, version)?;
+            offsets.push(response.responses[0].partition_responses[0].base_offset);
+            Ok(())
+        });
+        read.expect("it answers");
+    }
+    writing.join().expect("all was sent");
+    offsets
+}
+
+fn batch(shape: BatchShape) -> EncodedBatch {
+    EncodedBatch::of_size(shape, 100).expect("a batch")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_acknowledged_is_in_the_file_at_its_offset() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = start(directory.path());
+    let topic = topic(&address, 2, Durability::Unsynced).await;
+    // Larger than what is read at once, and in between small ones.
+    let (large, small) = (batch(BatchShape::Bytes(1 << 20)), batch(BatchShape::Records(3)));
+    for version in [3, VERSION_MAX] {
+        let shape = |partition| ProduceShape {
+            topic: topic.name.clone(),
+            partition,
+            acks: Acks::All,
+            version,
+        };
+        let in_turn = [&small, &small, &large, &small, &large, &large, &small];
+        let clients: Vec<_> = (0..4)
+            .map(|client| {
+                let shape = shape(client % 2);
+                let frame = |batch: &&EncodedBatch| shape.encode(batch).expect("a frame");
+                let frames: Vec<Bytes> = in_turn.iter().map(frame).collect();
+                let address = address.clone();
+                std::thread::spawn(move || produce(&address, &frames, version))
+            })
+            .collect();
+        for client in clients {
+            let offsets = client.join().expect("it is answered");
+            assert!(offsets.is_sorted(), "{offsets:?}");
+        }
+    }
+    let records = 2 * 2 * (4 * small.records + 3 * large.records);
+    for partition in 0..2 {
+        let name = format!("{}-{partition}/00000000000000000000.log", topic.name);
+        let stored = Bytes::from(fs::read(directory.path().join(name)).expect("it is there"));
+        let mut next = 0;
+        for batch in Batches::new(stored) {
+            let batch = batch.expect("sound batches");
+            assert_eq!(batch.base_offset().0, next);
+            next = batch.header().next_offset().0;
+        }
+        assert_eq!(next as u64, records);
+    }
+    let name = topic.name.clone();
+    topic.delete().await.expect("it deletes");
+    assert!(!directory.path().join(format!("{name}-0")).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_synced_is_in_the_journal_with_its_partition() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = start(directory.path());
+    let topic = topic(&address, 3, Durability::Synced).await;
+    let batch = batch(BatchShape::Records(10));
+    for round in 0..2 {
+        for partition in 0..3 {
+            let name = topic.name.clone();
+            let shape =
+                ProduceShape { topic: name, partition, acks: Acks::All, version: VERSION_MAX };
+            let frame = shape.encode(&batch).expect("a frame");
+            assert_eq!(produce(&address, &[frame], VERSION_MAX), [10 * round]);
+        }
+    }
+    let journal = fs::read(directory.path().join("journal")).expect("it is there");
+    let bytes = batch.bytes.len();
+    let mut at = 0;
+    for (round, partition) in (0..2_u64).flat_map(|round| (0..3_u32).map(move |p| (round, p))) {
+        let header = &journal[at..at + 16];
+        assert_eq!(header[..4], partition.to_be_bytes());
+        assert_eq!(header[4..8], (bytes as u32).to_be_bytes());
+        assert_eq!(header[8..], (round * bytes as u64).to_be_bytes());
+        assert_eq!(journal[at + 16 + 8..at + 16 + bytes], batch.bytes[8..]);
+        at += 16 + bytes;
+    }
+    assert_eq!(journal[at..at + 16], [0; 16]);
+}
