@@ -5,5 +5,6 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/.." && pwd)
 
+"$tests/harness/need" kcat >/dev/null
 python=$("$tests/harness/need" python)
 PYTHONPATH=$tests exec "$python" -m harness.cases "$here" "$@"

@@ -31,7 +31,7 @@ pub struct Log {
     partition: TopicPartition,
     topic_id: TopicId,
     queue: Arc<CommandQueue>,
-    dir_syncs: DirSyncs,
+    dir_syncs: Arc<DirSyncs>,
     config: ArcSwap<LogConfig>,
     view: ArcSwap<LogView>,
     listener: RwLock<Option<Arc<dyn TailListener>>>,
@@ -65,7 +65,7 @@ impl Log {
             partition,
             topic_id,
             queue,
-            dir_syncs: DirSyncs::new(dir),
+            dir_syncs: Arc::new(DirSyncs::new(dir)),
             config: ArcSwap::new(config),
             view: ArcSwap::from_pointee(view),
             listener: RwLock::new(None),
@@ -87,7 +87,7 @@ impl Log {
     }
 
     /// The syncs of the log's directory.
-    pub(crate) fn dir_syncs(&self) -> &DirSyncs {
+    pub(crate) fn dir_syncs(&self) -> &Arc<DirSyncs> {
         &self.dir_syncs
     }
 

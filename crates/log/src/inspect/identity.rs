@@ -97,15 +97,20 @@ impl Identity<'_> {
         Some(MetaProperties { node_id, cluster_id, directory_id })
     }
 
-    /// The id of the directory: that of its own file, unless the metadata knows it as little as it
-    /// knows the one that `known-log-dirs` has.
+    /// The id of the directory: that of its own file, if the metadata knows it; else the one that
+    /// `known-log-dirs` has for its path, or that of the only directory that the metadata knows.
     fn true_id(&self, of_this: Option<DirectoryId>) -> Option<DirectoryId> {
         let path = self.root.join(MetaProperties::FILE);
         let own = field::<Uuid>(&self.text(&path), "directory.id").map(DirectoryId);
         let is_known = |id: &DirectoryId| {
             self.expected.is_none_or(|expected| expected.directories.contains(id))
         };
-        own.filter(is_known).or(of_this.filter(is_known)).or(own).or(of_this)
+        let only =
+            self.expected.and_then(|expected| match *Vec::from_iter(&expected.directories) {
+                [only] => Some(*only),
+                _ => None,
+            });
+        own.filter(is_known).or(of_this.filter(is_known)).or(only).or(own).or(of_this)
     }
 
     fn id_in(&self, known: &KnownDirs) -> Option<DirectoryId> {
@@ -154,4 +159,42 @@ fn field<T: FromStr>(text: &str, key: &str) -> Option<T> {
     let mut values = values.fuse();
     let value = values.next()?.parse().ok()?;
     values.next().is_none().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::SimFs;
+
+    /// Of a directory that was copied to another path, where `known-log-dirs` does not speak of it.
+    #[test]
+    fn the_only_directory_of_the_metadata_has_its_id() {
+        let fs = SimFs::new(1);
+        fs.create_dir_all(Path::new("/copy")).expect("the disk works");
+        let [wrong, right] = [1, 2].map(|byte| DirectoryId(Uuid([byte; 16])));
+        let owner = MetaProperties {
+            node_id: BrokerId(1),
+            cluster_id: ClusterId(Uuid([7; 16])),
+            directory_id: wrong,
+        };
+        let path = Path::new("/copy").join(MetaProperties::FILE);
+        owner.write(&fs, &path).expect("the disk works");
+        let expected = ExpectedLogs {
+            node_id: BrokerId(1),
+            directories: vec![right],
+            logs: Default::default(),
+        };
+        let identity = Identity {
+            fs: &fs,
+            root: Path::new("/copy"),
+            owner: &Ok(Some(owner)),
+            expected: Some(&expected),
+            has_logs: true,
+        };
+        let mut problems = Vec::new();
+        let changes = identity.check(&mut |problem| problems.push(problem));
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(problem.reason.contains(&right.to_string()), "{problem:?}");
+        assert_eq!((problem.repair, changes.len()), (Some(Repair::Rewrite), 1));
+    }
 }

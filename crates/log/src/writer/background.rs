@@ -1,7 +1,7 @@
 //! Work on the disk that must not stall the writer.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -70,7 +70,7 @@ pub(crate) struct Checkpoint {
     pub(super) epochs: Vec<ChangedEpochs>,
     /// The directories of logs of which it says nothing any more. What was removed from them must
     /// be gone for good before.
-    pub(super) left: Vec<Arc<Path>>,
+    pub(super) left: Vec<Arc<DirSyncs>>,
     pub(super) offsets: OffsetCheckpoints,
     /// The segments that lie before the log starts: their files are taken out of use when these
     /// are written, and removed after a while.
@@ -265,7 +265,7 @@ impl Worker {
                 self.queue.note_failure(error);
             }
         }
-        let Checkpoint { then, ended, deleted, .. } = checkpoint;
+        let Checkpoint { then, ended, deleted, left, .. } = checkpoint;
         // First, because who is told that a log is released may make another of its name, whose
         // segments have the same paths.
         match &result {
@@ -274,7 +274,7 @@ impl Worker {
                     self.delete_segment(&segment, delay);
                 }
             }
-            Err(_) => self.queue.push(Command::NotDeleted { segments: deleted }),
+            Err(_) => self.queue.push(Command::NotDeleted { segments: deleted, left }),
         }
         for then in then {
             then(result.clone());
@@ -298,10 +298,8 @@ impl Worker {
             }
         }
         for dir in &checkpoint.left {
-            match self.fs.sync_dir(dir) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(LogError::io("sync", dir)(error));
-                }
+            match dir.sync_all(&*self.fs) {
+                Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}
             }
         }

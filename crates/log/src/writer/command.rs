@@ -10,6 +10,7 @@ use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
 use crate::cleaner::LastWrites;
 use crate::completion::Completer;
+use crate::dir_syncs::DirSyncs;
 use crate::journal::JournalFile;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
@@ -61,7 +62,7 @@ pub(crate) enum Command {
     SyncFailed { key: LogKey, error: LogError },
     /// The background thread has left the files of deleted segments, because the log starts could
     /// not be written down.
-    NotDeleted { segments: Vec<(Arc<Segment>, Duration)> },
+    NotDeleted { segments: Vec<(Arc<Segment>, Duration)>, left: Vec<Arc<DirSyncs>> },
     /// Delete what is past its retention now, without waiting for the timer.
     EnforceRetention { done: Completer<()> },
     /// Flush, write everything down, and end.

@@ -1,7 +1,6 @@
 //! What the writer does by the clock, and at the end.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use super::offset_checkpoints::OffsetCheckpoints;
 use crate::LogError;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{clean_shutdown, leader_epoch};
+use crate::dir_syncs::DirSyncs;
 use crate::producer_state::{LastUse, snapshot};
 use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 
@@ -145,9 +145,9 @@ impl Writer {
     /// Leaves what is in the directory of a log that went as it is. The next checkpoint, which
     /// forgets its log start, will have put on stable storage what was taken from it before: a start
     /// that finds a part of that, and no log start, would miss the rest.
-    pub(super) fn leave(&mut self, dir: Arc<Path>) {
+    pub(super) fn leave(&mut self, dir: Arc<DirSyncs>) {
         let is_elsewhere =
-            |(segment, _): &(Arc<Segment>, Duration)| segment.path().parent() != Some(&dir);
+            |(segment, _): &(Arc<Segment>, Duration)| segment.path().parent() != Some(dir.dir());
         self.deleted.retain(is_elsewhere);
         self.undeleted.retain(is_elsewhere);
         self.left.push(dir);

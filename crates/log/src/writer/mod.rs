@@ -24,7 +24,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -127,8 +127,8 @@ struct Writer {
     deleted: Vec<(Arc<Segment>, Duration)>,
     /// Segments that were deleted, but whose files wait for the next checkpoint: one failed.
     undeleted: Vec<(Arc<Segment>, Duration)>,
-    /// The directories of logs that went since the last checkpoint was sent.
-    left: Vec<Arc<Path>>,
+    /// The directories of logs that went since the last checkpoint was sent, or for which it failed.
+    left: Vec<Arc<DirSyncs>>,
     /// Who waits for the checkpoints to be written, because a log start moved or a log went.
     checkpoint_waiting: Vec<Then>,
     of_unopened: OffsetCheckpoints,
@@ -445,14 +445,18 @@ impl Writer {
                 self.of_unopened.retain(|unopened| *unopened != partition);
                 self.lists_of_unopened.remove(&partition);
                 self.unscanned.remove(&partition);
-                self.leave(self.round.dir.join(partition.to_string()).into());
+                let dir = self.round.dir.join(partition.to_string());
+                self.leave(Arc::new(DirSyncs::new(dir)));
                 self.checkpoint_waiting.push(Box::new(move |result| done.complete(result)));
             }
             Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
             Command::JournalMade { made } => self.note_journal_made(made),
             Command::WrittenBack { synced } => self.note_written_back(synced),
             Command::CheckpointEnded => self.is_checkpointing = false,
-            Command::NotDeleted { segments } => self.undeleted.extend(segments),
+            Command::NotDeleted { segments, left } => {
+                self.undeleted.extend(segments);
+                self.left.extend(left);
+            }
             Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
             Command::EnforceRetention { done } => {
                 self.enforce_retention();
@@ -474,7 +478,7 @@ impl Writer {
         if let Some(tail) = self.tails.remove(&key)
             && tail.view.log_start > Offset::ZERO
         {
-            self.leave(tail.dir);
+            self.leave(Arc::clone(tail.log.dir_syncs()));
         }
         match voided {
             Ok(()) => self.checkpoint_waiting.push(Box::new(move |result| done.complete(result))),
