@@ -72,18 +72,26 @@ impl Disk {
         if self.crashed {
             return Err(crash_error());
         }
-        if operation.is_change() {
-            self.changes += 1;
-            if self.crash_at == Some(self.changes) {
-                self.crashed = true;
-            }
+        if !operation.is_change() {
+            return Ok(strike(&mut self.faults, operation, path));
+        }
+        self.changes += 1;
+        if self.crash_at == Some(self.changes) {
+            self.crashed = true;
         }
         let failure = strike(&mut self.faults, operation, path);
-        if operation.is_change() {
-            let (number, path) = (self.changes, path.display());
-            tracing::trace!(number, ?operation, %path, ?failure, self.crashed, "a change");
-        }
+        let (number, path) = (self.changes, path.display());
+        tracing::trace!(number, ?operation, %path, ?failure, self.crashed, "a change");
         Ok(failure)
+    }
+
+    /// As [`Disk::begin_whole`], where an operation that can change something does not.
+    pub(super) fn begin_look(&mut self, operation: SimOperation, path: &Path) -> io::Result<()> {
+        if self.crashed {
+            return Err(crash_error());
+        }
+        let failure = strike(&mut self.faults, operation, path);
+        failure.and_then(Failure::error).map_or(Ok(()), Err)
     }
 
     /// Begins an operation that does nothing if it fails.

@@ -236,8 +236,12 @@ fn wait_while_held<'a>(
 
 impl Fs for SimFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let mut disk = lock_for_turn(&self.disk);
-        disk.begin_whole(SimOperation::Open, path)?;
+        let is_change = !matches!(mode, OpenMode::Read | OpenMode::ReadWrite);
+        let mut disk = if is_change { lock_for_turn(&self.disk) } else { lock(&self.disk) };
+        match is_change {
+            true => disk.begin_whole(SimOperation::Open, path)?,
+            false => disk.begin_look(SimOperation::Open, path)?,
+        }
         let place = disk.tree.place(path)?;
         let node = match disk.tree.at(&place) {
             Some(node) if disk.tree.is_dir(node) => return Err(Errno::ISDIR.into()),
