@@ -38,10 +38,12 @@ mod peer;
 mod report;
 mod session;
 mod side;
+mod vectored;
 mod works;
 
 pub use experiments::{
-    AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, WithDurability, run,
+    AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, ProduceArgs, WithDurability,
+    run,
 };
 pub use measure::{Durability, Machine, Parameters, ProcessMemory, Row, Usage};
 pub use null_broker::{NullArgs, serve as serve_null};

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::Context;
 use rustix::fs::fdatasync;
 
-use super::vectored::write_at;
+use crate::vectored::write_at;
 
 /// As long as a segment; tests need less.
 const JOURNAL_BYTES: u64 = if cfg!(test) { 8 << 20 } else { 1 << 30 };

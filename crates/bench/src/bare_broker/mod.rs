@@ -11,7 +11,6 @@
 mod connection;
 mod journal;
 mod store;
-mod vectored;
 
 #[cfg(test)]
 mod tests;

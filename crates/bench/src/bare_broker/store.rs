@@ -12,9 +12,9 @@ use anyhow::Context;
 
 use super::connection::Connection;
 use super::journal::{Entry, Journal};
-use super::vectored::write_at;
 use crate::files::create_directory;
 use crate::null_broker::Topics;
+use crate::vectored::write_at;
 
 /// Part of what a connection has in its buffer.
 pub(super) struct Piece {

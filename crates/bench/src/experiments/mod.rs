@@ -21,6 +21,8 @@ use ingest::Ingest;
 pub use ingest::{AcksArg, IngestArgs};
 use latency::Latency;
 pub use latency::LatencyArgs;
+use produce::Produce;
+pub use produce::ProduceArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
@@ -31,7 +33,7 @@ use crate::side;
 #[derive(Debug, Clone, Subcommand)]
 pub enum Experiment {
     /// Produce batches of several sizes over one or many connections
-    Produce(WithDurability),
+    Produce(ProduceArgs),
     /// Read what has just been written, in answers of 1 MiB and 8 MiB
     Fetch(Only),
     /// Append small records from many appenders, spread over few or many connections
@@ -142,7 +144,8 @@ impl Experiment {
 
     fn session(&self) -> &SessionArgs {
         match self {
-            Experiment::Produce(args) | Experiment::All(args) => &args.session,
+            Experiment::All(args) => &args.session,
+            Experiment::Produce(args) => &args.session,
             Experiment::Fetch(args)
             | Experiment::Start(args)
             | Experiment::Paper(args)
@@ -162,7 +165,7 @@ impl Experiment {
 
     async fn measure(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
         match self {
-            Experiment::Produce(args) => produce::run(session, &args.durability).await,
+            Experiment::Produce(args) => produce::run(session, &args.produce).await,
             Experiment::Fetch(_) => fetch::run(session).await,
             Experiment::Appends(args) => appends::run(session, &args.appends).await,
             Experiment::Latency(args) => latency::run(session, &args.latency).await,
@@ -174,7 +177,7 @@ impl Experiment {
             Experiment::Targets(_) => targets::run(session).await,
             Experiment::All(args) => {
                 let is_quick = session.lengths.is_quick;
-                produce::run(session, &args.durability).await?;
+                produce::run(session, &Produce::usual(&args.durability)).await?;
                 fetch::run(session).await?;
                 appends::run(session, &Appends::usual(&args.durability, is_quick)).await?;
                 latency::run(session, &Latency::usual(&args.durability)).await?;
@@ -229,6 +232,7 @@ mod tests {
     fn every_experiment_has_defaults() {
         let durability = [Durability::Unsynced];
         assert_eq!(Appends::usual(&durability, false).connections, [1, 4, 16, 64, 128]);
+        assert!(Produce::usual(&durability).asks_for("1 MiB batches"));
         assert_eq!(Latency::usual(&durability).durability, durability);
         assert_eq!(Ingest::usual(true).rate, [100_000.0, 250_000.0, 1_000_000.0]);
     }

@@ -1,10 +1,14 @@
 //! Batches of the sizes that matter: what a busy client sends, what fills the disk, and what a
 //! client that cannot wait sends.
 
+use anyhow::ensure;
+use clap::Args;
+
+use super::defaults;
 use crate::generator::BatchShape;
 use crate::load::{ProduceLoad, WriteLoad};
 use crate::measure::Durability;
-use crate::session::Session;
+use crate::session::{Session, SessionArgs};
 use crate::side::OURS;
 use crate::works::{
     BATCH_OF_1, BATCHES_OF_1_MIB, BATCHES_OF_16_KIB, FILES_ALONE, HUNDRED_PARTITIONS,
@@ -15,13 +19,49 @@ const EXPERIMENT: &str = "produce";
 const LARGE: BatchShape = BatchShape::Bytes(1 << 20);
 const LARGE_RECORD_BYTES: usize = 1024;
 
-pub(super) async fn run(
-    session: &mut Session<'_>,
-    durabilities: &[Durability],
-) -> anyhow::Result<()> {
-    let names = works().map(|(work, _)| work);
-    run_some(session, &names, durabilities).await?;
-    run_files(session).await
+/// The experiment `produce`.
+#[derive(Debug, Clone, Args)]
+pub struct ProduceArgs {
+    #[command(flatten)]
+    pub(super) produce: Produce,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Which batches are produced.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Produce {
+    /// Only the works whose names contain this; may be repeated [default: all]
+    #[arg(long, value_name = "TEXT")]
+    work: Vec<String>,
+    /// Whether brokers sync before they acknowledge
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
+    durability: Vec<Durability>,
+}
+
+impl Produce {
+    /// All works, with these promises.
+    pub(super) fn usual(durability: &[Durability]) -> Produce {
+        Produce { durability: durability.to_vec(), ..defaults() }
+    }
+
+    pub(super) fn asks_for(&self, name: &str) -> bool {
+        self.work.is_empty() || self.work.iter().any(|text| name.contains(text.as_str()))
+    }
+}
+
+pub(super) async fn run(session: &mut Session<'_>, args: &Produce) -> anyhow::Result<()> {
+    let all = works().map(|(work, _)| work);
+    for text in &args.work {
+        let is_known = all.iter().chain(&[FILES_ALONE]).any(|name| name.contains(text.as_str()));
+        ensure!(is_known, "--work {text}: there is {}, and {FILES_ALONE}", all.join("; "));
+    }
+    let names: Vec<&str> = all.into_iter().filter(|name| args.asks_for(name)).collect();
+    run_some(session, &names, &args.durability).await?;
+    if args.asks_for(FILES_ALONE) {
+        run_files(session).await?;
+    }
+    Ok(())
 }
 
 /// Some of the works, by their names.

@@ -1,7 +1,7 @@
 //! Writing files as a broker's log grows: what a produce could be at best.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::IoSlice;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use crate::files::create_directory;
 use crate::generator::{BatchShape, EncodedBatch, Observed, Window};
 use crate::measure::{Durability, Parameters, Snapshot};
 use crate::side::Side;
+use crate::vectored::write_at;
 
 /// As long as segments are.
 const FILE_BYTES: u64 = 1 << 30;
@@ -56,11 +57,12 @@ fn write_all(directory: &Path, batch: &EncodedBatch, run: &Run) -> anyhow::Resul
     loop {
         number += 1;
         let path = directory.join(number.to_string());
-        let mut file = File::create(&path).with_context(|| path.display().to_string())?;
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
         let mut written = 0;
         while written < FILE_BYTES {
             ensure!(!run.stop.load(Ordering::Relaxed), "the run was called off");
-            file.write_all(&batch.bytes).with_context(|| path.display().to_string())?;
+            write_at(&file, &mut [IoSlice::new(&batch.bytes)], written)
+                .with_context(|| path.display().to_string())?;
             written += batch.bytes.len() as u64;
             let now = Instant::now();
             if now >= window.from {
