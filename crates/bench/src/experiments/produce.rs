@@ -31,7 +31,7 @@ pub struct ProduceArgs {
 /// Which batches are produced.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Produce {
-    /// Only the works whose names contain this; may be repeated [default: all]
+    /// Only the work of this name, or the works whose names contain it; may be repeated [default: all]
     #[arg(long, value_name = "TEXT")]
     work: Vec<String>,
     /// Whether brokers sync before they acknowledge
@@ -46,7 +46,9 @@ impl Produce {
     }
 
     pub(super) fn asks_for(&self, name: &str) -> bool {
-        self.work.is_empty() || self.work.iter().any(|text| name.contains(text.as_str()))
+        let is_a_name = |text: &str| works().iter().any(|(work, _)| *work == text);
+        let is_meant = |text: &String| name == text || (!is_a_name(text) && name.contains(text));
+        self.work.is_empty() || self.work.iter().any(is_meant)
     }
 }
 
