@@ -23,7 +23,8 @@ use tokio::runtime::Handle;
 use crate::partition::Partition;
 
 /// A round is done when its appends take so much, although there is more to read: a client that waits
-/// for room to send more gets its answers while the broker works on the rest.
+/// for room to send more gets its answers while the broker works on the rest. One with a sync takes as much as is done
+/// inline: syncs are dearer than what would be won.
 const ROUND_BYTES_MAX: usize = 24 << 10;
 
 /// Of what a connection has sent before it is read, so much is done inline and the rest is left to the
@@ -108,7 +109,8 @@ impl InlineAppends {
         let Some(under_way) = under_way.or_else(|| self.begin(watch)) else { return answer };
         let round_bytes = round.size_bytes();
         let held = Held { round, under_way };
-        if round_bytes < ROUND_BYTES_MAX {
+        let bytes_max = if held.round.has_sync() { BURST_BYTES_MAX } else { ROUND_BYTES_MAX };
+        if round_bytes < bytes_max {
             burst.held = Some(held);
             return answer;
         }
@@ -160,7 +162,11 @@ impl Drop for InlineAppends {
 
 /// The round of the writer that a connection holds, if any.
 #[derive(Debug, Default)]
-pub struct HeldRound(Mutex<Burst>);
+pub struct HeldRound {
+    burst: Mutex<Burst>,
+    /// It has done a round with a sync, and reads nothing more until others have had their turn.
+    is_resting: AtomicBool,
+}
 
 /// What a connection does of what its client has sent.
 #[derive(Debug, Default)]
@@ -196,10 +202,22 @@ impl HeldRound {
 
     /// Does the round that is held, before the connection waits; whether there was one.
     pub(crate) fn run(&self) -> bool {
-        let held = self.lock().held.take();
-        let was_held = held.is_some();
-        held.into_iter().for_each(Held::run);
-        was_held
+        let Some(held) = self.lock().held.take() else { return false };
+        if held.round.has_sync() {
+            self.is_resting.store(true, Ordering::Relaxed);
+        }
+        held.run();
+        true
+    }
+
+    /// Whether others are to have their turn before the connection reads more.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.is_resting.load(Ordering::Relaxed)
+    }
+
+    /// Has the connection read again; whether it did not.
+    pub(crate) fn end_rest(&self) -> bool {
+        self.is_resting.swap(false, Ordering::Relaxed)
     }
 
     /// Leaves the round that is held to the writer's thread.
@@ -210,7 +228,7 @@ impl HeldRound {
 
     fn lock(&self) -> MutexGuard<'_, Burst> {
         // What it guards is right after each step.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.burst.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

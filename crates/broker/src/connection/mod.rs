@@ -27,6 +27,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio::time::{Duration, sleep, timeout};
 
 pub use attention::Attention;
@@ -171,7 +172,8 @@ impl Connection {
     /// Serves the client. When the broker stops, what was read is answered and nothing more is
     /// read.
     ///
-    /// Appends that the connection is to do itself are done before it waits for anything.
+    /// Appends that the connection is to do itself are done before it waits for anything. After a sync it sends
+    /// what it answers, and it is the others' turn before it reads more: they have waited for the sync, too.
     pub(crate) async fn run(self) -> Result<(), ConnectionError> {
         let info = Arc::clone(&self.info);
         let _left_at_the_end = LeaveRound(Arc::clone(&info));
@@ -179,7 +181,15 @@ impl Connection {
         poll_fn(|context| {
             loop {
                 let polled = serving.as_mut().poll(context);
-                if !info.held_round.run() || polled.is_ready() {
+                let was_held = info.held_round.run();
+                if polled.is_ready() {
+                    return polled;
+                }
+                if !was_held {
+                    if info.held_round.end_rest() {
+                        let others = pin!(yield_now());
+                        _ = others.poll(context);
+                    }
                     return polled;
                 }
             }
@@ -206,7 +216,7 @@ impl Connection {
                     self.last_active = Instant::now();
                 }
                 () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
-                frame = next_frame(&mut self.frames, &mut self.socket, may_read),
+                frame = next_frame(&mut self.frames, &mut self.socket, &self.info.held_round, may_read),
                     if may_read || is_muted && self.reads_on =>
                 {
                     self.last_active = Instant::now();
@@ -456,13 +466,22 @@ impl Drop for LeaveRound {
 async fn next_frame(
     frames: &mut FrameReader,
     socket: &mut TcpStream,
+    held_round: &HeldRound,
     may_read: bool,
 ) -> Result<Option<Frame>, FrameError> {
-    if may_read {
-        return frames.next(socket).await;
-    }
-    presence::closed(socket).await;
-    Ok(None)
+    let mut next = pin!(async {
+        if may_read {
+            return frames.next(socket).await;
+        }
+        presence::closed(socket).await;
+        Ok(None)
+    });
+    // It is polled again as soon as the rest has ended.
+    poll_fn(|context| match held_round.is_resting() {
+        true => Poll::Pending,
+        false => next.as_mut().poll(context),
+    })
+    .await
 }
 
 /// Waits for work on a request for as long as its client is there. A connection that waits keeps no more than what it

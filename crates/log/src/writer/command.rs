@@ -117,12 +117,19 @@ impl Command {
         }
     }
 
-    /// Whether it is done in a few microseconds as a rule, so that any thread may do it.
-    pub(crate) fn is_quick(&self) -> bool {
+    /// Whether it is done so soon as a rule that any thread may do it; one with a sync, if `are_syncs_quick`.
+    pub(crate) fn is_quick(&self, are_syncs_quick: bool) -> bool {
         match self {
-            Command::Append(append) => append.is_sync_free && self.cost_bytes() <= QUICK_BYTES_MAX,
+            Command::Append(append) => {
+                (append.is_sync_free || are_syncs_quick) && self.cost_bytes() <= QUICK_BYTES_MAX
+            }
             _ => false,
         }
+    }
+
+    /// Whether it is an append whose answer waits for a sync.
+    pub(crate) fn wants_sync(&self) -> bool {
+        matches!(self, Command::Append(append) if !append.is_sync_free)
     }
 
     /// Answers an append with an error.

@@ -8,8 +8,12 @@
 //! work, and groups are better than hops saved.
 //!
 //! The idea is that of combining (Hendler et al., "Flat combining and the
-//! synchronization-parallelism tradeoff", SPAA 2010). Syncs, timers, what becomes of full segments,
+//! synchronization-parallelism tradeoff", SPAA 2010). Timers, what becomes of full segments,
 //! whatever is large, and all that comes while the disk holds writers up stay with the thread.
+//!
+//! Syncs are done inline while they are [quick](SyncTime): then two threads woken take as long as the sync, during
+//! which there is nothing for the thread to do but to wait for it. The others of the network are
+//! looked after as if it were a write that takes longer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,10 +29,32 @@ const HELD_UP: Duration = Duration::from_millis(10);
 /// Afterwards the thread does all for so long.
 const PAUSE_AFTER_HELD_UP: Duration = Duration::from_secs(1);
 
+/// A sync is held up now and then on any disk, so that after one the pause is so many times what it took.
+const HELD_UP_PART: u32 = 10;
+
 /// The thread does all for so long after others have appended meanwhile, or more came than one
 /// thread should do: then it has enough to do not to sleep, and no thread has to be woken for an
 /// append.
 pub(super) const PAUSE_AFTER_MUCH: Duration = Duration::from_millis(10);
+
+/// Up to here a sync costs those whose thread waits for it less than the way to another thread costs those who append.
+const QUICK_SYNC: Duration = Duration::from_micros(500);
+
+/// How long the syncs of a round take as a rule: a mean in which the last eight count for two thirds.
+#[derive(Debug, Default)]
+pub(super) struct SyncTime(Option<Duration>);
+
+impl SyncTime {
+    /// Takes note of the syncs of a round.
+    pub(super) fn note(&mut self, took: Duration) {
+        self.0 = Some(self.0.map_or(took, |mean| (mean * 7 + took) / 8));
+    }
+
+    /// Whether a thread that has others to look after may wait for them. Not before there was one.
+    pub(super) fn is_quick(&self) -> bool {
+        self.0.is_some_and(|mean| mean <= QUICK_SYNC)
+    }
+}
 
 /// A round of the writer that the caller is to do: [`Log::append_inline`](crate::Log::append_inline).
 ///
@@ -42,6 +68,7 @@ pub struct InlineRound {
     writer: Option<Box<Writer>>,
     commands: Vec<Command>,
     size_bytes: usize,
+    has_sync: bool,
     /// Something of the caller is behind the round, so that no more can join it.
     is_closed: bool,
 }
@@ -53,8 +80,9 @@ impl InlineRound {
         command: Command,
     ) -> InlineRound {
         let size_bytes = command.cost_bytes();
-        let commands = vec![command];
-        InlineRound { queue, writer: Some(writer), commands, size_bytes, is_closed: false }
+        let has_sync = command.wants_sync();
+        let (writer, commands) = (Some(writer), vec![command]);
+        InlineRound { queue, writer, commands, size_bytes, has_sync, is_closed: false }
     }
 
     /// The memory that its appends take.
@@ -62,16 +90,25 @@ impl InlineRound {
         self.size_bytes
     }
 
-    /// Appends, and answers. It writes to files, which takes some microseconds as a rule and as long
-    /// as the disk likes when the system has too much to write.
+    /// Whether its appends are answered after a sync, so that it is better done once for all.
+    pub fn has_sync(&self) -> bool {
+        self.has_sync
+    }
+
+    /// Appends, and answers. It writes to files and may sync them, which takes less than a millisecond as a rule and as
+    /// long as the disk likes when the system has too much to write.
     pub fn run(mut self) {
         let mut writer = self.writer.take().expect("it is run once");
         let _closed_by_panic = CloseOnPanic(Arc::clone(&self.queue));
         writer.backlog.append(&mut self.commands);
-        let is_thread_wanted = writer.do_inline_round();
+        let is_thread_wanted = writer.do_inline_round(self.has_sync);
         let now = writer.clock.instant();
-        let was_held_up = now.saturating_duration_since(writer.round.started) >= HELD_UP;
-        let pause = if was_held_up { PAUSE_AFTER_HELD_UP } else { Duration::ZERO };
+        let took = now.saturating_duration_since(writer.round.started);
+        let pause = match took >= HELD_UP {
+            true if self.has_sync => took * HELD_UP_PART,
+            true => PAUSE_AFTER_HELD_UP,
+            false => Duration::ZERO,
+        };
         self.queue.give_back(writer, Left { is_thread_wanted, now, pause });
     }
 
@@ -82,11 +119,14 @@ impl InlineRound {
 
     /// Has a command done in the round, or behind it.
     pub(crate) fn add(&mut self, command: Command) {
-        self.is_closed |= !command.is_quick();
+        let writer = self.writer.as_ref();
+        let are_syncs_quick = writer.is_some_and(|writer| writer.sync_time.is_quick());
+        self.is_closed |= !command.is_quick(are_syncs_quick);
         if self.is_closed {
             return self.queue.push(command);
         }
         self.size_bytes += command.cost_bytes();
+        self.has_sync |= command.wants_sync();
         self.commands.push(command);
     }
 }

@@ -41,6 +41,7 @@ use crate::{Clock, LogConfig, LogError, LogMetrics};
 use append::Staging;
 use background::Then;
 use free_space::FreeSpace;
+use inline_round::SyncTime;
 use journalling::{Journal, RoundPieces};
 use maintenance::Timers;
 use rarely::Rarely;
@@ -142,6 +143,7 @@ struct Writer {
     seals: SealLine,
     pool: SyncPool,
     journal: Journal,
+    sync_time: SyncTime,
     round: Round,
 }
 
@@ -189,6 +191,7 @@ pub(crate) fn spawn(
             options.journal_after_rounds,
             options.root_syncs,
         ),
+        sync_time: SyncTime::default(),
         round: Round {
             config: Arc::new(LogConfig::default()),
             staging: Staging::default(),
@@ -266,12 +269,15 @@ impl Writer {
     }
 
     /// A round of quick appends alone. Whether there is something left for the writer's thread.
-    fn do_inline_round(&mut self) -> bool {
+    fn do_inline_round(&mut self, has_sync: bool) -> bool {
         self.begin_round();
         let mut is_thread_wanted = false;
         while !self.backlog.is_empty() {
             self.take_group();
-            is_thread_wanted |= self.append_without_sync();
+            is_thread_wanted |= match has_sync {
+                true => self.append_and_sync(),
+                false => self.append_without_sync(),
+            };
         }
         is_thread_wanted || !self.round.rolled.is_empty()
     }
@@ -322,17 +328,23 @@ impl Writer {
     }
 
     /// Writes all logs of the group, then syncs those that need it: what has been written is
-    /// visible to followers while the disk works.
-    fn append_and_sync(&mut self) {
+    /// visible to followers while the disk works. Whether a log is to be synced at a time that nobody knew of.
+    fn append_and_sync(&mut self) -> bool {
         self.begin_pieces(true);
         let mut touched = self.append_group();
-        let due = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
-        self.sync_round(due);
+        let due: Vec<LogKey> = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
+        if !due.is_empty() {
+            let written = self.clock.instant();
+            self.sync_round(due);
+            self.sync_time.note(self.clock.instant() - written);
+        }
+        let mut is_news = false;
         for key in touched.drain(..) {
-            self.note_lag(key);
+            is_news |= self.note_lag(key);
         }
         self.touched = touched;
         self.evict_producers();
+        is_news
     }
 
     /// Writes all logs of the group. What is to be synced is left to the timers of the writer's thread: whether that has

@@ -40,6 +40,8 @@ struct State {
     is_thread_asleep: bool,
     /// The thread is to go on as soon as the writer is here, although no command waits.
     is_thread_wanted: bool,
+    /// Whether inline rounds may have syncs, as the writer says.
+    are_syncs_quick: bool,
     /// Until then there are no inline rounds.
     inline_from: Option<Instant>,
     is_closed: bool,
@@ -55,7 +57,10 @@ impl State {
 
     /// The writer, for a round with a command that nothing waits before.
     fn lend_writer(&mut self, command: &Command) -> Option<Box<Writer>> {
-        if !command.is_quick() || !self.commands.is_empty() || self.is_thread_wanted {
+        if !command.is_quick(self.are_syncs_quick)
+            || !self.commands.is_empty()
+            || self.is_thread_wanted
+        {
             return None;
         }
         if let Some(from) = self.inline_from {
@@ -163,6 +168,7 @@ impl CommandQueue {
     pub(super) fn wait(&self, mut writer: Box<Writer>, timeout: Duration) -> Option<Box<Writer>> {
         let mut state = self.state();
         if state.commands.is_empty() && !timeout.is_zero() {
+            state.are_syncs_quick = writer.sync_time.is_quick();
             state.writer = Some(writer);
             state.is_thread_asleep = true;
             let has_cause = |state: &State| {
@@ -194,6 +200,7 @@ impl CommandQueue {
     /// Ends an inline round, and wakes the thread if there is something for it.
     pub(super) fn give_back(&self, writer: Box<Writer>, left: Left) {
         let mut state = self.state();
+        state.are_syncs_quick = writer.sync_time.is_quick();
         state.writer = Some(writer);
         state.is_thread_wanted |= left.is_thread_wanted;
         let was_joined = !state.commands.is_empty();

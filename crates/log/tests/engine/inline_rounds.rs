@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{AppendFuture, InlineRound, Log, LogConfig, LogDir, LogError, TailListener};
 use logway_model::{Offset, TimestampMs};
 use logway_record::DecodeLimit;
@@ -97,8 +98,63 @@ fn one_that_is_dropped_is_left_to_the_writers_thread() {
     assert_eq!(second.wait().expect("a good append").base_offset, first.next());
 }
 
+/// A log whose appends wait for syncs, of which there were some.
+fn log_with_syncs() -> (TestDisk, LogDir, Arc<Log>) {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, batch(1, 10)).expect("a good append");
+    (disk, dir, log)
+}
+
 #[test]
-fn what_is_synced_or_large_is_left_to_the_writers_thread() {
+fn what_is_synced_in_it_is_answered_behind_the_sync() {
+    let (disk, dir, log) = log_with_syncs();
+    let syncs_before = disk.metrics.syncs.get();
+    let (first, round) = begin(&log);
+    assert!(round.has_sync());
+    let mut held = Some(round);
+    let second = log.append_inline(append_of(batch(1, 10)), &mut held);
+    held.expect("it is still held").run();
+    let first = first.wait().expect("a good append").base_offset;
+    assert_eq!(second.wait().expect("a good append").base_offset, first.next());
+    assert!(disk.metrics.syncs.get() > syncs_before);
+    let end = log.log_end_offset();
+    drop(dir);
+    let disk = disk.crash();
+    let dir = disk.open();
+    assert_eq!(disk.log(&dir).log_end_offset(), end);
+}
+
+#[test]
+fn a_sync_that_fails_in_it_poisons_the_log() {
+    let (disk, _dir, log) = log_with_syncs();
+    let (answer, round) = begin(&log);
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path(".log").times(1));
+    round.run();
+    answer.wait().expect_err("the sync has failed");
+    let after = log.append(append_of(batch(1, 10)));
+    after.wait().expect_err("nobody knows what is on the disk");
+}
+
+#[test]
+fn while_syncs_are_slow_the_writers_thread_does_them() {
+    let (disk, _dir, log) = log_with_syncs();
+    begin(&log).1.run();
+    disk.fs.hold_syncs();
+    let slow = log.append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    thread::sleep(Duration::from_millis(20));
+    disk.fs.release_syncs();
+    slow.wait().expect("a good append");
+    let mut held = None;
+    let answer = log.append_inline(append_of(batch(1, 10)), &mut held);
+    assert!(held.is_none(), "it would hold up its caller");
+    answer.wait().expect("a good append");
+}
+
+#[test]
+fn what_is_large_or_waits_for_a_first_sync_is_left_to_the_writers_thread() {
     let (disk, _dir, log) = log_without_syncs();
     // The writer has nothing to do afterwards.
     begin(&log).1.run();
