@@ -305,6 +305,10 @@ impl Connection {
         let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
         let is_heavy = is_dense || built_bytes > LIGHT_BYTES_MAX;
+        if is_heavy {
+            // It waits for others' heavy work.
+            self.info.held_round.run();
+        }
         let reply = match work.run(Arc::clone(&request_share), building.clone(), is_heavy) {
             Started::Done(reply) => reply,
             Started::Working(work) => {

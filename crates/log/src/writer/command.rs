@@ -127,9 +127,12 @@ impl Command {
         }
     }
 
-    /// Whether it is an append whose answer waits for a sync.
-    pub(crate) fn wants_sync(&self) -> bool {
-        matches!(self, Command::Append(append) if !append.is_sync_free)
+    /// The log of an append whose answer waits for a sync.
+    pub(crate) fn synced_log(&self) -> Option<LogKey> {
+        match self {
+            Command::Append(append) if !append.is_sync_free => Some(append.key),
+            _ => None,
+        }
     }
 
     /// Answers an append with an error.

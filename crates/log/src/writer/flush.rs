@@ -18,14 +18,16 @@ impl LogTail {
     /// have passed; or whether an append waits for one, which it may from the time of other
     /// settings. A sync that could not be begun is wanted when its next try is due.
     pub(super) fn must_sync(&self, config: &LogConfig, now: Instant) -> bool {
-        let unflushed = self.unflushed_records();
-        if self.poison.is_some() || unflushed == 0 {
+        if self.poison.is_some() {
             return false;
         }
-        let is_due = self.sync_due(config).is_some_and(|due| due <= now);
-        let is_delayed = self.sync_delay.is_some();
-        let is_wanted = unflushed >= config.flush_messages || !self.waiting.is_empty();
-        is_due || (is_wanted && !is_delayed)
+        if let Some(delay) = &self.sync_delay {
+            // What only the journal vouches for is flushed already.
+            return self.unsynced_records() > 0 && delay.next_try() <= now;
+        }
+        let unflushed = self.unflushed_records();
+        let is_due = self.flush_due(config).is_some_and(|due| due <= now);
+        unflushed > 0 && (is_due || unflushed >= config.flush_messages || !self.waiting.is_empty())
     }
 
     /// When the next sync is due by the clock: when `flush.ms` have passed, or when a sync that

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::{CommandQueue, Left};
-use super::{CloseOnPanic, Command, Writer};
+use super::{CloseOnPanic, Command, LogKey, Writer};
 
 /// A round that takes so long was held up: the system has the writer wait for the disk. It is more
 /// than a busy machine takes a processor away for.
@@ -39,6 +39,9 @@ pub(super) const PAUSE_AFTER_MUCH: Duration = Duration::from_millis(10);
 
 /// Up to here a sync costs those whose thread waits for it less than the way to another thread costs those who append.
 const QUICK_SYNC: Duration = Duration::from_micros(500);
+
+/// Without a journal each log has a sync of its own: more than these are left to the writer's thread.
+const SYNCED_LOGS_MAX: usize = 16;
 
 /// How long the syncs of a round take as a rule: a mean in which the last eight count for two thirds.
 #[derive(Debug, Default)]
@@ -68,7 +71,8 @@ pub struct InlineRound {
     writer: Option<Box<Writer>>,
     commands: Vec<Command>,
     size_bytes: usize,
-    has_sync: bool,
+    /// Whose appends wait for a sync.
+    synced_logs: Vec<LogKey>,
     /// Something of the caller is behind the round, so that no more can join it.
     is_closed: bool,
 }
@@ -80,9 +84,9 @@ impl InlineRound {
         command: Command,
     ) -> InlineRound {
         let size_bytes = command.cost_bytes();
-        let has_sync = command.wants_sync();
+        let synced_logs = command.synced_log().into_iter().collect();
         let (writer, commands) = (Some(writer), vec![command]);
-        InlineRound { queue, writer, commands, size_bytes, has_sync, is_closed: false }
+        InlineRound { queue, writer, commands, size_bytes, synced_logs, is_closed: false }
     }
 
     /// The memory that its appends take.
@@ -92,7 +96,7 @@ impl InlineRound {
 
     /// Whether its appends are answered after a sync, so that it is better done once for all.
     pub fn has_sync(&self) -> bool {
-        self.has_sync
+        !self.synced_logs.is_empty()
     }
 
     /// Appends, and answers. It writes to files and may sync them, which takes less than a millisecond as a rule and as
@@ -101,11 +105,11 @@ impl InlineRound {
         let mut writer = self.writer.take().expect("it is run once");
         let _closed_by_panic = CloseOnPanic(Arc::clone(&self.queue));
         writer.backlog.append(&mut self.commands);
-        let is_thread_wanted = writer.do_inline_round(self.has_sync);
+        let is_thread_wanted = writer.do_inline_round(self.has_sync());
         let now = writer.clock.instant();
         let took = now.saturating_duration_since(writer.round.started);
         let pause = match took >= HELD_UP {
-            true if self.has_sync => took * HELD_UP_PART,
+            true if self.has_sync() => took * HELD_UP_PART,
             true => PAUSE_AFTER_HELD_UP,
             false => Duration::ZERO,
         };
@@ -121,12 +125,14 @@ impl InlineRound {
     pub(crate) fn add(&mut self, command: Command) {
         let writer = self.writer.as_ref();
         let are_syncs_quick = writer.is_some_and(|writer| writer.sync_time.is_quick());
-        self.is_closed |= !command.is_quick(are_syncs_quick);
+        let new_log = command.synced_log().filter(|key| !self.synced_logs.contains(key));
+        let is_one_too_many = new_log.is_some() && self.synced_logs.len() == SYNCED_LOGS_MAX;
+        self.is_closed |= is_one_too_many || !command.is_quick(are_syncs_quick);
         if self.is_closed {
             return self.queue.push(command);
         }
         self.size_bytes += command.cost_bytes();
-        self.has_sync |= command.wants_sync();
+        self.synced_logs.extend(new_log);
         self.commands.push(command);
     }
 }

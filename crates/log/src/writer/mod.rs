@@ -122,6 +122,8 @@ struct Writer {
     /// The logs to be synced at some time: that wait for `flush.ms`, or whose last sync could not
     /// be begun.
     lagging: BTreeSet<LogKey>,
+    /// Syncs could not be begun in this round.
+    are_syncs_delayed: bool,
     delay_reports: Rarely,
     eviction_reports: Rarely,
     /// Segments that were deleted since the last checkpoint was sent.
@@ -145,6 +147,25 @@ struct Writer {
     journal: Journal,
     sync_time: SyncTime,
     round: Round,
+}
+
+/// Which of the logs of a round are synced in it, of those that must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syncs {
+    All,
+    /// Those whose appends wait for it. How much others have to be synced is not known to be little.
+    WaitedFor,
+    None,
+}
+
+impl Syncs {
+    fn are_for(self, tail: &LogTail) -> bool {
+        match self {
+            Syncs::All => true,
+            Syncs::WaitedFor => !tail.waiting.is_empty(),
+            Syncs::None => false,
+        }
+    }
 }
 
 /// Whether the writer goes on after a round.
@@ -173,6 +194,7 @@ pub(crate) fn spawn(
         touched: Vec::new(),
         others: Vec::new(),
         lagging: BTreeSet::new(),
+        are_syncs_delayed: false,
         delay_reports: Rarely::default(),
         eviction_reports: Rarely::default(),
         deleted: Vec::new(),
@@ -253,7 +275,7 @@ impl Writer {
     fn do_round(&mut self) -> Next {
         self.begin_round();
         self.take_group();
-        self.append_and_sync();
+        self.append_and_sync(Syncs::All);
         let mut next = Next::GoOn;
         for command in std::mem::take(&mut self.others) {
             match command {
@@ -270,21 +292,20 @@ impl Writer {
 
     /// A round of quick appends alone. Whether there is something left for the writer's thread.
     fn do_inline_round(&mut self, has_sync: bool) -> bool {
+        let syncs = if has_sync { Syncs::WaitedFor } else { Syncs::None };
         self.begin_round();
         let mut is_thread_wanted = false;
         while !self.backlog.is_empty() {
             self.take_group();
-            is_thread_wanted |= match has_sync {
-                true => self.append_and_sync(),
-                false => self.append_without_sync(),
-            };
+            is_thread_wanted |= self.append_and_sync(syncs);
         }
-        is_thread_wanted || !self.round.rolled.is_empty()
+        is_thread_wanted || self.are_syncs_delayed || !self.round.rolled.is_empty()
     }
 
     fn begin_round(&mut self) {
         self.round.now = self.clock.now();
         self.round.started = self.clock.instant();
+        self.are_syncs_delayed = false;
     }
 
     /// Deals the next commands out to their logs: as many as the burst allows.
@@ -328,30 +349,18 @@ impl Writer {
     }
 
     /// Writes all logs of the group, then syncs those that need it: what has been written is
-    /// visible to followers while the disk works. Whether a log is to be synced at a time that nobody knew of.
-    fn append_and_sync(&mut self) -> bool {
-        self.begin_pieces(true);
+    /// visible to followers while the disk works. What is to be synced otherwise is left to the timers of the writer's
+    /// thread: whether that has to know of it, because it is now, or at a time of which it does not know yet.
+    fn append_and_sync(&mut self, syncs: Syncs) -> bool {
+        self.begin_pieces(syncs != Syncs::None);
         let mut touched = self.append_group();
-        let due: Vec<LogKey> = touched.iter().copied().filter(|key| self.must_sync(*key)).collect();
+        let is_due = |key: &LogKey| self.must_sync(*key) && syncs.are_for(&self.tails[key]);
+        let due: Vec<LogKey> = touched.iter().copied().filter(is_due).collect();
         if !due.is_empty() {
             let written = self.clock.instant();
             self.sync_round(due);
             self.sync_time.note(self.clock.instant() - written);
         }
-        let mut is_news = false;
-        for key in touched.drain(..) {
-            is_news |= self.note_lag(key);
-        }
-        self.touched = touched;
-        self.evict_producers();
-        is_news
-    }
-
-    /// Writes all logs of the group. What is to be synced is left to the timers of the writer's thread: whether that has
-    /// to know of it, because it is now, or at a time of which it does not know yet.
-    fn append_without_sync(&mut self) -> bool {
-        self.begin_pieces(false);
-        let mut touched = self.append_group();
         let mut is_thread_wanted = false;
         for key in touched.drain(..) {
             if self.must_sync(key) {

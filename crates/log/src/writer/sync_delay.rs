@@ -40,6 +40,7 @@ impl Writer {
     /// Takes note of syncs that could not be begun.
     pub(super) fn delay_syncs(&mut self, delayed: Vec<(LogKey, LogError)>) {
         let Some((_, error)) = delayed.first() else { return };
+        self.are_syncs_delayed = true;
         let now = self.clock.instant();
         self.round.metrics.delayed_syncs.inc_by(delayed.len() as u64);
         if self.delay_reports.is_time() {
@@ -49,6 +50,7 @@ impl Writer {
         for (key, error) in delayed {
             if let Some(tail) = self.tails.get_mut(&key) {
                 tail.delay_sync(&error, now);
+                self.lagging.insert(key);
             }
         }
     }

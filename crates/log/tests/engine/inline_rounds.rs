@@ -137,6 +137,23 @@ fn a_sync_that_fails_in_it_poisons_the_log() {
     after.wait().expect_err("nobody knows what is on the disk");
 }
 
+/// However much such a log has that is not synced, nobody waits for it.
+#[test]
+fn a_sync_that_no_append_waits_for_is_left_to_the_writers_thread() {
+    let (disk, dir, log) = log_with_syncs();
+    let other = disk.log_of(&dir, 1);
+    other.set_config(Arc::new(LogConfig { flush_messages: 2, ..not_durable() }));
+    append(&other, batch(1, 10)).expect("a good append");
+    let mut held = Some(begin(&log).1);
+    let answer = other.append_inline(append_of(batch(1, 10)), &mut held);
+    disk.fs.hold_syncs_in("t-1/");
+    held.expect("it is still held").run();
+    answer.wait().expect("a good append");
+    let flushed = FlushedAt::listen(&other, other.log_end_offset());
+    disk.fs.release_syncs();
+    flushed.wait();
+}
+
 #[test]
 fn while_syncs_are_slow_the_writers_thread_does_them() {
     let (disk, _dir, log) = log_with_syncs();
