@@ -11,6 +11,9 @@ use logway_log::fs::sim::{Failure, Fault, SimOperation};
 /// The thread that opens directories, makes logs and deletes them.
 pub(crate) const DRIVER: &str = "driver";
 
+/// The threads that do rounds of writers themselves.
+pub(crate) const NETWORK: &str = "network";
+
 /// The threads of the engine.
 const WRITER: &str = "log-writer";
 const BACKGROUND: &str = "log-background";
@@ -50,6 +53,8 @@ enum LeftOut {
 pub const MUTATIONS: &[Mutation] = &[
     mutation("the sync of records before they are acknowledged", syncs_on(".log", WRITER)),
     mutation("the sync of the journal", syncs_on("/journal", WRITER)),
+    mutation("the sync of records in a round on another thread", syncs_on(".log", NETWORK)),
+    mutation("the sync of the journal in such a round", syncs_on("/journal", NETWORK)),
     mutation("the sync of records that a start has found", syncs_on(".log", DRIVER)),
     mutation("the sync of full segments", syncs_on(".log", BACKGROUND)),
     mutation("the sync of time indexes", syncs(".timeindex")),

@@ -22,6 +22,8 @@ pub struct Report {
     pub changes: u64,
     /// Rounds that were put on stable storage by the journal.
     pub journalled: u64,
+    /// Rounds of writers that were done by the thread that appends.
+    pub inline_rounds: u64,
     /// Batches that were acknowledged.
     pub batches: u64,
     /// Offsets of groups whose commit was acknowledged.
@@ -42,6 +44,7 @@ impl AddAssign for Report {
         self.faulty_lives += other.faulty_lives;
         self.changes += other.changes;
         self.journalled += other.journalled;
+        self.inline_rounds += other.inline_rounds;
         self.batches += other.batches;
         self.commits += other.commits;
         self.cleanings += other.cleanings;
@@ -52,13 +55,14 @@ impl AddAssign for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { seeds, power_cuts, kills, in_starts, closes, .. } = self;
-        let Report { faulty_lives, changes, journalled, batches, commits, compacted, .. } = self;
+        let Report { faulty_lives, changes, journalled, inline_rounds, .. } = self;
+        let Report { batches, commits, compacted, .. } = self;
         write!(
             f,
             "{seeds} seeds: {power_cuts} power cuts and {kills} kills ({in_starts} of them during a \
              start), {closes} clean stops, {faulty_lives} lives with a failing disk, {changes} changes \
-             of the disk, {journalled} rounds journalled, {batches} batches and {commits} commits acknowledged, {compacted} records \
-             compacted away"
+             of the disk, {journalled} rounds journalled, {inline_rounds} rounds done by who appends, \
+             {batches} batches and {commits} commits acknowledged, {compacted} records compacted away"
         )
     }
 }

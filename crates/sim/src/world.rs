@@ -6,7 +6,7 @@ use std::sync::Arc;
 use logway_coordinator::{CommitToken, ElapsedMs, Moment, Reply, RequestToken};
 use logway_log::fs::SimFs;
 use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation, Turns};
-use logway_log::{AppendFuture, Clock, LogError};
+use logway_log::{AppendFuture, Clock, InlineRound, LogError};
 use logway_model::{LeaderEpoch, TimestampMs, TopicId, TopicName, TopicPartition, Uuid};
 use logway_record::Batch;
 
@@ -40,6 +40,10 @@ pub(crate) struct World {
     pub(crate) was_closed: bool,
     /// Appends without an answer.
     pub(crate) started: VecDeque<Started>,
+    /// They may be done in rounds of the driver's.
+    pub(crate) is_inline: bool,
+    /// Such a round that has begun.
+    pub(crate) round: Option<InlineRound>,
     /// Commits without an answer.
     pub(crate) asked: BTreeMap<RequestToken, (CommitKey, i64)>,
     /// Answers of the shard that nobody has looked at.
@@ -86,6 +90,8 @@ impl World {
             is_over: false,
             was_closed: false,
             started: VecDeque::new(),
+            is_inline: false,
+            round: None,
             asked: BTreeMap::new(),
             replies: Vec::new(),
             next_number: 0,
@@ -216,6 +222,7 @@ impl World {
                 partition.note_killed();
             }
             self.started.clear();
+            drop(self.round.take());
             self.report.journalled += broker.metrics.journal_rounds.get();
             // The engine's threads find that nothing works any more.
             drop(broker);

@@ -64,7 +64,8 @@ impl State {
             return None;
         }
         if let Some(from) = self.inline_from {
-            if Instant::now() < from {
+            let is_pause_over = self.writer.as_ref()?.clock.instant() >= from;
+            if !is_pause_over {
                 return None;
             }
             self.inline_from = None;

@@ -1,11 +1,14 @@
 //! Producers.
 
+use std::thread;
+
 use logway_coordinator::CommitToken;
 use logway_log::{AppendBatches, LogError};
 use logway_model::{ProducerId, Sequence, TopicPartition};
 use logway_record::{Batch, Compression};
 
 use crate::batch::{BatchPlan, batch};
+use crate::mutation::NETWORK;
 use crate::violation::{Violation, ensure};
 use crate::world::{Started, World};
 
@@ -54,7 +57,8 @@ impl World {
         (self.random.below(KEYS), (self.random.below(4) > 0).then_some(value_bytes))
     }
 
-    /// Hands a batch to the log; the answer is waited for by [`World::finish_appends`].
+    /// Hands a batch to the log, or to a round of its writer that has begun or begins with it if the writer sleeps;
+    /// the answer is waited for by [`World::finish_appends`].
     pub(super) fn append(
         &mut self,
         name: &TopicPartition,
@@ -64,15 +68,37 @@ impl World {
         let leader_epoch = self.epoch();
         self.model.partition(name).send(&batch, leader_epoch);
         let log = self.broker.as_ref().expect("the world lives").log(name);
-        let append = log.append(AppendBatches { batches: vec![batch.clone()], leader_epoch });
+        let batches = AppendBatches { batches: vec![batch.clone()], leader_epoch };
+        // What one sends with others under way goes the same way as they, or it could overtake them.
+        if self.started.is_empty() {
+            self.is_inline = self.random.below(3) > 0;
+        }
+        let append = match self.is_inline {
+            true => log.append_inline(batches, &mut self.round),
+            false => log.append(batches),
+        };
         self.started.push_back(Started { partition: name.clone(), batch, append, token });
         // The writer has taken it by now, or has not, whatever the machine's scheduler says.
         self.turns.pause();
     }
 
+    /// Has the round done that has begun, as by a thread of the network: what fails there has a name of its own.
+    fn run_round(&mut self) {
+        let Some(round) = self.round.take() else { return };
+        self.report.inline_rounds += 1;
+        let network = thread::Builder::new().name(NETWORK.to_owned()).spawn(|| round.run());
+        let outcome = network.expect("there are threads").join();
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.turns.pause();
+    }
+
     /// Waits for all appends, and for those that follow from them.
     pub(super) fn finish_appends(&mut self) -> Result<(), Violation> {
-        while let Some(Started { partition, batch, append, token }) = self.started.pop_front() {
+        loop {
+            self.run_round();
+            let Some(Started { partition, batch, append, token }) = self.started.pop_front() else {
+                return Ok(());
+            };
             match append.wait() {
                 Ok(outcome) => {
                     self.turns.pause();
@@ -85,7 +111,6 @@ impl World {
                 Err(error) => self.forgive(&format!("{partition}: an append fails"), &error)?,
             }
         }
-        Ok(())
     }
 
     /// Sends again what had no answer when the world ended.
