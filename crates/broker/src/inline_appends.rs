@@ -10,9 +10,11 @@
 //! at the sockets until the disk has caught up. So inline appends are watched: when one takes long,
 //! another worker is woken, which looks at the sockets from then on.
 
+use std::future::poll_fn;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -30,6 +32,10 @@ const ROUND_BYTES_MAX: usize = 24 << 10;
 /// Of what a connection has sent before it is read, so much is done inline and the rest is left to the
 /// writer's thread: it pays to have it written by one thread while another looks at what comes next.
 const BURST_BYTES_MAX: usize = 128 << 10;
+
+/// Behind so many rounds with a sync, counted from another connection's last request, it is the others' turn. Each
+/// time that wakes another worker, which then looks at the sockets during the next sync.
+const ROUNDS_WITH_COMPANY: u32 = 256;
 
 /// How often it is looked whether a round goes on.
 const TICK: Duration = Duration::from_millis(10);
@@ -51,6 +57,8 @@ struct Shared {
     /// The connection that appended last, by its address. Where several take turns there are no rounds: answers that
     /// the writer's thread gives to many at once cost all of them less than each its own.
     last_connection: AtomicUsize,
+    /// How many rounds with syncs there have been since another connection asked for something.
+    rounds_alone: AtomicU32,
     /// How many rounds may be under way at a time.
     rounds_max: usize,
     under_way: AtomicUsize,
@@ -73,6 +81,7 @@ impl InlineAppends {
         let runtime = Handle::current();
         let shared = Arc::new(Shared {
             last_connection: AtomicUsize::new(0),
+            rounds_alone: AtomicU32::new(0),
             rounds_max: runtime.metrics().num_workers().saturating_sub(1),
             under_way: AtomicUsize::new(0),
             ended: AtomicU64::new(0),
@@ -124,6 +133,15 @@ impl InlineAppends {
         answer
     }
 
+    /// Takes note of a request: who appends with syncs has to give others their turn from now on.
+    pub(crate) fn note_request(&self, connection: &HeldRound) {
+        let is_alone = self.shared.rounds_alone.load(Ordering::Relaxed) > 0;
+        let last = self.shared.last_connection.load(Ordering::Relaxed);
+        if is_alone && last != std::ptr::from_ref(connection).addr() {
+            self.shared.rounds_alone.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the append before was of this connection, too.
     fn is_same_connection(&self, connection: &HeldRound) -> bool {
         let last = &self.shared.last_connection;
@@ -166,6 +184,9 @@ pub struct HeldRound {
     burst: Mutex<Burst>,
     /// It has done a round with a sync, and reads nothing more until others have had their turn.
     is_resting: AtomicBool,
+    /// The others are to have their turn: there is something that it would have read, or they have asked for
+    /// something lately.
+    yields: AtomicBool,
 }
 
 /// What a connection does of what its client has sent.
@@ -205,19 +226,29 @@ impl HeldRound {
         let Some(held) = self.lock().held.take() else { return false };
         if held.round.has_sync() {
             self.is_resting.store(true, Ordering::Relaxed);
+            self.yields.store(held.under_way.has_company(), Ordering::Relaxed);
         }
         held.run();
         true
     }
 
-    /// Whether others are to have their turn before the connection reads more.
-    pub(crate) fn is_resting(&self) -> bool {
-        self.is_resting.load(Ordering::Relaxed)
+    /// Ends when the connection may read what has come, which is not before the next [`HeldRound::end_rest`] if it has
+    /// just done a sync. Nobody is woken by that.
+    pub(crate) async fn rest(&self) {
+        poll_fn(|_| match self.is_resting.load(Ordering::Relaxed) {
+            true => {
+                self.yields.store(true, Ordering::Relaxed);
+                Poll::Pending
+            }
+            false => Poll::Ready(()),
+        })
+        .await;
     }
 
-    /// Has the connection read again; whether it did not.
+    /// Has the connection read again; whether that is to be after the others' turn.
     pub(crate) fn end_rest(&self) -> bool {
-        self.is_resting.swap(false, Ordering::Relaxed)
+        self.is_resting.store(false, Ordering::Relaxed);
+        self.yields.swap(false, Ordering::Relaxed)
     }
 
     /// Leaves the round that is held to the writer's thread.
@@ -278,6 +309,13 @@ impl Shared {
 #[derive(Debug)]
 struct UnderWay(Arc<Shared>);
 
+impl UnderWay {
+    /// Whether another connection has asked for something within the last rounds.
+    fn has_company(&self) -> bool {
+        self.0.rounds_alone.fetch_add(1, Ordering::Relaxed) < ROUNDS_WITH_COMPANY
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Ordering::SeqCst);
@@ -289,7 +327,9 @@ impl Drop for UnderWay {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::pin::pin;
     use std::sync::mpsc;
+    use std::task::{Context, Waker};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -355,6 +395,36 @@ mod tests {
         assert!(inline.place().is_none());
         drop(first);
         assert!(inline.place().is_some());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_has_asked_lately_gets_a_turn_behind_each_sync() {
+        let inline = InlineAppends::new().expect("a thread");
+        let (appends, asks) = (HeldRound::default(), HeldRound::default());
+        inline.is_same_connection(&appends);
+        let rounds_with_company = || {
+            let place = inline.place().expect("there are two workers");
+            (0..10_000).take_while(|_| place.has_company()).count()
+        };
+        rounds_with_company();
+        inline.note_request(&appends);
+        assert_eq!(rounds_with_company(), 0, "it has nobody to make room for");
+        inline.note_request(&asks);
+        assert_eq!(rounds_with_company(), 256);
+    }
+
+    #[test]
+    fn who_rests_does_not_read_until_the_others_had_their_turn() {
+        let connection = HeldRound::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut may_read = || pin!(connection.rest()).poll(&mut context).is_ready();
+        assert!(may_read());
+        connection.is_resting.store(true, Ordering::Relaxed);
+        assert!(!connection.end_rest(), "there was nothing to read");
+        connection.is_resting.store(true, Ordering::Relaxed);
+        assert!(!may_read());
+        assert!(connection.end_rest());
+        assert!(may_read() && !connection.end_rest());
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::memory_budget::BudgetShare;
 use super::request_memory::RequestMemory;
+use crate::inline_appends::HeldRound;
 
 const LENGTH_BYTES: usize = 4;
 
@@ -156,12 +157,14 @@ impl FrameReader {
         self.buffer = BytesMut::from(&self.buffer[..]);
     }
 
-    /// The next frame, or `None` when the client has closed between two.
+    /// The next frame, or `None` when the client has closed between two. What has come is not read while the connection
+    /// [rests](HeldRound::rest).
     ///
     /// Cancel safe: what was read stays in the reader.
     pub(super) async fn next(
         &mut self,
         socket: &mut TcpStream,
+        held_round: &HeldRound,
     ) -> Result<Option<Frame>, FrameError> {
         loop {
             if let Some(body_bytes) = self.announced_bytes()? {
@@ -176,7 +179,7 @@ impl FrameReader {
                 let room_bytes = self.room_bytes(body_bytes);
                 self.buffer.reserve(room_bytes.saturating_sub(self.buffer.len()));
             }
-            let read_bytes = self.read_some(socket).await?;
+            let read_bytes = self.read_some(socket, held_round).await?;
             self.has_emptied_socket = self.buffer.len() < self.buffer.capacity();
             if read_bytes == 0 {
                 let between_frames = self.buffer.is_empty();
@@ -279,17 +282,23 @@ impl FrameReader {
         Frame { body, is_produce, is_dense, share }
     }
 
-    async fn read_some(&mut self, socket: &mut TcpStream) -> Result<usize, FrameError> {
+    async fn read_some(
+        &mut self,
+        socket: &mut TcpStream,
+        held_round: &HeldRound,
+    ) -> Result<usize, FrameError> {
         if self.buffer.is_empty() {
             // An idle connection keeps no buffer.
             self.buffer = BytesMut::new();
         }
         loop {
             let Some(granted) = &mut self.granted else {
-                return Ok(read_when_ready(socket, &mut self.buffer).await?);
+                return Ok(read_when_ready(socket, &mut self.buffer, held_round).await?);
             };
             let interval_end = granted.interval_start + PROGRESS_INTERVAL;
-            let read = timeout_at(interval_end, read_when_ready(socket, &mut self.buffer)).await;
+            let read =
+                timeout_at(interval_end, read_when_ready(socket, &mut self.buffer, held_round))
+                    .await;
             if Instant::now() >= interval_end {
                 let progress_bytes = self.buffer.len() - granted.buffered_at_start;
                 let frame_bytes = granted.frame_bytes;
@@ -312,8 +321,13 @@ impl FrameReader {
 /// request a second system call.
 ///
 /// Cancel safe: what was read is in the buffer.
-async fn read_when_ready(socket: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<usize> {
+async fn read_when_ready(
+    socket: &mut TcpStream,
+    buffer: &mut BytesMut,
+    held_round: &HeldRound,
+) -> io::Result<usize> {
     socket.readable().await?;
+    held_round.rest().await;
     if buffer.capacity() == buffer.len() {
         buffer.reserve(READ_BYTES);
     }
@@ -356,10 +370,14 @@ mod tests {
         let budget = RequestMemory::new(MAX_BYTES, &Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, budget.clone());
         for body in bodies {
-            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
+            let frame = reader
+                .next(&mut server, &HeldRound::default())
+                .await
+                .expect("no error")
+                .expect("a frame");
             assert_eq!(frame.body, body);
         }
-        assert!(reader.next(&mut server).await.expect("no error").is_none());
+        assert!(reader.next(&mut server, &HeldRound::default()).await.expect("no error").is_none());
         assert_eq!(budget.used_bytes(), 0);
         writer.await.expect("writer");
     }
@@ -374,7 +392,11 @@ mod tests {
         let memory = RequestMemory::new(MAX_BYTES, &Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, memory.clone());
         assert!(reader.next_at_hand().expect("no error").is_none(), "nothing was read");
-        let first = reader.next(&mut server).await.expect("no error").expect("a frame");
+        let first = reader
+            .next(&mut server, &HeldRound::default())
+            .await
+            .expect("no error")
+            .expect("a frame");
         assert_eq!(first.body, bodies[0]);
         let second = reader.next_at_hand().expect("no error").expect("it is at hand");
         assert_eq!((&second.body[..], second.share.bytes()), (bodies[1], 1024));
@@ -393,7 +415,11 @@ mod tests {
         assert_eq!(third.body, bodies[2]);
         assert!(reader.next_at_hand().expect("no error").is_none(), "not all of it has come");
         client.write_all(&stream[stream.len() - 1..]).await.expect("write");
-        let last = reader.next(&mut server).await.expect("no error").expect("a frame");
+        let last = reader
+            .next(&mut server, &HeldRound::default())
+            .await
+            .expect("no error")
+            .expect("a frame");
         assert_eq!(last.body, bodies[3]);
 
         let large = frame(&[0; READ_BYTES]);
@@ -409,7 +435,11 @@ mod tests {
         let mut reader = FrameReader::new(MAX_BYTES, budget);
         for _ in 0..10 {
             client.write_all(&frame(b"small")).await.expect("write");
-            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
+            let frame = reader
+                .next(&mut server, &HeldRound::default())
+                .await
+                .expect("no error")
+                .expect("a frame");
             assert_eq!(&frame.body[..], b"small");
             assert!(frame.body.is_unique(), "it is no part of the buffer");
         }
@@ -425,7 +455,11 @@ mod tests {
         client.write_all(&stream).await.expect("write");
         let mut unread_bytes = stream.len();
         for body in bodies {
-            let frame = reader.next(&mut server).await.expect("no error").expect("a frame");
+            let frame = reader
+                .next(&mut server, &HeldRound::default())
+                .await
+                .expect("no error")
+                .expect("a frame");
             assert_eq!(frame.body, body);
             reader.keep_little();
             unread_bytes -= LENGTH_BYTES + body.len();
@@ -440,7 +474,7 @@ mod tests {
             client.write_all(&length.to_be_bytes()).await.expect("write");
             let mut reader =
                 FrameReader::new(MAX_BYTES, RequestMemory::new(MAX_BYTES, &Arc::default()));
-            let error = reader.next(&mut server).await.expect_err("refused");
+            let error = reader.next(&mut server, &HeldRound::default()).await.expect_err("refused");
             assert!(matches!(error, FrameError::Length { .. }), "{error}");
             assert!(reader.buffer.capacity() <= 2 * READ_BYTES);
         }
@@ -453,7 +487,10 @@ mod tests {
         drop(client);
         let mut reader =
             FrameReader::new(MAX_BYTES, RequestMemory::new(MAX_BYTES, &Arc::default()));
-        assert!(matches!(reader.next(&mut server).await, Err(FrameError::Truncated)));
+        assert!(matches!(
+            reader.next(&mut server, &HeldRound::default()).await,
+            Err(FrameError::Truncated)
+        ));
     }
 
     /// The beginning of a Produce of this size, as many bytes of it as asked.
@@ -466,17 +503,18 @@ mod tests {
 
     /// Reads until the reader has taken in so many bytes and waits for more.
     async fn read_until(reader: &mut FrameReader, server: &mut TcpStream, bytes: usize) {
+        let held_round = HeldRound::default();
         while reader.buffer.len() < bytes {
             tokio::select! {
                 biased;
-                _ = reader.next(server) => panic!("no frame is whole"),
+                _ = reader.next(server, &held_round) => panic!("no frame is whole"),
                 () = tokio::task::yield_now() => {}
             }
         }
         // What has come is seen.
         tokio::select! {
             biased;
-            _ = reader.next(server) => panic!("no frame is whole"),
+            _ = reader.next(server, &held_round) => panic!("no frame is whole"),
             () = tokio::task::yield_now() => {}
         }
     }
@@ -487,7 +525,9 @@ mod tests {
         let memory = RequestMemory::new(MAX_BYTES, &Arc::default());
         let mut reader = FrameReader::new(MAX_BYTES, memory.clone());
         client.write_all(&produce_start(1_000_000, 2 * READ_BYTES)).await.expect("write");
-        let stalled = tokio::spawn(async move { reader.next(&mut server).await.map(|_| ()) });
+        let stalled = tokio::spawn(async move {
+            reader.next(&mut server, &HeldRound::default()).await.map(|_| ())
+        });
         while memory.used_bytes() == 0 {
             tokio::task::yield_now().await;
         }

@@ -173,7 +173,8 @@ impl Connection {
     /// read.
     ///
     /// Appends that the connection is to do itself are done before it waits for anything. After a sync it sends
-    /// what it answers, and it is the others' turn before it reads more: they have waited for the sync, too.
+    /// what it answers, and if more has come meanwhile, or others were there lately, it is their turn before it reads
+    /// on: they have waited for the sync, too.
     pub(crate) async fn run(self) -> Result<(), ConnectionError> {
         let info = Arc::clone(&self.info);
         let _left_at_the_end = LeaveRound(Arc::clone(&info));
@@ -287,6 +288,7 @@ impl Connection {
         tokio::task::coop::consume_budget().await;
         let received_at = self.last_active;
         let Frame { body, is_produce, is_dense, share: request_share } = frame;
+        self.broker.inline_appends.note_request(&self.info.held_round);
         if !is_produce {
             // It may wait without giving the worker up.
             self.info.held_round.run();
@@ -473,19 +475,11 @@ async fn next_frame(
     held_round: &HeldRound,
     may_read: bool,
 ) -> Result<Option<Frame>, FrameError> {
-    let mut next = pin!(async {
-        if may_read {
-            return frames.next(socket).await;
-        }
-        presence::closed(socket).await;
-        Ok(None)
-    });
-    // It is polled again as soon as the rest has ended.
-    poll_fn(|context| match held_round.is_resting() {
-        true => Poll::Pending,
-        false => next.as_mut().poll(context),
-    })
-    .await
+    if may_read {
+        return frames.next(socket, held_round).await;
+    }
+    presence::closed(socket).await;
+    Ok(None)
 }
 
 /// Waits for work on a request for as long as its client is there. A connection that waits keeps no more than what it

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use logway_model::Offset;
 
 use super::command::{Command, SealOutcome};
-use super::journalling::WriteBack;
 use super::offset_checkpoints::OffsetCheckpoints;
 use super::queue::CommandQueue;
 use super::reserve::Reserve;
 use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
 use super::sync_pool::NotSynced;
+use super::write_back::{PartOfWriteBack, WriteBack};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
@@ -53,6 +53,8 @@ pub(crate) enum Job {
     MakeJournal { bytes: u64 },
     /// Sync files that the journal vouches for.
     WriteBack(WriteBack),
+    /// Sync a file that the journal vouches for, so that there is less to do when it has to be synced.
+    PartOfWriteBack(PartOfWriteBack),
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -219,6 +221,11 @@ impl Worker {
                 self.queue.push(Command::JournalMade { made });
             }
             Job::WriteBack(job) => self.write_back(&job),
+            Job::PartOfWriteBack(job) => {
+                if let Err(NotSynced::Failed(error)) = job.run(&*self.fs) {
+                    self.queue.push(Command::SyncFailed { key: job.key(), error });
+                }
+            }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
             Job::CloseUnused(segments) => {

@@ -6,8 +6,8 @@
 //! other logs of the round, and rounds of many bytes, are synced as ever.
 //!
 //! When a half of the journal is full, the background thread syncs the files of its logs
-//! ([`WriteBack`]). Until that is done its space is not used again; should the other half be full
-//! before, rounds are synced as without a journal.
+//! ([write_back](super::write_back)). Until that is done its space is not used again; should the other half be
+//! full before, rounds are synced as without a journal.
 //!
 //! After a write to it failed the journal is not written to again. All that it vouches for is synced
 //! at once, and it is removed.
@@ -23,20 +23,19 @@ use super::Writer;
 use super::background::Job;
 use super::command::LogKey;
 use super::log_tail::LogTail;
-use super::sync_pool::NotSynced;
+use super::write_back::WriteBacks;
 use super::write_vector::WriteVector;
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::dir_syncs::DirSyncs;
-use crate::fs::{Fs, OpenMode};
 use crate::journal::{
     EntryBuilder, EntryNumber, JOURNAL_FILE, JournalFile, VOID_ENTRY_BYTES, void_entry,
 };
-use crate::segment::Segment;
 use crate::view::LogPoint;
 
-/// Of a log that gets more in a round, the bytes are better written once.
-const PIECE_MAX_BYTES: u64 = 64 << 10;
+/// Of a log that gets more in a round, the bytes are better written once: 128 KiB take as long to be written
+/// twice as their file takes to grow.
+const PIECE_MAX_BYTES: u64 = 96 << 10;
 
 /// A round of more than that is synced as without a journal, and so is one of more than
 /// [`PIECE_MAX_BYTES`] and so much for each log: its bytes take longer than the syncs that they save.
@@ -63,7 +62,7 @@ pub(super) struct Journal {
     ends: [HashMap<LogKey, Offset>; 2],
     /// Who the entries are about that are not void.
     mentioned: BTreeSet<TopicPartition>,
-    is_writing_back: bool,
+    pub(super) write_backs: WriteBacks,
 }
 
 enum State {
@@ -134,7 +133,7 @@ impl Journal {
             next: EntryNumber::first(),
             ends: Default::default(),
             mentioned: BTreeSet::new(),
-            is_writing_back: false,
+            write_backs: WriteBacks::default(),
         }
     }
 
@@ -235,6 +234,9 @@ impl Writer {
             tail.set_flushed(piece.end);
             tail.publish();
             completed += tail.complete_due();
+            if let Some(log) = tail.plan_part_of_write_back() {
+                journal.write_backs.begin_part(log, &self.round.background);
+            }
         }
         if completed > 0 {
             self.round.metrics.group_commit_appends.observe(completed as f64);
@@ -264,32 +266,6 @@ impl Writer {
             self.tails.get(key).is_none_or(|tail| tail.synced.offset >= *end)
         };
         self.journal.ends[half].iter().all(is_synced)
-    }
-
-    /// Has the files of all logs synced that only the journal vouches for, in the background.
-    pub(super) fn write_back(&mut self) {
-        if self.journal.is_writing_back {
-            return;
-        }
-        let logs: Vec<WriteBackLog> =
-            self.tails.values().filter_map(LogTail::plan_write_back).collect();
-        if !logs.is_empty() {
-            self.journal.is_writing_back = true;
-            self.round.background.send(Job::WriteBack(WriteBack { logs }));
-        }
-    }
-
-    /// The background thread has synced files, or not.
-    pub(super) fn note_written_back(&mut self, results: Vec<(LogKey, LogPoint)>) {
-        self.journal.is_writing_back = false;
-        for (key, point) in results {
-            let Some(tail) = self.tails.get_mut(&key) else { continue };
-            // A sync that failed is reported once; one that came later may have seen nothing wrong.
-            if tail.poison.is_none() {
-                tail.set_synced(point);
-                tail.publish();
-            }
-        }
     }
 
     /// The background thread has made a journal, or not.
@@ -379,7 +355,7 @@ impl Writer {
 
 impl LogTail {
     /// Whether some of it is on stable storage in the journal alone.
-    fn is_journalled(&self) -> bool {
+    pub(super) fn is_journalled(&self) -> bool {
         self.synced.offset < self.view.flushed.offset
     }
 
@@ -395,56 +371,10 @@ impl LogTail {
         piece.end == self.view.end && self.may_be_journalled(piece.start)
     }
 
-    fn plan_write_back(&self) -> Option<WriteBackLog> {
-        (self.is_journalled() && self.poison.is_none()).then(|| WriteBackLog {
-            key: self.log.key(),
-            segments: self.unsynced.iter().chain([self.view.active()]).cloned().collect(),
-            to: self.view.flushed,
-        })
-    }
-
     fn not_synced(&self) -> LogError {
         self.poisoned().or_else(|| self.delayed()).unwrap_or_else(|| {
             let not_tried = std::io::Error::other("it was not tried");
             LogError::io("sync", self.view.active().path())(not_tried)
         })
     }
-}
-
-/// Files to be synced, because the journal is to do without what they hold.
-#[derive(Debug)]
-pub(crate) struct WriteBack {
-    logs: Vec<WriteBackLog>,
-}
-
-#[derive(Debug)]
-struct WriteBackLog {
-    key: LogKey,
-    segments: Vec<Arc<Segment>>,
-    /// Before this everything was written when it was planned, in these segments or others that are
-    /// synced.
-    to: LogPoint,
-}
-
-impl WriteBack {
-    /// Does it; `finish` is told of each log.
-    pub(super) fn run(
-        &self,
-        fs: &dyn Fs,
-        mut finish: impl FnMut(LogKey, LogPoint, Result<(), NotSynced>),
-    ) {
-        for log in &self.logs {
-            let synced = log.segments.iter().try_for_each(|segment| sync(fs, segment));
-            finish(log.key, log.to, synced);
-        }
-    }
-}
-
-/// Syncs a segment through a handle of its own: the system reports a failed write-back once to each
-/// open file, and the writer's sync must not miss it.
-fn sync(fs: &dyn Fs, segment: &Segment) -> Result<(), NotSynced> {
-    let path = segment.path();
-    let file = fs.open(path, OpenMode::ReadWrite).map_err(LogError::io("open", path));
-    let file = file.map_err(NotSynced::NotBegun)?;
-    file.sync_data().map_err(LogError::io("sync", path)).map_err(NotSynced::Failed)
 }

@@ -37,6 +37,8 @@ pub(crate) struct LogTail {
     /// Everything before is on stable storage in its own file. What is between here and
     /// `view.flushed` is in the journal.
     pub(super) synced: LogPoint,
+    /// The system was told to put everything before on the disk, with nobody waiting for it.
+    pub(super) write_back_begun: LogPoint,
     /// The file of the active segment, once it was needed.
     pub(super) file: Option<Arc<dyn File>>,
     /// When the active segment began to grow, by the clock.
@@ -117,6 +119,7 @@ impl LogTail {
             dir,
             view,
             synced,
+            write_back_begun: synced,
             file: None,
             active_since: now,
             producers,

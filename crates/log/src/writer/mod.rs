@@ -15,6 +15,7 @@
 //! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
 //! | [`journalling`] | one sync for many logs |
+//! | [`write_back`] | files that follow the journal |
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
@@ -77,6 +78,7 @@ mod seal;
 mod swap;
 mod sync_delay;
 mod sync_pool;
+mod write_back;
 mod write_vector;
 
 /// What the writer needs to know of its log directory.

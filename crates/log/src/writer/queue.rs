@@ -204,7 +204,7 @@ impl CommandQueue {
         state.are_syncs_quick = writer.sync_time.is_quick();
         state.writer = Some(writer);
         state.is_thread_wanted |= left.is_thread_wanted;
-        let was_joined = !state.commands.is_empty();
+        let was_joined = state.append_bytes > 0;
         let pause = if was_joined { left.pause.max(PAUSE_AFTER_MUCH) } else { left.pause };
         if !pause.is_zero() {
             state.inline_from = Some(left.now + pause);

@@ -65,6 +65,26 @@ fn what_comes_meanwhile_is_done_behind_it() {
 }
 
 #[test]
+fn what_comes_meanwhile_and_is_no_append_is_no_reason_to_leave_appends_to_the_writers_thread() {
+    let (disk, _dir, log) = log_without_syncs();
+    // A pause would never end.
+    disk.clock.stop_timers();
+    let (_, round) = begin(&log);
+    let flushed = log.flush();
+    round.run();
+    flushed.wait().expect("the disk works");
+    let is_lent = (0..10_000).any(|_| {
+        let mut held = None;
+        let answer = log.append_inline(append_of(batch(1, 10)), &mut held);
+        let is_lent = held.is_some();
+        held.into_iter().for_each(InlineRound::run);
+        answer.wait().expect("a good append");
+        is_lent
+    });
+    assert!(is_lent);
+}
+
+#[test]
 fn appends_that_join_it_are_one_write_in_their_order() {
     let (disk, dir, log) = log_without_syncs();
     let other = disk.log_of(&dir, 1);

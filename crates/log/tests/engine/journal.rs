@@ -317,6 +317,42 @@ fn large_appends_are_synced_in_their_own_files() {
     assert_eq!(disk.metrics.journal_rounds.get(), rounds + 1);
 }
 
+/// Appends more to the first log than may be in the journal alone for long; the syncs of its file are held.
+fn grow_fast(seed: u64) -> (TestDisk, LogDir, Vec<Arc<Log>>) {
+    let (disk, dir, logs) = journalled(seed, 16 << 20);
+    logs[0].flush().wait().expect("the disk works");
+    disk.fs.hold_syncs_in("/t-0/");
+    for _ in 0..20 {
+        append(&logs[0], batch(1, 60_000)).expect("nobody waits for the log's own file");
+    }
+    disk.fs.wait_for_held_syncs(1);
+    (disk, dir, logs)
+}
+
+#[test]
+fn a_log_that_grows_fast_is_synced_behind_the_journal() {
+    let (disk, dir, logs) = grow_fast(1);
+    append(&logs[0], batch(1, 60_000)).expect("nobody waits for the log's own file");
+    disk.fs.release_syncs();
+    let (ends, disk) = (ends_of(&logs), disk.crash());
+    drop((logs, dir));
+    check_logs(&disk, &ends, "after the power cut");
+}
+
+#[test]
+fn a_failed_sync_behind_the_journal_poisons_its_log() {
+    let (disk, dir, logs) = journalled(1, 16 << 20);
+    let ends = ends_of(&logs);
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("/t-0/").times(1));
+    let error = (0..10_000).find_map(|_| append(&logs[0], batch(1, 60_000)).err());
+    let error = error.expect("a later sync would say nothing about these bytes");
+    assert!(matches!(error, LogError::Poisoned { .. }), "{error}");
+    append_records(&logs[1], 1, 10);
+    let disk = disk.crash();
+    drop((logs, dir));
+    check_logs(&disk, &ends, "after the power cut");
+}
+
 #[test]
 fn a_journal_that_cannot_be_synced_is_given_up_and_nothing_else() {
     for seed in 0..20 {

@@ -301,7 +301,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The size of the journal that each log directory gets when durable appends come for several \
          partitions at a time: their batches are written to it as well, and one sync of it serves all \
-         of them, where else each partition's file is synced. Larger batches, of 64 KiB and more for \
+         of them, where else each partition's file is synced. Larger batches, of 96 KiB and more for \
          a partition, are not written twice. 0 for none. It takes no memory.",
     ),
     row(
