@@ -2,6 +2,8 @@
 
 use std::io::{self, IoSlice};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use logway_model::Offset;
@@ -46,6 +48,8 @@ pub struct SparseIndex<E> {
     fs: Arc<dyn Fs>,
     path: Box<Path>,
     state: RwLock<State<E>>,
+    /// The entry from which a page had the answer of the last search in the file: a guess where the next one's is.
+    guess: AtomicU64,
 }
 
 struct State<E> {
@@ -103,7 +107,8 @@ impl<E: Entry> SparseIndex<E> {
     ) -> SparseIndex<E> {
         let state = State { file: None, saved_bytes, unsaved: Vec::new(), last: None };
         let state = RwLock::new(state);
-        SparseIndex { base_offset, fs, path: path.into(), state }
+        // At first, the last page.
+        SparseIndex { base_offset, fs, path: path.into(), state, guess: AtomicU64::new(u64::MAX) }
     }
 
     /// The file.
@@ -310,7 +315,14 @@ impl<E: Entry> SparseIndex<E> {
             Some(file) => file,
             None => self.opened(&mut self.write())?,
         };
-        match partition_saved(&*file, saved_bytes / E::WIDTH as u64, holds) {
+        let guess = self.guess.load(Relaxed);
+        match partition_saved(&*file, saved_bytes / E::WIDTH as u64, guess, holds) {
+            Ok(split) => {
+                let page_entries = Self::PAGE_ENTRIES as u64;
+                let last = split.count.saturating_sub(1);
+                self.guess.store(last / page_entries * page_entries, Relaxed);
+                Ok(split)
+            }
             // The file was cut under a search that knew its old length. To know nothing is the
             // right answer then: a scan from the start of the segment.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

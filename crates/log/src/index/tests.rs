@@ -109,6 +109,28 @@ fn entries_that_do_not_fit_are_left_out() {
     assert_eq!(index.len_entries().expect("is known"), 2);
 }
 
+/// Wherever the search before it ended.
+#[test]
+fn a_look_up_finds_its_entry_from_any_other() {
+    const ENTRIES: i64 = 5 * 512 + 100;
+    let fs = SimFs::new(0);
+    let index = new_index(&fs);
+    for entry in 1..=ENTRIES {
+        index.append(BASE + 2 * entry, 3 * entry as u64).expect("is appended");
+    }
+    index.save().expect("is saved");
+    let edges = (0..6).flat_map(|page| (-2..3).map(move |near| page * 512 + near));
+    let entries: Vec<i64> =
+        edges.chain([0, 1, 700, 1_900, ENTRIES - 1, ENTRIES]).filter(|&entry| entry >= 0).collect();
+    for from in &entries {
+        for to in &entries {
+            index.lookup(BASE + 2 * from).expect("is read");
+            let found = index.lookup(BASE + 2 * to + 1).expect("is read");
+            assert_eq!(found, at(BASE.0 + 2 * to, 3 * *to as u64), "{from} to {to}");
+        }
+    }
+}
+
 #[test]
 fn an_index_costs_no_file_before_it_has_a_page() {
     let fs = SimFs::new(0);
