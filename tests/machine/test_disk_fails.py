@@ -3,6 +3,7 @@
 import os
 import random
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
@@ -37,14 +38,16 @@ class DiskFails(unittest.TestCase):
         writer.wait_for_acks(5_000)
         return writer
 
-    def fail(self, writer: Writer) -> list[list[tuple[int, int]]]:
+    def fail(self, writer: Writer, how: Callable[[], None]) -> list[list[tuple[int, int]]]:
         """Has the disk fail, and says what was acknowledged before.
 
-        What is acknowledged at that moment does not count: of a sync that is under way when ext4 finds an error and
-        becomes read-only it says that all is written, and yet loses the new length of the file.
+        What is acknowledged at that moment does not count. When ext4 stops, because of an error or because it is told
+        to, it gives the transaction up that it is about to write, and a sync that was to wait for that finds it over and
+        says that all is written: four threads that append to files and sync them, without a broker, lose what the last
+        syncs were about in every twentieth try. When the power goes, nobody is told anything.
         """
         acked = writer.acked_now()
-        self.disk.fail()
+        how()
         return acked
 
     def test_one_of_two_directories_turns_read_only(self):
@@ -54,7 +57,7 @@ class DiskFails(unittest.TestCase):
         lost = lambda topic: {int(path.name.split("-")[1]) for path in self.disk.path.glob(f"data/{topic}-?")}
         going_on = set(range(PARTITIONS)) - lost("kept")
         self.assertEqual(len(going_on), PARTITIONS // 2)
-        acked = self.fail(writer)
+        acked = self.fail(writer, self.disk.fail)
         with Probe(self.broker.bootstrap, "probed", lost("probed").pop()) as probe:
             self.assertEqual(probe.send()[0], KAFKA_STORAGE_ERROR)
             wait_until(lambda: str(self.disk.path) in probe.send()[2], "the refusal to name the directory", DEADLINE_S)
@@ -77,7 +80,7 @@ class DiskFails(unittest.TestCase):
     def test_the_only_directory_turns_read_only(self):
         """The broker ends and says why."""
         writer = self.start(self.disk.path / "data")
-        acked = self.fail(writer)
+        acked = self.fail(writer, self.disk.fail)
         self.assertGreater(self.broker.process.wait(DEADLINE_S), 0)
         self.assertRegex(self.broker.log_since_start(), rf"log directory {self.disk.path}/data has failed")
         self.disk.mount_again()
@@ -91,9 +94,8 @@ class DiskFails(unittest.TestCase):
         for number in range(ROUNDS):
             writer.wait_for_more_acks(chance.randrange(1, 10_000))
             seen = read_all(self.broker.bootstrap, "kept", PARTITIONS)
-            self.disk.cut_power()
+            acked = self.fail(writer, self.disk.cut_power)
             self.broker.kill()
-            acked = writer.acked_now()
             self.disk.mount_again()
             self.broker.start()
             found = read_all(self.broker.bootstrap, "kept", PARTITIONS)
