@@ -161,6 +161,25 @@ fn after_a_failed_sync_a_later_one_says_nothing_about_the_bytes() {
 }
 
 #[test]
+fn a_failed_sync_is_told_once_to_each_handle_that_was_open_and_to_none_that_came_later() {
+    let fs = SimFs::new(1);
+    let file = durable(&fs, "a", &[1; 512]);
+    let opened_before = create(&fs, "a");
+    fs.inject(Fault::new(SimOperation::Sync, Failure::Io).times(1));
+    file.sync_data().expect_err("it fails once");
+    let opened_after = create(&fs, "a");
+    file.sync_data().expect("whoever met the failure knows of it");
+
+    write(&*opened_before, &[2; 512], 512).expect("is written");
+    opened_before.sync_data().expect_err("it is told of the other's failure");
+    opened_before.sync_data().expect("once");
+    opened_after.sync_data().expect("it was opened afterwards");
+
+    let found = content(&fs.crash(), "a").expect("exists");
+    assert_eq!(found[512..], [2; 512], "the sync that told of the other's failure was done");
+}
+
+#[test]
 fn after_a_failed_sync_of_a_directory_a_later_one_says_nothing_about_the_names() {
     let mut lost = 0;
     for seed in 0..SEEDS {

@@ -38,11 +38,14 @@ struct OpenableFile {
     modified: TimestampMs,
     handles: usize,
     named: bool,
+    /// How many of its syncs failed. Each handle is told once of those since it was opened.
+    failed_syncs: u64,
 }
 
 impl OpenableFile {
     fn named(content: Content) -> OpenableFile {
-        OpenableFile { content, modified: TimestampMs(i64::MAX), handles: 0, named: true }
+        let modified = TimestampMs(i64::MAX);
+        OpenableFile { content, modified, handles: 0, named: true, failed_syncs: 0 }
     }
 }
 
@@ -203,21 +206,42 @@ impl Disk {
         Ok(())
     }
 
-    pub(super) fn sync(&mut self, node: NodeId, failure: Option<Failure>) -> io::Result<()> {
+    /// How many syncs of a file have failed.
+    pub(super) fn failed_syncs(&self, node: NodeId) -> u64 {
+        self.files[&node].failed_syncs
+    }
+
+    /// Syncs a file through a handle that was told of the failures up to `told`.
+    ///
+    /// As on Linux, a failure that another handle's sync met is reported to this one once, by a
+    /// sync that does write what is dirty now; a handle opened after the failure hears nothing
+    /// of it.
+    pub(super) fn sync(
+        &mut self,
+        node: NodeId,
+        told: &mut u64,
+        failure: Option<Failure>,
+    ) -> io::Result<()> {
         if self.crashed {
             return Err(crash_error());
         }
-        match failure.and_then(Failure::error) {
-            None if failure == Some(Failure::Ignored) => {}
-            None => self.file(node).content.sync(),
-            Some(error) => {
-                let mut rng = self.rng.clone();
-                self.file(node).content.fail_sync(&mut rng);
-                self.rng = rng;
-                return Err(error);
+        let mut error = failure.and_then(Failure::error);
+        let mut rng = self.rng.clone();
+        let file = self.file(node);
+        match error {
+            None if failure == Some(Failure::Ignored) => return Ok(()),
+            None => file.content.sync(),
+            Some(_) => {
+                file.content.fail_sync(&mut rng);
+                file.failed_syncs += 1;
             }
         }
-        Ok(())
+        if *told != file.failed_syncs {
+            *told = file.failed_syncs;
+            error = error.or(Some(Errno::IO.into()));
+        }
+        self.rng = rng;
+        error.map_or(Ok(()), Err)
     }
 
     /// Syncs the names in a directory. After a failure what was new is durable or never will be.

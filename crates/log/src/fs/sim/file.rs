@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use logway_model::TimestampMs;
 
@@ -19,6 +20,8 @@ pub(super) struct SimFile {
     /// As it was opened, for faults that mean a path.
     path: PathBuf,
     writable: bool,
+    /// The failed syncs of the file that this handle knows of; changes under the disk's lock.
+    told_failed_syncs: AtomicU64,
 }
 
 impl SimFile {
@@ -31,7 +34,8 @@ impl SimFile {
         writable: bool,
     ) -> SimFile {
         disk.open_handle(node);
-        SimFile { disk: SharedDisk::clone(shared), node, path, writable }
+        let told_failed_syncs = AtomicU64::new(disk.failed_syncs(node));
+        SimFile { disk: SharedDisk::clone(shared), node, path, writable, told_failed_syncs }
     }
 
     fn check_writable(&self) -> io::Result<()> {
@@ -41,7 +45,10 @@ impl SimFile {
     fn sync(&self) -> io::Result<()> {
         let mut disk = lock_for_turn(&self.disk);
         let failure = disk.begin(SimOperation::Sync, &self.path)?;
-        disk.sync(self.node, failure)?;
+        let mut told = self.told_failed_syncs.load(Ordering::Relaxed);
+        let synced = disk.sync(self.node, &mut told, failure);
+        self.told_failed_syncs.store(told, Ordering::Relaxed);
+        synced?;
         wait_while_held(&self.disk, disk, SimOperation::Sync, &self.path).map(drop)
     }
 }

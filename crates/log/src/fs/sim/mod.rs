@@ -9,7 +9,7 @@
 //! - Names that were created, renamed or removed without a sync of their directory are as
 //!   before or as after, each rename as a whole.
 //! - After a failed sync the bytes or names concerned are lost or not, and later syncs do not
-//!   write them.
+//!   write them. Each handle that was open then is told of it once, as by Linux; later ones never.
 //!
 //! Chance comes from one seed, so a run of one thread can be repeated, and one of several if they
 //! [take turns](Turns). [`Fault`]s make single operations fail or do nothing,
