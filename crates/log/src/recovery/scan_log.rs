@@ -112,14 +112,14 @@ impl Recovery<'_> {
     /// The segment that holds the recovery point, or one before it.
     ///
     /// A segment may end just at the recovery point and have been rolled after the checkpoint: its
-    /// indexes need not be on the disk then. A snapshot of the producers as of its end says that
-    /// they are, because it is written after them.
+    /// indexes need not be on the disk then. A snapshot of the producers as of its end, or as of a
+    /// later one's, says that they are, because it is written after them.
     fn first_to_scan(&self, listing: &Listing) -> usize {
         let recovery_point = self.recovery_point.unwrap_or(Offset::ZERO);
         let at_or_before =
             self.segments.partition_point(|segment| segment.base_offset() <= recovery_point);
-        let is_sealed_before =
-            |segment: &Segment| listing.snapshots.binary_search(&segment.base_offset()).is_ok();
+        let newest_snapshot = listing.snapshots.last().copied().unwrap_or(Offset::ZERO);
+        let is_sealed_before = |segment: &Segment| newest_snapshot >= segment.base_offset();
         let mut first = at_or_before.saturating_sub(1);
         while first > 0 && !is_sealed_before(&self.segments[first]) {
             first -= 1;
@@ -201,9 +201,11 @@ impl Recovery<'_> {
         if end >= known_end {
             return Ok(end);
         }
-        if end < self.durable_end {
+        // What lies before the log start was deleted, although a crash may have left some of it.
+        let missing_from = end.max(self.log_start);
+        if missing_from < self.durable_end {
             let active = self.segments.last().expect("a log has at least one segment");
-            self.report_missing_end(&Arc::clone(active), end, self.durable_end)?;
+            self.report_missing_end(&Arc::clone(active), missing_from, self.durable_end)?;
         }
         self.segments.push(Arc::new(Segment::create(fs, dir, known_end)?));
         self.seal_before(self.segments.len() - 1)?;
