@@ -70,11 +70,17 @@ impl LogView {
 
     /// The segments, to be written down. What is not on stable storage must not be.
     pub(crate) fn list(&self, topic_id: TopicId) -> SegmentList {
-        let listed = self.segments.iter().enumerate().map(|(index, segment)| ListedSegment {
-            base_offset: segment.base_offset(),
-            size_bytes: self.segment_bytes(index),
+        let LogPoint { offset: end, position, .. } = self.flushed;
+        let is_whole = end == self.end.offset;
+        let segments = self.segments.iter().enumerate();
+        let segments = segments
+            .take_while(|(index, segment)| is_whole || *index == 0 || segment.base_offset() < end);
+        let listed = segments.map(|(index, segment)| {
+            let is_cut = !is_whole && end < self.segment_end(index);
+            let size_bytes = if is_cut { position } else { self.segment_bytes(index) };
+            ListedSegment { base_offset: segment.base_offset(), size_bytes }
         });
-        SegmentList { topic_id, end: self.end.offset, segments: listed.collect() }
+        SegmentList { topic_id, end, segments: listed.collect() }
     }
 
     /// The bytes of all segments.

@@ -44,6 +44,8 @@ impl Broker {
                 sync_threads_max: 0,
                 journal_bytes: plan.journal_bytes,
                 journal_after_rounds: plan.journal_after_rounds,
+                sync_later_bytes: plan.sync_later_bytes,
+                checked_bytes_min: plan.checked_bytes_min,
                 recovery_threads: 1,
                 ..LogDirOptions::new(dir, BrokerId(1), cluster_id)
             };

@@ -79,7 +79,7 @@ impl World {
 /// What a log has.
 pub(crate) fn find(log: &Log) -> Result<Found, Violation> {
     let (start, end) = (log.log_start_offset(), log.log_end_offset());
-    Ok(Found { start, end, batches: read_all(log)? })
+    Ok(Found { start, end, flushed: log.flushed_offset(), batches: read_all(log)? })
 }
 
 /// All batches from the log start on.

@@ -26,6 +26,10 @@ pub(crate) struct Plan {
     pub(crate) journal_bytes: u64,
     /// After so many rounds that are worth it there is one.
     pub(crate) journal_after_rounds: u32,
+    /// From this size of their last segment on logs are not synced while they are opened.
+    pub(crate) sync_later_bytes: u64,
+    /// So much at the end of a segment is checked to the last byte after a kill.
+    pub(crate) checked_bytes_min: u64,
     /// Operations of the disk may fail.
     pub(crate) is_disk_failing: bool,
     /// Logs are compacted, by a thread that looks at them while others change them. What it sees of two
@@ -75,6 +79,8 @@ impl Plan {
             steps_max: 5 + random.below(100),
             journal_bytes: [0, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10][journal.below(6)],
             journal_after_rounds: [0, 0, 1, 3][journal.below(4)],
+            sync_later_bytes: [0, 1, 400, 1 << 20][journal.below(4)],
+            checked_bytes_min: [0, 200, 1 << 20][journal.below(3)],
             is_disk_failing: random.below(4) == 0,
             compacts: random.below(4) > 0,
         }

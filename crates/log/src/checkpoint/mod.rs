@@ -7,11 +7,12 @@
 //! | `segment-lists` | log directory | [`segment_lists`] |
 //! | `known-log-dirs` | first log directory | [`known_dirs`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
+//! | `.page-cache` | log directory | [`cache_life`] |
 //! | `partition.metadata` | partition | [`PartitionMetadata`] |
 //! | `replica-move` | partition | [`ReplicaMove`] |
 //! | `leader-epoch-checkpoint` | partition | [`leader_epoch`], [`LeaderEpochCache`] |
 //!
-//! Each is replaced as a whole: a temporary file is written and synced, renamed over the old
+//! Each but the last of the directory's is replaced as a whole: a temporary file is written and synced, renamed over the old
 //! one, and the directory is synced. So a crash leaves the old content or the new, and a file
 //! that does not parse is damage, which is reported with its line and never taken for an empty
 //! one.
@@ -28,6 +29,7 @@ pub use meta_properties::MetaProperties;
 pub use partition_metadata::PartitionMetadata;
 pub use replica_move::{MoveState, ReplicaMove};
 
+pub mod cache_life;
 pub mod clean_shutdown;
 mod entry_list;
 pub mod known_dirs;

@@ -65,6 +65,13 @@ pub trait Fs: Send + Sync + 'static {
 
     /// The space left, in bytes, to this process on the file system that holds `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+
+    /// Names the life of the page cache behind a file, and the file: the same text as long as all that
+    /// was written to that file system is there as it was written, also by processes that are gone.
+    /// `None` if nobody can tell.
+    fn cache_life(&self, _path: &Path) -> io::Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// An open file, read and written at explicit positions, by any number of threads.

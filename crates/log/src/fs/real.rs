@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
-use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, statvfs, statx};
 use rustix::io::{Errno, pwritev};
 
 use super::{DirEntry, File, FileLock, Fs, OpenMode};
@@ -91,6 +91,24 @@ impl Fs for RealFs {
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         let status = statvfs(path)?;
         Ok(status.f_bavail.saturating_mul(status.f_frsize))
+    }
+
+    /// The boot, the mount and the inode. The numbers of mounts are not given twice since Linux 6.8;
+    /// before, one that was mounted anew could pass for the old one.
+    fn cache_life(&self, path: &Path) -> io::Result<Option<String>> {
+        /// `STATX_MNT_ID_UNIQUE`.
+        const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+        let wanted = StatxFlags::INO | UNIQUE_MOUNT;
+        let found = statx(CWD, path, AtFlags::empty(), wanted)?;
+        if !StatxFlags::from_bits_retain(found.stx_mask).contains(wanted) {
+            return Ok(None);
+        }
+        let boot = match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+            Ok(boot) => boot,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(format!("{} {} {}", boot.trim(), found.stx_mnt_id, found.stx_ino)))
     }
 }
 

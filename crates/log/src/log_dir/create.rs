@@ -10,6 +10,7 @@ use logway_model::{Offset, TopicId, TopicPartition};
 use super::failed::FailedLog;
 use super::{Changes, LogDir};
 use crate::checkpoint::{LeaderEpochCache, MetaProperties, PartitionMetadata, ReplicaMove};
+use crate::completion::Completion;
 use crate::log::{Log, LogIdentity};
 use crate::producer_state::ProducerStateTable;
 use crate::segment::Segment;
@@ -46,6 +47,9 @@ impl LogDir {
     /// Makes the logs of partitions, on stable storage; of those that exist it returns the
     /// existing ones, with the settings that they have. The results are in the order asked.
     ///
+    /// All that a start after a crash has found in logs whose settings ask for syncs is on stable storage
+    /// afterwards, so that it may be shown.
+    ///
     /// # Errors
     ///
     /// [`LogError::InconsistentTopicId`] if the one that exists is of another topic,
@@ -57,7 +61,10 @@ impl LogDir {
         if let Err(closed) = self.check_open(&changes) {
             return wanted.iter().map(|_| Err(closed.clone())).collect();
         }
-        self.create_missing(wanted, &mut changes)
+        let mut logs = self.create_missing(wanted, &mut changes);
+        drop(changes);
+        sync_ends(wanted, &mut logs);
+        logs
     }
 
     /// See [`LogDir::create_logs`].
@@ -216,13 +223,34 @@ impl LogDir {
             view,
             producers: ProducerStateTable::new(partition.clone(), limits),
             unsealed: Vec::new(),
+            unsynced: Vec::new(),
+            snapshot: None,
             is_changed: false,
             needs_dir_sync: false,
             now: self.options.clock.now(),
+            started: self.options.clock.instant(),
         });
         self.queue.push(Command::Adopt(Box::new(tail)));
         let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
         logs.insert(partition, Arc::clone(&log));
         log
+    }
+}
+
+/// Syncs what a start has left unsynced, of logs whose records are not shown before.
+pub(super) fn sync_ends(wanted: &[NewLog], logs: &mut [Result<Arc<Log>, LogError>]) {
+    let is_unsynced = |log: &Log| log.flushed_offset() < log.log_end_offset();
+    let begun: Vec<Option<Completion<Offset>>> = wanted
+        .iter()
+        .zip(&*logs)
+        .map(|(new, log)| {
+            let durable = log.as_ref().ok().filter(|_| new.config.is_durable());
+            durable.filter(|log| is_unsynced(log)).map(|log| log.flush())
+        })
+        .collect();
+    for (log, begun) in logs.iter_mut().zip(begun) {
+        if let Some(Err(error)) = begun.map(Completion::wait) {
+            *log = Err(error);
+        }
     }
 }

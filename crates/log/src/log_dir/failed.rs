@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use logway_model::{Offset, TopicId, TopicPartition};
 
+use super::create::sync_ends;
 use super::delete::STRAY_SUFFIX;
 use super::opened::start_log;
 use super::remembered::RememberedLog;
@@ -64,7 +65,10 @@ impl LogDir {
             changes.failed.insert(wanted.partition.clone(), failed);
             return Err(error);
         }
-        let mut logs = self.create_missing(std::slice::from_ref(wanted), &mut changes);
+        let wanted = std::slice::from_ref(wanted);
+        let mut logs = self.create_missing(wanted, &mut changes);
+        drop(changes);
+        sync_ends(wanted, &mut logs);
         logs.pop().expect("there is a result for each log")
     }
 
@@ -122,8 +126,11 @@ impl LogDir {
             partition,
             dir: &dir,
             is_clean: false,
+            is_same_cache: false,
             expected: remembered.expected(),
             index_interval_bytes: self.options.default_config.index_interval_bytes,
+            sync_later_bytes: self.options.sync_later_bytes,
+            checked_bytes_min: self.options.checked_bytes_min,
             producer_limits: &self.producer_limits,
             journalled: &journalled,
         })?;

@@ -15,6 +15,7 @@ use super::journalled::Journalled;
 use super::opened::{OfUnopened, Opened};
 use super::remembered::Remembered;
 use super::{LogDir, LogDirOptions, Running};
+use crate::checkpoint::cache_life::CacheLife;
 use crate::checkpoint::offset_checkpoint::RECOVERY_POINT_FILE;
 use crate::checkpoint::{MetaProperties, clean_shutdown};
 use crate::dir_syncs::DirSyncs;
@@ -55,7 +56,13 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let producer_limits =
         ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
     let journalled = Journalled::read(&options, &mut report)?;
-    let known = Known { report: &report, remembered: &remembered, journalled: &journalled };
+    let cache_life = CacheLife::find(fs, root);
+    let known = Known {
+        report: &report,
+        remembered: &remembered,
+        journalled: &journalled,
+        is_same_cache: cache_life.is_same(),
+    };
     let outcomes = recover_all(&options, &producer_limits, &known, &found.partitions);
     let listener = options.failure_listener.clone();
     let queue = Arc::new(CommandQueue::new(root.clone(), options.queue_bytes_max, listener));
@@ -77,6 +84,10 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     opened.add_vanished();
     journalled.settle(&options, |partition| opened.changes.failed.contains_key(partition))?;
     let OfUnopened { offsets, lists: lists_of_unopened, unscanned } = opened.write_down()?;
+    match unscanned.is_empty() {
+        true => cache_life.keep(fs),
+        false => cache_life.forget(fs)?,
+    }
     let Opened { logs, tails, changes, lists, strangers, mut report, .. } = opened;
     let is_same =
         |partition: &TopicPartition| logs.contains_key(partition) && !strangers.contains(partition);
@@ -189,6 +200,7 @@ struct Known<'a> {
     report: &'a RecoveryReport,
     remembered: &'a Remembered,
     journalled: &'a Journalled,
+    is_same_cache: bool,
 }
 
 /// Opens all logs, a few at the same time.
@@ -208,8 +220,11 @@ fn recover_all(
                 partition,
                 dir,
                 is_clean: known.report.was_clean,
+                is_same_cache: known.is_same_cache,
                 expected: remembered.expected(),
                 index_interval_bytes: options.default_config.index_interval_bytes,
+                sync_later_bytes: options.sync_later_bytes,
+                checked_bytes_min: options.checked_bytes_min,
                 producer_limits,
                 journalled: known.journalled.of(partition),
             });

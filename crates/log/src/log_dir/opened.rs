@@ -175,9 +175,12 @@ pub(super) fn start_log(
         view: recovered.view,
         producers: recovered.producers,
         unsealed: recovered.unsealed,
+        unsynced: recovered.unsynced,
+        snapshot: recovered.snapshot,
         is_changed: recovered.scanned_bytes > 0,
         needs_dir_sync: !was_clean,
         now: options.clock.now(),
+        started: options.clock.instant(),
     });
     (log, tail)
 }

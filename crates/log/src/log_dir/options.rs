@@ -63,6 +63,12 @@ pub struct LogDirOptions {
     /// The journal is made when so many rounds would have been faster with it, and rounds of one log use
     /// it when so many came in a row.
     pub journal_after_rounds: u32,
+    /// A log whose last segment is as large is not synced while it is opened after a crash, but by
+    /// [`LogDir::create_logs`](crate::LogDir::create_logs), if its settings want that.
+    pub sync_later_bytes: u64,
+    /// So many bytes at the end of a segment are checked to the last one also if the process alone
+    /// was killed, and the page cache is as it was.
+    pub checked_bytes_min: u64,
     /// `num.recovery.threads.per.data.dir`: how many logs are opened at the same time.
     pub recovery_threads: usize,
 }
@@ -93,6 +99,8 @@ impl LogDirOptions {
             sync_threads_max: 16,
             journal_bytes: 0,
             journal_after_rounds: 100,
+            sync_later_bytes: 1 << 20,
+            checked_bytes_min: 1 << 20,
             recovery_threads: 4,
         }
     }

@@ -30,7 +30,8 @@ use crate::checkpoint::{
 };
 use crate::fs::Fs;
 use crate::journal::{Piece, redo};
-use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable, snapshot};
+use crate::producer_state::snapshot::{self, Snapshot};
+use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable};
 use crate::scan::HeaderScan;
 use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
 use crate::view::{LogPoint, LogView};
@@ -57,8 +58,15 @@ pub(crate) struct RecoveryOptions<'a> {
     pub(crate) dir: &'a Path,
     /// The log directory was closed in good order.
     pub(crate) is_clean: bool,
+    /// All that was written is there as it was written, up to where the last write was cut off; see
+    /// [`CacheLife`](crate::checkpoint::cache_life::CacheLife).
+    pub(crate) is_same_cache: bool,
     pub(crate) expected: Expected<'a>,
     pub(crate) index_interval_bytes: u32,
+    /// See [`LogDirOptions::sync_later_bytes`](crate::LogDirOptions::sync_later_bytes).
+    pub(crate) sync_later_bytes: u64,
+    /// See [`LogDirOptions::checked_bytes_min`](crate::LogDirOptions::checked_bytes_min).
+    pub(crate) checked_bytes_min: u64,
     pub(crate) producer_limits: &'a ProducerLimits,
     /// What the journal holds of the log.
     pub(crate) journalled: &'a [Piece],
@@ -78,7 +86,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) was_in_use: bool,
 }
 
-/// A log that is ready for the writer; all of it is on stable storage.
+/// A log that is ready for the writer. All of it is on stable storage, unless there was so much to
+/// scan that its sync is left to others: then all before `view.flushed` is.
 pub(crate) struct RecoveredLog {
     pub(crate) topic_id: TopicId,
     pub(crate) replica_move: Option<ReplicaMove>,
@@ -87,9 +96,13 @@ pub(crate) struct RecoveredLog {
     /// another than the one of this name that the files of the log directory speak of.
     pub(crate) known_recovery_point: Option<Offset>,
     pub(crate) producers: ProducerStateTable,
-    /// Full segments whose indexes, or the snapshot behind them, found no space on the disk; the
-    /// oldest first.
+    /// Full segments whose indexes, or the snapshot behind them, found no space on the disk or are
+    /// left to others; the oldest first.
     pub(crate) unsealed: Vec<Arc<Segment>>,
+    /// Those of them that lie behind `view.flushed`, in a part or whole.
+    pub(crate) unsynced: Vec<Arc<Segment>>,
+    /// The producers as of the end of `unsealed`, if its sealing is left to others.
+    pub(crate) snapshot: Option<Snapshot>,
     /// How much was scanned; if anything, checkpoints and snapshots on disk are behind.
     pub(crate) scanned_bytes: u64,
     pub(crate) findings: Vec<Finding>,
@@ -171,8 +184,13 @@ fn recover(options: &RecoveryOptions<'_>) -> Result<Option<RecoveredLog>, LogErr
         ),
         findings: Vec::new(),
         unsealed: Vec::new(),
+        unsynced: Vec::new(),
+        snapshot: None,
+        leaves_syncs: false,
+        has_failed_sync: listing.has_failed_sync,
         is_unsettled: false,
         early_syncs: EarlySyncs::default(),
+        last_durable: None,
         scanned_bytes: 0,
     };
     recovery.clear_leftovers(&listing);
@@ -206,10 +224,17 @@ struct Recovery<'a> {
     producers: ProducerStateTable,
     findings: Vec<Finding>,
     unsealed: Vec<Arc<Segment>>,
+    unsynced: Vec<Arc<Segment>>,
+    snapshot: Option<Snapshot>,
+    /// What is new is not synced here.
+    leaves_syncs: bool,
+    has_failed_sync: bool,
     /// Something was cut off or removed, which has to be synced.
     is_unsettled: bool,
     /// Of the segments that are scanned, as they were before.
     early_syncs: EarlySyncs,
+    /// Where the last batch begins that was scanned and begins at or before `durable_end`.
+    last_durable: Option<LogPoint>,
     scanned_bytes: u64,
 }
 
@@ -417,14 +442,16 @@ impl Recovery<'_> {
         let log_start = self.log_start.max(first.base_offset()).min(end);
         let end =
             LogPoint { offset: end, segment: active.base_offset(), position: active.size_bytes() };
+        let flushed = if self.leaves_syncs { self.synced_point(end) } else { end };
+        let unsealed_from = self.unsealed.first().map(|segment| segment.base_offset());
         self.epochs.truncate_from_end(end.offset);
         self.epochs.truncate_from_start(log_start);
         let view = LogView {
             segments: self.segments.into(),
             log_start,
             end,
-            flushed: end,
-            recovery_point: end.offset,
+            flushed,
+            recovery_point: unsealed_from.map_or(flushed.offset, |from| from.min(flushed.offset)),
             epochs: Arc::new(self.epochs),
         };
         RecoveredLog {
@@ -434,9 +461,17 @@ impl Recovery<'_> {
             known_recovery_point: self.recovery_point,
             producers: self.producers,
             unsealed: self.unsealed,
+            unsynced: self.unsynced,
+            snapshot: self.snapshot,
             scanned_bytes: self.scanned_bytes,
             findings: self.findings,
         }
+    }
+
+    /// Up to where a log that ends at `end` is on stable storage if syncs are left to others.
+    fn synced_point(&self, end: LogPoint) -> LogPoint {
+        let first = self.unsynced.first().map_or(end.segment, |segment| segment.base_offset());
+        self.last_durable.unwrap_or(LogPoint { offset: first, segment: first, position: 0 })
     }
 
     /// Closes what was opened: most logs are idle, and open files are few. An index that finds no

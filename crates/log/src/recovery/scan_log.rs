@@ -12,10 +12,11 @@ use super::{Finding, Recovery, RecoveryOptions, names, unless_disk_full};
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::fs::{OpenMode, read_exact_at};
-use crate::producer_state::snapshot;
+use crate::producer_state::snapshot::{self, Snapshot};
 use crate::resync::Search;
-use crate::scan::{BatchScan, PIECE_BYTES, ScannedBatch};
+use crate::scan::{BatchScan, HeaderScan, PIECE_BYTES, ScannedBatch};
 use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::view::LogPoint;
 
 /// Which part of the log a segment that is scanned is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,10 @@ impl Recovery<'_> {
         self.load_producers(listing, base)?;
         self.epochs.truncate_from_end(base);
 
-        if !listing.has_failed_sync {
+        // The broker removes a log because of what a move's file says.
+        let must_sync = listing.has_failed_sync || listing.has_move;
+        self.leaves_syncs = !must_sync && self.may_leave_syncs(first);
+        if !self.leaves_syncs && !listing.has_failed_sync {
             self.early_syncs = EarlySyncs::begin(self.options, &self.segments[first..])?;
         }
         let scanned = self.scan_from(first, listing);
@@ -69,15 +73,34 @@ impl Recovery<'_> {
             self.write_again(first)?;
             names::make_again(&**self.options.fs, self.options.dir)?;
         }
-        // The broker removes a log because of what a move's file says.
-        if has_news || self.is_unsettled || listing.has_move {
-            self.sync_end()?;
+        let must_sync = self.is_unsettled || listing.has_failed_sync || listing.has_move;
+        self.leaves_syncs &= has_news && !must_sync;
+        if !self.leaves_syncs {
+            let left = std::mem::take(&mut self.unsynced);
+            if has_news || must_sync {
+                left.iter().try_for_each(|segment| self.sync(segment))?;
+                self.sync_end()?;
+            }
         }
         if listing.has_failed_sync || self.is_unsettled {
             let RecoveryOptions { fs, dir, .. } = *self.options;
             remove_file(&**fs, &dir.join(FAILED_SYNC_FILE))?;
         }
         Ok(end)
+    }
+
+    /// Whether syncs are left to those who know whether anybody wants them, if the segments from
+    /// `first` on are scanned.
+    ///
+    /// What a process that was killed has left in the page cache takes longer to reach the disk than to be read.
+    /// Much of it can only be of a log that was not synced before records were shown and
+    /// acknowledged, and it need not be for them to be shown again.
+    fn may_leave_syncs(&self, first: usize) -> bool {
+        let bytes: u64 = self.segments[first..].iter().map(|segment| segment.size_bytes()).sum();
+        // The start removes the journal, and no log starts behind what is on stable storage.
+        let is_vouched_for = self.options.journalled.is_empty();
+        let base = self.segments[first].base_offset();
+        bytes >= self.options.sync_later_bytes && is_vouched_for && base >= self.log_start
     }
 
     /// Scans the segments from `first` on; returns where the log ends, and the first segment that
@@ -169,10 +192,16 @@ impl Recovery<'_> {
 
     /// Does what the roll to the segment at `index` does for the one before it, which is scanned.
     ///
-    /// On a full disk the log can be read all the same, and the writer seals the segment later:
-    /// until then the recovery point stays before it.
+    /// On a full disk, and if syncs are left to others, the log can be read all the same, and the
+    /// writer seals the segment later: until then the recovery point stays before it.
     fn seal_before(&mut self, index: usize) -> Result<(), LogError> {
         let full = Arc::clone(&self.segments[index - 1]);
+        if self.leaves_syncs {
+            self.unsynced.push(Arc::clone(&full));
+            self.unsealed.push(full);
+            self.snapshot = Some(Snapshot::of(&self.producers));
+            return Ok(());
+        }
         self.sync(&full)?;
         match self.seal_companions(&full, &self.segments[index]) {
             Err(error) if error.is_disk_full() => {
@@ -207,6 +236,7 @@ impl Recovery<'_> {
             let active = self.segments.last().expect("a log has at least one segment");
             self.report_missing_end(&Arc::clone(active), missing_from, self.durable_end)?;
         }
+        (self.leaves_syncs, self.snapshot) = (false, None);
         self.segments.push(Arc::new(Segment::create(fs, dir, known_end)?));
         self.seal_before(self.segments.len() - 1)?;
         Ok(known_end)
@@ -229,6 +259,7 @@ impl Recovery<'_> {
         let file_bytes = segment.size_bytes();
         self.scanned_bytes += file_bytes;
         let mut scan = BatchScan::new(Arc::clone(&file), segment.path(), 0, file_bytes);
+        scan.seek(self.pass_over(segment, limit, end, part)?);
         loop {
             let position = scan.position();
             let may_be_cut = part != Part::Earlier && *end >= self.durable_end;
@@ -276,12 +307,54 @@ impl Recovery<'_> {
         }
     }
 
+    /// Notes the batches from the beginning of a segment on that need not be checked to their last byte;
+    /// returns where they end.
+    ///
+    /// Of a log that was in use in the same life of the page cache that is all but the end, where a
+    /// write may have been cut off. What does not follow on from what is before ends it, too.
+    fn pass_over(
+        &mut self,
+        segment: &Segment,
+        limit: Option<Offset>,
+        end: &mut Offset,
+        part: Part,
+    ) -> Result<u64, LogError> {
+        let RecoveryOptions { is_same_cache, expected, checked_bytes_min, .. } = *self.options;
+        // Somebody may have put it here who is no broker.
+        let is_known = expected.was_in_use && self.knows_recovery_point();
+        if !is_same_cache || !is_known || self.has_failed_sync {
+            return Ok(0);
+        }
+        let file_bytes = segment.size_bytes();
+        let unchecked_end = file_bytes.saturating_sub(checked_bytes_min);
+        let mut headers = HeaderScan::new(segment.file()?, segment.path(), 0, file_bytes);
+        let mut position = 0;
+        loop {
+            let batch = match headers.next() {
+                Ok(Some(batch)) if batch.end() <= unchecked_end => batch,
+                Ok(_) | Err(LogError::Corrupt { .. }) => return Ok(position),
+                Err(error) => return Err(error),
+            };
+            let is_unflushed = part != Part::Earlier && *end >= self.durable_end;
+            if misplacement(&batch.header, segment, limit, *end, is_unflushed).is_some() {
+                return Ok(position);
+            }
+            self.note_batch(segment, &batch, part)?;
+            *end = batch.header.next_offset();
+            position = batch.end();
+        }
+    }
+
     fn note_batch(
         &mut self,
         segment: &Segment,
         batch: &ScannedBatch,
         part: Part,
     ) -> Result<(), LogError> {
+        let (offset, position) = (batch.header.base_offset, batch.position);
+        if offset <= self.durable_end {
+            self.last_durable = Some(LogPoint { offset, segment: segment.base_offset(), position });
+        }
         unless_disk_full(segment.note_batch(batch, self.options.index_interval_bytes))?;
         if part != Part::Earlier {
             super::note_producer(&mut self.producers, &batch.header);

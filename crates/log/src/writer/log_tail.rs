@@ -16,6 +16,7 @@ use crate::completion::Completer;
 use crate::fs::{File, Fs};
 use crate::log::Log;
 use crate::producer_state::ProducerStateTable;
+use crate::producer_state::snapshot::Snapshot;
 use crate::segment::Segment;
 use crate::view::{LogPoint, LogView};
 use crate::{AppendOutcome, LogError};
@@ -95,24 +96,31 @@ pub(crate) struct OpenedTail {
     pub(crate) dir: Arc<Path>,
     pub(crate) view: LogView,
     pub(crate) producers: ProducerStateTable,
-    /// Full segments that recovery could not seal, the oldest first.
+    /// Full segments that recovery did not seal, the oldest first.
     pub(crate) unsealed: Vec<Arc<Segment>>,
+    /// Those that may not be on stable storage.
+    pub(crate) unsynced: Vec<Arc<Segment>>,
+    /// The producers as of the end of `unsealed`, if that can be sealed.
+    pub(crate) snapshot: Option<Snapshot>,
     /// The log was scanned, so that its indexes and snapshots on disk are behind.
     pub(crate) is_changed: bool,
     /// The names of its files may not be on stable storage: a process before this one may have
     /// been killed between the creation of a segment and the sync of the directory.
     pub(crate) needs_dir_sync: bool,
     pub(crate) now: TimestampMs,
+    /// The same time, for timers.
+    pub(crate) started: Instant,
 }
 
 impl LogTail {
-    /// The tail of a log that is wholly on stable storage.
+    /// The tail of a log.
     pub(crate) fn new(opened: OpenedTail) -> LogTail {
         let OpenedTail { log, fs, dir, view, producers, .. } = opened;
-        let OpenedTail { unsealed, is_changed, needs_dir_sync, now, .. } = opened;
-        let index_interval_bytes = log.config().index_interval_bytes;
-        let sealing = Sealing::of_recovered(&log, unsealed, view.active(), index_interval_bytes);
+        let OpenedTail { unsealed, unsynced, snapshot, .. } = opened;
+        let OpenedTail { is_changed, needs_dir_sync, now, started, .. } = opened;
+        let sealing = Sealing::of_recovered(&log, unsealed, view.active(), snapshot);
         let synced = view.flushed;
+        let unflushed_since = (synced.offset < view.end.offset).then_some(started);
         LogTail {
             log,
             fs,
@@ -129,10 +137,10 @@ impl LogTail {
             was_appended: false,
             incoming: Vec::new(),
             waiting: VecDeque::new(),
-            unsynced: Vec::new(),
+            unsynced,
             needs_dir_sync,
             must_roll: false,
-            unflushed_since: None,
+            unflushed_since,
             sync_delay: None,
             sealing,
             swap: None,

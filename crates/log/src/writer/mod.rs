@@ -257,6 +257,7 @@ impl Drop for CloseOnPanic {
 
 impl Writer {
     fn run(mut self: Box<Self>) {
+        self.start_first_seals();
         loop {
             if self.backlog.is_empty() {
                 let (queue, timeout) = (Arc::clone(&self.queue), self.time_to_next_timer());
@@ -335,6 +336,7 @@ impl Writer {
                     self.of_unopened.retain(|unopened| unopened != partition);
                     self.lists_of_unopened.remove(partition);
                     self.unscanned.remove(partition);
+                    self.round.rolled.push(tail.log().key());
                     self.tails.insert(tail.log().key(), *tail);
                     // Once the checkpoint knows it, its directory will be missed.
                     self.timers.checkpoint_soon(self.round.started);

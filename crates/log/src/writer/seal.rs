@@ -106,6 +106,15 @@ impl SnapshotRoom {
     }
 }
 
+impl WaitingSnapshot {
+    /// One with a room of its own.
+    fn apart(snapshot: Snapshot) -> WaitingSnapshot {
+        let bytes = snapshot.size_bytes();
+        let room = SnapshotRoom { max_bytes: bytes, used_bytes: Arc::new(bytes.into()) };
+        WaitingSnapshot { snapshot, room }
+    }
+}
+
 impl Drop for WaitingSnapshot {
     fn drop(&mut self) {
         self.room.used_bytes.fetch_sub(self.snapshot.size_bytes(), Ordering::Relaxed);
@@ -129,6 +138,15 @@ impl Writer {
                 self.round.background.send(Job::Seal(job));
             }
         }
+    }
+
+    /// Has those sealed that were opened with full segments.
+    pub(super) fn start_first_seals(&mut self) {
+        // In the order in which they were opened.
+        let mut keys: Vec<LogKey> = self.tails.keys().copied().collect();
+        keys.sort_unstable();
+        self.round.rolled = keys;
+        self.start_seals();
     }
 
     /// The background thread is done with a job, or not.
@@ -243,20 +261,24 @@ impl LogTail {
 }
 
 impl Sealing {
-    /// For a log that was opened, whose segments `unsealed` recovery could not seal: they are
-    /// sealed with the next roll, or by the close.
+    /// For a log that was opened, whose segments `unsealed` recovery did not seal. Without a
+    /// snapshot of the producers they are sealed with the next roll, or by the close.
+    ///
+    /// The snapshot is no larger than the producers that it is of, and their number has a bound: it
+    /// needs no room among those that wait.
     pub(super) fn of_recovered(
         log: &Arc<Log>,
         unsealed: Vec<Arc<Segment>>,
         active: &Segment,
-        index_interval_bytes: u32,
+        snapshot: Option<Snapshot>,
     ) -> Sealing {
+        let snapshot = snapshot.map(WaitingSnapshot::apart);
         let next = (!unsealed.is_empty()).then(|| SealJob {
             log: Arc::clone(log),
             segments: unsealed.clone(),
             end: active.base_offset(),
-            snapshot: None,
-            index_interval_bytes,
+            snapshot,
+            index_interval_bytes: log.config().index_interval_bytes,
         });
         Sealing { unsealed: unsealed.into(), next, ..Sealing::default() }
     }

@@ -19,6 +19,8 @@ mod places;
 mod producers;
 mod reopening;
 mod repair;
+mod same_cache;
 mod support;
+mod synced_later;
 mod timestamps;
 mod unopened;

@@ -154,6 +154,7 @@ fn the_files_are_kafkas() {
     let expected = [
         ".kafka_cleanshutdown",
         ".lock",
+        ".page-cache",
         ".reserve",
         "log-start-offset-checkpoint",
         "meta.properties",

@@ -33,6 +33,10 @@ pub(crate) struct TestDisk {
     pub(crate) metrics: LogMetrics,
     /// The size of the journal, which is made as soon as it is of any use; 0 for none.
     pub(crate) journal_bytes: u64,
+    /// From so many unsynced bytes on logs are not synced while they are opened.
+    pub(crate) sync_later_bytes: u64,
+    /// How much of the end of a segment is always checked.
+    pub(crate) checked_bytes_min: u64,
 }
 
 impl TestDisk {
@@ -43,6 +47,8 @@ impl TestDisk {
             config: LogConfig::default(),
             metrics: LogMetrics::new(),
             journal_bytes: 0,
+            sync_later_bytes: u64::MAX,
+            checked_bytes_min: u64::MAX,
         }
     }
 
@@ -58,6 +64,8 @@ impl TestDisk {
             clock: Arc::new(self.clock.clone()),
             default_config: Arc::new(self.config.clone()),
             journal_bytes: self.journal_bytes,
+            sync_later_bytes: self.sync_later_bytes,
+            checked_bytes_min: self.checked_bytes_min,
             journal_after_rounds: 0,
             ..LogDirOptions::new("/data", BrokerId(1), cluster_id)
         }

@@ -60,6 +60,8 @@ struct Sent {
 pub(crate) struct Found {
     pub(crate) start: Offset,
     pub(crate) end: Offset,
+    /// What the log says is on stable storage.
+    pub(crate) flushed: Offset,
     pub(crate) batches: Vec<Batch>,
 }
 
@@ -275,7 +277,11 @@ impl Partition {
         })?;
         self.compare(&found.batches, now)?;
         self.end_cleaning();
-        self.safe_end = self.end;
+        ensure(!self.kind.is_durable() || found.flushed == self.end, || {
+            let (name, end, flushed) = (&self.name, self.end, found.flushed);
+            format!("{name} is shown up to {end}, and on stable storage up to {flushed}")
+        })?;
+        self.note_flushed(found.flushed);
         self.retry_later(unanswered);
         Ok(())
     }

@@ -28,6 +28,8 @@ pub(super) struct Disk {
     pub(super) crash_at: Option<u64>,
     pub(super) crashed: bool,
     pub(super) holds: Holds,
+    /// How many power cuts there were.
+    pub(super) cache_life: u64,
     rng: Rng,
 }
 
@@ -62,6 +64,7 @@ impl Disk {
             crash_at: None,
             crashed: false,
             holds: Holds::default(),
+            cache_life: 0,
             rng: Rng::new(seed),
         }
     }
@@ -278,6 +281,7 @@ impl Disk {
         self.crashed = true;
         let tree = self.tree.after_crash(&mut self.rng);
         let mut survivor = Disk::new(self.rng.next_u64(), self.capacity_bytes);
+        survivor.cache_life = self.cache_life + 1;
         for node in tree.reachable() {
             let Some(file) = self.files.get(&node) else { continue };
             let content = file.content.after_crash(&mut self.rng);
@@ -293,6 +297,7 @@ impl Disk {
     pub(super) fn after_kill(&mut self) -> Disk {
         self.crashed = true;
         let mut survivor = Disk::new(self.rng.next_u64(), self.capacity_bytes);
+        survivor.cache_life = self.cache_life;
         survivor.used_bytes = self.used_bytes;
         survivor.tree = self.tree.clone();
         survivor.files = self.files.clone();

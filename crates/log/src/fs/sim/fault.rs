@@ -29,6 +29,8 @@ pub enum SimOperation {
     ReadDir,
     /// Syncing a directory.
     SyncDir,
+    /// Asking in which life of the page cache this is.
+    CacheLife,
 }
 
 /// What goes wrong.
@@ -46,7 +48,8 @@ pub enum Failure {
     /// A read gives less than there is, but something.
     ShortRead,
     /// The call succeeds and nothing is done: a sync, a change of length, a rename or a removal that
-    /// somebody forgot, or a disk that lies. Other operations are done all the same.
+    /// somebody forgot, or a disk that lies. A power cut does not end the life of the page cache.
+    /// Other operations are done all the same.
     Ignored,
 }
 
@@ -144,7 +147,7 @@ impl Paths {
 impl SimOperation {
     /// Whether it changes something, so that the machine can stop in the middle of it.
     pub(super) fn is_change(self) -> bool {
-        !matches!(self, SimOperation::Read | SimOperation::ReadDir)
+        !matches!(self, SimOperation::Read | SimOperation::ReadDir | SimOperation::CacheLife)
     }
 }
 

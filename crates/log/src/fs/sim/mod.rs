@@ -380,6 +380,17 @@ impl Fs for SimFs {
         let disk = lock(&self.disk);
         if disk.crashed { Err(crash_error()) } else { Ok(disk.free_bytes()) }
     }
+
+    fn cache_life(&self, path: &Path) -> io::Result<Option<String>> {
+        let mut disk = lock(&self.disk);
+        let failure = disk.begin(SimOperation::CacheLife, path)?;
+        if let Some(error) = failure.and_then(Failure::error) {
+            return Err(error);
+        }
+        let node = disk.tree.find(path)?;
+        let life = if failure == Some(Failure::Ignored) { 0 } else { disk.cache_life };
+        Ok(Some(format!("{life} {node:?}")))
+    }
 }
 
 /// Removes a node with all that is in it, the leaves first.
