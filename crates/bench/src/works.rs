@@ -18,6 +18,9 @@ pub(crate) const ACKNOWLEDGED_AT_1000: &str = "acknowledged at 1000/s";
 /// What the names of [`end_to_end_at`] begin with.
 pub(crate) const END_TO_END_AT: &str = "end to end at ";
 
+/// What they are called where the rate is not yet known.
+pub(crate) const END_TO_END_AT_HALF_OF_THE_KNEE: &str = "end to end at half of the knee";
+
 pub(crate) const START: &str = "start to first answer, idle";
 pub(crate) const RESTART: &str = "restart after kill -9";
 

@@ -204,14 +204,14 @@ impl Target {
             (OURS, false) => format!("{}{}", theirs.work, durability(theirs)),
             (side, false) => format!("{side}{}", durability(theirs)),
         };
+        let work = match ours.work {
+            works::END_TO_END_AT => works::END_TO_END_AT_HALF_OF_THE_KNEE,
+            work => work,
+        };
+        let (experiment, durability, figure) =
+            (ours.experiment, durability(ours), figure.name(ours));
         TargetRow {
-            what: format!(
-                "{}: {}{}: {}",
-                ours.experiment,
-                ours.work.trim_end(),
-                durability(ours),
-                figure.name(ours)
-            ),
+            what: format!("{experiment}: {work}{durability}: {figure}"),
             over,
             aim: aim.text(),
             ratio,
