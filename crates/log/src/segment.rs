@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use logway_model::{Offset, TimestampMs};
 
 use crate::LogError;
+use crate::checkpoint::remove_file;
 use crate::cleaner::cleaned_path;
 use crate::fs::{File, Fs, OpenMode};
 use crate::index::{OffsetIndex, TimeIndex, TimestampOffset};
@@ -154,18 +155,26 @@ impl Segment {
         base_offset: Offset,
         size_bytes: u64,
     ) -> Segment {
-        let path = |extension| file_path(dir, base_offset, extension);
-        let index = OffsetIndex::existing(Arc::clone(fs), &path(INDEX_EXTENSION), base_offset);
-        let times = TimeIndex::existing(Arc::clone(fs), &path(TIME_INDEX_EXTENSION), base_offset);
+        let path_of = |extension: &str| file_path(dir, base_offset, extension);
+        Segment::existing_at(fs, base_offset, size_bytes, path_of)
+    }
+
+    fn existing_at(
+        fs: &Arc<dyn Fs>,
+        base_offset: Offset,
+        size_bytes: u64,
+        path_of: impl Fn(&str) -> PathBuf,
+    ) -> Segment {
+        let (index_path, times_path) = (path_of(INDEX_EXTENSION), path_of(TIME_INDEX_EXTENSION));
         Segment {
             base_offset,
             fs: Arc::clone(fs),
-            path: path(LOG_EXTENSION).into(),
+            path: path_of(LOG_EXTENSION).into(),
             size_bytes: AtomicU64::new(size_bytes),
             file: Mutex::default(),
             was_used: AtomicBool::new(false),
-            offsets: index,
-            times,
+            offsets: OffsetIndex::existing(Arc::clone(fs), &index_path, base_offset),
+            times: TimeIndex::existing(Arc::clone(fs), &times_path, base_offset),
             growth: Mutex::default(),
         }
     }
@@ -401,6 +410,31 @@ impl Segment {
         let mut scan = HeaderScan::new(self.file()?, &self.path, 0, self.size_bytes());
         while let Some(batch) = scan.next()? {
             self.note_batch(&batch, index_interval_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the indexes anew of a segment none of which was opened yet. They are made beside those that
+    /// are there, and are on stable storage before they take their names: however the process ends,
+    /// no part of one is left that would pass for a whole one.
+    pub(crate) fn replace_indexes(&self, index_interval_bytes: u32) -> Result<(), LogError> {
+        let (fs, dir) = (&self.fs, self.path.parent().unwrap_or(Path::new(".")));
+        let path_of = |extension: &str| match extension {
+            LOG_EXTENSION => self.path.to_path_buf(),
+            index => cleaned_path(dir, self.base_offset, index),
+        };
+        let made = Segment::existing_at(fs, self.base_offset, self.size_bytes(), path_of);
+        made.rebuild_indexes(index_interval_bytes)?;
+        made.sync_indexes()?;
+        made.close()?;
+        for extension in [INDEX_EXTENSION, TIME_INDEX_EXTENSION] {
+            let name = self.path.with_extension(extension);
+            match fs.rename(&path_of(extension), &name) {
+                Ok(()) => {}
+                // One without entries is no file.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => remove_file(&**fs, &name)?,
+                Err(error) => return Err(LogError::io("rename to", &name)(error)),
+            }
         }
         Ok(())
     }

@@ -45,8 +45,8 @@ impl Recovery<'_> {
             }
             let segment_path = segment.path().display();
             tracing::warn!(segment = %segment_path, "an index is missing and is made anew");
-            match segment.rebuild_indexes(interval_bytes) {
-                Ok(()) => segment.sync_indexes()?,
+            match segment.replace_indexes(interval_bytes) {
+                Ok(()) => {}
                 Err(LogError::Corrupt { .. }) => {
                     self.mend(&segment, self.segments[index + 1].base_offset())?;
                 }
