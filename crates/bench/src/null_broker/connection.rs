@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::fetch_source::FetchSource;
+use super::fetch_source::{FetchPosition, FetchSource};
 use super::replies::{Replies, Reply};
 use crate::generator::{Framing, Intake};
 
@@ -16,11 +16,12 @@ pub(super) struct Connection {
     stream: TcpStream,
     replies: Replies,
     source: Arc<FetchSource>,
+    position: FetchPosition,
 }
 
 impl Connection {
     pub(super) fn new(stream: TcpStream, replies: Replies, source: Arc<FetchSource>) -> Connection {
-        Connection { stream, replies, source }
+        Connection { stream, replies, source, position: FetchPosition::default() }
     }
 
     /// Until the client goes or says something that cannot be understood.
@@ -32,7 +33,7 @@ impl Connection {
 
     /// Answers all that comes with one read with one write.
     fn serve_once(&mut self, intake: &mut Intake, out: &mut Vec<u8>) -> anyhow::Result<()> {
-        let Connection { stream, replies, source } = self;
+        let Connection { stream, replies, source, position } = self;
         let mut reader = &*stream;
         out.clear();
         intake.read(&mut reader, |head, _| {
@@ -43,7 +44,7 @@ impl Connection {
                     out.extend_from_slice(&before);
                     (&*stream).write_all(out)?;
                     out.clear();
-                    source.send(stream, records_bytes)?;
+                    source.send(stream, position, records_bytes)?;
                     out.extend_from_slice(&after);
                 }
             }

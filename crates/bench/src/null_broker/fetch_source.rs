@@ -1,46 +1,69 @@
-//! What every fetch gets.
+//! What fetches get.
 
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use logway_record::{MAGIC_AT, MAGIC_V2};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create, sendfile};
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 
-/// As much as the largest fetch that the experiments make.
-const SOURCE_BYTES: u64 = 16 << 20;
+/// As much as a quick run reads of a broker. What is sent again and again from a smaller file comes from the
+/// processor's cache, and costs half of what a broker's log does, which comes from memory.
+const SOURCE_BYTES: u64 = 256 << 20;
 
-/// A file in memory that looks like a batch where anybody looks.
-#[derive(Debug)]
+/// Where fetches may begin.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// A file in memory, which is made when it is first needed.
+#[derive(Debug, Default)]
 pub(super) struct FetchSource {
-    file: OwnedFd,
+    file: OnceLock<OwnedFd>,
 }
 
-impl FetchSource {
-    pub(super) fn new() -> io::Result<FetchSource> {
-        let file = memfd_create("logway-bench-null", MemfdFlags::CLOEXEC)?;
-        ftruncate(&file, SOURCE_BYTES)?;
-        // Holes would cost nothing to send.
-        let zeros = vec![0; 1 << 20];
-        for at in (0..SOURCE_BYTES).step_by(zeros.len()) {
-            rustix::io::pwrite(&file, &zeros, at)?;
-        }
-        rustix::io::pwrite(&file, &[MAGIC_V2 as u8], MAGIC_AT as u64)?;
-        Ok(FetchSource { file })
-    }
+/// Where one connection goes on.
+#[derive(Debug, Default)]
+pub(super) struct FetchPosition(u64);
 
-    /// Sends so many bytes.
-    pub(super) fn send(&self, stream: &TcpStream, bytes: usize) -> io::Result<()> {
+impl FetchSource {
+    /// Sends so many bytes, which look like a batch where anybody looks.
+    pub(super) fn send(
+        &self,
+        stream: &TcpStream,
+        position: &mut FetchPosition,
+        bytes: usize,
+    ) -> io::Result<()> {
+        let file = match self.file.get() {
+            Some(file) => file,
+            None => {
+                let made = make()?;
+                self.file.get_or_init(|| made)
+            }
+        };
         let mut missing = bytes;
         while missing > 0 {
-            let mut at = 0;
-            let sent =
-                sendfile(stream, &self.file, Some(&mut at), missing.min(SOURCE_BYTES as usize))?;
+            let left = usize::try_from(SOURCE_BYTES - position.0).unwrap_or(usize::MAX);
+            let sent = sendfile(stream, file, Some(&mut position.0), missing.min(left))?;
             if sent == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             missing -= sent;
+            if position.0 == SOURCE_BYTES {
+                position.0 = 0;
+            }
         }
+        position.0 = position.0.next_multiple_of(STEP_BYTES) % SOURCE_BYTES;
         Ok(())
     }
+}
+
+fn make() -> io::Result<OwnedFd> {
+    let file = memfd_create("logway-bench-null", MemfdFlags::CLOEXEC)?;
+    // Holes would cost nothing to send.
+    let mut step = vec![0; STEP_BYTES as usize];
+    step[MAGIC_AT] = MAGIC_V2 as u8;
+    for at in (0..SOURCE_BYTES).step_by(step.len()) {
+        rustix::io::pwrite(&file, &step, at)?;
+    }
+    Ok(file)
 }
