@@ -11,6 +11,7 @@ mod listener;
 mod memory_budget;
 mod mute;
 mod pacing;
+mod page_cache;
 mod presence;
 mod replies;
 mod request_memory;
@@ -45,6 +46,7 @@ use crate::dispatch::{Answer, ConnectionInfo, RequestError, Started, prepare};
 use crate::inline_appends::HeldRound;
 use attention::Listener;
 use frame::{Frame, FrameReader};
+use page_cache::PageCacheProbes;
 use replies::{OwedReply, ReadyReply, ReplyQueue};
 use send::Patience;
 
@@ -123,6 +125,7 @@ pub(crate) struct Connection {
     replies: ReplyQueue,
     /// Small replies on their way out together.
     outgoing: BytesMut,
+    page_cache: PageCacheProbes,
     idle_max: Duration,
     held_freely_bytes: usize,
     last_active: Instant,
@@ -161,6 +164,7 @@ impl Connection {
             frames,
             replies: ReplyQueue::default(),
             outgoing: BytesMut::new(),
+            page_cache: PageCacheProbes::new(),
             idle_max,
             held_freely_bytes,
             last_active: Instant::now(),
@@ -432,7 +436,8 @@ impl Connection {
 
     async fn send_alone(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
         self.flush().await?;
-        Ok(send::send(&self.socket, reply, &self.patience()).await?)
+        let patience = Patience { stall_max: self.idle_max, broker: &self.broker };
+        Ok(send::send(&self.socket, reply, &mut self.page_cache, &patience).await?)
     }
 
     async fn flush(&mut self) -> Result<(), ConnectionError> {

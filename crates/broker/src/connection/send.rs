@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logway_log::FileRange;
-use rustix::io::ReadWriteFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::page_cache::{CLOSE_STEP_BYTES, PageCacheProbes};
 use super::replies::EncodedReply;
 use crate::Broker;
 
 /// What is checked for being in memory, and then sent, at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
-
-/// The kernel reads ahead in windows of this size at least, so one probe speaks for as much.
-const PROBE_STEP_BYTES: u64 = 128 * 1024;
 
 /// While memory is short, a client must read at least this much of its replies in each
 /// [`PACE_INTERVAL`]: its connection may hold memory that others wait for.
@@ -81,13 +78,14 @@ impl Pace {
 pub(super) async fn send(
     socket: &TcpStream,
     reply: &EncodedReply,
+    probes: &mut PageCacheProbes,
     patience: &Patience<'_>,
 ) -> io::Result<()> {
     let mut sent = 0;
     for span in &reply.files {
         send_bytes(socket, &reply.bytes[sent..span.after_bytes], patience).await?;
         sent = span.after_bytes;
-        send_range(socket, &span.range, patience).await?;
+        send_range(socket, &span.range, probes, patience).await?;
     }
     send_bytes(socket, &reply.bytes[sent..], patience).await
 }
@@ -117,6 +115,7 @@ pub(super) async fn send_bytes(
 async fn send_range(
     socket: &TcpStream,
     range: &FileRange,
+    probes: &mut PageCacheProbes,
     patience: &Patience<'_>,
 ) -> io::Result<()> {
     let end = range.position + range.len_bytes;
@@ -126,7 +125,7 @@ async fn send_range(
         let chunk =
             FileRange { file: Arc::clone(&range.file), position, len_bytes: chunk_end - position };
         if range.file.fd().is_some() {
-            if !is_in_memory(&chunk) {
+            if !probes.find(&chunk) {
                 let cold = chunk.clone();
                 tokio::task::spawn_blocking(move || read_through(&cold, |_| ())).await??;
             }
@@ -170,32 +169,9 @@ async fn send_file(
     Ok(())
 }
 
-/// Whether `sendfile` would find the chunk in the page cache, as far as a few probes can tell.
-///
-/// A wrong yes costs a network thread one disk read; a wrong no costs a hop to another thread.
-fn is_in_memory(chunk: &FileRange) -> bool {
-    let Some(file) = chunk.file.fd() else { return true };
-    let last = chunk.position + chunk.len_bytes - 1;
-    let mut probe = chunk.position;
-    loop {
-        let mut byte = [0];
-        let mut target = [io::IoSliceMut::new(&mut byte)];
-        match rustix::io::preadv2(file, &mut target, probe, ReadWriteFlags::NOWAIT) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::AGAIN) => return false,
-            // A file system without NOWAIT: nothing to be learnt, so let `sendfile` wait.
-            Err(_) => return true,
-        }
-        if probe == last {
-            return true;
-        }
-        probe = last.min(probe + PROBE_STEP_BYTES);
-    }
-}
-
 /// Reads the chunk piece by piece, so that its pages are in memory afterwards.
 fn read_through(chunk: &FileRange, mut piece_read: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut buffer = vec![0; usize::try_from(PROBE_STEP_BYTES).expect("is small")];
+    let mut buffer = vec![0; usize::try_from(CLOSE_STEP_BYTES).expect("is small")];
     let end = chunk.position + chunk.len_bytes;
     let mut position = chunk.position;
     while position < end {
