@@ -33,7 +33,7 @@ ROWS = [
     ("threads woken, asleep and awake", r"^(try_to_wake_up|__schedule|schedule|finish_task_switch.*)$"),
     ("recvfrom: from the socket", r"^__x64_sys_(recvfrom|recvmsg|read|readv)$"),
     ("sendto, sendfile: to the socket", r"^__x64_sys_(sendto|sendmsg|write|writev|sendfile64|splice)$"),
-    ("pwritev: to the page cache", r"^do_pwritev$|^__x64_sys_pwrite64$"),
+    ("pwritev: to the page cache, the journal", r"^do_pwritev$|^__x64_sys_pwrite64$"),
     ("fdatasync: to the disk", r"^__x64_sys_(fdatasync|fsync|sync_file_range)$"),
     ("pread, preadv2: from the page cache", r"^do_preadv$|^__x64_sys_pread64$"),
     ("epoll_wait, futex and other calls", r"^__x64_sys_|^entry_SYSCALL|^do_syscall_64$"),

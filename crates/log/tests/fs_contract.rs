@@ -67,6 +67,38 @@ fn an_open_mode_says_what_must_exist_and_what_is_emptied() {
     });
 }
 
+/// Bytes that begin at a multiple of 4096 in memory, and how many are before them.
+fn aligned(content: &[u8]) -> (Vec<u8>, usize) {
+    let mut bytes: Vec<u8> = Vec::with_capacity(content.len() + 4096);
+    let skipped = bytes.as_ptr().align_offset(4096);
+    bytes.resize(skipped, 0);
+    bytes.extend_from_slice(content);
+    (bytes, skipped)
+}
+
+#[test]
+fn whole_blocks_are_written_past_the_page_cache() {
+    on_both(|fs, dir| {
+        let path = dir.join("a");
+        assert_eq!(kind(fs.open(&path, OpenMode::WriteDirect)), Some(ErrorKind::NotFound));
+        put(fs, &path, &[1; 3 * 4096]);
+        let file = match fs.open(&path, OpenMode::WriteDirect) {
+            Ok(file) => file,
+            // Not every file system can.
+            Err(error) => return assert_eq!(error.kind(), ErrorKind::InvalidInput),
+        };
+        let (blocks, from) = aligned(&[[2; 4096], [3; 4096]].concat());
+        file.write_all_at(&[IoSlice::new(&blocks[from..])], 4096).expect("is written");
+        file.sync_data().expect("is synced");
+        assert_eq!(content(fs, &path), [[1; 4096], [2; 4096], [3; 4096]].concat());
+        let part = &blocks[from..from + 4095];
+        let refused = file.write_all_at(&[IoSlice::new(part)], 0);
+        assert_eq!(kind(refused), Some(ErrorKind::InvalidInput), "no whole block");
+        let refused = file.write_all_at(&[IoSlice::new(&blocks[from..])], 1);
+        assert_eq!(kind(refused), Some(ErrorKind::InvalidInput), "not at a block");
+    });
+}
+
 #[test]
 fn slices_are_written_one_after_the_other_however_many_there_are() {
     on_both(|fs, dir| {

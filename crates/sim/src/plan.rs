@@ -77,7 +77,7 @@ impl Plan {
             lives: 4 + random.below(8),
             changes_max: [30, 120, 400, 1_500][random.below(4)],
             steps_max: 5 + random.below(100),
-            journal_bytes: [0, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10][journal.below(6)],
+            journal_bytes: [0, 16, 24, 32, 64, 256][journal.below(6)] << 10,
             journal_after_rounds: [0, 0, 1, 3][journal.below(4)],
             sync_later_bytes: [0, 1, 400, 1 << 20][journal.below(4)],
             checked_bytes_min: [0, 200, 1 << 20][journal.below(3)],

@@ -130,7 +130,8 @@ async fn what_is_synced_is_in_the_journal_with_its_partition() {
         assert_eq!(header[4..8], (bytes as u32).to_be_bytes());
         assert_eq!(header[8..], (round * bytes as u64).to_be_bytes());
         assert_eq!(journal[at + 16 + 8..at + 16 + bytes], batch.bytes[8..]);
-        at += 16 + bytes;
+        assert_eq!(journal[at + 16 + bytes..at + 4096], vec![0; 4096 - 16 - bytes]);
+        at += 4096;
     }
     assert_eq!(journal[at..at + 16], [0; 16]);
 }

@@ -127,7 +127,16 @@ pub enum OpenMode {
     CreateOrOpen,
     /// For reading and writing; it is created, or emptied if it exists.
     CreateTruncate,
+    /// For writing past the page cache (`O_DIRECT`); it must exist. What is written begins, in memory and
+    /// in the file, and ends at multiples of [`DIRECT_BLOCK_BYTES`], and is one slice.
+    ///
+    /// Fails with [`io::ErrorKind::InvalidInput`] or [`io::ErrorKind::Unsupported`], here or at the first
+    /// write, where the file system cannot do it.
+    WriteDirect,
 }
+
+/// What is written past the page cache consists of such blocks: no device in use has larger sectors.
+pub(crate) const DIRECT_BLOCK_BYTES: usize = 4096;
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

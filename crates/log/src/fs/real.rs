@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
-use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, statvfs, statx};
+use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags, StatxFlags, flock, statvfs, statx};
 use rustix::io::{Errno, pwritev};
 
 use super::{DirEntry, File, FileLock, Fs, OpenMode};
@@ -22,14 +22,17 @@ pub struct RealFs;
 impl Fs for RealFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(mode != OpenMode::Read);
+        options.read(mode != OpenMode::WriteDirect).write(mode != OpenMode::Read);
         match mode {
             OpenMode::Read | OpenMode::ReadWrite => {}
             OpenMode::CreateNew => _ = options.create_new(true),
             OpenMode::CreateOrOpen => _ = options.create(true),
             OpenMode::CreateTruncate => _ = options.create(true).truncate(true),
+            OpenMode::WriteDirect => _ = options.custom_flags(OFlags::DIRECT.bits() as i32),
         }
-        Ok(Arc::new(RealFile(options.open(path)?)))
+        // What goes past the page cache takes no memory from it.
+        let part_bytes = if mode == OpenMode::WriteDirect { u64::MAX } else { PART_BYTES };
+        Ok(Arc::new(RealFile { file: options.open(path)?, part_bytes }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -114,7 +117,11 @@ impl Fs for RealFs {
 
 /// An open file of the operating system.
 #[derive(Debug)]
-struct RealFile(fs::File);
+struct RealFile {
+    file: fs::File,
+    /// A write of more goes in parts; see [`PART_BYTES`].
+    part_bytes: u64,
+}
 
 /// The most slices that one `pwritev` takes (`IOV_MAX` of Linux and the BSDs).
 const SLICES_MAX: usize = 1024;
@@ -131,7 +138,7 @@ const PART_BYTES: u64 = 32 << 10;
 impl File for RealFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
         loop {
-            match self.0.read_at(buf, position) {
+            match self.file.read_at(buf, position) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
@@ -140,52 +147,52 @@ impl File for RealFile {
 
     fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         let size_bytes: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
-        if size_bytes <= PART_BYTES && slices.len() <= SLICES_MAX {
+        if size_bytes <= self.part_bytes && slices.len() <= SLICES_MAX {
             return self.write_group(slices, size_bytes, position);
         }
         self.write_in_parts(slices, position)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.0.sync_all()
+        self.file.sync_all()
     }
 
     fn set_len(&self, len_bytes: u64) -> io::Result<()> {
-        self.0.set_len(len_bytes)
+        self.file.set_len(len_bytes)
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn modified(&self) -> io::Result<TimestampMs> {
-        Ok(since_epoch(self.0.metadata()?.modified()?))
+        Ok(since_epoch(self.file.metadata()?.modified()?))
     }
 
     fn set_modified(&self, modified: TimestampMs) -> io::Result<()> {
         let since_epoch = Duration::from_millis(u64::try_from(modified.0).unwrap_or(0));
         let modified = UNIX_EPOCH.checked_add(since_epoch).ok_or(io::ErrorKind::InvalidInput)?;
-        self.0.set_modified(modified)
+        self.file.set_modified(modified)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.file.as_fd())
     }
 }
 
 impl RealFile {
-    /// Writes everything in parts of [`PART_BYTES`], or less where there are very many slices.
+    /// Writes everything in parts of [`RealFile::part_bytes`], or less where there are very many slices.
     fn write_in_parts(&self, slices: &[IoSlice<'_>], mut position: u64) -> io::Result<()> {
         let mut part = Vec::new();
         let mut part_bytes = 0;
         for slice in slices {
             let mut rest = &slice[..];
             while !rest.is_empty() {
-                let room_bytes = PART_BYTES - (position + part_bytes) % PART_BYTES;
+                let room_bytes = self.part_bytes - (position + part_bytes) % self.part_bytes;
                 let (taken, left) = rest.split_at(rest.len().min(room_bytes as usize));
                 part.push(IoSlice::new(taken));
                 part_bytes += taken.len() as u64;
@@ -212,7 +219,7 @@ impl RealFile {
             return Ok(());
         }
         loop {
-            match pwritev(&self.0, group, position) {
+            match pwritev(&self.file, group, position) {
                 Ok(written) if written as u64 == group_bytes => return Ok(()),
                 Ok(written) => return self.finish_short_write(group, written, position),
                 Err(Errno::INTR) => {}
@@ -235,7 +242,7 @@ impl RealFile {
         for slice in group {
             let done = written.saturating_sub(slice_start).min(slice.len());
             let from = position + (slice_start + done) as u64;
-            self.0.write_all_at(&slice[done..], from)?;
+            self.file.write_all_at(&slice[done..], from)?;
             slice_start += slice.len();
         }
         Ok(())

@@ -41,7 +41,7 @@ impl Fs for ScratchFs {
                 let under = self.under.open(path, OpenMode::Read)?;
                 Ok(Arc::new(ScratchFile::over(under)?))
             }
-            OpenMode::CreateNew | OpenMode::CreateTruncate => refusal(),
+            OpenMode::CreateNew | OpenMode::CreateTruncate | OpenMode::WriteDirect => refusal(),
         }
     }
 

@@ -4,11 +4,14 @@
 //! |---|---|---|---|
 //! | 0 | 4 | `LWJ1` | no |
 //! | 4 | 4 | CRC-32C of everything after it | |
-//! | 8 | 4 | length of the whole entry | yes |
+//! | 8 | 4 | length of the whole entry, with the zeros at its end | yes |
 //! | 12 | 4 | number of pieces; 0 makes all entries before it void | yes |
 //! | 16 | 8 | generation of the half | yes |
 //! | 24 | 8 | number of the entry in it, from 0 on | yes |
-//! | 32 | | the pieces | yes |
+//! | 32 | | the pieces, and zeros up to a multiple of 4096 | yes |
+//!
+//! Entries are whole blocks of the disk: they can be written past the page cache, and no write to one touches
+//! a block of the one before, which somebody was told about.
 //!
 //! A piece is what one log got in the round:
 //!
@@ -25,13 +28,14 @@
 //! | | the topic's name |
 //! | | the batches, as they are in the segment |
 
-use std::io::IoSlice;
 use std::ops::Range;
 
 use bytes::{Buf, BufMut, Bytes};
-use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
+use crc_fast::crc32_iscsi;
 use logway_model::{Offset, PartitionId, TopicId, TopicName, TopicPartition, Uuid};
 
+use super::block_buffer::BlockBuffer;
+use crate::fs::DIRECT_BLOCK_BYTES;
 use crate::random::random_bits;
 use crate::view::LogPoint;
 
@@ -44,7 +48,7 @@ const COVERED_FROM: usize = 8;
 const HEADER_BYTES: usize = 32;
 
 /// What an entry takes that makes all before it void.
-pub(crate) const VOID_ENTRY_BYTES: u64 = HEADER_BYTES as u64;
+pub(crate) const VOID_ENTRY_BYTES: u64 = DIRECT_BLOCK_BYTES as u64;
 
 /// What a piece takes beside the topic's name and the batches.
 const PIECE_HEADER_BYTES: usize = 58;
@@ -94,17 +98,14 @@ pub(crate) struct Piece {
 /// Pieces in the making, encoded one after the other in a buffer that is used again.
 #[derive(Debug, Default)]
 pub(crate) struct EntryBuilder {
-    encoded: Vec<u8>,
+    /// Space for the header, then the pieces.
+    encoded: BlockBuffer,
 }
-
-/// A larger buffer is given back after the round that needed it.
-const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
 impl EntryBuilder {
     /// Forgets all pieces.
     pub(crate) fn clear(&mut self) {
         self.encoded.clear();
-        self.encoded.shrink_to(BUFFER_KEPT_BYTES);
     }
 
     /// The bytes of all pieces.
@@ -112,51 +113,65 @@ impl EntryBuilder {
         self.encoded.len()
     }
 
-    /// Adds a piece whose batches `bytes` puts behind what is there; returns where it is.
+    /// Adds a piece whose batches, of so many bytes, `batches` puts behind what is there; returns where it is.
     pub(crate) fn add(
         &mut self,
         (topic_id, partition): (TopicId, &TopicPartition),
         (start, end): (LogPoint, Offset),
-        bytes: impl FnOnce(&mut Vec<u8>),
+        batches_bytes: usize,
+        batches: impl FnOnce(&mut Vec<u8>),
     ) -> Range<usize> {
-        let from = self.encoded.len();
+        self.make_room_for_header();
         let TopicId(Uuid(id)) = topic_id;
         let topic = partition.topic.as_str().as_bytes();
-        let out = &mut self.encoded;
-        out.put_slice(&id);
-        out.put_i32(partition.partition.0);
-        out.put_i64(start.offset.0);
-        out.put_i64(end.0);
-        out.put_i64(start.segment.0);
-        out.put_u64(start.position);
-        let length_at = out.len();
-        out.put_u32(0);
-        out.put_u16(u16::try_from(topic.len()).expect("names of topics are short"));
-        out.put_slice(topic);
-        let batches_at = out.len();
-        bytes(out);
-        let length = u32::try_from(out.len() - batches_at).expect("a piece is small");
-        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
-        from..out.len()
+        let piece_bytes = PIECE_HEADER_BYTES + topic.len() + batches_bytes;
+        let piece = self.encoded.extend(piece_bytes, |out| {
+            out.put_slice(&id);
+            out.put_i32(partition.partition.0);
+            out.put_i64(start.offset.0);
+            out.put_i64(end.0);
+            out.put_i64(start.segment.0);
+            out.put_u64(start.position);
+            out.put_u32(u32::try_from(batches_bytes).expect("a piece is small"));
+            out.put_u16(u16::try_from(topic.len()).expect("names of topics are short"));
+            out.put_slice(topic);
+            batches(out);
+        });
+        debug_assert_eq!(piece.len(), piece_bytes, "the batches are as long as was said");
+        piece
     }
 
-    /// Calls `write` with the parts of the entry that holds some of the pieces.
-    pub(crate) fn with_entry<T>(
-        &self,
-        number: EntryNumber,
-        pieces: &[Range<usize>],
-        write: impl FnOnce(&[IoSlice<'_>]) -> T,
-    ) -> T {
-        let slices: Vec<&[u8]> = pieces.iter().map(|range| &self.encoded[range.clone()]).collect();
-        let header = header(number, &slices);
-        let parts: Vec<IoSlice<'_>> =
-            [&header[..]].into_iter().chain(slices).map(IoSlice::new).collect();
-        write(&parts)
+    /// Makes the entry that holds some of the pieces, in their order; the others are forgotten.
+    ///
+    /// It begins at a multiple of [`DIRECT_BLOCK_BYTES`] in memory and is as long as some of them.
+    pub(crate) fn finish(&mut self, number: EntryNumber, pieces: &[Range<usize>]) -> &[u8] {
+        self.make_room_for_header();
+        self.encoded.keep(HEADER_BYTES, pieces);
+        self.encoded.fill_block();
+        let entry = self.encoded.as_mut_slice();
+        let length = u32::try_from(entry.len()).expect("an entry fits into the journal");
+        let count = u32::try_from(pieces.len()).expect("an entry fits into the journal");
+        let mut covered = &mut entry[COVERED_FROM..];
+        covered.put_u32(length);
+        covered.put_u32(count);
+        covered.put_u64(number.generation);
+        covered.put_u64(number.sequence);
+        let crc = crc32_iscsi(&entry[COVERED_FROM..]);
+        entry[..4].copy_from_slice(&MAGIC);
+        entry[4..COVERED_FROM].copy_from_slice(&crc.to_be_bytes());
+        entry
     }
 
     /// How long an entry with some of the pieces is.
     pub(crate) fn entry_bytes(pieces: &[Range<usize>]) -> u64 {
-        (HEADER_BYTES + pieces.iter().map(|range| range.len()).sum::<usize>()) as u64
+        let bytes = HEADER_BYTES + pieces.iter().map(|range| range.len()).sum::<usize>();
+        bytes.next_multiple_of(DIRECT_BLOCK_BYTES) as u64
+    }
+
+    fn make_room_for_header(&mut self) {
+        if self.encoded.is_empty() {
+            self.encoded.extend(HEADER_BYTES, |out| out.put_bytes(0, HEADER_BYTES));
+        }
     }
 }
 
@@ -165,32 +180,10 @@ impl Piece {
     pub(super) fn to_entry(&self, number: EntryNumber) -> Vec<u8> {
         let mut builder = EntryBuilder::default();
         let id = (self.topic_id, &self.partition);
-        let piece = builder.add(id, (self.start, self.end), |out| out.put_slice(&self.bytes));
-        builder
-            .with_entry(number, &[piece], |parts| parts.iter().flat_map(|p| p.to_vec()).collect())
+        let put = |out: &mut Vec<u8>| out.put_slice(&self.bytes);
+        let piece = builder.add(id, (self.start, self.end), self.bytes.len(), put);
+        builder.finish(number, &[piece]).to_vec()
     }
-}
-
-/// The entry that makes all before it void.
-pub(crate) fn void_entry(number: EntryNumber) -> [u8; HEADER_BYTES] {
-    header(number, &[])
-}
-
-fn header(number: EntryNumber, pieces: &[&[u8]]) -> [u8; HEADER_BYTES] {
-    let size_bytes = HEADER_BYTES + pieces.iter().map(|piece| piece.len()).sum::<usize>();
-    let mut header = [0; HEADER_BYTES];
-    let mut out = &mut header[COVERED_FROM..];
-    out.put_u32(u32::try_from(size_bytes).expect("an entry fits into the journal"));
-    out.put_u32(u32::try_from(pieces.len()).expect("an entry fits into the journal"));
-    out.put_u64(number.generation);
-    out.put_u64(number.sequence);
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(&header[COVERED_FROM..]);
-    pieces.iter().for_each(|piece| digest.update(piece));
-    let crc = u32::try_from(digest.finalize()).expect("it has 32 bits");
-    header[..4].copy_from_slice(&MAGIC);
-    header[4..COVERED_FROM].copy_from_slice(&crc.to_be_bytes());
-    header
 }
 
 /// The entry that `bytes` begins with; `None` if there is none that is whole.
@@ -209,7 +202,8 @@ pub(super) fn decode(bytes: &Bytes) -> Option<Entry> {
     for _ in 0..count {
         pieces.push(decode_piece(&mut rest)?);
     }
-    rest.is_empty().then_some(Entry { number, pieces, size_bytes })
+    let is_all = rest.iter().all(|&byte| byte == 0);
+    is_all.then_some(Entry { number, pieces, size_bytes })
 }
 
 /// The number that the entry has with which `bytes` begins, if it is one; nothing else is checked.

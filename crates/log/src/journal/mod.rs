@@ -24,18 +24,20 @@
 //! | [`unopened`] | what belongs to logs that could not be opened |
 //! | `writer/journalling.rs` | who writes it, and when |
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::block_buffer::BlockBuffer;
 use crate::LogError;
 use crate::dir_syncs::DirSyncs;
-use crate::fs::{File, Fs, OpenMode};
+use crate::fs::{DIRECT_BLOCK_BYTES, File, Fs, OpenMode};
 
-pub(crate) use entry::{EntryBuilder, EntryNumber, Piece, VOID_ENTRY_BYTES, void_entry};
+pub(crate) use entry::{EntryBuilder, EntryNumber, Piece, VOID_ENTRY_BYTES};
 pub(crate) use reader::{JournalContent, read_journal};
 pub(crate) use redo::redo;
 
+mod block_buffer;
 mod entry;
 mod reader;
 mod redo;
@@ -103,7 +105,8 @@ impl JournalFile {
         let before = root_syncs.before_names();
         let file =
             fs.open(&path, OpenMode::CreateTruncate).map_err(LogError::io("create", &path))?;
-        let half_bytes = bytes / 2;
+        let block_bytes = DIRECT_BLOCK_BYTES as u64;
+        let half_bytes = bytes / 2 / block_bytes * block_bytes;
         let zeros = vec![0; PIECE_BYTES];
         let mut position = 0;
         while position < half_bytes * 2 {
@@ -115,6 +118,15 @@ impl JournalFile {
         }
         file.sync_all().map_err(LogError::io("sync", &path))?;
         root_syncs.sync(fs, before)?;
+        let file = match open_direct(fs, &path) {
+            Ok(direct) => direct,
+            Err(error) if is_impossible(&error) => {
+                let path = path.display();
+                tracing::info!(%path, %error, "the journal is written through the page cache");
+                file
+            }
+            Err(error) => return Err(LogError::io("write", &path)(error)),
+        };
         Ok(JournalFile { path, file: OpenJournal(file), half_bytes })
     }
 
@@ -124,15 +136,30 @@ impl JournalFile {
     }
 
     /// Writes an entry to a half, 0 or 1, and syncs it. After an error nobody knows what is there.
-    pub(crate) fn write(
-        &self,
-        half: usize,
-        position: u64,
-        slices: &[IoSlice<'_>],
-    ) -> Result<(), LogError> {
+    pub(crate) fn write(&self, half: usize, position: u64, entry: &[u8]) -> Result<(), LogError> {
         let OpenJournal(file) = &self.file;
         let position = half as u64 * self.half_bytes + position;
-        file.write_all_at(slices, position).map_err(LogError::io("write", &self.path))?;
+        let slices = [IoSlice::new(entry)];
+        file.write_all_at(&slices, position).map_err(LogError::io("write", &self.path))?;
         file.sync_data().map_err(LogError::io("sync", &self.path))
     }
+}
+
+/// Opens a new journal for writes past the page cache, if that can be done here.
+///
+/// What is written is used by nobody before a crash, so that the page cache would only cost a copy, and
+/// memory for pages that have just been on their way to the disk when the next write comes.
+fn open_direct(fs: &dyn Fs, path: &Path) -> io::Result<Arc<dyn File>> {
+    let file = fs.open(path, OpenMode::WriteDirect)?;
+    // Some refuse only the write.
+    let mut zeros = BlockBuffer::default();
+    zeros.extend(1, |out| out.push(0));
+    zeros.fill_block();
+    file.write_all_at(&[IoSlice::new(zeros.as_mut_slice())], 0)?;
+    Ok(file)
+}
+
+/// Whether the file system cannot do it.
+fn is_impossible(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }

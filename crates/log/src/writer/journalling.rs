@@ -13,7 +13,6 @@
 //! at once, and it is removed.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,19 +27,15 @@ use super::write_vector::WriteVector;
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::dir_syncs::DirSyncs;
-use crate::journal::{
-    EntryBuilder, EntryNumber, JOURNAL_FILE, JournalFile, VOID_ENTRY_BYTES, void_entry,
-};
+use crate::journal::{EntryBuilder, EntryNumber, JOURNAL_FILE, JournalFile, VOID_ENTRY_BYTES};
 use crate::view::LogPoint;
 
 /// Of a log that gets more in a round, the bytes are better written once: 128 KiB take as long to be written
 /// twice as their file takes to grow.
 const PIECE_MAX_BYTES: u64 = 96 << 10;
 
-/// A round of more than that is synced as without a journal, and so is one of more than
-/// [`PIECE_MAX_BYTES`] and so much for each log: its bytes take longer than the syncs that they save.
+/// A round of more than that is synced as without a journal.
 const ROUND_MAX_BYTES: u64 = 1 << 20;
-const LOG_BYTES: u64 = 8 << 10;
 
 /// The journal as the writer sees it.
 pub(super) struct Journal {
@@ -115,7 +110,8 @@ impl RoundPieces {
             return;
         }
         let id = (tail.log.topic_id(), tail.log.topic_partition());
-        let encoded = self.builder.add(id, (start, end.offset), |out| vector.copy_to(out));
+        let (points, bytes) = ((start, end.offset), size_bytes as usize);
+        let encoded = self.builder.add(id, points, bytes, |out| vector.copy_to(out));
         self.pieces.push(RoundPiece { key: tail.log.key(), start, end, encoded });
     }
 }
@@ -159,12 +155,12 @@ impl Journal {
     }
 
     /// Writes an entry and syncs it.
-    fn write(&mut self, slices: &[IoSlice<'_>]) -> Result<u64, LogError> {
+    fn write(&mut self, entry: &[u8]) -> Result<u64, LogError> {
         let State::Open(file) = &self.state else {
             unreachable!("only an open journal is written")
         };
-        file.write(self.half, self.position, slices)?;
-        let written = slices.iter().map(|slice| slice.len() as u64).sum();
+        file.write(self.half, self.position, entry)?;
+        let written = entry.len() as u64;
         self.position += written;
         self.next.sequence += 1;
         Ok(written)
@@ -206,15 +202,13 @@ impl Writer {
             .collect();
         let ranges: Vec<Range<usize>> = chosen.iter().map(|piece| piece.encoded.clone()).collect();
         let entry_bytes = EntryBuilder::entry_bytes(&ranges);
-        let worth_bytes = PIECE_MAX_BYTES + LOG_BYTES * chosen.len() as u64;
-        let is_small = entry_bytes <= worth_bytes.min(ROUND_MAX_BYTES);
+        let is_small = entry_bytes <= ROUND_MAX_BYTES;
         if chosen.len() < logs_min || !is_small || !self.make_room(entry_bytes) {
             return;
         }
         let journal = &mut self.journal;
-        let number = journal.next;
-        let builder = &self.round.pieces.builder;
-        match builder.with_entry(number, &ranges, |slices| journal.write(slices)) {
+        let entry = self.round.pieces.builder.finish(journal.next, &ranges);
+        match journal.write(entry) {
             Ok(written) => {
                 self.round.metrics.journal_rounds.inc();
                 self.round.metrics.journal_bytes.inc_by(written);
@@ -303,8 +297,8 @@ impl Writer {
             return Err(tail.not_synced());
         }
         if let State::Open(_) = self.journal.state {
-            let entry = void_entry(self.journal.next);
-            match self.journal.write(&[IoSlice::new(&entry)]) {
+            let mut void = EntryBuilder::default();
+            match self.journal.write(void.finish(self.journal.next, &[])) {
                 Ok(_) => {
                     self.journal.mentioned.clear();
                     return Ok(());

@@ -260,7 +260,7 @@ impl Disk {
         match failure {
             None | Some(Failure::FlippedBit | Failure::ShortRead) => self.tree.sync(dir),
             // It could not even be opened, or nobody tried.
-            Some(Failure::NoDescriptors | Failure::Ignored) => {}
+            Some(Failure::Invalid | Failure::NoDescriptors | Failure::Ignored) => {}
             Some(Failure::Io | Failure::NoSpace) => self.tree.fail_sync(dir, &mut self.rng),
         }
         failure.and_then(Failure::error).map_or(Ok(()), Err)

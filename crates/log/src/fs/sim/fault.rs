@@ -41,6 +41,8 @@ pub enum Failure {
     Io,
     /// The disk is full (`ENOSPC`).
     NoSpace,
+    /// The file system cannot do that (`EINVAL`); nothing was tried.
+    Invalid,
     /// The process has too many files open (`EMFILE`); nothing was tried.
     NoDescriptors,
     /// A read succeeds with one bit changed; the disk itself is right.
@@ -157,6 +159,7 @@ impl Failure {
         match self {
             Failure::Io => Some(Errno::IO.into()),
             Failure::NoSpace => Some(Errno::NOSPC.into()),
+            Failure::Invalid => Some(Errno::INVAL.into()),
             Failure::NoDescriptors => Some(Errno::MFILE.into()),
             Failure::FlippedBit | Failure::ShortRead | Failure::Ignored => None,
         }

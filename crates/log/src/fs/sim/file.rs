@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use logway_model::TimestampMs;
+use rustix::io::Errno;
 
 use super::disk::Disk;
 use super::fault::{Failure, SimOperation};
 use super::tree::NodeId;
 use super::{SharedDisk, lock, lock_for_turn, wait_while_held};
-use crate::fs::File;
+use crate::fs::{DIRECT_BLOCK_BYTES, File, OpenMode};
 
 /// A handle; it stays good when the file is renamed or removed.
 pub(super) struct SimFile {
@@ -19,7 +20,7 @@ pub(super) struct SimFile {
     node: NodeId,
     /// As it was opened, for faults that mean a path.
     path: PathBuf,
-    writable: bool,
+    mode: OpenMode,
     /// The failed syncs of the file that this handle knows of; changes under the disk's lock.
     told_failed_syncs: AtomicU64,
 }
@@ -31,15 +32,29 @@ impl SimFile {
         disk: &mut Disk,
         node: NodeId,
         path: PathBuf,
-        writable: bool,
+        mode: OpenMode,
     ) -> SimFile {
         disk.open_handle(node);
         let told_failed_syncs = AtomicU64::new(disk.failed_syncs(node));
-        SimFile { disk: SharedDisk::clone(shared), node, path, writable, told_failed_syncs }
+        SimFile { disk: SharedDisk::clone(shared), node, path, mode, told_failed_syncs }
     }
 
     fn check_writable(&self) -> io::Result<()> {
-        if self.writable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+        match self.mode {
+            OpenMode::Read => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// As Linux does: what goes past the page cache must be whole blocks.
+    fn check_blocks(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
+        let is_aligned = |at: usize| at.is_multiple_of(DIRECT_BLOCK_BYTES);
+        let is_good = |slice: &IoSlice<'_>| is_aligned(slice.as_ptr().addr() | slice.len());
+        match self.mode {
+            OpenMode::WriteDirect if !is_aligned(position as usize) => Err(Errno::INVAL.into()),
+            OpenMode::WriteDirect if !slices.iter().all(is_good) => Err(Errno::INVAL.into()),
+            _ => Ok(()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -73,6 +88,7 @@ impl File for SimFile {
 
     fn write_all_at(&self, slices: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         self.check_writable()?;
+        self.check_blocks(slices, position)?;
         let bytes = slices.iter().map(|slice| &**slice).collect::<Vec<&[u8]>>().concat();
         let mut disk = lock_for_turn(&self.disk);
         let failure = disk.begin(SimOperation::Write, &self.path)?;

@@ -236,7 +236,9 @@ fn wait_while_held<'a>(
 
 impl Fs for SimFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let is_change = !matches!(mode, OpenMode::Read | OpenMode::ReadWrite);
+        let must_exist =
+            matches!(mode, OpenMode::Read | OpenMode::ReadWrite | OpenMode::WriteDirect);
+        let is_change = !must_exist;
         let mut disk = if is_change { lock_for_turn(&self.disk) } else { lock(&self.disk) };
         match is_change {
             true => disk.begin_whole(SimOperation::Open, path)?,
@@ -252,17 +254,14 @@ impl Fs for SimFs {
                 }
                 node
             }
-            None if matches!(mode, OpenMode::Read | OpenMode::ReadWrite) => {
-                return Err(Errno::NOENT.into());
-            }
+            None if must_exist => return Err(Errno::NOENT.into()),
             None => {
                 let node = disk.tree.create(place, false);
                 disk.add_file(node);
                 node
             }
         };
-        let writable = mode != OpenMode::Read;
-        Ok(Arc::new(SimFile::open(&self.disk, &mut disk, node, path.to_owned(), writable)))
+        Ok(Arc::new(SimFile::open(&self.disk, &mut disk, node, path.to_owned(), mode)))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
