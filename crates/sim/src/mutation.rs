@@ -42,8 +42,6 @@ enum LeftOut {
     Renames(&'static str, &'static str),
     /// Removals of files whose paths have this part, on this thread.
     Removals(&'static str, &'static str),
-    /// The difference between the page cache before a power cut and the one after it.
-    CacheLives,
 }
 
 /// All mutations. Each is missed.
@@ -93,7 +91,6 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation("the sync of cleaned segments", syncs(".log.cleaned")),
     mutation("the name by which a cleaned segment counts", LeftOut::Renames(".swap", BACKGROUND)),
     mutation("the removal of what it replaces", LeftOut::Removals(".log", BACKGROUND)),
-    mutation("the look at whether the page cache is the same", LeftOut::CacheLives),
 ];
 
 const fn mutation(name: &'static str, left_out: LeftOut) -> Mutation {
@@ -137,7 +134,6 @@ impl Mutation {
             LeftOut::Removals(part, thread) => {
                 vec![ignored(SimOperation::Remove).in_path(part).on_thread(thread)]
             }
-            LeftOut::CacheLives => vec![ignored(SimOperation::CacheLife)],
         }
     }
 }
