@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
@@ -33,7 +33,8 @@ pub struct Log {
     queue: Arc<CommandQueue>,
     dir_syncs: Arc<DirSyncs>,
     config: ArcSwap<LogConfig>,
-    view: ArcSwap<LogView>,
+    /// Locked for as long as a pointer or a number of it is copied, never while a file is read.
+    view: RwLock<Arc<LogView>>,
     listener: RwLock<Option<Arc<dyn TailListener>>>,
     is_closed: AtomicBool,
     /// See [`Log::written_recovery_point`].
@@ -67,7 +68,7 @@ impl Log {
             queue,
             dir_syncs: Arc::new(DirSyncs::new(dir)),
             config: ArcSwap::new(config),
-            view: ArcSwap::from_pointee(view),
+            view: RwLock::new(Arc::new(view)),
             listener: RwLock::new(None),
             is_closed: AtomicBool::new(false),
             written_recovery_point: AtomicI64::new(0),
@@ -226,50 +227,50 @@ impl Log {
     /// Whether reading from `offset` concerns the segment that grows: its index is in memory and
     /// its records were written lately, so that it hardly ever waits for the disk.
     pub fn is_hot(&self, offset: Offset) -> bool {
-        offset >= self.view.load().active().base_offset()
+        offset >= self.view().active().base_offset()
     }
 
     /// The first offset that can be read.
     pub fn log_start_offset(&self) -> Offset {
-        self.view.load().log_start
+        self.view().log_start
     }
 
     /// The offset that the next record gets.
     pub fn log_end_offset(&self) -> Offset {
-        self.view.load().end.offset
+        self.view().end.offset
     }
 
     /// Everything before this is on stable storage.
     pub fn flushed_offset(&self) -> Offset {
-        self.view.load().flushed.offset
+        self.view().flushed.offset
     }
 
     /// The bytes of the batches in all segments.
     pub fn size_bytes(&self) -> u64 {
-        self.view.load().size_bytes()
+        self.view().size_bytes()
     }
 
     /// The number of segments.
     pub fn segment_count(&self) -> usize {
-        self.view.load().segments.len()
+        self.view().segments.len()
     }
 
     /// The epoch of the newest batch; [`LeaderEpoch::NONE`] if none was ever appended.
     pub fn latest_epoch(&self) -> LeaderEpoch {
-        self.view.load().epochs.latest().map_or(LeaderEpoch::NONE, |latest| latest.epoch)
+        self.view().epochs.latest().map_or(LeaderEpoch::NONE, |latest| latest.epoch)
     }
 
     /// Where the records of `epoch` end (KIP-101, KIP-279); see
     /// [`LeaderEpochCache::end_offset_for`](crate::checkpoint::LeaderEpochCache::end_offset_for)
     /// for epochs that the log has not.
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
-        let view = self.view.load();
+        let view = self.view();
         view.epochs.end_offset_for(epoch, view.end.offset)
     }
 
     /// The epoch that wrote the record at `offset`; [`LeaderEpoch::NONE`] if nobody knows.
     pub fn epoch_at(&self, offset: Offset) -> LeaderEpoch {
-        self.view.load().epochs.epoch_at(offset).unwrap_or(LeaderEpoch::NONE)
+        self.view().epochs.epoch_at(offset).unwrap_or(LeaderEpoch::NONE)
     }
 
     /// The first record before `upper_bound` whose timestamp is at or after `timestamp`
@@ -320,7 +321,11 @@ impl Log {
 
     /// The newest picture.
     pub(crate) fn current_view(&self) -> Arc<LogView> {
-        self.view.load_full()
+        Arc::clone(&self.view())
+    }
+
+    fn view(&self) -> RwLockReadGuard<'_, Arc<LogView>> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Before this offset nothing can be taken back, and consumers may read everything.
@@ -402,23 +407,37 @@ impl Log {
 
     /// Makes a new picture visible and tells the listener. Only the writer thread does this.
     pub(crate) fn publish(&self, view: &LogView) {
-        self.view.store(Arc::new(view.clone()));
+        self.replace_view(view.clone());
         let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(listener) = listener {
             listener.on_tail(view.end.offset, view.flushed.offset);
         }
     }
 
+    /// The picture before is dropped without the lock: it may be the last that has a file open.
+    fn replace_view(&self, mut view: LogView) {
+        let mut current = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        let _before = match Arc::get_mut(&mut current) {
+            // Nobody reads it, as mostly.
+            Some(current) => {
+                std::mem::swap(current, &mut view);
+                None
+            }
+            None => Some(std::mem::replace(&mut *current, Arc::new(view))),
+        };
+        drop(current);
+    }
+
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
     /// it was deleted.
     fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
-        let view = self.view.load_full();
+        let view = self.current_view();
         match look(&view) {
             Err(error) if error.is_not_found() => {
                 if self.is_closed.load(Ordering::Acquire) {
                     return Err(LogError::Closed { what: self.name.to_string() });
                 }
-                let newer = self.view.load_full();
+                let newer = self.current_view();
                 if Arc::ptr_eq(&newer, &view) { Err(error) } else { look(&newer) }
             }
             result => result,
@@ -449,7 +468,7 @@ fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
 
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let view = self.view.load();
+        let view = self.view();
         f.debug_struct("Log")
             .field("partition", &self.name)
             .field("log_start", &view.log_start)

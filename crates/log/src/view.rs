@@ -22,7 +22,7 @@ pub(crate) struct LogPoint {
 /// An immutable picture of a log.
 ///
 /// The writer thread alone makes new ones and publishes them as a whole, so that what a reader
-/// loads is consistent without a lock: every byte before `end` is written, and every byte before
+/// takes is consistent: every byte before `end` is written, and every byte before
 /// `flushed` is on stable storage.
 #[derive(Debug, Clone)]
 pub(crate) struct LogView {
