@@ -17,11 +17,21 @@ pub struct Attention {
     bells: Mutex<HashMap<u64, Arc<Bell>>>,
 }
 
+/// Rings for one connection.
 #[derive(Debug, Default)]
-struct Bell {
+pub(super) struct Bell {
     call: Notify,
     /// Whether it holds memory that others could wait for.
     is_holder: AtomicBool,
+}
+
+impl Bell {
+    /// Ends when the connection is called, also if that was before.
+    ///
+    /// Cancel safe.
+    pub(super) async fn called(&self) {
+        self.call.notified().await;
+    }
 }
 
 impl Attention {
@@ -67,11 +77,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Ends when the connection is called, also if that was before.
-    ///
-    /// Cancel safe.
-    pub(super) async fn called(&self) {
-        self.bell.call.notified().await;
+    /// What rings when the connection is called.
+    pub(super) fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
     }
 
     /// Says whether the connection is to be called when somebody waits for memory. It looks whether
@@ -103,7 +111,7 @@ mod tests {
 
     fn is_called(listener: &Listener) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        pin!(listener.called()).poll(&mut cx) == Poll::Ready(())
+        pin!(listener.bell.called()).poll(&mut cx) == Poll::Ready(())
     }
 
     #[test]

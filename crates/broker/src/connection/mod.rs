@@ -204,6 +204,9 @@ impl Connection {
 
     async fn serve(mut self) -> Result<(), ConnectionError> {
         let mut idle = Box::pin(sleep(self.idle_max));
+        let bell = self.attention.bell();
+        // One for many turns: each has to be put on a list and taken from it.
+        let mut called = pin!(bell.called());
         loop {
             self.look_around();
             if !self.reads_on && self.replies.is_empty() {
@@ -213,7 +216,7 @@ impl Connection {
             let may_read = self.may_read(is_muted);
             tokio::select! {
                 biased;
-                () = self.attention.called() => {}
+                () = &mut called => called.set(bell.called()),
                 reply = next_reply(&mut self.replies, &self.info.held_round),
                     if !self.replies.is_empty() =>
                 {

@@ -44,9 +44,10 @@ struct Pace {
 }
 
 impl Pace {
-    fn new() -> Pace {
+    /// Of a reply of which so much was taken at once.
+    fn new(sent_bytes: u64) -> Pace {
         let now = Instant::now();
-        Pace { interval_start: now, interval_bytes: 0, last_progress: now }
+        Pace { interval_start: now, interval_bytes: sent_bytes, last_progress: now }
     }
 
     fn sent(&mut self, bytes: usize) {
@@ -96,14 +97,18 @@ pub(super) async fn send_bytes(
     mut bytes: &[u8],
     patience: &Patience<'_>,
 ) -> io::Result<()> {
-    let mut pace = Pace::new();
+    // Most replies are taken at once, and need no look at the clock.
+    let mut pace = None;
+    let mut sent_bytes = 0;
     while !bytes.is_empty() {
         match socket.try_write(bytes) {
             Ok(sent) => {
                 bytes = &bytes[sent..];
-                pace.sent(sent);
+                sent_bytes += sent as u64;
+                pace.iter_mut().for_each(|pace: &mut Pace| pace.sent(sent));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let pace = pace.get_or_insert_with(|| Pace::new(sent_bytes));
                 pace.wait(socket, patience).await?;
             }
             Err(error) => return Err(error),
@@ -147,7 +152,7 @@ async fn send_file(
     chunk: &FileRange,
     patience: &Patience<'_>,
 ) -> io::Result<()> {
-    let mut pace = Pace::new();
+    let mut pace = Pace::new(0);
     let mut position = chunk.position;
     let end = chunk.position + chunk.len_bytes;
     while position < end {
