@@ -43,6 +43,11 @@ pub(crate) trait Load {
         side.peer.map(|_| NO_KAFKA)
     }
 
+    /// Whether a side that is slow at first would get faster at it, run after run.
+    fn is_warmed_up(&self) -> bool {
+        false
+    }
+
     /// Puts the load on a side, with whatever topics it needs.
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed>;
 }

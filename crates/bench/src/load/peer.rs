@@ -76,7 +76,7 @@ pub(super) async fn produce(
         lanes.push(Lane::new(stream, load.pace(), tape, Box::new(traffic)));
     }
     let after = move |lanes: Vec<Lane>, observed: &mut Observed| setting.close(lanes, observed);
-    run.of_acks(load.acks).drive(side, load.rate, |_| Ok(lanes), after).await
+    run.of_new_topic(load.partitions, load.acks).drive(side, load.rate, |_| Ok(lanes), after).await
 }
 
 /// A queue is filled, and then read until it is empty or the time is over.

@@ -121,6 +121,10 @@ impl Load for ProduceLoad {
         side.peer.and_then(|peer| peer::produce_refusal(self, peer))
     }
 
+    fn is_warmed_up(&self) -> bool {
+        self.rate.is_none()
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         if let Some(peer) = side.peer {
             return peer::produce(self, peer, side, run).await;
@@ -153,7 +157,7 @@ impl Load for ProduceLoad {
             }
             Ok(())
         };
-        let run = run.of_acks(self.acks);
+        let run = run.of_new_topic(self.partitions, self.acks);
         let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
         topic.delete().await?;
         Ok(observed)

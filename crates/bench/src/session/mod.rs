@@ -24,6 +24,9 @@ use crate::side::{Opponent, Side, StatedSide};
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// Who writes so much in a second is warm, and would take the page cache from those that are measured.
+const WARM_BYTES: u64 = 256 << 20;
+
 /// So that filling the queue takes no longer than what is warmed.
 const WARMING_MESSAGES_IN_SECOND: f64 = 10_000.0;
 
@@ -162,6 +165,9 @@ impl<'a> Session<'a> {
             });
             self.omissions.extend(omission);
         }
+        if load.is_warmed_up() {
+            self.warm_up(work, load, &is_asked).await?;
+        }
         for round in 1..=self.lengths.rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
@@ -183,6 +189,33 @@ impl<'a> Session<'a> {
             }
         }
         Ok(&self.rows[first..])
+    }
+
+    /// Has those sides do a work whose code is compiled as they run. What all were given before the first work is not
+    /// enough: each has code of its own.
+    async fn warm_up(
+        &mut self,
+        work: &str,
+        load: &impl Load,
+        is_asked: &impl Fn(&str) -> bool,
+    ) -> anyhow::Result<()> {
+        let first = self.lengths.warm_side.min(Duration::from_secs(1));
+        for side in &mut self.sides {
+            let is_warmed = side.is_compiled_as_it_runs() && is_asked(&side.name);
+            if !is_warmed || first.is_zero() || load.refusal(side).is_some() {
+                continue;
+            }
+            self.progress.say(&format!("warming {} for {work}", side.name));
+            let warming = format!("warming {}", side.name);
+            let run = self.run.lasting(Duration::ZERO, first);
+            let observed = load.run(side, &run).await.context(warming.clone())?;
+            if observed.bytes < WARM_BYTES {
+                // At one go: what new partitions take at first is not what has to get faster.
+                let run = self.run.lasting(Duration::ZERO, self.lengths.warm_side);
+                load.run(side, &run).await.context(warming)?;
+            }
+        }
+        Ok(())
     }
 
     /// The names of the sides, ours first.

@@ -77,6 +77,7 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         address,
         version: format!("Apache ActiveMQ Classic 6.1.8 on {}", java_version()),
         peer: Some(&Stomp),
+        is_compiled_as_it_runs: true,
         ..Launch::default()
     })
 }

@@ -67,6 +67,7 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         settings,
         address,
         version: format!("Apache Kafka 4.3.0 on {}", java_version()),
+        is_compiled_as_it_runs: true,
         ..Launch::default()
     })
 }

@@ -23,6 +23,8 @@ pub(crate) struct Launch {
     pub(crate) version: String,
     /// What it speaks, if not Kafka's protocol.
     pub(crate) peer: Option<&'static dyn Peer>,
+    /// Its code is compiled while it runs, so that each work has to be done for a while before it counts.
+    pub(crate) is_compiled_as_it_runs: bool,
 }
 
 impl Default for Launch {
@@ -35,6 +37,7 @@ impl Default for Launch {
             address: BrokerAddress::new("127.0.0.1", 0),
             version: String::new(),
             peer: None,
+            is_compiled_as_it_runs: false,
         }
     }
 }

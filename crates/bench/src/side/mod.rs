@@ -219,6 +219,11 @@ impl Side {
         self.own.is_some()
     }
 
+    /// Whether it is slow at first in each work.
+    pub(crate) fn is_compiled_as_it_runs(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.launch.is_compiled_as_it_runs)
+    }
+
     /// A directory on the broker's disk that the broker does not use.
     ///
     /// # Errors
