@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
-use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags, StatxFlags, flock, statvfs, statx};
+use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags, StatxFlags, flock, statfs, statvfs, statx};
 use rustix::io::{Errno, pwritev};
 
 use super::{DirEntry, File, FileLock, Fs, OpenMode};
@@ -97,8 +97,13 @@ impl Fs for RealFs {
     }
 
     /// The boot, the mount and the inode. The numbers of mounts are not given twice since Linux 6.8;
-    /// before, one that was mounted anew could pass for the old one.
+    /// before, one that was mounted anew could pass for the old one. Of file systems that another machine or process
+    /// serves, nobody can tell what that has lost while the mount stayed.
     fn cache_life(&self, path: &Path) -> io::Result<Option<String>> {
+        let kind = u64::try_from(statfs(path)?.f_type).unwrap_or(0);
+        if !LOCAL_FILE_SYSTEMS.contains(&kind) {
+            return Ok(None);
+        }
         /// `STATX_MNT_ID_UNIQUE`.
         const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
         let wanted = StatxFlags::INO | UNIQUE_MOUNT;
@@ -122,6 +127,10 @@ struct RealFile {
     /// A write of more goes in parts; see [`PART_BYTES`].
     part_bytes: u64,
 }
+
+/// ext2 to ext4, XFS, Btrfs, F2FS, ZFS and tmpfs, by `statfs(2)`.
+const LOCAL_FILE_SYSTEMS: [u64; 6] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
 
 /// The most slices that one `pwritev` takes (`IOV_MAX` of Linux and the BSDs).
 const SLICES_MAX: usize = 1024;

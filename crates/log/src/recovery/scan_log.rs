@@ -267,15 +267,17 @@ impl Recovery<'_> {
             let reason = match scan.next_header() {
                 Ok(None) => return Ok(SegmentEnd::Whole),
                 Ok(Some(header)) => {
-                    match misplacement(&header, segment, limit, *end, is_unflushed) {
-                        None => {
-                            let batch = ScannedBatch { position, header };
-                            self.note_batch(segment, &batch, part)?;
-                            *end = header.next_offset();
-                            continue;
-                        }
-                        Some(reason) => reason,
-                    }
+                    let batch = ScannedBatch { position, header };
+                    let reason = match misplacement(&header, segment, limit, *end, is_unflushed) {
+                        None => contradiction(&batch, segment, *end)?,
+                        reason => reason,
+                    };
+                    let Some(reason) = reason else {
+                        self.note_batch(segment, &batch, part)?;
+                        *end = header.next_offset();
+                        continue;
+                    };
+                    reason
                 }
                 Err(LogError::Corrupt { reason, .. }) => reason,
                 Err(error) => return Err(error),
@@ -311,7 +313,8 @@ impl Recovery<'_> {
     /// returns where they end.
     ///
     /// Of a log that was in use in the same life of the page cache that is all but the end, where a
-    /// write may have been cut off. What does not follow on from what is before ends it, too.
+    /// write may have been cut off. What does not follow on from what is before ends it, too, and which of the two is
+    /// damaged then their bytes must tell: so a batch counts when another one follows on from it.
     fn pass_over(
         &mut self,
         segment: &Segment,
@@ -328,21 +331,24 @@ impl Recovery<'_> {
         let file_bytes = segment.size_bytes();
         let unchecked_end = file_bytes.saturating_sub(checked_bytes_min);
         let mut headers = HeaderScan::new(segment.file()?, segment.path(), 0, file_bytes);
-        let mut position = 0;
+        let mut latest: Option<ScannedBatch> = None;
         loop {
             let batch = match headers.next() {
                 Ok(Some(batch)) if batch.end() <= unchecked_end => batch,
-                Ok(_) | Err(LogError::Corrupt { .. }) => return Ok(position),
+                Ok(_) | Err(LogError::Corrupt { .. }) => break,
                 Err(error) => return Err(error),
             };
-            let is_unflushed = part != Part::Earlier && *end >= self.durable_end;
-            if misplacement(&batch.header, segment, limit, *end, is_unflushed).is_some() {
-                return Ok(position);
+            let next_offset = latest.as_ref().map_or(*end, |latest| latest.header.next_offset());
+            let has_gap = batch.header.base_offset != next_offset;
+            if has_gap || misplacement(&batch.header, segment, limit, next_offset, true).is_some() {
+                break;
             }
-            self.note_batch(segment, &batch, part)?;
-            *end = batch.header.next_offset();
-            position = batch.end();
+            if let Some(followed) = latest.replace(batch) {
+                self.note_batch(segment, &followed, part)?;
+                *end = followed.header.next_offset();
+            }
         }
+        Ok(latest.map_or(0, |latest| latest.position))
     }
 
     fn note_batch(
@@ -511,4 +517,28 @@ fn misplacement(
     }
     let limit = limit.filter(|&limit| last >= limit)?;
     Some(format!("offset {last} belongs into the next segment, which begins with {limit}"))
+}
+
+/// Why a batch behind a gap does not belong where it is: the one behind it belongs into the gap. No checksum covers the
+/// offset that a batch begins with.
+fn contradiction(
+    batch: &ScannedBatch,
+    segment: &Segment,
+    end: Offset,
+) -> Result<Option<String>, LogError> {
+    let base = batch.header.base_offset;
+    if base == end {
+        return Ok(None);
+    }
+    let (file, file_bytes) = (segment.file()?, segment.size_bytes());
+    let next = match HeaderScan::new(file, segment.path(), batch.end(), file_bytes).next() {
+        Ok(next) => next,
+        Err(LogError::Corrupt { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let next = next.map(|next| next.header.base_offset);
+    let next = next.filter(|&next| (end..batch.header.next_offset()).contains(&next));
+    Ok(next.map(|next| {
+        format!("the batch at offset {base} comes where {end} is next, and before that at {next}")
+    }))
 }

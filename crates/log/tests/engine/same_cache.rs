@@ -6,10 +6,14 @@ use std::sync::Arc;
 use logway_log::checkpoint::cache_life::CacheLife;
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode, RealFs};
-use logway_log::{Finding, Log, LogDir};
+use logway_log::{Finding, Log, LogDir, ReadRequest};
 use logway_model::Offset;
+use logway_record::Batches;
 
 use crate::support::*;
+
+/// What such a batch takes.
+const BATCH_BYTES: u64 = 1073;
 
 /// A log that a checkpoint speaks of, with ten batches of one record each.
 fn in_use(checked_bytes_min: u64) -> (TestDisk, LogDir, Arc<Log>) {
@@ -52,6 +56,56 @@ fn after_a_kill_nothing_but_the_end_is_checked_to_the_last_byte() {
     let dir = disk.open();
     let [Finding::TailTruncated { .. }] = findings(&dir) else { panic!("{:?}", findings(&dir)) };
     assert_eq!(disk.log(&dir).log_end_offset(), Offset(10));
+}
+
+/// Changes a bit in the header of the batch at an offset, of a log that is all on stable storage. Says what the next start
+/// finds, and where the log ends then.
+fn start_with_damaged_header(
+    checked_bytes_min: u64,
+    offset: u64,
+    byte: u64,
+    bit: u8,
+) -> (Vec<Finding>, Offset, usize) {
+    let (disk, dir, log) = in_use(checked_bytes_min);
+    log.flush().wait().expect("the disk works");
+    log.delete_records_before(Offset(0)).wait().expect("a checkpoint is written");
+    let position = BATCH_BYTES * offset + byte;
+    disk.fs.flip_bit(&segment_path(0), position, bit).expect("it is there");
+    let disk = disk.kill();
+    drop((log, dir));
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let is_readable = |&at: &i64| {
+        let request = ReadRequest { max_bytes: 1, ..everything_from(Offset(at)) };
+        let batch = read_bytes(&log, request).map(|bytes| Batches::new(bytes).next());
+        matches!(batch, Ok(Some(Ok(batch)))
+            if batch.header().base_offset == Offset(at) && batch.verify_crc().is_ok())
+    };
+    let readable = (0..10).filter(is_readable).count();
+    (findings(&dir).to_vec(), log.log_end_offset(), readable)
+}
+
+#[test]
+fn a_damaged_header_costs_no_batch_but_its_own() {
+    // The length's upper bytes, the offset that it begins with, and the distance to its last: upwards.
+    for (byte, bit) in [(9, 0), (6, 1), (5, 0), (7, 4), (25, 1), (26, 0), (24, 0)] {
+        for checked_bytes_min in [0, 1500, u64::MAX] {
+            for offset in 0..9 {
+                let what =
+                    format!("byte {byte}, bit {bit}, of {offset}, {checked_bytes_min} checked");
+                let (found, end, readable) =
+                    start_with_damaged_header(checked_bytes_min, offset, byte, bit);
+                let [Finding::Corruption { position, .. }] = &found[..] else {
+                    panic!("{what}: {found:?}");
+                };
+                assert_eq!(
+                    (*position, end, readable),
+                    (offset * BATCH_BYTES, Offset(10), 9),
+                    "{what}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
