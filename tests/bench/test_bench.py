@@ -136,8 +136,9 @@ class Bench(unittest.TestCase):
         self.assertEqual(rows[0]["parameters"]["durability"], "synced")
 
     def test_an_interrupt_ends_the_broker(self):
-        command = [BINARY, "bench", "produce", "--own", "--seconds", "600", "--output", self.output]
-        for interrupt in (signal.SIGINT, signal.SIGTERM):
+        output = Path(self.output) / "early"
+        command = [BINARY, "bench", "produce", "--own", "--seconds", "600", "--output", output]
+        for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
             with self.subTest(interrupt.name), subprocess.Popen(command, **streams) as process:
                 try:
@@ -146,5 +147,35 @@ class Bench(unittest.TestCase):
                     process.send_signal(interrupt)
                     self.assertEqual(process.wait(DEADLINE_S), 1)
                     self.assertFalse(os.path.exists(f"/proc/{broker}"))
+                    # There was nothing to report yet.
+                    self.assertFalse(output.exists())
                 finally:
                     process.kill()
+
+    def test_what_was_measured_before_an_end_is_reported(self):
+        """However it ends: on an interrupt, or because the broker does."""
+        ends = {
+            "ended by Ctrl-C": lambda bench, _: bench.send_signal(signal.SIGINT),
+            "ended with signal: 9": lambda _, broker: os.kill(broker, signal.SIGKILL),
+        }
+        for number, (reason, end) in enumerate(ends.items()):
+            output = Path(self.output) / str(number)
+            command = [BINARY, "bench", "produce", "--own", "--work", "16 KiB batches", "--rounds", "1000",
+                       "--seconds", "0.2", "--warm-up-seconds", "0", "--format", "json", "--output", output]
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            with self.subTest(reason), subprocess.Popen(command, **streams) as process:
+                try:
+                    first = json.loads(process.stdout.readline())
+                    (broker,) = brokers_of(process.pid)
+                    end(process, broker)
+                    _, errors = process.communicate(timeout=DEADLINE_S)
+                finally:
+                    process.kill()
+                self.assertEqual(process.returncode, 1)
+                self.assertIn(reason, errors)
+                self.assertIn(f"the report is {output}", errors)
+                results = json.loads((output / "results.json").read_text())
+                self.assertIn(reason, results["ended_early"])
+                self.assertEqual(results["rows"][0], first)
+                self.assertIn("not all that was asked for", (output / "report.html").read_text())
+                self.assertFalse((output / "brokers").exists())

@@ -42,8 +42,8 @@ mod vectored;
 mod works;
 
 pub use experiments::{
-    AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, ProduceArgs, WithDurability,
-    run,
+    AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, Outcome, ProduceArgs,
+    WithDurability, run,
 };
 pub use measure::{Durability, Machine, Parameters, ProcessMemory, Row, Usage};
 pub use null_broker::{NullArgs, serve as serve_null};

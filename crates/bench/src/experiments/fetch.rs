@@ -4,7 +4,6 @@
 use crate::generator::BatchShape;
 use crate::load::{CatLoad, FetchLoad};
 use crate::session::Session;
-use crate::side::is_limit;
 use crate::works;
 
 const EXPERIMENT: &str = "fetch";
@@ -12,17 +11,23 @@ const EXPERIMENT: &str = "fetch";
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     run_cached(session).await?;
     if !session.is_own() {
-        // Nobody else's files are touched.
+        for side in session.side_names() {
+            for work in ["cat", "1 MiB uncached"] {
+                session.omit(
+                    (EXPERIMENT, work),
+                    &side,
+                    "was running before, and its files are not touched",
+                );
+            }
+        }
         return Ok(());
     }
     for (is_cached, state) in [(true, "cached"), (false, "uncached")] {
         let like = load(1 << 20, is_cached);
         let work = format!("cat, {state}");
-        session
-            .measure_on(EXPERIMENT, &work, &CatLoad { like: like.clone() }, |side| !is_limit(side))
-            .await?;
+        session.measure_brokers(EXPERIMENT, &work, &CatLoad { like: like.clone() }).await?;
         if !is_cached {
-            session.measure_on(EXPERIMENT, "1 MiB uncached", &like, |side| !is_limit(side)).await?;
+            session.measure_brokers(EXPERIMENT, "1 MiB uncached", &like).await?;
         }
     }
     Ok(())

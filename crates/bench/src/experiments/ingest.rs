@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use super::defaults;
-use crate::generator::{Acks, BatchShape, EncodedBatch};
+use crate::generator::{Acks, BatchShape};
 use crate::load::ProduceLoad;
 use crate::session::{Session, SessionArgs};
 
@@ -92,10 +92,9 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Res
     ensure!(!values.is_empty(), "the file has no lines");
     for &batch_bytes in &args.batch_bytes {
         let batch = BatchShape::Bytes(batch_bytes);
-        let records_in_batch = EncodedBatch::of(batch, &values, 0)?.records as f64;
         for &acks in &args.acks {
             for &rate in &args.rate {
-                let load = ProduceLoad {
+                let mut load = ProduceLoad {
                     batch,
                     values: Some(Arc::clone(&values)),
                     acks: match acks {
@@ -104,16 +103,23 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Res
                         AcksArg::All => Acks::All,
                     },
                     connections: args.senders.max(1),
-                    rate: Some(rate / records_in_batch),
                     ..ProduceLoad::default()
                 };
-                let kib = batch_bytes >> 10;
-                let work = format!("{rate}/s, {kib} KiB, acks {}", load.acks.name());
+                load.rate = Some(rate / load.records_in_request()?);
+                let size = size_name(batch_bytes);
+                let work = format!("{rate}/s, {size}, acks {}", load.acks.name());
                 session.measure(EXPERIMENT, &work, &load).await?;
             }
         }
     }
     Ok(())
+}
+
+fn size_name(bytes: usize) -> String {
+    match bytes.is_multiple_of(1 << 10) {
+        true => format!("{} KiB", bytes >> 10),
+        false => format!("{bytes} B"),
+    }
 }
 
 /// Lines of a time stamp, a number, and readings that wander, separated by tabs.

@@ -68,7 +68,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Latency) -> anyhow::Re
         let rate = (lowest / 2.0).max(args.rate).floor();
         load.rate = rate;
         let work = works::end_to_end_at(rate);
-        session.measure_on(EXPERIMENT, &work, &load, |side| !is_limit(side)).await?;
+        session.measure_brokers(EXPERIMENT, &work, &load).await?;
     }
     Ok(())
 }
@@ -124,10 +124,11 @@ async fn climb(
 
 /// Judged by the medians, so that one bad moment of the machine ends nothing.
 fn keeps_up(rows: &[Row], side: &str, rate: f64) -> bool {
-    let median = |figure: &dyn Fn(&Row) -> f64| {
-        Spread::of(rows.iter().filter(|row| row.side == side).map(figure))
+    let median = |figure: &dyn Fn(&Row) -> Option<f64>| {
+        Spread::of(rows.iter().filter(|row| row.side == side).filter_map(figure))
             .map(|spread| spread.median)
     };
-    median(&Row::records_per_second).is_some_and(|answered| answered >= ANSWERED_MIN * rate)
+    median(&|row| Some(row.records_per_second()))
+        .is_some_and(|answered| answered >= ANSWERED_MIN * rate)
         && median(&|row| row.latency_ms(0.99)).is_some_and(|p99_ms| p99_ms <= P99_MS_MAX)
 }

@@ -11,7 +11,10 @@ mod soak;
 mod start;
 mod targets;
 
-use anyhow::ensure;
+use std::pin::pin;
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail, ensure};
 use clap::{Args, Command, Subcommand};
 use logway_client::BrokerAddress;
 
@@ -44,7 +47,7 @@ pub enum Experiment {
     /// Send single records at fixed rates, and count from when each should have been sent
     ///
     /// The rate rises step by step until a broker no longer keeps up: that is its knee. At half of
-    /// the lowest knee, the time until a consumer has the records is measured as well.
+    /// the lowest knee, but no less than the first rate, the time until a consumer has the records is measured as well.
     Latency(LatencyArgs),
     /// Start a broker, leave it idle, kill it, and start it again on its data
     Start(Only),
@@ -95,34 +98,67 @@ fn defaults<A: Args>() -> A {
 /// Makes an experiment and writes its report. `brokers` is measured unless the arguments ask for
 /// brokers to be started; `on_row` gets each result as soon as it is there.
 ///
-/// # Errors
-///
-/// A broker cannot be started, fetched or reached, refuses what it is asked, or the report cannot
-/// be written. What was measured before that is reported all the same.
+/// It ends early when `interrupted` completes, with a word about it, and when a broker cannot be started, fetched or
+/// reached, or refuses what it is asked. What was measured before that is reported all the same.
 pub async fn run(
     experiment: &Experiment,
     brokers: &[BrokerAddress],
     on_row: &mut dyn FnMut(&Row),
-) -> anyhow::Result<Report> {
+    interrupted: impl Future<Output = &'static str>,
+) -> Outcome {
+    let (mut report, mut ended_early) = (None, None);
+    match run_to_report(experiment, brokers, on_row, interrupted, &mut report).await {
+        Ok(()) => {}
+        Err(error) => ended_early = Some(error),
+    }
+    Outcome { report, ended_early }
+}
+
+/// What became of an experiment.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was written, if anything was measured.
+    pub report: Option<Report>,
+    /// Why that is not all that was asked for.
+    pub ended_early: Option<anyhow::Error>,
+}
+
+async fn run_to_report(
+    experiment: &Experiment,
+    brokers: &[BrokerAddress],
+    on_row: &mut dyn FnMut(&Row),
+    interrupted: impl Future<Output = &'static str>,
+    written: &mut Option<Report>,
+) -> anyhow::Result<()> {
+    let mut interrupted = pin!(interrupted);
     let (name, args) = (experiment.name(), experiment.session());
     ensure!(
         args.starts_own() || !experiment.kills(),
         "only brokers that were started here are killed: use --own"
     );
-    let mut session = Session::open(name, args, brokers, on_row).await?;
-    let outcome = experiment.measure(&mut session).await;
+    let mut session = tokio::select! {
+        opened = Session::open(name, args, brokers, on_row) => opened?,
+        how = &mut interrupted => bail!("{how}"),
+    };
+    let outcome = tokio::select! {
+        outcome = experiment.measure(&mut session) => outcome,
+        how = &mut interrupted => Err(anyhow!("{how}")),
+    };
+    let output = Arc::clone(session.output());
     let report = Report {
         name,
+        ended_early: outcome.as_ref().err().map(|error| format!("{error:#}")),
         statement: session.statement(),
         rows: std::mem::take(&mut session.rows),
         omissions: std::mem::take(&mut session.omissions),
-        output: session.output().to_owned(),
+        output: output.path().to_owned(),
     };
     drop(session);
     if !report.rows.is_empty() {
         report::write(&report)?;
+        *written = Some(report);
     }
-    outcome.map(|()| report)
+    outcome
 }
 
 impl Experiment {
@@ -181,9 +217,9 @@ impl Experiment {
                 fetch::run(session).await?;
                 appends::run(session, &Appends::usual(&args.durability, is_quick)).await?;
                 latency::run(session, &Latency::usual(&args.durability)).await?;
-                // They have shown what this machine allows.
-                session.dismiss(side::NULL);
-                session.dismiss(side::BARE);
+                for limit in [side::NULL, side::BARE] {
+                    session.dismiss(limit, &["paper", "linkedin", "ingest", "soak", "start"]);
+                }
                 paper::run(session).await?;
                 linkedin::run(session).await?;
                 ingest::run(session, &Ingest::usual(is_quick)).await?;
@@ -219,8 +255,10 @@ mod tests {
             let output = output.to_string_lossy();
             let line = ["bench", name, "--output", output.as_ref()];
             let experiment = CommandLine::parse_from(line).experiment;
-            let error = run(&experiment, std::slice::from_ref(&nobody), &mut |_| ()).await;
-            assert!(error.expect_err("it is refused").to_string().contains("--own"), "{name}");
+            let never = std::future::pending();
+            let outcome = run(&experiment, std::slice::from_ref(&nobody), &mut |_| (), never).await;
+            let error = outcome.ended_early.expect("it is refused");
+            assert!(error.to_string().contains("--own") && outcome.report.is_none(), "{name}");
             assert!(!directory.path().join("report").exists(), "{name}");
         }
         let side = Side::given("broker", nobody, None);

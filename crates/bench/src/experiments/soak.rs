@@ -2,7 +2,6 @@
 
 use crate::load::SoakLoad;
 use crate::session::Session;
-use crate::side::is_limit;
 
 const EXPERIMENT: &str = "soak";
 
@@ -11,6 +10,6 @@ const RATE: f64 = 5000.0;
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     let load = SoakLoad { partitions: 6, rate: RATE };
-    session.measure_on(EXPERIMENT, "each record verified", &load, |side| !is_limit(side)).await?;
+    session.measure_brokers(EXPERIMENT, "each record verified", &load).await?;
     Ok(())
 }

@@ -225,7 +225,8 @@ mod tests {
     /// A lane to a broker that does nothing, which serves until the test's process ends.
     fn lane(acks: Acks, pace: Pace) -> Lane {
         let (ready, address) = std::sync::mpsc::channel();
-        let args = null_broker::NullArgs { listen: "127.0.0.1:0".to_owned(), store: None };
+        let listen = "127.0.0.1:0".to_owned();
+        let args = null_broker::NullArgs { listen, store: None, source: None };
         std::thread::spawn(move || {
             null_broker::serve(&args, |address| ready.send(address.to_owned()).expect("is heard"))
         });

@@ -81,8 +81,8 @@ impl Traffic for FetchTraffic {
             self.next_offset
         );
         let records = batches * self.batch.records;
-        observed.count(now, records, fetched.records_bytes);
-        observed.note_answer(Pace::Closed(1), due, now);
+        let size = BatchSize { bytes: fetched.records_bytes, records };
+        observed.count_answer(Pace::Closed(1), (due, now), size);
         self.next_offset += records;
         if matches!(self.span, Span::Repeat(end_offset) if self.next_offset >= end_offset) {
             self.next_offset = 0;

@@ -107,7 +107,7 @@ impl EncodedBatch {
         Ok(EncodedBatch { bytes: batch.finish()?, records })
     }
 
-    /// Bytes and records, as of one batch of the middle size.
+    /// Bytes and records, as of one batch of the middle size, for those who look.
     pub(crate) fn average(batches: &[EncodedBatch]) -> BatchSize {
         let count = batches.len().max(1) as u64;
         BatchSize {

@@ -40,9 +40,14 @@ pub(crate) trait Traffic: Send {
         observed: &mut Observed,
     ) -> anyhow::Result<()>;
 
-    /// Whether requests get an answer, and if not, what each brings.
-    fn unanswered(&self) -> Option<BatchSize> {
-        None
+    /// Whether requests get an answer.
+    fn is_answered(&self) -> bool {
+        true
+    }
+
+    /// What the next request brings that gets no answer. To be asked once for each.
+    fn sent_unanswered(&mut self) -> BatchSize {
+        BatchSize { bytes: 0, records: 0 }
     }
 
     /// Whether a closed loop sends its next request now.
@@ -130,9 +135,8 @@ impl Lane {
 
     /// Writes as much as the socket takes, but not for ever. Returns whether something is left.
     pub(crate) fn write(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
-        let unanswered = self.traffic.unanswered();
         for _ in 0..WRITES_MAX {
-            if self.writing.is_empty() && !self.take_due(observed, unanswered) {
+            if self.writing.is_empty() && !self.take_due(observed) {
                 return Ok(false);
             }
             match self.stream.write(self.tape.bytes(self.writing.clone())) {
@@ -146,9 +150,10 @@ impl Lane {
     }
 
     /// Takes the next stretch of the tape; returns whether there is one.
-    fn take_due(&mut self, observed: &mut Observed, unanswered: Option<BatchSize>) -> bool {
+    fn take_due(&mut self, observed: &mut Observed) -> bool {
         let now = Instant::now();
-        if unanswered.is_some() && self.due.is_empty() && now < observed.window.to {
+        let is_answered = self.traffic.is_answered();
+        if !is_answered && self.due.is_empty() && now < observed.window.to {
             // Nothing answers, so the socket itself is what holds the loop back.
             self.begin(now);
         }
@@ -163,10 +168,11 @@ impl Lane {
             if self.pace == Pace::Open && observed.window.contains(due) {
                 observed.note_lateness(now.saturating_duration_since(due));
             }
-            match unanswered {
+            if is_answered {
+                self.sent.push(due);
+            } else {
                 // However late it leaves: until it has arrived, time is counted as well.
-                Some(batch) => observed.count(due, batch.records, batch.bytes),
-                None => self.sent.push(due),
+                observed.count(due, self.traffic.sent_unanswered());
             }
         }
         true
@@ -205,8 +211,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
         let address = listener.local_addr().expect("it listens");
         let stream = TcpStream::connect(address).expect("it accepts");
-        let size = BatchSize { bytes: 70, records: 7 };
-        let traffic = ProduceTraffic::new(size, Acks::None, VERSION_MAX, Pace::Open);
+        let sizes = [7, 5].map(|records| BatchSize { bytes: 10 * records, records });
+        let traffic = ProduceTraffic::in_turn(sizes.to_vec(), Acks::None, VERSION_MAX, Pace::Open);
         let tape = Tape::repeating(&[0; 100], 3);
         let mut lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
 
@@ -217,6 +223,6 @@ mod tests {
             lane.push(moment);
         }
         assert!(!lane.write(&mut observed).expect("the socket has room"));
-        assert_eq!((observed.requests, observed.records), (2, 14));
+        assert_eq!((observed.requests, observed.records, observed.bytes), (2, 12, 120));
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::{Pace, Window};
+use super::{BatchSize, Pace, Window};
 use crate::measure::{Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
@@ -58,17 +58,33 @@ impl Observed {
     }
 
     /// Counts what was done at `moment`, if that is within the window.
-    pub(crate) fn count(&mut self, moment: Instant, records: u64, bytes: u64) {
+    pub(crate) fn count(&mut self, moment: Instant, size: BatchSize) {
         if self.window.contains(moment) {
             self.requests += 1;
-            self.records += records;
-            self.bytes += bytes;
+            self.records += size.records;
+            self.bytes += size.bytes;
             let tenth = ((moment - self.window.from).as_millis() / TENTH_MS) as usize;
             if tenth >= self.timeline.len() {
                 self.timeline.resize(tenth + 1, 0);
             }
-            self.timeline[tenth] += records;
+            self.timeline[tenth] += size.records;
         }
+    }
+
+    /// Counts what was due at the first of the moments and answered at the second, and notes how long it took. In an
+    /// open loop what was due before the window is not the window's, however late it is answered: a broker that has
+    /// stood still would seem to do more than it is offered.
+    pub(crate) fn count_answer(
+        &mut self,
+        pace: Pace,
+        moments: (Instant, Instant),
+        size: BatchSize,
+    ) {
+        let (due, now) = moments;
+        if pace != Pace::Open || self.window.contains(due) {
+            self.count(now, size);
+        }
+        self.note_answer(pace, due, now);
     }
 
     /// Notes how long something took.
@@ -78,7 +94,7 @@ impl Observed {
 
     /// Notes how long the answer to a request took. In an open loop the request belongs to the
     /// window in which it should have been sent, however late its answer is.
-    pub(crate) fn note_answer(&mut self, pace: Pace, due: Instant, now: Instant) {
+    fn note_answer(&mut self, pace: Pace, due: Instant, now: Instant) {
         let belongs_to = if pace == Pace::Open { due } else { now };
         if self.window.contains(belongs_to) {
             self.note_latency(now.saturating_duration_since(due));
@@ -115,4 +131,26 @@ fn histogram() -> Histogram<u64> {
 fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
     histogram.saturating_record(time_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_loop_counts_what_was_due_and_answered_in_the_window() {
+        let window = Window::starting_now(Duration::from_secs(1), Duration::from_secs(1));
+        let (before, after) = (window.from - Duration::from_millis(1), window.to);
+        let within = window.from + Duration::from_millis(500);
+        let counted = |pace, due, now| {
+            let mut observed = Observed::new(window);
+            observed.count_answer(pace, (due, now), BatchSize { bytes: 1, records: 1 });
+            (observed.records, observed.latency_ns.len())
+        };
+        assert_eq!(counted(Pace::Open, before, within), (0, 0));
+        assert_eq!(counted(Pace::Open, window.from, within), (1, 1));
+        assert_eq!(counted(Pace::Open, within, after), (0, 1));
+        assert_eq!(counted(Pace::Closed(1), before, within), (1, 1));
+        assert_eq!(counted(Pace::Closed(1), within, after), (0, 0));
+    }
 }

@@ -72,21 +72,24 @@ impl Traffic for PeerTraffic {
         for _ in 0..heard.answered {
             let due = asked.pop()?;
             let Kind::Producer { pace, .. } = self.kind else { continue };
-            observed.count(now, self.size.records, self.size.bytes);
-            observed.note_answer(pace, due, now);
+            observed.count_answer(pace, (due, now), self.size);
         }
         if let Kind::Consumer { received, .. } = &mut self.kind
             && heard.messages > 0
         {
             *received += heard.messages;
-            observed.count(now, heard.messages, heard.messages * self.size.bytes);
+            let bytes = heard.messages * self.size.bytes;
+            observed.count(now, BatchSize { bytes, records: heard.messages });
         }
         Ok(())
     }
 
-    fn unanswered(&self) -> Option<BatchSize> {
-        let is_unanswered = matches!(self.kind, Kind::Producer { is_answered: false, .. });
-        is_unanswered.then_some(self.size)
+    fn is_answered(&self) -> bool {
+        !matches!(self.kind, Kind::Producer { is_answered: false, .. })
+    }
+
+    fn sent_unanswered(&mut self) -> BatchSize {
+        self.size
     }
 
     fn goes_on(&self, now: Instant, observed: &Observed) -> bool {

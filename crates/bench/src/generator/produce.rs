@@ -14,10 +14,13 @@ use super::{Acks, Asked, Observed, Pace, Traffic};
 /// The correlation id's size, in front of everything else in an answer.
 const CORRELATION_ID_BYTES: usize = 4;
 
-/// Requests with one batch each, all of one size.
+/// Requests with one batch each.
 #[derive(Debug)]
 pub(crate) struct ProduceTraffic {
-    batch: BatchSize,
+    /// Of the batches in turn, again and again.
+    sizes: Vec<BatchSize>,
+    /// How many were counted.
+    counted: usize,
     acks: Acks,
     version: i16,
     pace: Pace,
@@ -34,8 +37,22 @@ struct GoodAnswer {
 }
 
 impl ProduceTraffic {
+    /// All of one size.
     pub(crate) fn new(batch: BatchSize, acks: Acks, version: i16, pace: Pace) -> Self {
-        ProduceTraffic { batch, acks, version, pace, is_counted: true, good: Vec::new() }
+        ProduceTraffic::in_turn(vec![batch], acks, version, pace)
+    }
+
+    /// Of several sizes, at least one, in the order in which they are sent.
+    pub(crate) fn in_turn(sizes: Vec<BatchSize>, acks: Acks, version: i16, pace: Pace) -> Self {
+        let good = Vec::new();
+        ProduceTraffic { sizes, counted: 0, acks, version, pace, is_counted: true, good }
+    }
+
+    /// The size of the batch whose turn it is.
+    fn next_size(&mut self) -> BatchSize {
+        let size = self.sizes[self.counted % self.sizes.len()];
+        self.counted += 1;
+        size
     }
 
     /// The same, but only consumers are to be counted.
@@ -57,7 +74,10 @@ impl ProduceTraffic {
             if partition.error_code != ErrorCode::None.code() {
                 let name =
                     ErrorCode::from_code(partition.error_code).map_or("unknown", ErrorCode::name);
-                bail!("the broker refused an append: {name} {:?}", partition.error_message);
+                match &partition.error_message {
+                    Some(message) => bail!("the broker refused an append: {name}: {message}"),
+                    None => bail!("the broker refused an append: {name}"),
+                }
             }
         }
         self.good.extend(good_answer(head, &response, self.version));
@@ -107,13 +127,17 @@ impl Traffic for ProduceTraffic {
         if !self.is_counted {
             return Ok(());
         }
-        observed.count(now, self.batch.records, self.batch.bytes);
-        observed.note_answer(self.pace, due, now);
+        let size = self.next_size();
+        observed.count_answer(self.pace, (due, now), size);
         Ok(())
     }
 
-    fn unanswered(&self) -> Option<BatchSize> {
-        (self.acks == Acks::None).then_some(self.batch)
+    fn is_answered(&self) -> bool {
+        self.acks != Acks::None
+    }
+
+    fn sent_unanswered(&mut self) -> BatchSize {
+        self.next_size()
     }
 }
 

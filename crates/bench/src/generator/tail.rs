@@ -7,7 +7,7 @@ use anyhow::ensure;
 use logway_record::BatchHeader;
 
 use super::fetch::{FetchedHead, set_offset};
-use super::{Asked, Observed, Timetable, Traffic};
+use super::{Asked, BatchSize, Observed, Pace, Timetable, Traffic};
 
 /// The most that a consumer asks for at a time, and so the most that is looked through.
 pub(crate) const TAIL_BYTES_MAX: i32 = 512 << 10;
@@ -64,11 +64,11 @@ impl Traffic for TailTraffic {
                 }
                 ensure!(offset == self.next_offset, "offset {} is missing", self.next_offset);
                 self.next_offset += 1;
-                let moment = self.timetable.moment(offset);
-                observed.count(now, 1, 0);
-                if observed.window.contains(moment) {
-                    observed.note_latency(now.saturating_duration_since(moment));
-                }
+                // A batch counts with its first record.
+                let is_first = offset == u64::try_from(header.base_offset.0)?;
+                let bytes = if is_first { header.size_bytes() as u64 } else { 0 };
+                let size = BatchSize { bytes, records: 1 };
+                observed.count_answer(Pace::Open, (self.timetable.moment(offset), now), size);
             }
             let _ = records.split_to(header.size_bytes());
         }

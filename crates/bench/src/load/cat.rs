@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::fetch::FetchLoad;
 use super::{Load, Run};
-use crate::generator::{Observed, Window};
+use crate::generator::{BatchSize, Observed, Window};
 use crate::measure::{Parameters, Snapshot};
 use crate::side::Side;
 
@@ -26,7 +26,8 @@ pub(crate) struct CatLoad {
 impl Load for CatLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let fetch_bytes = READ_BYTES as u64;
-        Ok(Parameters { in_flight: 0, fetch_bytes, ..self.like.parameters()? })
+        // Nobody asks a broker for anything.
+        Ok(Parameters { consumers: 0, in_flight: 0, fetch_bytes, ..self.like.parameters()? })
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
@@ -61,7 +62,7 @@ fn read_all(
             if read == 0 {
                 break;
             }
-            observed.count(Instant::now(), 0, read as u64);
+            observed.count(Instant::now(), BatchSize { bytes: read as u64, records: 0 });
         }
     }
     observed.counted = Some(start.elapsed());

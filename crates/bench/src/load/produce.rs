@@ -7,8 +7,8 @@ use super::preload::append;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
-    Acks, BatchShape, EncodedBatch, Lane, Observed, Pace, ProduceShape, ProduceTraffic, Tape,
-    connect,
+    Acks, BatchShape, BatchSize, EncodedBatch, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
+    Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
@@ -68,17 +68,28 @@ impl ProduceLoad {
         Ok(batches)
     }
 
+    /// How many records a request brings on average.
+    ///
+    /// # Errors
+    ///
+    /// A batch cannot be encoded.
+    pub(crate) fn records_in_request(&self) -> anyhow::Result<f64> {
+        let batches = self.batches()?;
+        let records: u64 = batches.iter().map(|batch| batch.records).sum();
+        Ok(records as f64 / batches.len() as f64)
+    }
+
     pub(super) fn pace(&self) -> Pace {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
-    /// What the connection with that number sends.
+    /// What the connection with that number sends, and the sizes of that in turn.
     fn tape(
         &self,
         batches: &[EncodedBatch],
         number: usize,
         shape: impl Fn(i32) -> ProduceShape,
-    ) -> anyhow::Result<Tape> {
+    ) -> anyhow::Result<(Tape, Vec<BatchSize>)> {
         let partitions = match self.spreads {
             true => 0..self.partitions,
             false => {
@@ -86,16 +97,18 @@ impl ProduceLoad {
                 partition..partition + 1
             }
         };
-        let mut frames = Vec::new();
+        let (mut frames, mut sizes) = (Vec::new(), Vec::new());
         for batch in batches {
             for partition in partitions.clone() {
                 frames.push(shape(partition).encode(batch)?);
+                sizes.push(batch.size());
             }
         }
-        Ok(match frames.as_slice() {
+        let tape = match frames.as_slice() {
             [only] => Tape::repeating(only, self.in_flight),
             several => Tape::of(several),
-        })
+        };
+        Ok((tape, sizes))
     }
 }
 
@@ -113,7 +126,7 @@ impl Load for ProduceLoad {
             producers: self.connections,
             in_flight: if self.rate.is_some() { 0 } else { self.in_flight },
             rate: self.rate,
-            ..Parameters::of_batch(batches[0].size(), record_bytes)
+            ..Parameters::of_batch(EncodedBatch::average(&batches), record_bytes)
         })
     }
 
@@ -132,8 +145,6 @@ impl Load for ProduceLoad {
         let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
         let batches = self.batches()?;
-        // Where batches differ, they do so by a few bytes: each counts as the average.
-        let average = EncodedBatch::average(&batches);
         let shape = |partition| ProduceShape {
             topic: topic.name.clone(),
             partition,
@@ -142,8 +153,8 @@ impl Load for ProduceLoad {
         };
         let mut lanes = Vec::with_capacity(self.connections);
         for number in 0..self.connections {
-            let traffic = ProduceTraffic::new(average, self.acks, version, self.pace());
-            let tape = self.tape(&batches, number, shape)?;
+            let (tape, sizes) = self.tape(&batches, number, shape)?;
+            let traffic = ProduceTraffic::in_turn(sizes, self.acks, version, self.pace());
             let stream = connect(&side.address)?;
             lanes.push(Lane::new(stream, self.pace(), tape, Box::new(traffic)));
         }
@@ -212,6 +223,33 @@ mod tests {
             Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
         observed.unanswered = 1;
         await_arrival(vec![lane], &shape, &batch, &observed).expect("nobody is asked");
+    }
+
+    #[test]
+    fn batches_of_different_values_count_for_what_is_in_each() {
+        let values: Vec<Vec<u8>> = (1..40).map(|length| vec![0; 10 * length]).collect();
+        let load = ProduceLoad {
+            batch: BatchShape::Bytes(1000),
+            values: Some(Arc::new(values)),
+            partitions: 2,
+            spreads: true,
+            ..ProduceLoad::default()
+        };
+        let batches = load.batches().expect("values make batches");
+        let topic = TopicName::new("t").expect("a name");
+        let shape = |partition| ProduceShape {
+            topic: topic.clone(),
+            partition,
+            acks: Acks::All,
+            version: VERSION_MAX,
+        };
+        let (_, sizes) = load.tape(&batches, 0, shape).expect("a tape");
+        let once: Vec<u64> = batches.iter().map(|batch| batch.records).collect();
+        assert!(once.iter().any(|&records| records != once[0]), "{once:?}");
+        let twice: Vec<u64> = once.iter().flat_map(|&records| [records, records]).collect();
+        assert_eq!(sizes.iter().map(|size| size.records).collect::<Vec<_>>(), twice);
+        let mean = once.iter().sum::<u64>() as f64 / once.len() as f64;
+        assert_eq!(load.records_in_request().expect("a mean"), mean);
     }
 
     #[test]

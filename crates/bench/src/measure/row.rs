@@ -175,6 +175,16 @@ impl Row {
         }
     }
 
+    /// Whether anything went over connections.
+    fn has_traffic(&self) -> bool {
+        self.parameters.producers + self.parameters.consumers > 0
+    }
+
+    /// Whether a rate says anything of it, as it does not of a start.
+    pub(crate) fn has_rate(&self) -> bool {
+        self.has_traffic() || self.bytes > 0
+    }
+
     /// Records a second.
     pub fn records_per_second(&self) -> f64 {
         self.records as f64 / self.seconds
@@ -190,9 +200,10 @@ impl Row {
         self.bytes as f64 / 1e6 / self.seconds
     }
 
-    /// A quantile of the latency, in milliseconds.
-    pub fn latency_ms(&self, quantile: f64) -> f64 {
-        self.latency_ns.value_at_quantile(quantile) as f64 / 1e6
+    /// A quantile of the latency, in milliseconds; none where nothing is answered.
+    pub fn latency_ms(&self, quantile: f64) -> Option<f64> {
+        let is_any = !self.latency_ns.is_empty();
+        is_any.then(|| self.latency_ns.value_at_quantile(quantile) as f64 / 1e6)
     }
 
     /// CPU seconds of the broker for a gigabyte (10^9) of record batches.
@@ -223,9 +234,10 @@ impl Row {
         self.usage.generator_cpu_seconds / self.seconds
     }
 
-    /// Whether the generator may have held the run back: the figure is then a lower bound.
+    /// Whether the generator may have held the run back: what a closed loop has done is then the least that the broker
+    /// can, and the latencies of an open one are the most that it takes.
     pub fn is_generator_bound(&self) -> bool {
-        self.generator_busy() > GENERATOR_BUSY_MAX
+        self.has_traffic() && self.generator_busy() > GENERATOR_BUSY_MAX
     }
 }
 

@@ -1,7 +1,7 @@
 //! A broker that answers without doing anything: it reads each frame and writes a fixed reply.
 //!
 //! No broker can be faster over these sockets with this generator, so its figures are the ceiling
-//! of a machine. It keeps nothing; a fetch is answered from a file in memory with `sendfile`, as a
+//! of a machine. It keeps nothing; a fetch is answered from a file with `sendfile`, as a
 //! broker that did nothing else would.
 
 mod connection;
@@ -39,6 +39,9 @@ pub struct NullArgs {
     /// A directory for what it is sent
     #[arg(long, value_name = "DIRECTORY")]
     pub store: Option<PathBuf>,
+    /// A directory for the 256 MiB that fetches get [default: that of temporary files]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "store")]
+    pub source: Option<PathBuf>,
 }
 
 /// Serves until the process ends, one thread for each connection if it stores nothing; `on_ready`
@@ -56,7 +59,8 @@ pub fn serve(args: &NullArgs, on_ready: impl FnOnce(&str)) -> anyhow::Result<()>
     }
     on_ready(&address.to_string());
     let topics = Arc::new(Topics::default());
-    let source = Arc::new(FetchSource::default());
+    let directory = args.source.clone().unwrap_or_else(std::env::temp_dir);
+    let source = Arc::new(FetchSource::new(directory));
     loop {
         let (stream, _) = listener.accept().context("cannot accept a connection")?;
         send_at_once(&stream)?;

@@ -30,6 +30,7 @@ fn fields(row: &Row) -> Vec<String> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "'"));
     let optional =
         |figure: Option<f64>| figure.map_or(String::new(), |figure| format!("{figure:.6}"));
+    let rate = |figure: String| if row.has_rate() { figure } else { String::new() };
     let mut fields = vec![
         row.experiment.to_owned(),
         quoted(&row.work),
@@ -54,13 +55,13 @@ fn fields(row: &Row) -> Vec<String> {
         row.requests.to_string(),
         row.records.to_string(),
         row.bytes.to_string(),
-        format!("{:.1}", row.records_per_second()),
-        format!("{:.3}", row.megabytes_per_second()),
+        rate(format!("{:.1}", row.records_per_second())),
+        rate(format!("{:.3}", row.megabytes_per_second())),
     ];
-    fields.extend(QUANTILES.map(|(_, quantile)| format!("{:.6}", row.latency_ms(quantile))));
+    fields.extend(QUANTILES.map(|(_, quantile)| optional(row.latency_ms(quantile))));
     let memory = row.usage.memory;
     fields.extend([
-        format!("{:.6}", row.latency_ns.max() as f64 / 1e6),
+        optional(row.latency_ms(1.0)),
         row.unanswered.to_string(),
         optional(row.usage.broker_cpu_seconds),
         optional(row.broker_cpu_seconds_per_gigabyte()),

@@ -74,7 +74,14 @@ pub(super) fn render(
 fn statement(report: &Report) -> String {
     let stated = &report.statement;
     let machine = &stated.machine;
-    let mut text = format!(
+    let mut text = String::new();
+    if let Some(reason) = &report.ended_early {
+        let reason = escape(reason);
+        writeln!(text, "<p><b>This is not all that was asked for: {reason}</b></p>")
+            .expect("a string takes everything");
+    }
+    write!(
+        text,
         "<p>{} cores of {}, {} GB of memory, {}, TCP with {}, data on {}, load average {} at the start. \
          {} rounds of {} s after {} s of warm-up each; {} MB are written before \
          a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
@@ -92,7 +99,8 @@ fn statement(report: &Report) -> String {
         stated.preloaded_megabytes,
         stated.empty_partitions,
         escape(&stated.generator),
-    );
+    )
+    .expect("a string takes everything");
     for side in &stated.sides {
         writeln!(
             text,
@@ -301,7 +309,14 @@ mod tests {
             reason: "has no batches of records",
         };
         let omissions = vec![omission("16 KiB batches"), omission("batch of 50")];
-        Report { name: "produce", statement, rows: rows(), omissions, output: PathBuf::new() }
+        Report {
+            name: "produce",
+            ended_early: None,
+            statement,
+            rows: rows(),
+            omissions,
+            output: PathBuf::new(),
+        }
     }
 
     #[test]

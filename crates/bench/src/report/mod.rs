@@ -58,6 +58,8 @@ pub struct Statement {
 pub struct Report {
     /// The experiment that was asked for.
     pub name: &'static str,
+    /// Why it is not all of that, if it is not.
+    pub ended_early: Option<String>,
     /// What holds for all rows.
     pub statement: Statement,
     /// Each run.
@@ -74,6 +76,9 @@ impl Report {
     pub fn summary(&self) -> String {
         let mut summary = text::summary(&summary::summarize(&self.rows));
         summary.push_str(&text::target_table(&targets::targets(&self.rows)));
+        if let Some(reason) = &self.ended_early {
+            summary.push_str(&format!("\nended early: {reason}\n"));
+        }
         for sentence in omission::sentences(&self.omissions) {
             summary.push_str(&format!("\n{sentence}\n"));
         }
@@ -96,6 +101,8 @@ pub(crate) fn write(report: &Report) -> anyhow::Result<()> {
     let page = html::render(report, &summaries, &targets, &plots);
     write_file(&output.join("report.html"), page)?;
     let directory = output.join("plots");
+    // Those of an earlier report are not this one's.
+    let _ = std::fs::remove_dir_all(&directory);
     create_directory(&directory)?;
     for plot in &plots {
         let path = directory.join(format!("{}.png", plot.name));

@@ -118,9 +118,7 @@ fn summarize_side(rows: &[&Row]) -> SideSummary {
     let spread = |figure: &dyn Fn(&Row) -> Option<f64>| {
         Spread::of(rows.iter().filter_map(|row| figure(row)))
     };
-    let latency = |quantile: f64| {
-        spread(&|row| (!row.latency_ns.is_empty()).then(|| row.latency_ms(quantile)))
-    };
+    let latency = |quantile: f64| spread(&|row| row.latency_ms(quantile));
     let has = |row: &Row, figure: f64| (row.records > 0).then_some(figure);
     SideSummary {
         side: rows[0].side.clone(),
@@ -149,8 +147,8 @@ fn ratio(ours: &[&Row], theirs: &[&Row], side: &str, against: Option<Durability>
         side: side.to_owned(),
         against,
         rate: compared(&|row| Some(row.records_per_second())),
-        p50: compared(&|row| Some(row.latency_ms(0.5))),
-        p99: compared(&|row| Some(row.latency_ms(0.99))),
+        p50: compared(&|row| row.latency_ms(0.5)),
+        p99: compared(&|row| row.latency_ms(0.99)),
         cpu_per_record: compared(&Row::broker_cpu_seconds_per_million_records),
         resident: compared(&Row::resident_megabytes),
     };

@@ -152,9 +152,9 @@ impl Figure {
             Figure::Megabytes => Some(row.megabytes_per_second()),
             Figure::CpuPerRecord => row.broker_cpu_seconds_per_million_records(),
             Figure::CpuPerGigabyte => row.broker_cpu_seconds_per_gigabyte(),
-            Figure::P50 => Some(row.latency_ms(0.5)),
-            Figure::P99 => Some(row.latency_ms(0.99)),
-            Figure::P99_9 => Some(row.latency_ms(0.999)),
+            Figure::P50 => row.latency_ms(0.5),
+            Figure::P99 => row.latency_ms(0.99),
+            Figure::P99_9 => row.latency_ms(0.999),
             Figure::Resident => row.resident_megabytes(),
         }
     }

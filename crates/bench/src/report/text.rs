@@ -14,26 +14,28 @@ pub const HEADING: &str = "work                              durability  side   
 /// One run.
 pub fn line(row: &Row) -> String {
     let optional = |figure: Option<f64>| figure.map_or("-".to_owned(), short);
+    let rate = |figure: f64| row.has_rate().then_some(figure);
     let mut notes = String::new();
     if row.is_generator_bound() {
         let percent = row.generator_busy() * 100.0;
-        write!(notes, "  the generator was busy {percent:.0} %: at least this")
+        let bound = if row.parameters.rate.is_some() { "no slower than" } else { "at least" };
+        write!(notes, "  the generator was busy {percent:.0} %: {bound} this")
             .expect("a string takes everything");
     }
     if row.unanswered > 0 {
         write!(notes, "  {} unanswered", row.unanswered).expect("a string takes everything");
     }
     format!(
-        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11.0}  {:>8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>10}  {:>7}{notes}\n",
+        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11}  {:>8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>10}  {:>7}{notes}\n",
         row.work,
         row.parameters.durability.map_or("-", |durability| durability.name()),
         row.side,
         row.round,
-        row.records_per_second(),
-        short(row.megabytes_per_second()),
-        short(row.latency_ms(0.5)),
-        short(row.latency_ms(0.99)),
-        short(row.latency_ms(0.999)),
+        rate(row.records_per_second()).map_or("-".to_owned(), |rate| format!("{rate:.0}")),
+        optional(rate(row.megabytes_per_second())),
+        optional(row.latency_ms(0.5)),
+        optional(row.latency_ms(0.99)),
+        optional(row.latency_ms(0.999)),
         optional(row.broker_cpu_seconds_per_gigabyte()),
         optional(row.broker_cpu_seconds_per_million_requests()),
         optional(row.resident_megabytes()),

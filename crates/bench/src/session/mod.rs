@@ -3,23 +3,22 @@
 mod args;
 mod progress;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use logway_client::BrokerAddress;
 
 use args::Lengths;
 pub use args::SessionArgs;
 use progress::Progress;
 
-use crate::files::create_directory;
-use crate::generator::{Acks, BatchShape};
+use crate::files::OwnedDirectory;
+use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
 use crate::measure::{Durability, Machine, Row, settle};
 use crate::report::{Omission, Statement};
-use crate::side::{Opponent, Side, StatedSide};
+use crate::side::{Opponent, Side, StatedSide, is_limit};
 
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -43,7 +42,7 @@ pub(crate) struct Session<'a> {
     pub(crate) omissions: Vec<Omission>,
     works: usize,
     machine: Machine,
-    output: PathBuf,
+    output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
     _stop: Stop,
@@ -58,11 +57,13 @@ impl<'a> Session<'a> {
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
         let (lengths, opponents) = (args.lengths(), args.opponents()?);
-        let output = args.output.clone().unwrap_or_else(|| default_output(name));
-        create_directory(&output)?;
-        let work_dir = args.work_dir.clone().unwrap_or_else(|| output.join("brokers"));
-        create_directory(&work_dir)?;
-        let machine = Machine::look(&work_dir);
+        let output = match &args.output {
+            Some(path) => OwnedDirectory::for_results(path.clone(), None)?,
+            None => OwnedDirectory::with_new_name(default_names(name))?,
+        };
+        let brokers_dir = args.work_dir.clone().unwrap_or_else(|| output.path().join("brokers"));
+        let work_dir = OwnedDirectory::for_results(brokers_dir, Some(Arc::clone(&output)))?;
+        let machine = Machine::look(work_dir.path());
         let stop = Stop::default();
         let progress = Progress::start();
         let sides = match opponents.as_slice() {
@@ -114,7 +115,7 @@ impl<'a> Session<'a> {
             let each = self.lengths.warm_side / loads.len().max(1) as u32;
             let run = self.run.lasting(Duration::ZERO, each);
             for load in loads {
-                load.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
+                run_on(side, load, &run, None).await?;
             }
             // A fetch is little work for a broker with batches; peers handle each message.
             if side.peer.is_some() {
@@ -127,7 +128,7 @@ impl<'a> Session<'a> {
                     batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
                 };
                 let run = Run { preloaded_bytes: u64::MAX, ..run };
-                consumer.run(side, &run).await.with_context(|| format!("warming {}", side.name))?;
+                run_on(side, &consumer, &run, None).await?;
             }
         }
         Ok(())
@@ -178,10 +179,8 @@ impl<'a> Session<'a> {
                 self.progress
                     .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
                 settle(self.run.measured.min(SETTLE_PATIENCE)).await;
-                let observed = load
-                    .run(side, &self.run)
-                    .await
-                    .with_context(|| format!("{experiment}: {work} on {name}"))?;
+                let observed =
+                    run_on(side, load, &self.run, Some(&format!("{experiment}: {work}"))).await?;
                 let parameters = parameters.clone();
                 let row = Row::of((experiment, work), (&name, round), parameters, observed);
                 self.progress.suspend(|| (self.on_row)(&row));
@@ -189,6 +188,31 @@ impl<'a> Session<'a> {
             }
         }
         Ok(&self.rows[first..])
+    }
+
+    /// The same on the sides that are brokers, and not only limits of the machine.
+    pub(crate) async fn measure_brokers(
+        &mut self,
+        experiment: &'static str,
+        work: &str,
+        load: &impl Load,
+    ) -> anyhow::Result<&[Row]> {
+        let limits = self.side_names().into_iter().filter(|side| is_limit(side));
+        for side in limits.collect::<Vec<_>>() {
+            self.omit((experiment, work), &side, "is no broker");
+        }
+        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
+    }
+
+    /// Says why a side is not measured.
+    pub(crate) fn omit(
+        &mut self,
+        (experiment, work): (&'static str, &str),
+        side: &str,
+        reason: &'static str,
+    ) {
+        let (work, side) = (work.to_owned(), side.to_owned());
+        self.omissions.push(Omission { experiment, work, durability: None, side, reason });
     }
 
     /// Has those sides do a work whose code is compiled as they run. What all were given before the first work is not
@@ -206,13 +230,12 @@ impl<'a> Session<'a> {
                 continue;
             }
             self.progress.say(&format!("warming {} for {work}", side.name));
-            let warming = format!("warming {}", side.name);
             let run = self.run.lasting(Duration::ZERO, first);
-            let observed = load.run(side, &run).await.context(warming.clone())?;
+            let observed = run_on(side, load, &run, None).await?;
             if observed.bytes < WARM_BYTES {
                 // At one go: what new partitions take at first is not what has to get faster.
                 let run = self.run.lasting(Duration::ZERO, self.lengths.warm_side);
-                load.run(side, &run).await.context(warming)?;
+                run_on(side, load, &run, None).await?;
             }
         }
         Ok(())
@@ -223,8 +246,11 @@ impl<'a> Session<'a> {
         self.sides.iter().map(|side| side.name.clone()).collect()
     }
 
-    /// Ends a side that has nothing more to say.
-    pub(crate) fn dismiss(&mut self, name: &str) {
+    /// Ends a side that has nothing more to say in what is still to come.
+    pub(crate) fn dismiss(&mut self, name: &str, to_come: &[&str]) {
+        if self.sides.iter().any(|side| side.name == name) {
+            self.omit(("all", &to_come.join(", ")), name, "has shown what this machine allows");
+        }
         self.sides.retain(|side| side.name != name);
     }
 
@@ -253,22 +279,14 @@ impl<'a> Session<'a> {
     }
 
     /// Where the report goes.
-    pub(crate) fn output(&self) -> &Path {
+    pub(crate) fn output(&self) -> &Arc<OwnedDirectory> {
         &self.output
-    }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        self.sides.clear();
-        // Only if it is empty.
-        let _ = std::fs::remove_dir(self.output.join("brokers"));
     }
 }
 
 async fn start_sides(
     opponents: &[Opponent],
-    work_dir: &Path,
+    work_dir: &Arc<OwnedDirectory>,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Side>> {
     let mut sides = Vec::new();
@@ -293,9 +311,36 @@ fn order(sides: usize, number: usize) -> Vec<usize> {
     }
 }
 
-fn default_output(name: &str) -> PathBuf {
+/// Puts a load on a side for `work`, or to warm it. Of a broker that fails, the error says what is known.
+async fn run_on(
+    side: &mut Side,
+    load: &impl Load,
+    run: &Run,
+    work: Option<&str>,
+) -> anyhow::Result<Observed> {
+    let error = match load.run(side, run).await {
+        Ok(observed) => return Ok(observed),
+        Err(error) => error,
+    };
+    let error = match side.last_words().await {
+        Some(words) => error.context(words),
+        None => error,
+    };
+    Err(error.context(match work {
+        Some(work) => format!("{work} on {}", side.name),
+        None => format!("warming {}", side.name),
+    }))
+}
+
+/// Names for results: of the experiment and the time, and if somebody else began in the same second, numbered.
+fn default_names(name: &str) -> impl Iterator<Item = String> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    PathBuf::from(format!("logway-bench-{name}-{}", since.as_secs()))
+    let first = format!("logway-bench-{name}-{}", since.as_secs());
+    let further = (2..1000).map({
+        let first = first.clone();
+        move |number| format!("{first}-{number}")
+    });
+    std::iter::once(first).chain(further)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod rabbitmq;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -28,7 +29,7 @@ pub use opponent::Opponent;
 pub(crate) use opponent::{BARE, KAFKA, NULL, OURS, is_limit};
 use process::OwnedProcess;
 
-use crate::files::create_directory;
+use crate::files::OwnedDirectory;
 use crate::load::RunTopic;
 use crate::measure::Durability;
 use crate::peer::Peer;
@@ -38,6 +39,15 @@ const DELETED_SOON: &str = "log.segment.delete.delay.ms=100";
 
 /// How long a broker may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a process may take to end after its sockets.
+const END_PATIENCE: Duration = Duration::from_millis(300);
+
+/// What lines of a log have that say that something is wrong.
+const COMPLAINTS: [&str; 5] = ["WARN", "ERROR", "FATAL", "panicked", "rror: "];
+
+/// Lines of complaint to show: the last ones.
+const COMPLAINTS_MAX: usize = 5;
 
 /// How often a broker that starts is asked.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -69,19 +79,19 @@ struct Own {
     companion: Option<OwnedProcess>,
     /// What the process that runs promises, where that is decided for the whole broker.
     durability: Durability,
-    directory: PathBuf,
+    directory: Arc<OwnedDirectory>,
 }
 
 impl Own {
     /// Where its processes' output goes.
     fn log_path(&self) -> PathBuf {
-        self.directory.join("broker.log")
+        self.directory.path().join("broker.log")
     }
 
     /// The text without what is only this machine's and its user's: `$DIR` for the directory of the
     /// side, `$CACHE` for that of what was fetched, and executables by their names.
     fn stated(&self, text: &str) -> String {
-        let text = text.replace(&self.directory.display().to_string(), "$DIR");
+        let text = text.replace(&self.directory.path().display().to_string(), "$DIR");
         let text = match cache_directory() {
             Ok(cache) => text.replace(&cache.display().to_string(), "$CACHE"),
             Err(_) => text,
@@ -113,17 +123,20 @@ impl Side {
         Side { name: name.to_owned(), version, address, client, peer: None, pid, own: None }
     }
 
-    /// Starts a broker of its own, with its data below `directory`.
+    /// Starts a broker of its own, with its data in a directory of its own below `directory`.
     ///
     /// # Errors
     ///
     /// What it runs cannot be fetched or started, or gave no answer in time.
-    pub(crate) async fn start(opponent: &Opponent, directory: &Path) -> anyhow::Result<Side> {
-        let directory = directory.join(opponent.directory_name());
-        create_directory(&directory)?;
-        let (what, data_directory) = (opponent.clone(), directory.clone());
+    pub(crate) async fn start(
+        opponent: &Opponent,
+        directory: &Arc<OwnedDirectory>,
+    ) -> anyhow::Result<Side> {
+        let directory = OwnedDirectory::for_use(&opponent.directory_name(), directory)?;
+        let (what, its_directory) = (opponent.clone(), Arc::clone(&directory));
         // It may fetch for minutes.
-        let launch = tokio::task::spawn_blocking(move || what.launch(&data_directory)).await??;
+        let launch = move || what.launch(its_directory.path());
+        let launch = tokio::task::spawn_blocking(launch).await??;
         let address = launch.address.clone();
         let mut side = Side {
             name: opponent.to_string(),
@@ -231,7 +244,7 @@ impl Side {
     /// It was not started here.
     pub(crate) fn scratch_directory(&self) -> anyhow::Result<PathBuf> {
         let own = self.own.as_ref().context("only a broker that was started here has a place")?;
-        Ok(own.directory.join("scratch"))
+        Ok(own.directory.path().join("scratch"))
     }
 
     /// The files in which it keeps a topic's records.
@@ -241,11 +254,39 @@ impl Side {
     /// It was not started here, or there are none.
     pub(crate) fn segments(&self, topic: &RunTopic) -> anyhow::Result<Vec<PathBuf>> {
         let own = self.own.as_ref().context("only a broker that was started here shows files")?;
-        let mut found = segments(&own.directory)?;
+        let mut found = segments(own.directory.path())?;
         // Both brokers have a directory `TOPIC-PARTITION` for each partition.
         found.retain(|path| path.to_string_lossy().contains(&format!("/{}-", topic.name)));
         ensure!(!found.is_empty(), "{} has no segments", self.name);
         Ok(found)
+    }
+
+    /// What may explain a run that failed: how the process ended, if it did, and what its log complains of.
+    pub(crate) async fn last_words(&mut self) -> Option<String> {
+        let (name, log_path) = (self.name.clone(), self.own.as_ref()?.log_path());
+        let began = Instant::now();
+        let mut words = Vec::new();
+        // Its sockets are closed a moment before it has ended.
+        while let Some(process) = self.own.as_mut().and_then(|own| own.process.as_mut()) {
+            if let Some(status) = process.exit_status() {
+                words.push(format!("{name} (process {}) ended with {status}", process.pid()));
+                break;
+            }
+            if began.elapsed() > END_PATIENCE {
+                break;
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        let log = std::fs::read(log_path).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let is_complaint = |line: &&str| COMPLAINTS.iter().any(|word| line.contains(word));
+        let lines: Vec<&str> =
+            log.lines().rev().filter(is_complaint).take(COMPLAINTS_MAX).collect();
+        if !lines.is_empty() {
+            words.push(format!("the log of {name} has"));
+            words.extend(lines.iter().rev().map(|line| format!("  {line}")));
+        }
+        (!words.is_empty()).then(|| words.join("\n"))
     }
 
     /// What the report says about it.
@@ -279,8 +320,7 @@ impl Drop for Side {
         if let Some(mut own) = self.own.take() {
             own.process = None;
             own.companion = None;
-            // What it wrote was only for the measurement; if it cannot be removed, it stays.
-            let _ = std::fs::remove_dir_all(&own.directory);
+            // Its directory goes after it.
         }
     }
 }

@@ -96,8 +96,8 @@ impl Opponent {
             Opponent::RabbitMq => rabbitmq::launch(directory),
             Opponent::ActiveMq => activemq::launch(directory),
             Opponent::Nats => nats::launch(directory),
-            Opponent::Null => null::launch(&this()?, None),
-            Opponent::Bare => null::launch(&this()?, Some(&directory.join("data"))),
+            Opponent::Null => null::launch(&this()?, directory, false),
+            Opponent::Bare => null::launch(&this()?, &directory.join("data"), true),
         }
     }
 }

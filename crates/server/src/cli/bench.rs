@@ -1,7 +1,9 @@
 //! `logway bench`: measure brokers.
 
+use std::io::{self, Write};
+
 use clap::Subcommand;
-use logway_bench::{Experiment, NullArgs, Row, TableArgs};
+use logway_bench::{Experiment, NullArgs, Outcome, Row, TableArgs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::GlobalArgs;
@@ -18,8 +20,8 @@ pub(super) enum BenchCommand {
     Null(NullArgs),
 }
 
-/// Carries an experiment out, printing each result when it is there. On Ctrl-C and SIGTERM the
-/// brokers that were started for it are ended first.
+/// Carries an experiment out, printing each result when it is there. When it is asked to end, the brokers that were
+/// started for it end first, and what was measured is reported.
 pub(super) async fn run(command: BenchCommand, global: &GlobalArgs) -> Result<(), CliError> {
     let experiment = match command {
         BenchCommand::Experiment(experiment) => experiment,
@@ -32,26 +34,29 @@ pub(super) async fn run(command: BenchCommand, global: &GlobalArgs) -> Result<()
         }
     };
     let brokers = global.brokers.addresses()?;
-    if global.format == Format::Text {
-        print(logway_bench::HEADING)?;
-    }
-    let mut printed = Ok(());
+    let (mut printed, mut is_headed) = (Ok(()), global.format != Format::Text);
     let mut on_row = |row: &Row| {
+        if printed.is_ok() && !std::mem::replace(&mut is_headed, true) {
+            printed = print(logway_bench::HEADING);
+        }
         if printed.is_ok() {
             printed = print_row(row, global.format);
         }
     };
-    let measuring = logway_bench::run(&experiment, &brokers, &mut on_row);
-    let report = tokio::select! {
-        report = measuring => report?,
-        name = interrupted() => return Err(CliError::Other(anyhow::anyhow!("{name}"))),
-    };
-    printed?;
-    if global.format == Format::Text {
-        print(&report.summary())?;
+    let Outcome { report, ended_early } =
+        logway_bench::run(&experiment, &brokers, &mut on_row, interrupted()).await;
+    if let Some(report) = report {
+        if global.format == Format::Text && printed.is_ok() {
+            printed = print(&report.summary());
+        }
+        let path = report.output.join("report.html");
+        // A terminal that is gone is no reason to end otherwise.
+        let _ = writeln!(io::stderr(), "the report is {}", path.display());
     }
-    eprintln!("the report is {}", report.output.join("report.html").display());
-    Ok(())
+    match ended_early {
+        Some(error) => Err(error.into()),
+        None => printed,
+    }
 }
 
 fn print_row(row: &Row, format: Format) -> Result<(), CliError> {
@@ -61,16 +66,21 @@ fn print_row(row: &Row, format: Format) -> Result<(), CliError> {
     }
 }
 
-/// Completes when the process is asked to end.
+/// Completes when the process is asked to end, or its terminal is gone.
 async fn interrupted() -> &'static str {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup), Ok(mut quit)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+        signal(SignalKind::quit()),
+    ) else {
         // The system's own handling stays in place.
         return std::future::pending().await;
     };
     tokio::select! {
         _ = terminate.recv() => "ended by SIGTERM",
         _ = interrupt.recv() => "ended by Ctrl-C",
+        _ = hangup.recv() => "ended with its terminal",
+        _ = quit.recv() => "ended by SIGQUIT",
     }
 }
