@@ -9,7 +9,7 @@ use super::defaults;
 use crate::generator::BatchShape;
 use crate::load::ProduceLoad;
 use crate::measure::Durability;
-use crate::session::{Session, SessionArgs};
+use crate::session::{Session, SessionArgs, values};
 use crate::works;
 
 const EXPERIMENT: &str = "appends";
@@ -27,16 +27,16 @@ pub struct AppendsArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Appends {
     /// How many connections the appenders share, one run for each number
-    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,128")]
+    #[arg(long, value_delimiter = ',', value_parser = values::many(), default_value = "1,4,16,64,128")]
     pub(crate) connections: Vec<usize>,
     /// Appenders
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, value_parser = values::many(), default_value_t = 128)]
     pub(crate) appenders: usize,
     /// Bytes of each record's value
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, value_parser = values::size(), default_value_t = 2048)]
     pub(crate) record_bytes: usize,
     /// Partitions of the topic; connections take them in turn
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..=10_000), default_value_t = 1)]
     pub(crate) partitions: i32,
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "synced")]
@@ -44,6 +44,22 @@ pub(super) struct Appends {
 }
 
 impl Appends {
+    /// Whether appenders can be dealt out to connections.
+    ///
+    /// # Errors
+    ///
+    /// Some would have more than others.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        for &connections in &self.connections {
+            ensure!(
+                self.appenders.is_multiple_of(connections),
+                "{} appenders cannot share {connections} connections evenly",
+                self.appenders,
+            );
+        }
+        Ok(())
+    }
+
     /// The defaults with other promises; fewer runs if it is to be quick.
     pub(super) fn usual(durability: &[Durability], is_quick: bool) -> Appends {
         let durability = durability.to_vec();
@@ -56,12 +72,6 @@ impl Appends {
 
 pub(super) async fn run(session: &mut Session<'_>, args: &Appends) -> anyhow::Result<()> {
     let appenders = args.appenders;
-    for &connections in &args.connections {
-        ensure!(
-            connections > 0 && appenders.is_multiple_of(connections),
-            "{appenders} appenders cannot share {connections} connections evenly",
-        );
-    }
     for &connections in &args.connections {
         for &durability in &args.durability {
             let load = ProduceLoad {

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use super::defaults;
 use crate::generator::{Acks, BatchShape};
 use crate::load::ProduceLoad;
-use crate::session::{Session, SessionArgs};
+use crate::session::{Session, SessionArgs, values};
 
 const EXPERIMENT: &str = "ingest";
 
@@ -36,16 +36,16 @@ pub struct IngestArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Ingest {
     /// Records a second, one run for each
-    #[arg(long, value_delimiter = ',', default_value = "100000,250000,1000000")]
+    #[arg(long, value_delimiter = ',', value_parser = values::rate, default_value = "100000,250000,1000000")]
     pub(crate) rate: Vec<f64>,
     /// What the sender waits for
     #[arg(long, value_enum, value_delimiter = ',', default_value = "0,1,all")]
     pub(crate) acks: Vec<AcksArg>,
     /// Bytes of a batch
-    #[arg(long, value_delimiter = ',', default_value = "16384,65536")]
+    #[arg(long, value_delimiter = ',', value_parser = values::size(), default_value = "16384,65536")]
     pub(crate) batch_bytes: Vec<usize>,
     /// Connections that send
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_parser = values::many(), default_value_t = 1)]
     pub(crate) senders: usize,
     /// Where the sensor values come from, if not from --file
     #[arg(long, default_value_t = 2012)]
@@ -102,7 +102,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Res
                         AcksArg::Leader => Acks::Leader,
                         AcksArg::All => Acks::All,
                     },
-                    connections: args.senders.max(1),
+                    connections: args.senders,
                     ..ProduceLoad::default()
                 };
                 load.rate = Some(rate / load.records_in_request()?);

@@ -6,7 +6,7 @@ use super::defaults;
 use crate::generator::BatchShape;
 use crate::load::{EndToEndLoad, ProduceLoad};
 use crate::measure::{Durability, Row, Spread};
-use crate::session::{Session, SessionArgs};
+use crate::session::{Session, SessionArgs, values};
 use crate::side::is_limit;
 use crate::works;
 
@@ -34,16 +34,16 @@ pub struct LatencyArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Latency {
     /// The first rate, in records a second
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, value_parser = values::rate, default_value_t = 1000.0)]
     pub(crate) rate: f64,
     /// By how much it rises from step to step [default: 2, quick 4]
-    #[arg(long)]
+    #[arg(long, value_parser = values::factor)]
     pub(crate) factor: Option<f64>,
     /// Measure at the first rate only
     #[arg(long)]
     pub(crate) no_ladder: bool,
     /// Bytes of each record's value
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, value_parser = values::size(), default_value_t = 200)]
     pub(crate) record_bytes: usize,
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
@@ -114,7 +114,7 @@ async fn climb(
                 *knee = rate;
             }
         }
-        if args.no_ladder || factor <= 1.0 {
+        if args.no_ladder {
             break;
         }
         rate *= factor;

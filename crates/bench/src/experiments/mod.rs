@@ -136,6 +136,7 @@ async fn run_to_report(
         args.starts_own() || !experiment.kills(),
         "only brokers that were started here are killed: use --own"
     );
+    experiment.check()?;
     let mut session = tokio::select! {
         opened = Session::open(name, args, brokers, on_row) => opened?,
         how = &mut interrupted => bail!("{how}"),
@@ -191,6 +192,15 @@ impl Experiment {
             Experiment::Ingest(args) => &args.session,
             Experiment::Appends(args) => &args.session,
             Experiment::Latency(args) => &args.session,
+        }
+    }
+
+    /// Whether it can be done, as far as that can be told before anything is started.
+    fn check(&self) -> anyhow::Result<()> {
+        match self {
+            Experiment::Produce(args) => args.produce.check(),
+            Experiment::Appends(args) => args.appends.check(),
+            _ => Ok(()),
         }
     }
 

@@ -45,6 +45,21 @@ impl Produce {
         Produce { durability: durability.to_vec(), ..defaults() }
     }
 
+    /// Whether there is all that it asks for.
+    ///
+    /// # Errors
+    ///
+    /// Which works there are.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let all = works().map(|(work, _)| work);
+        for text in &self.work {
+            let is_known =
+                all.iter().chain(&[FILES_ALONE]).any(|name| name.contains(text.as_str()));
+            ensure!(is_known, "--work {text}: there is {}, and {FILES_ALONE}", all.join("; "));
+        }
+        Ok(())
+    }
+
     pub(super) fn asks_for(&self, name: &str) -> bool {
         let is_a_name = |text: &str| works().iter().any(|(work, _)| *work == text);
         let is_meant = |text: &String| name == text || (!is_a_name(text) && name.contains(text));
@@ -54,10 +69,6 @@ impl Produce {
 
 pub(super) async fn run(session: &mut Session<'_>, args: &Produce) -> anyhow::Result<()> {
     let all = works().map(|(work, _)| work);
-    for text in &args.work {
-        let is_known = all.iter().chain(&[FILES_ALONE]).any(|name| name.contains(text.as_str()));
-        ensure!(is_known, "--work {text}: there is {}, and {FILES_ALONE}", all.join("; "));
-    }
     let names: Vec<&str> = all.into_iter().filter(|name| args.asks_for(name)).collect();
     run_some(session, &names, &args.durability).await?;
     if args.asks_for(FILES_ALONE) {

@@ -71,11 +71,18 @@ pub struct Report {
     pub output: PathBuf,
 }
 
+/// The experiments that say of each aim whether it was measured; the others have only some to do with.
+const ABOUT_TARGETS: [&str; 2] = ["all", "targets"];
+
 impl Report {
     /// Medians over the rounds, how the sides compare, and what was not measured.
     pub fn summary(&self) -> String {
         let mut summary = text::summary(&summary::summarize(&self.rows));
-        summary.push_str(&text::target_table(&targets::targets(&self.rows)));
+        let mut targets = targets::targets(&self.rows);
+        if !ABOUT_TARGETS.contains(&self.name) {
+            targets.retain(|target| target.ratio.is_some());
+        }
+        summary.push_str(&text::target_table(&targets));
         if let Some(reason) = &self.ended_early {
             summary.push_str(&format!("\nended early: {reason}\n"));
         }

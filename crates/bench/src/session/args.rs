@@ -1,11 +1,12 @@
 //! What every experiment takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, value_parser};
 
+use super::values;
 use crate::side::Opponent;
 
 /// Whom to measure, for how long, and where the results go.
@@ -24,20 +25,20 @@ pub struct SessionArgs {
     #[arg(long)]
     pub quick: bool,
     /// How often each run is repeated, each time on every side [default: 5, quick 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// Measured seconds of each run [default: 10, quick 1]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::measured_seconds)]
     pub seconds: Option<f64>,
     /// Seconds of each run before measuring [default: 2, quick 0.3]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     pub warm_up_seconds: Option<f64>,
     /// Seconds of load on each broker before the first run [default: 20 beside a peer, quick 4;
     /// else 0]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     pub warm_broker_seconds: Option<f64>,
     /// Megabytes written before a run that reads or restarts [default: 3400, quick 256]
-    #[arg(long, value_name = "MB")]
+    #[arg(long, value_name = "MB", value_parser = value_parser!(u64).range(1..=100_000_000))]
     pub preload_megabytes: Option<u64>,
     /// The directory for report, tables and histograms [default: logway-bench-EXPERIMENT-TIME]
     #[arg(long, value_name = "DIRECTORY")]
@@ -47,7 +48,7 @@ pub struct SessionArgs {
     #[arg(long, value_name = "DIRECTORY")]
     pub work_dir: Option<PathBuf>,
     /// The process of the broker of --brokers, if it runs here, to measure what it uses
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process, conflicts_with_all = ["own", "against"])]
     pub broker_pid: Option<u32>,
 }
 
@@ -101,14 +102,22 @@ impl SessionArgs {
         let megabytes = self.preload_megabytes.unwrap_or(if self.quick { 256 } else { 3400 });
         Lengths {
             is_quick: self.quick,
-            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }).max(1),
-            // Shorter than this the clock of /proc says nothing.
-            measured: choose(self.seconds, 10.0, 1.0).max(Duration::from_millis(50)),
+            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
+            measured: choose(self.seconds, 10.0, 1.0),
             warm_up: choose(self.warm_up_seconds, 2.0, 0.3),
             warm_side: if is_warmed { warm_side } else { Duration::ZERO },
             preloaded_bytes: megabytes * 1_000_000,
             empty_partitions: if self.quick { 200 } else { 2000 },
         }
+    }
+}
+
+/// A process of this machine.
+fn process(text: &str) -> Result<u32, String> {
+    let pid: u32 = text.parse().map_err(|error| format!("{error}"))?;
+    match Path::new(&format!("/proc/{pid}")).exists() {
+        true => Ok(pid),
+        false => Err("there is no such process here".to_owned()),
     }
 }
 
@@ -130,6 +139,25 @@ mod tests {
     }
 
     #[test]
+    fn what_means_nothing_is_refused() {
+        let refused: [&[&str]; 7] = [
+            &["--rounds", "0"],
+            &["--seconds", "nan"],
+            &["--preload-megabytes", "0"],
+            &["--preload-megabytes", "999999999999999999"],
+            &["--broker-pid", "4294967295"],
+            &["--broker-pid", "1", "--own"],
+            &["--broker-pid", "1", "--against", "null"],
+        ];
+        for args in refused {
+            assert!(CommandLine::try_parse_from([&["bench"], args].concat()).is_err(), "{args:?}");
+        }
+        let error = CommandLine::try_parse_from(["bench", "--against", "kafak"]);
+        let error = error.err().expect("nobody has that name").to_string();
+        assert!(error.contains("kafka") && error.contains("path"), "{error}");
+    }
+
+    #[test]
     fn each_side_has_a_name_of_its_own() {
         let ours = Opponent::Logway;
         let several = opponents(&["--against", "kafka", "--against", "../old/logway"]);
@@ -137,7 +165,7 @@ mod tests {
         assert_eq!(several.expect("three names"), [ours.clone(), Opponent::Kafka, old]);
         assert_eq!(opponents(&["--own"]).expect("one name"), [ours]);
         assert_eq!(opponents(&[]).expect("no name"), []);
-        for repeated in [["logway", "null"], ["kafka", "kafka"], ["a/b", "a-b"]] {
+        for repeated in [["logway", "null"], ["kafka", "kafka"], ["a/b-c", "a-b/c"]] {
             let error = opponents(&["--against", repeated[0], "--against", repeated[1]]);
             assert!(error.expect_err("one name twice").to_string().contains("--against"));
         }

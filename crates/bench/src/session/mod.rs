@@ -2,6 +2,7 @@
 
 mod args;
 mod progress;
+pub(crate) mod values;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

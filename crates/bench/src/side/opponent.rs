@@ -1,6 +1,5 @@
 //! Who can be measured.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -48,10 +47,10 @@ pub enum Opponent {
 }
 
 impl FromStr for Opponent {
-    type Err = Infallible;
+    type Err = String;
 
     /// A name, or the path of another `logway`.
-    fn from_str(text: &str) -> Result<Opponent, Infallible> {
+    fn from_str(text: &str) -> Result<Opponent, String> {
         Ok(match text {
             OURS => Opponent::Logway,
             KAFKA => Opponent::Kafka,
@@ -60,7 +59,13 @@ impl FromStr for Opponent {
             "nats" => Opponent::Nats,
             NULL => Opponent::Null,
             BARE => Opponent::Bare,
-            path => Opponent::OtherLogway(PathBuf::from(path)),
+            path if path.contains('/') || Path::new(path).exists() => {
+                Opponent::OtherLogway(PathBuf::from(path))
+            }
+            _ => {
+                let names = [KAFKA, "rabbitmq", "activemq", "nats", NULL, BARE].join(", ");
+                return Err(format!("it is none of {names}, and no path of a file"));
+            }
         })
     }
 }
@@ -111,7 +116,7 @@ mod tests {
         for text in
             ["logway", "kafka", "rabbitmq", "activemq", "nats", "null", "bare", "../old/logway"]
         {
-            let Ok(opponent) = text.parse::<Opponent>();
+            let opponent = text.parse::<Opponent>().expect(text);
             assert_eq!(opponent.to_string(), text);
         }
     }
