@@ -135,6 +135,13 @@ impl JournalFile {
         self.half_bytes
     }
 
+    /// Makes sure that nothing of what a half, 0 or 1, holds counts any more; syncs that. An entry that is longer than
+    /// a block and takes the place of several could be torn so that the first of them is left, but not one behind it that
+    /// made it void. Without the first entry of a half the reader believes none of it.
+    pub(crate) fn erase(&self, half: usize) -> Result<(), LogError> {
+        self.write(half, 0, zeros().as_mut_slice())
+    }
+
     /// Writes an entry to a half, 0 or 1, and syncs it. After an error nobody knows what is there.
     pub(crate) fn write(&self, half: usize, position: u64, entry: &[u8]) -> Result<(), LogError> {
         let OpenJournal(file) = &self.file;
@@ -152,11 +159,16 @@ impl JournalFile {
 fn open_direct(fs: &dyn Fs, path: &Path) -> io::Result<Arc<dyn File>> {
     let file = fs.open(path, OpenMode::WriteDirect)?;
     // Some refuse only the write.
+    file.write_all_at(&[IoSlice::new(zeros().as_mut_slice())], 0)?;
+    Ok(file)
+}
+
+/// A block of zeros.
+fn zeros() -> BlockBuffer {
     let mut zeros = BlockBuffer::default();
     zeros.extend(1, |out| out.push(0));
     zeros.fill_block();
-    file.write_all_at(&[IoSlice::new(zeros.as_mut_slice())], 0)?;
-    Ok(file)
+    zeros
 }
 
 /// Whether the file system cannot do it.

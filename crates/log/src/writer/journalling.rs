@@ -147,11 +147,16 @@ impl Journal {
         self.position + entry_bytes + VOID_ENTRY_BYTES <= file.half_bytes()
     }
 
-    fn begin_half(&mut self, half: usize) {
+    /// After an error the journal is not to be written to again.
+    fn begin_half(&mut self, half: usize) -> Result<(), LogError> {
+        if let State::Open(file) = &self.state {
+            file.erase(half)?;
+        }
         self.half = half;
         self.position = 0;
         self.next = EntryNumber { generation: self.next.generation + 1, sequence: 0 };
         self.ends[half].clear();
+        Ok(())
     }
 
     /// Writes an entry and syncs it.
@@ -244,7 +249,10 @@ impl Writer {
         }
         let other = 1 - self.journal.half;
         if self.is_written_back(other) {
-            self.journal.begin_half(other);
+            if let Err(error) = self.journal.begin_half(other) {
+                self.fail_journal(&error);
+                return false;
+            }
             // The one that is full.
             self.write_back();
             return self.journal.has_room_for(entry_bytes);
@@ -333,6 +341,11 @@ impl Writer {
         let path = self.round.dir.join(JOURNAL_FILE);
         let fs = &*self.round.fs;
         self.journal.root_syncs.work(|| remove_file(fs, &path))?;
+        if let State::Failed = self.journal.state {
+            // If this is not the first try, that has found no file, and synced nothing: the name may be there
+            // again after a power cut.
+            self.journal.root_syncs.sync_all(fs)?;
+        }
         self.journal.state = State::Off;
         self.journal.mentioned.clear();
         self.journal.ends.iter_mut().for_each(HashMap::clear);

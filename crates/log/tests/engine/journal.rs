@@ -279,6 +279,11 @@ fn problems_of(disk: &TestDisk) -> Vec<Problem> {
 
 /// Appends to three logs in turns; returns how far they were acknowledged when the disk stopped.
 fn work(disk: &TestDisk) -> Vec<Offset> {
+    work_of(disk, |step| 40 + 30 * (step % 4))
+}
+
+/// The same with values of those sizes.
+fn work_of(disk: &TestDisk, value_bytes: impl Fn(usize) -> usize) -> Vec<Offset> {
     let mut ends = vec![Offset(0); LOGS as usize];
     let Ok(dir) = disk.try_open() else { return ends };
     let config = Arc::new(disk.config.clone());
@@ -291,7 +296,7 @@ fn work(disk: &TestDisk) -> Vec<Offset> {
     }
     for step in 0..36 {
         let number = step % logs.len();
-        match append(&logs[number], batch(1, 40 + 30 * (step % 4))) {
+        match append(&logs[number], batch(1, value_bytes(step))) {
             Ok(outcome) => ends[number] = outcome.last_offset.next(),
             Err(_) => return ends,
         }
@@ -325,6 +330,29 @@ fn a_power_cut_at_any_change_loses_nothing_acknowledged() {
             check_logs(&disk, &ends, &format!("change {change}, kill: {is_kill}"));
         }
     }
+}
+
+/// The first entry of a half takes the place of several of two generations before. If a power cut tears it, none of
+/// those may pass for what counts, or for damage.
+#[test]
+fn a_torn_entry_at_the_beginning_of_a_half_leaves_none_of_those_that_were_there() {
+    // Of one block and of three, which is what a half has room for.
+    let value_bytes = |step| if matches!(step % 8, 3 | 4) { 9000 } else { 50 };
+    let mut is_used_again = false;
+    for seed in 1..=8 {
+        let new_disk = || disk_with_journal(seed, 32 << 10);
+        let whole = new_disk();
+        work_of(&whole, value_bytes);
+        // How often depends on how soon the background thread has synced the files.
+        is_used_again |= whole.metrics.journal_bytes.get() > 48 << 10;
+        for change in 1..whole.fs.changes() + 10 {
+            let disk = new_disk();
+            disk.fs.crash_at_change(change);
+            let ends = work_of(&disk, value_bytes);
+            check_logs(&disk.crash(), &ends, &format!("seed {seed}, change {change}"));
+        }
+    }
+    assert!(is_used_again, "the journal was never filled");
 }
 
 #[test]
@@ -412,6 +440,19 @@ fn a_journal_that_cannot_be_synced_is_given_up_and_nothing_else() {
         drop((logs, dir));
         check_logs(&disk, &ends, &format!("seed {seed}"));
     }
+}
+
+#[test]
+fn a_journal_whose_removal_was_not_synced_may_come_back_and_no_log_goes() {
+    let (disk, dir, logs) = journalled(1, 256 << 10);
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("/journal").times(1));
+    disk.fs.inject(Fault::new(SimOperation::SyncDir, Failure::Io).in_path("/data").times(1));
+    append_records(&logs[1], 1, 100);
+    append_records(&logs[2], 1, 100);
+    assert_eq!(disk.metrics.journal_failures.get(), 1);
+    // The second try finds no file, which says nothing of what a power cut brings back.
+    let error = dir.delete_log(&partition(0)).expect_err("what the journal has of it is not void");
+    assert!(error.to_string().contains("/data"), "{error}");
 }
 
 #[test]
