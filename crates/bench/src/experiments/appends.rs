@@ -89,3 +89,49 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Appends) -> anyhow::Re
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        appends: Appends,
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let refused = [
+            ["--connections", "1,0"],
+            ["--connections", "10001"],
+            ["--appenders", "0"],
+            ["--appenders", "10001"],
+            ["--record-bytes", "0"],
+            ["--record-bytes", "104857601"],
+            ["--partitions", "0"],
+            ["--partitions", "10001"],
+        ];
+        for [flag, value] in refused {
+            let error = CommandLine::try_parse_from(["bench", flag, value]).err();
+            let kind = error.map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::ValueValidation), "{flag} {value}");
+        }
+    }
+
+    #[test]
+    fn appenders_are_dealt_out_evenly() {
+        let check = |connections| {
+            let line = ["bench", "--appenders", "12", "--connections", connections];
+            CommandLine::try_parse_from(line).expect("arguments").appends.check()
+        };
+        check("1,3,12").expect("12, 4 and 1 on each");
+        for uneven in ["1,5", "24"] {
+            let error = check(uneven).expect_err(uneven);
+            assert!(error.to_string().contains("12 appenders"), "{error}");
+        }
+    }
+}

@@ -151,7 +151,34 @@ fn sensor_records(seed: u64, count: usize) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        ingest: Ingest,
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let refused = [
+            ["--rate", "1000,0"],
+            ["--rate", "nan"],
+            ["--rate", "1e10"],
+            ["--senders", "0"],
+            ["--senders", "10001"],
+            ["--batch-bytes", "16384,0"],
+            ["--batch-bytes", "104857601"],
+        ];
+        for [flag, value] in refused {
+            let error = CommandLine::try_parse_from(["bench", flag, value]).err();
+            let kind = error.map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::ValueValidation), "{flag} {value}");
+        }
+    }
 
     #[test]
     fn records_have_their_columns_and_follow_from_the_seed() {

@@ -132,3 +132,37 @@ fn keeps_up(rows: &[Row], side: &str, rate: f64) -> bool {
         .is_some_and(|answered| answered >= ANSWERED_MIN * rate)
         && median(&|row| row.latency_ms(0.99)).is_some_and(|p99_ms| p99_ms <= P99_MS_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        latency: Latency,
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let refused = [
+            ["--rate", "0"],
+            ["--rate", "inf"],
+            ["--factor", "1"],
+            ["--factor", "nan"],
+            ["--record-bytes", "0"],
+            ["--record-bytes", "104857601"],
+        ];
+        for [flag, value] in refused {
+            let error = CommandLine::try_parse_from(["bench", flag, value]).err();
+            let kind = error.map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::ValueValidation), "{flag} {value}");
+        }
+        let line = ["bench", "--rate", "0.5", "--factor", "1.5"];
+        let latency = CommandLine::try_parse_from(line).expect("arguments").latency;
+        assert_eq!((latency.rate, latency.factor), (0.5, Some(1.5)));
+    }
+}

@@ -146,3 +146,31 @@ fn works() -> [(&'static str, ProduceLoad); 6] {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        produce: Produce,
+    }
+
+    #[test]
+    fn a_work_that_there_is_not_is_refused() {
+        let check = |text| {
+            let line = CommandLine::try_parse_from(["bench", "--work", text]);
+            line.expect("arguments").produce.check()
+        };
+        for text in [BATCHES_OF_1_MIB, FILES_ALONE, "partitions"] {
+            check(text).expect(text);
+        }
+        let error = check("nosuch").expect_err("no such work").to_string();
+        for name in works().map(|(work, _)| work).into_iter().chain([FILES_ALONE, "nosuch"]) {
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

@@ -94,7 +94,7 @@ impl SessionArgs {
     pub(crate) fn lengths(&self) -> Lengths {
         let choose = |given: Option<f64>, full: f64, quick: f64| {
             let seconds = given.unwrap_or(if self.quick { quick } else { full });
-            Duration::from_secs_f64(seconds.clamp(0.0, 1e6))
+            Duration::from_secs_f64(seconds)
         };
         let has_peer = !self.against.is_empty();
         let warm_side = choose(self.warm_broker_seconds, 20.0, 4.0);
@@ -140,9 +140,13 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_refused() {
-        let refused: [&[&str]; 7] = [
+        let refused: [&[&str]; 11] = [
             &["--rounds", "0"],
+            &["--rounds", "1001"],
             &["--seconds", "nan"],
+            &["--seconds", "0"],
+            &["--warm-up-seconds", "inf"],
+            &["--warm-broker-seconds", "1e300"],
             &["--preload-megabytes", "0"],
             &["--preload-megabytes", "999999999999999999"],
             &["--broker-pid", "4294967295"],
@@ -155,6 +159,18 @@ mod tests {
         let error = CommandLine::try_parse_from(["bench", "--against", "kafak"]);
         let error = error.err().expect("nobody has that name").to_string();
         assert!(error.contains("kafka") && error.contains("path"), "{error}");
+    }
+
+    #[test]
+    fn the_longest_and_most_are_taken_as_they_are() {
+        let month = "2592000";
+        let line = ["bench", "--seconds", month, "--warm-up-seconds", month];
+        let line = [&line[..], &["--warm-broker-seconds", month]].concat();
+        let line = [&line[..], &["--preload-megabytes", "100000000", "--rounds", "1000"]].concat();
+        let lengths = CommandLine::try_parse_from(line).expect("arguments").session.lengths();
+        let month = Duration::from_secs(2_592_000);
+        assert_eq!([lengths.measured, lengths.warm_up, lengths.warm_side], [month; 3]);
+        assert_eq!((lengths.preloaded_bytes, lengths.rounds), (100_000_000_000_000, 1000));
     }
 
     #[test]

@@ -59,9 +59,10 @@ impl FromStr for Opponent {
             "nats" => Opponent::Nats,
             NULL => Opponent::Null,
             BARE => Opponent::Bare,
-            path if path.contains('/') || Path::new(path).exists() => {
-                Opponent::OtherLogway(PathBuf::from(path))
-            }
+            path if Path::new(path).is_dir() => return Err(String::from("it is a directory")),
+            path if path.contains('/') => Opponent::OtherLogway(PathBuf::from(path)),
+            // Without the directory it would be looked for where programs are installed.
+            file if Path::new(file).is_file() => Opponent::OtherLogway(Path::new(".").join(file)),
             _ => {
                 let names = [KAFKA, "rabbitmq", "activemq", "nats", NULL, BARE].join(", ");
                 return Err(format!("it is none of {names}, and no path of a file"));
@@ -118,6 +119,23 @@ mod tests {
         {
             let opponent = text.parse::<Opponent>().expect(text);
             assert_eq!(opponent.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_beside_us_is_a_path_and_a_directory_is_nobody() {
+        // Tests run in the directory of the crate.
+        let file = "Cargo.toml".parse::<Opponent>().expect("a file");
+        assert_eq!(file, Opponent::OtherLogway(PathBuf::from("./Cargo.toml")));
+        for directory in ["src", "./src", "/"] {
+            let error = directory.parse::<Opponent>().expect_err(directory);
+            assert!(error.contains("directory"), "{error}");
+        }
+        for nobody in ["kafak", ""] {
+            let error = nobody.parse::<Opponent>().expect_err(nobody);
+            for name in [KAFKA, "rabbitmq", "activemq", "nats", NULL, BARE] {
+                assert!(error.contains(name), "{error}");
+            }
         }
     }
 }
