@@ -137,8 +137,9 @@ impl LogDir {
             let (done, forgotten) = Completion::new(log.name());
             self.queue.push(Command::Release { key: log.key(), done });
             let log_start = log.log_start_offset();
+            let (recovery_point, list, was_in_use, journalled) = (None, None, false, None);
             let remembered =
-                RememberedLog { recovery_point: None, log_start, list: None, was_in_use: false };
+                RememberedLog { recovery_point, log_start, list, was_in_use, journalled };
             return Some(Leaving { partition, config: log.config(), remembered, forgotten });
         }
         let FailedLog { remembered, .. } = changes.failed.remove(&partition)?;

@@ -33,7 +33,8 @@ impl FailedLog {
     /// One that never came to be.
     pub(super) fn unfinished(error: LogError) -> FailedLog {
         let (log_start, recovery_point) = (Offset::ZERO, Some(Offset::ZERO));
-        let remembered = RememberedLog { recovery_point, log_start, list: None, was_in_use: false };
+        let (list, was_in_use, journalled) = (None, false, None);
+        let remembered = RememberedLog { recovery_point, log_start, list, was_in_use, journalled };
         FailedLog { error, remembered, is_deleted: true }
     }
 }
@@ -106,8 +107,7 @@ impl LogDir {
             return self.finish_deletion(partition);
         }
         if !fs.exists(&dir).map_err(LogError::io("look for", &dir))? {
-            let is_of_other_topic =
-                remembered.list.as_ref().is_some_and(|list| list.topic_id != wanted.topic_id);
+            let is_of_other_topic = remembered.is_of_other_topic(wanted.topic_id);
             if is_of_other_topic || !remembered.may_have_records() {
                 return self.vacate(partition, STRAY_SUFFIX).map(drop);
             }

@@ -8,6 +8,7 @@ use super::LogDir;
 use super::options::LogDirOptions;
 use crate::checkpoint::remove_file;
 use crate::journal::{JOURNAL_FILE, JournalContent, Piece, read_journal, unopened};
+use crate::recovery::JournalledEnd;
 use crate::writer::RESERVE_FILE;
 use crate::{Finding, LogError, RecoveryReport};
 
@@ -23,7 +24,8 @@ impl Journalled {
     /// Reads what a crash has left. Damage is reported; what else is there counts.
     ///
     /// A directory that was closed in good order has no journal. If there is one all the same,
-    /// somebody has put it there, or Apache Kafka has closed the directory since: it does not count.
+    /// somebody has put it there, or Apache Kafka has closed the directory since: it does not count, and is
+    /// removed, because the next start may not know any more that the directory was closed.
     ///
     /// # Errors
     ///
@@ -34,15 +36,18 @@ impl Journalled {
     ) -> Result<Journalled, LogError> {
         let (fs, root) = (&*options.fs, &options.path);
         let unopened = unopened::read(fs, root)?;
-        let journal = read_journal(fs, root)?;
-        let (has_unopened, has_journal) = (unopened.is_some(), journal.is_some());
-        let journal = journal.filter(|journal| {
-            if report.was_clean && !journal.pieces.is_empty() {
+        let mut journal = read_journal(fs, root)?;
+        if let Some(JournalContent { pieces, .. }) = &journal
+            && report.was_clean
+        {
+            if !pieces.is_empty() {
                 tracing::warn!(dir = %root.display(), "the directory was closed in good order: its \
                     journal does not count");
             }
-            !report.was_clean
-        });
+            remove_file(fs, &root.join(JOURNAL_FILE))?;
+            journal = None;
+        }
+        let (has_unopened, has_journal) = (unopened.is_some(), journal.is_some());
         let mut pieces: BTreeMap<TopicPartition, Vec<Piece>> = BTreeMap::new();
         for JournalContent { pieces: found, damage } in [unopened, journal].into_iter().flatten() {
             for error in damage {
@@ -54,6 +59,15 @@ impl Journalled {
             }
         }
         Ok(Journalled { pieces, has_journal, has_unopened })
+    }
+
+    /// How far there are records of each log.
+    pub(super) fn ends(&self) -> BTreeMap<TopicPartition, JournalledEnd> {
+        let ends = self.pieces.iter().filter_map(|(partition, pieces)| {
+            let Piece { topic_id, end, .. } = *pieces.last()?;
+            Some((partition.clone(), JournalledEnd { topic_id, end }))
+        });
+        ends.collect()
     }
 
     /// What is to be redone of a log.

@@ -45,7 +45,9 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let marker = root.join(clean_shutdown::CLEAN_SHUTDOWN_FILE);
     let mut report =
         RecoveryReport { was_clean: clean_shutdown::is_marked(fs, &marker)?, ..Default::default() };
-    let remembered = Remembered::read(fs, root, !found.partitions.is_empty(), &mut report)?;
+    let journalled = Journalled::read(&options, &mut report)?;
+    let has_logs = !found.partitions.is_empty();
+    let remembered = Remembered::read(fs, root, has_logs, journalled.ends(), &mut report)?;
     clean_shutdown::unmark(fs, &marker)?;
     if !report.was_clean {
         // What a killed process has put here last may be in the page cache alone, and files of logs are
@@ -55,7 +57,6 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
 
     let producer_limits =
         ProducerLimits::new(options.producers_per_log_max, options.producers_max, metrics.clone());
-    let journalled = Journalled::read(&options, &mut report)?;
     let cache_life = CacheLife::find(fs, root);
     let known = Known {
         report: &report,

@@ -1,15 +1,16 @@
 //! What a log directory remembers of its logs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use logway_model::{Offset, TopicPartition};
+use logway_model::{Offset, TopicId, TopicPartition};
 
 use crate::checkpoint::offset_checkpoint::{
     self, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, UNKNOWN,
 };
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentList, SegmentLists};
 use crate::fs::Fs;
-use crate::recovery::Expected;
+use crate::recovery::{Expected, JournalledEnd};
 use crate::writer::OffsetCheckpoints;
 use crate::{Finding, LogError, RecoveryReport};
 
@@ -22,6 +23,7 @@ pub(super) struct Remembered {
     /// The directory was closed in good order, so that all its logs are remembered.
     was_clean: bool,
     pub(super) lists: SegmentLists,
+    journalled: BTreeMap<TopicPartition, JournalledEnd>,
 }
 
 /// What is remembered of one log.
@@ -35,6 +37,8 @@ pub(super) struct RememberedLog {
     /// The log was there and in use after this was written down, so that it may have had records
     /// of which this does not tell.
     pub(super) was_in_use: bool,
+    /// What the journal had of the log when the directory was opened.
+    pub(super) journalled: Option<JournalledEnd>,
 }
 
 impl Remembered {
@@ -44,6 +48,7 @@ impl Remembered {
         fs: &dyn Fs,
         root: &Path,
         has_logs: bool,
+        journalled: BTreeMap<TopicPartition, JournalledEnd>,
         report: &mut RecoveryReport,
     ) -> Result<Remembered, LogError> {
         let lists = match segment_lists::read(fs, &root.join(SEGMENT_LISTS_FILE)) {
@@ -80,6 +85,7 @@ impl Remembered {
                 log_starts: log_starts.unwrap_or_default(),
             },
             lists,
+            journalled,
         })
     }
 
@@ -96,6 +102,7 @@ impl Remembered {
             log_start: log_start.max(Offset::ZERO),
             list: self.lists.get(partition).cloned(),
             was_in_use: !self.was_clean && self.offsets.recovery_points.contains_key(partition),
+            journalled: self.journalled.get(partition).copied(),
         }
     }
 
@@ -103,7 +110,10 @@ impl Remembered {
     pub(super) fn with_records(&self) -> Vec<(TopicPartition, RememberedLog)> {
         let checkpointed = self.offsets.recovery_points.keys();
         let listed = self.lists.keys().filter(|_| self.are_points_lost);
-        let logs = checkpointed.chain(listed).map(|key| (key.clone(), self.of(key)));
+        // Each once, though several may know of it.
+        let known: BTreeSet<&TopicPartition> =
+            checkpointed.chain(listed).chain(self.journalled.keys()).collect();
+        let logs = known.into_iter().map(|key| (key.clone(), self.of(key)));
         logs.filter(|(_, log)| log.may_have_records()).collect()
     }
 }
@@ -115,6 +125,13 @@ impl RememberedLog {
         is_unknown || self.expected().had_records()
     }
 
+    /// Whether this is known to be about a log of another topic of that name.
+    pub(super) fn is_of_other_topic(&self, topic_id: TopicId) -> bool {
+        let listed = self.list.as_ref().map(|list| list.topic_id);
+        let known = listed.or(self.journalled.map(|journalled| journalled.topic_id));
+        known.is_some_and(|known| known != topic_id)
+    }
+
     /// For recovery.
     pub(super) fn expected(&self) -> Expected<'_> {
         Expected {
@@ -122,6 +139,7 @@ impl RememberedLog {
             log_start: self.log_start,
             listed: self.list.as_ref(),
             was_in_use: self.was_in_use,
+            journalled: self.journalled,
         }
     }
 }

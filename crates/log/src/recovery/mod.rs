@@ -84,6 +84,16 @@ pub(crate) struct Expected<'a> {
     pub(crate) listed: Option<&'a SegmentList>,
     /// A checkpoint speaks of the log, so that it was there and in use after all this was written down.
     pub(crate) was_in_use: bool,
+    /// How far the journal had records of the log when the directory was opened.
+    pub(crate) journalled: Option<JournalledEnd>,
+}
+
+/// How far the journal has records of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JournalledEnd {
+    pub(crate) topic_id: TopicId,
+    /// The offset after the last.
+    pub(crate) end: Offset,
 }
 
 /// A log that is ready for the writer. All of it is on stable storage, unless there was so much to
@@ -243,7 +253,8 @@ impl Expected<'_> {
     /// it counts only if the checkpoint is lost.
     pub(crate) fn end(&self) -> Offset {
         let listed = || self.listed.map_or(Offset::ZERO, |listed| listed.end);
-        self.recovery_point.unwrap_or_else(listed).max(self.log_start)
+        let journalled_end = self.journalled.map_or(Offset::ZERO, |journalled| journalled.end);
+        self.recovery_point.unwrap_or_else(listed).max(self.log_start).max(journalled_end)
     }
 
     /// Whether the log had records, or may have had some.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use logway_log::checkpoint::clean_shutdown;
 use logway_log::fs::Fs;
 use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation};
 use logway_log::inspect::{Access, DataDir, Problem};
@@ -535,6 +536,61 @@ fn what_belongs_to_a_log_that_cannot_be_opened_is_kept_for_it() {
         assert_eq!(disk.log(&dir).log_end_offset(), ends[0], "seed {seed}");
         assert!(!has_file(&disk, "journal-unopened"));
     }
+}
+
+/// No checkpoint speaks of the logs yet: the journal alone tells that they had records.
+#[test]
+fn a_log_that_the_journal_knows_and_nobody_finds_is_missed() {
+    let (log_dir, metadata) = (Path::new("/data/t-0"), Path::new("/data/t-0/partition.metadata"));
+    for (seed, taken) in (0..20).zip([log_dir, metadata].into_iter().cycle()) {
+        let (disk, dir, logs) = journalled(seed, 256 << 10);
+        let (ends, mut disk) = (ends_of(&logs), disk.crash());
+        drop((logs, dir));
+        let elsewhere = Path::new("/elsewhere");
+        disk.fs.rename(taken, elsewhere).expect("it is there");
+        if taken == metadata {
+            // A creation that was interrupted leaves no more than that.
+            for name in disk.fs.read_dir(log_dir).expect("it is there") {
+                disk.fs.remove_file(&log_dir.join(name.name)).expect("it is there");
+            }
+        }
+        disk.fs.sync_dir(taken.parent().expect("it has one")).expect("the disk works");
+        for _ in 0..2 {
+            let dir = disk.open();
+            let [(_, LogError::Vanished { dir: missed, end })] = &*dir.recovery_report().failed
+            else {
+                panic!("seed {seed}: {:?}", dir.recovery_report());
+            };
+            assert_eq!((&**missed, *end), (log_dir, ends[0]), "seed {seed}");
+            assert!(has_file(&disk, "journal-unopened") && !has_file(&disk, "journal"));
+            disk = disk.crash();
+        }
+        if taken == log_dir {
+            disk.fs.rename(elsewhere, taken).expect("it is there");
+            check_logs(&disk, &ends, &format!("seed {seed}"));
+        }
+    }
+}
+
+/// Else the next start would believe the journal, and write what it has over what another program has written since.
+#[test]
+fn a_journal_that_another_program_has_made_old_goes_before_its_mark() {
+    let mark = Path::new("/data/.kafka_cleanshutdown");
+    let mut with_journal = 0;
+    for change in 1..60 {
+        let (disk, dir, logs) = journalled(change, 256 << 10);
+        let disk = disk.crash();
+        drop((logs, dir));
+        clean_shutdown::mark(&disk.fs, mark, 1).expect("the disk works");
+        disk.fs.crash_at_change(change);
+        let _ = disk.try_open();
+        let disk = disk.crash();
+        let is_marked = clean_shutdown::is_marked(&disk.fs, mark).expect("the disk works");
+        let has_journal = has_file(&disk, "journal");
+        assert!(is_marked || !has_journal, "change {change}");
+        with_journal += usize::from(has_journal);
+    }
+    assert!((1..59).contains(&with_journal), "{with_journal}");
 }
 
 #[test]
