@@ -219,6 +219,10 @@ impl Writer {
                 self.round.metrics.journal_bytes.inc_by(written);
             }
             Err(error) => {
+                // It may be there all the same.
+                let tails = chosen.iter().filter_map(|piece| self.tails.get(&piece.key));
+                let partitions = tails.map(|tail| tail.log.topic_partition().clone());
+                journal.mentioned.extend(partitions);
                 return self.fail_journal(&error);
             }
         }

@@ -456,6 +456,23 @@ fn a_journal_whose_removal_was_not_synced_may_come_back_and_no_log_goes() {
     assert!(error.to_string().contains("/data"), "{error}");
 }
 
+/// An entry whose sync failed may count after a crash: what it is about cannot go before the journal.
+#[test]
+fn a_failed_entry_goes_before_the_logs_that_it_is_about() {
+    let disk = disk_with_journal(1, 256 << 10);
+    let dir = disk.open();
+    let logs = logs_of(&disk, &dir);
+    append_until_journalled(&disk, &logs[1]);
+    disk.fs.inject(Fault::new(SimOperation::Sync, Failure::Io).in_path("/journal").times(1));
+    disk.fs.inject(Fault::new(SimOperation::Remove, Failure::Io).in_path("/journal").times(1));
+    while disk.metrics.journal_failures.get() == 0 {
+        append_records(&logs[0], 1, 50);
+    }
+    assert!(has_file(&disk, "journal"), "it could not be removed");
+    dir.delete_log(&partition(0)).expect("the disk works again");
+    assert!(!has_file(&disk, "journal"), "its last entry is about the log");
+}
+
 #[test]
 fn a_log_whose_file_cannot_be_synced_has_what_the_journal_vouches_for_at_the_next_start() {
     for seed in 0..20 {
