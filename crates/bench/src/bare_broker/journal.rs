@@ -2,8 +2,9 @@
 //!
 //! Its blocks are written before it is used, so that a sync changes neither its length nor its extents
 //! and waits for nothing but the records, which go past the page cache, if the file system can: that is a copy
-//! less, and faster. When it is full it begins again at its start: a broker would
-//! have moved the records to their partitions until then, which is left out here.
+//! less, and faster. When it is full it begins again at its start: until then the records have been moved to
+//! their partitions, as nobody could keep them here for ever, or find them. That nothing of these files is synced before
+//! is left out.
 //!
 //! ```text
 //! entry = partition u32 · bytes u32 · position in the partition u64 · records, in a part or whole
@@ -54,11 +55,19 @@ impl Journal {
         Ok(Journal { file: direct.unwrap_or(file), end: 0, together: Vec::new() })
     }
 
-    /// Writes entries one behind the other; when this returns they are on the disk.
+    /// Whether there is room for these behind what was written.
+    pub(super) fn has_room_for(&self, entries: &[Entry<'_>]) -> bool {
+        self.end + written_bytes(entries) as u64 <= JOURNAL_BYTES
+    }
+
+    /// Forgets what was written: the files of the partitions have it.
+    pub(super) fn begin_again(&mut self) {
+        self.end = 0;
+    }
+
+    /// Writes entries for which there is room one behind the other; when this returns they are on the disk.
     pub(super) fn write(&mut self, entries: &[Entry<'_>]) -> anyhow::Result<()> {
-        let entries_bytes: usize =
-            entries.iter().map(|entry| ENTRY_HEADER_BYTES + entry.bytes.len()).sum();
-        let bytes = entries_bytes.next_multiple_of(BLOCK_BYTES);
+        let bytes = written_bytes(entries);
         self.together.clear();
         self.together.reserve(bytes + BLOCK_BYTES);
         let from = self.together.as_ptr().align_offset(BLOCK_BYTES);
@@ -68,15 +77,18 @@ impl Journal {
             self.together.extend_from_slice(entry.bytes);
         }
         self.together.resize(from + bytes, 0);
-        if self.end + bytes as u64 > JOURNAL_BYTES {
-            self.end = 0;
-        }
         self.file
             .write_all_at(&self.together[from..], self.end)
             .context("cannot store what was sent")?;
         self.end += bytes as u64;
         fdatasync(&self.file).context("cannot sync the journal")
     }
+}
+
+/// What a write of these takes.
+fn written_bytes(entries: &[Entry<'_>]) -> usize {
+    let entries = entries.iter().map(|entry| ENTRY_HEADER_BYTES + entry.bytes.len());
+    entries.sum::<usize>().next_multiple_of(BLOCK_BYTES)
 }
 
 impl Entry<'_> {

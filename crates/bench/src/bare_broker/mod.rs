@@ -6,7 +6,8 @@
 //! figures; what it does not reach itself, this machine does not allow.
 //!
 //! What need not be on the disk goes to one file for each partition, in Kafka's own format. What must
-//! be goes to a journal that all partitions share ([`journal`]), as a sync costs the least there.
+//! be goes to a journal that all partitions share ([`journal`]), as a sync costs the least there, and from memory
+//! to its partition's file when it has become a large write or the journal is full.
 
 mod connection;
 mod journal;
@@ -110,6 +111,7 @@ impl BareBroker {
                 connections.remove(&number);
             }
         }
+        store.move_much()?;
         if is_called { self.accept() } else { Ok(()) }
     }
 

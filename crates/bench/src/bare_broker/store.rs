@@ -16,6 +16,9 @@ use crate::files::create_directory;
 use crate::null_broker::Topics;
 use crate::vectored::write_at;
 
+/// What the journal has is moved to its partition when it is so much: a larger write is not cheaper.
+pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
+
 /// Part of what a connection has in its buffer.
 pub(super) struct Piece {
     /// Where it belongs in its partition.
@@ -27,11 +30,21 @@ pub(super) struct Piece {
 /// The end of one partition, and what is to be written there.
 pub(super) struct Partition {
     number: u32,
-    /// None if its records go to the journal.
-    file: Option<File>,
+    file: File,
+    /// Its records go to the journal first.
+    is_synced: bool,
     next_offset: Cell<i64>,
     end_bytes: Cell<u64>,
     pieces: RefCell<Vec<Piece>>,
+    /// What the journal has and the file is yet to get.
+    held: RefCell<Held>,
+}
+
+/// Records that follow each other.
+#[derive(Default)]
+struct Held {
+    position: u64,
+    bytes: Vec<u8>,
 }
 
 /// All partitions of all topics.
@@ -43,6 +56,8 @@ pub(super) struct Store {
     journal: Option<Journal>,
     /// Those that have pieces.
     dirty: Vec<Rc<Partition>>,
+    /// Those that had some with the last write.
+    written: Vec<Rc<Partition>>,
 }
 
 impl Partition {
@@ -69,6 +84,7 @@ impl Store {
             next_number: 0,
             journal: None,
             dirty: Vec::new(),
+            written: Vec::new(),
         })
     }
 
@@ -85,18 +101,18 @@ impl Store {
         }
         let topic = topics.get(name).filter(|topic| (0..topic.partitions).contains(&index));
         let topic = topic.with_context(|| format!("no partition {name}-{index}"))?;
-        let file = match topic.is_synced {
-            true => None,
-            false => Some(self.create_file(name, index)?),
-        };
+        let is_synced = topic.is_synced;
+        let file = self.create_file(name, index)?;
         let number = self.next_number;
         self.next_number += 1;
         let partition = Partition {
             number,
             file,
+            is_synced,
             next_offset: Cell::new(0),
             end_bytes: Cell::new(0),
             pieces: RefCell::default(),
+            held: RefCell::default(),
         };
         let partition = Rc::new(partition);
         self.partitions.insert(key, Rc::clone(&partition));
@@ -123,8 +139,9 @@ impl Store {
         }
         let gone = self.partitions.keys().filter(|(name, _)| topics.get(name).is_none());
         for (name, index) in gone.cloned().collect::<Vec<_>>() {
-            // One without a file has no directory.
-            let _ = fs::remove_dir_all(self.directory_of(&name, index));
+            let directory = self.directory_of(&name, index);
+            fs::remove_dir_all(&directory)
+                .with_context(|| format!("cannot remove {}", directory.display()))?;
             self.partitions.remove(&(name, index));
         }
         Ok(())
@@ -147,30 +164,89 @@ impl Store {
     /// It cannot be stored: nothing of it must be acknowledged.
     pub(super) fn write(&mut self, connections: &BTreeMap<u64, Connection>) -> anyhow::Result<()> {
         let bytes = |piece: &Piece| connections[&piece.connection].bytes(piece.at.clone());
+        let dirty = std::mem::replace(&mut self.dirty, std::mem::take(&mut self.written));
         let mut entries = Vec::new();
-        for partition in self.dirty.drain(..) {
+        for partition in &dirty {
             let mut pieces = partition.pieces.borrow_mut();
-            let Some(file) = &partition.file else {
-                entries.extend(pieces.drain(..).map(|piece| Entry {
+            pieces.sort_unstable_by_key(|piece| piece.position);
+            if partition.is_synced {
+                entries.extend(pieces.iter().map(|piece| Entry {
                     partition: partition.number,
                     position: piece.position,
-                    bytes: bytes(&piece),
+                    bytes: bytes(piece),
                 }));
-                continue;
-            };
-            pieces.sort_unstable_by_key(|piece| piece.position);
-            let follows = |one: &Piece, next: &Piece| one.end() == next.position;
-            for run in pieces.chunk_by(follows) {
-                let mut slices: Vec<IoSlice<'_>> =
-                    run.iter().map(|piece| IoSlice::new(bytes(piece))).collect();
-                write_at(file, &mut slices, run[0].position)?;
             }
-            pieces.clear();
         }
-        if entries.is_empty() {
-            return Ok(());
+        if !entries.is_empty() {
+            let journal = self.journal.as_mut().context("the journal could not be made")?;
+            if !journal.has_room_for(&entries) {
+                self.partitions.values().try_for_each(|partition| partition.move_held())?;
+                journal.begin_again();
+            }
+            journal.write(&entries)?;
         }
-        self.journal.as_mut().context("the journal could not be made")?.write(&entries)
+        dirty.iter().try_for_each(|partition| partition.take_in(bytes))?;
+        self.written = dirty;
+        Ok(())
+    }
+
+    /// Moves what the journal has to the files of its partitions, where it has become much with the last write.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(super) fn move_much(&mut self) -> anyhow::Result<()> {
+        let is_much = |partition: &Rc<Partition>| partition.held_bytes() >= HELD_BYTES_MAX;
+        self.written.drain(..).filter(is_much).try_for_each(|partition| partition.move_held())
+    }
+}
+
+impl Partition {
+    /// Writes the pieces to the file, or holds them for it if the journal has them.
+    fn take_in<'a>(&self, bytes: impl Fn(&Piece) -> &'a [u8]) -> anyhow::Result<()> {
+        let follows = |one: &Piece, next: &Piece| one.end() == next.position;
+        let mut pieces = self.pieces.borrow_mut();
+        for run in pieces.chunk_by(follows) {
+            let run_bytes: usize = run.iter().map(|piece| piece.at.len()).sum();
+            if self.is_synced && run_bytes < HELD_BYTES_MAX {
+                run.iter().try_for_each(|piece| self.hold(piece.position, bytes(piece)))?;
+                continue;
+            }
+            self.move_held()?;
+            let mut slices: Vec<IoSlice<'_>> =
+                run.iter().map(|piece| IoSlice::new(bytes(piece))).collect();
+            write_at(&self.file, &mut slices, run[0].position)?;
+        }
+        pieces.clear();
+        Ok(())
+    }
+
+    fn hold(&self, position: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        let follows = self.held.borrow().end() == position;
+        if !follows {
+            self.move_held()?;
+            self.held.borrow_mut().position = position;
+        }
+        self.held.borrow_mut().bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held.borrow().bytes.len()
+    }
+
+    fn move_held(&self) -> anyhow::Result<()> {
+        let mut held = self.held.borrow_mut();
+        write_at(&self.file, &mut [IoSlice::new(&held.bytes)], held.position)?;
+        held.position = held.end();
+        held.bytes.clear();
+        Ok(())
+    }
+}
+
+impl Held {
+    fn end(&self) -> u64 {
+        self.position + self.bytes.len() as u64
     }
 }
 

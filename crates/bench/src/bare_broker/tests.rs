@@ -1,19 +1,23 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use logway_client::{BrokerAddress, Client, ClientOptions};
-use logway_record::Batches;
+use logway_record::{Batches, RecordError};
 use logway_wire::messages::ProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
 use super::serve;
+use super::store::HELD_BYTES_MAX;
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, Framing, Intake, ProduceShape, VERSION_MAX, connect,
 };
 use crate::load::RunTopic;
 use crate::measure::Durability;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serves until the test's process ends.
 fn start(directory: &Path) -> BrokerAddress {
@@ -65,8 +69,43 @@ async fn what_is_acknowledged_is_in_the_file_at_its_offset() {
     let directory = tempfile::tempdir().expect("a directory");
     let address = start(directory.path());
     let topic = topic(&address, 2, Durability::Unsynced).await;
+    let produced_bytes = produce_all_sizes(&address, &topic);
+    for partition in 0..2 {
+        let stored = stored(directory.path(), &topic, partition);
+        assert_eq!((stored.len(), sound_bytes(stored)), (produced_bytes, produced_bytes));
+    }
+    let name = topic.name.clone();
+    topic.delete().await.expect("it deletes");
+    assert!(!directory.path().join(format!("{name}-0")).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_synced_moves_to_the_file_but_for_what_is_held() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = start(directory.path());
+    let topic = topic(&address, 2, Durability::Synced).await;
+    // It is more than the journal takes.
+    let produced_bytes = produce_all_sizes(&address, &topic);
+    for partition in 0..2 {
+        // It moves behind the answers.
+        let begun = Instant::now();
+        let stored = loop {
+            let stored = stored(directory.path(), &topic, partition);
+            if stored.len() + HELD_BYTES_MAX > produced_bytes {
+                break stored;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{} of {produced_bytes}", stored.len());
+        };
+        // What is held may be the end of a batch.
+        assert!(sound_bytes(stored.clone()) + (1 << 20) > stored.len());
+    }
+}
+
+/// Sends batches of many sizes over several connections to two partitions; returns the bytes for each.
+fn produce_all_sizes(address: &BrokerAddress, topic: &RunTopic) -> usize {
     // Larger than what is read at once, and in between small ones.
     let (large, small) = (batch(BatchShape::Bytes(1 << 20)), batch(BatchShape::Records(3)));
+    let in_turn = [&small, &small, &large, &small, &large, &large, &small];
     for version in [3, VERSION_MAX] {
         let shape = |partition| ProduceShape {
             topic: topic.name.clone(),
@@ -74,7 +113,6 @@ async fn what_is_acknowledged_is_in_the_file_at_its_offset() {
             acks: Acks::All,
             version,
         };
-        let in_turn = [&small, &small, &large, &small, &large, &large, &small];
         let clients: Vec<_> = (0..4)
             .map(|client| {
                 let shape = shape(client % 2);
@@ -89,21 +127,31 @@ async fn what_is_acknowledged_is_in_the_file_at_its_offset() {
             assert!(offsets.is_sorted(), "{offsets:?}");
         }
     }
-    let records = 2 * 2 * (4 * small.records + 3 * large.records);
-    for partition in 0..2 {
-        let name = format!("{}-{partition}/00000000000000000000.log", topic.name);
-        let stored = Bytes::from(fs::read(directory.path().join(name)).expect("it is there"));
-        let mut next = 0;
-        for batch in Batches::new(stored) {
-            let batch = batch.expect("sound batches");
-            assert_eq!(batch.base_offset().0, next);
-            next = batch.header().next_offset().0;
+    let bytes: usize = in_turn.iter().map(|batch| batch.bytes.len()).sum();
+    2 * 2 * bytes
+}
+
+/// What is in the file of a partition.
+fn stored(directory: &Path, topic: &RunTopic, partition: i32) -> Bytes {
+    let name = format!("{}-{partition}/00000000000000000000.log", topic.name);
+    Bytes::from(fs::read(directory.join(name)).expect("it is there"))
+}
+
+/// How many of the bytes are batches one behind the other; what follows may only be the beginning of one.
+fn sound_bytes(stored: Bytes) -> usize {
+    let (mut next_offset, mut bytes) = (0, 0);
+    for batch in Batches::new(stored) {
+        match batch {
+            Ok(batch) => {
+                assert_eq!(batch.base_offset().0, next_offset);
+                next_offset = batch.header().next_offset().0;
+                bytes += batch.size_bytes();
+            }
+            Err(RecordError::TruncatedHeader { .. } | RecordError::TruncatedBatch { .. }) => break,
+            Err(error) => panic!("at {bytes}: {error}"),
         }
-        assert_eq!(next as u64, records);
     }
-    let name = topic.name.clone();
-    topic.delete().await.expect("it deletes");
-    assert!(!directory.path().join(format!("{name}-0")).exists());
+    bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
