@@ -33,7 +33,7 @@ pub(crate) use frames::{
 pub(crate) use framing::Framing;
 pub(crate) use intake::Intake;
 pub(crate) use lane::{Lane, Pace, Traffic};
-pub(crate) use observed::Observed;
+pub(crate) use observed::{Observed, TIMELINE_STEP};
 pub(crate) use peer_traffic::PeerTraffic;
 pub(crate) use produce::ProduceTraffic;
 pub(crate) use tail::{TAIL_BYTES_MAX, TailTraffic};

@@ -11,7 +11,7 @@ use crate::measure::{Snapshot, Usage};
 const LATENCY_NS_MAX: u64 = 120_000_000_000;
 
 /// How long an entry of the timeline is.
-const TENTH_MS: u128 = 100;
+pub(crate) const TIMELINE_STEP: Duration = Duration::from_millis(100);
 
 /// What one thread of the generator saw while the window was open.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct Observed {
     pub(crate) records: u64,
     /// Bytes of record batches in them, or in their answers.
     pub(crate) bytes: u64,
-    /// Records of each tenth of a second, the window's first one first. What gets no answers is in
-    /// the tenth in which it was due.
+    /// Records of each [`TIMELINE_STEP`], the window's first one first. When something that gets no answer arrives is
+    /// not known: it is in the step in which it was due, which in a closed loop is when it was handed to the socket.
     pub(crate) timeline: Vec<u64>,
     /// In nanoseconds; from when, the traffic says.
     pub(crate) latency_ns: Histogram<u64>,
@@ -63,11 +63,11 @@ impl Observed {
             self.requests += 1;
             self.records += size.records;
             self.bytes += size.bytes;
-            let tenth = ((moment - self.window.from).as_millis() / TENTH_MS) as usize;
-            if tenth >= self.timeline.len() {
-                self.timeline.resize(tenth + 1, 0);
+            let step = steps(moment - self.window.from) as usize;
+            if step >= self.timeline.len() {
+                self.timeline.resize(step + 1, 0);
             }
-            self.timeline[tenth] += size.records;
+            self.timeline[step] += size.records;
         }
     }
 
@@ -116,10 +116,25 @@ impl Observed {
         }
     }
 
+    /// The timeline to the end of the time that was counted, in which nothing may have been done at last: a broker stood
+    /// still, or what it had been handed was yet to arrive. Its mean is the rate. Empty if nothing was counted.
+    pub(crate) fn whole_timeline(&self) -> Vec<u64> {
+        let mut timeline = self.timeline.clone();
+        let count = steps(self.length()).ceil() as usize;
+        if !timeline.is_empty() && count > timeline.len() {
+            timeline.resize(count, 0);
+        }
+        timeline
+    }
+
     /// For how long was counted.
     pub(crate) fn length(&self) -> Duration {
         self.counted.unwrap_or(self.window.length())
     }
+}
+
+fn steps(time: Duration) -> f64 {
+    time.div_duration_f64(TIMELINE_STEP)
 }
 
 /// Three significant digits from a microsecond's fraction to two minutes.
@@ -136,6 +151,19 @@ fn record(histogram: &mut Histogram<u64>, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeline_lasts_as_long_as_was_counted() {
+        let window = Window::starting_now(Duration::ZERO, Duration::from_secs(1));
+        let mut observed = Observed::new(window);
+        assert!(observed.whole_timeline().is_empty());
+        let size = BatchSize { bytes: 1, records: 7 };
+        observed.count(window.from + Duration::from_millis(150), size);
+        assert_eq!(observed.whole_timeline(), [0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+        observed.counted = Some(Duration::from_millis(1840));
+        let timeline = observed.whole_timeline();
+        assert_eq!((timeline.len(), timeline.iter().sum::<u64>()), (19, 7));
+    }
 
     #[test]
     fn an_open_loop_counts_what_was_due_and_answered_in_the_window() {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use super::Usage;
-use crate::generator::{BatchSize, Observed};
+use crate::generator::{Acks, BatchSize, Observed};
 
 /// What an acknowledgement promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
@@ -118,7 +118,10 @@ pub struct Row {
     pub records: u64,
     /// Bytes of record batches in them.
     pub bytes: u64,
-    /// Records of each tenth of a second.
+    /// Records of each [`TIMELINE_STEP`], to the end of the time; without acknowledgements as they were handed over,
+    /// and then nothing until all have arrived.
+    ///
+    /// [`TIMELINE_STEP`]: crate::generator::TIMELINE_STEP
     pub timeline: Vec<u64>,
     /// In nanoseconds.
     pub latency_ns: Histogram<u64>,
@@ -158,12 +161,17 @@ impl Row {
             requests: observed.requests,
             records: observed.records,
             bytes: observed.bytes,
-            timeline: observed.timeline,
+            timeline: observed.whole_timeline(),
             latency_ns: observed.latency_ns,
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
             usage: observed.usage,
         }
+    }
+
+    /// Whether its records were only sent, so that nobody knows when each arrived.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.parameters.acks == Some(Acks::None.name())
     }
 
     /// Which work it is a run of.

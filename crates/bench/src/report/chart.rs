@@ -1,15 +1,14 @@
 //! Bars: how much of something each side does, work by work.
 
-use super::scene::{Anchor, FAINT, INK, SERIES, Scene};
+use super::palette::Palette;
+use super::scene::{Anchor, FAINT, INK, Pen, Scene, width_of};
 use super::text::short;
 use crate::measure::Spread;
 
-const WIDTH: f64 = 860.0;
-/// Where the bars begin; left of it stand the works.
-const LEFT: f64 = 330.0;
+/// How long the longest bar is.
+const BAR_LENGTH: f64 = 440.0;
 /// Right of the longest bar stands its figure.
-const RIGHT: f64 = WIDTH - 90.0;
-const TOP: f64 = 60.0;
+const FIGURE_WIDTH: f64 = 90.0;
 const BAR_HEIGHT: f64 = 14.0;
 const GROUP_GAP: f64 = 12.0;
 
@@ -20,26 +19,39 @@ pub(crate) struct BarGroup {
 }
 
 /// Horizontal bars as long as the medians, with a line from the least to the most.
-pub(crate) fn bars(title: &str, series: &[&str], groups: &[BarGroup]) -> Scene {
-    let group_height = series.len() as f64 * BAR_HEIGHT + GROUP_GAP;
-    let mut scene = Scene::new(WIDTH, TOP + group_height * groups.len() as f64 + 10.0);
+pub(crate) fn bars(
+    title: &str,
+    series: &[&str],
+    palette: &Palette<'_>,
+    groups: &[BarGroup],
+) -> Scene {
+    // Left of the bars stand the works, as wide as the longest name.
+    let labels = groups.iter().map(|group| width_of(&group.label));
+    let left = labels.fold(0.0, f64::max) + 16.0;
+    let right = left + BAR_LENGTH;
+    let mut scene = Scene::new((right + FIGURE_WIDTH).max(width_of(title) + 20.0), 0.0);
     scene.text((10.0, 20.0), Anchor::Start, title);
-    scene.legend((10.0, 42.0), series);
+    let pen = |side: &str| Pen::solid(palette.color(side));
+    let top = scene.legend((10.0, 42.0), series.iter().map(|&side| (side, pen(side))));
+    let group_height = series.len() as f64 * BAR_HEIGHT + GROUP_GAP;
+    scene.height = top + group_height * groups.len() as f64 + 10.0;
     let spreads = groups.iter().flat_map(|group| &group.bars).flatten();
     let most = spreads.map(|spread| spread.most).fold(f64::MIN_POSITIVE, f64::max);
-    let x = |figure: f64| LEFT + figure / most * (RIGHT - LEFT);
-    scene.line(vec![(LEFT, TOP - 6.0), (LEFT, scene.height - 10.0)], 1.0, FAINT);
+    let x = |figure: f64| left + figure / most * (right - left);
+    let axis = vec![(left, top - 6.0), (left, scene.height - 10.0)];
+    scene.line(axis, 1.0, Pen::solid(FAINT));
     for (index, group) in groups.iter().enumerate() {
-        let top = TOP + index as f64 * group_height;
+        let top = top + index as f64 * group_height;
         let middle = top + series.len() as f64 * BAR_HEIGHT / 2.0 + 4.0;
-        scene.text((LEFT - 8.0, middle), Anchor::End, group.label.as_str());
-        for (number, spread) in group.bars.iter().enumerate() {
+        scene.text((left - 8.0, middle), Anchor::End, group.label.as_str());
+        for (number, (spread, side)) in group.bars.iter().zip(series).enumerate() {
             let Some(spread) = spread else { continue };
             let y = top + number as f64 * BAR_HEIGHT;
-            let color = SERIES[number % SERIES.len()];
-            scene.bar((LEFT, y), (x(spread.median) - LEFT, BAR_HEIGHT - 2.0), color);
+            let size = (x(spread.median) - left, BAR_HEIGHT - 2.0);
+            scene.bar((left, y), size, palette.color(side));
             let middle = y + BAR_HEIGHT / 2.0 - 1.0;
-            scene.line(vec![(x(spread.least), middle), (x(spread.most), middle)], 1.0, INK);
+            let extremes = vec![(x(spread.least), middle), (x(spread.most), middle)];
+            scene.line(extremes, 1.0, Pen::solid(INK));
             let label = (x(spread.most.max(spread.median)) + 6.0, middle + 4.0);
             scene.text(label, Anchor::Start, amount(spread.median));
         }
@@ -68,8 +80,20 @@ mod tests {
             label: "a < b".to_owned(),
             bars: vec![Some(spread(1000.0)), None, Some(spread(100.0))],
         };
-        let scene = bars("records/s", &["logway", "other", "kafka"], &[group]);
+        let series = ["logway", "other", "kafka"];
+        let scene = bars("records/s", &series, &Palette::of(&series), &[group]);
         insta::assert_snapshot!("bars", crate::report::svg::render(&scene));
+    }
+
+    #[test]
+    fn long_names_have_room() {
+        let spread = Spread { median: 1e6, least: 1e6, most: 1e6 };
+        let sides =
+            ["logway", "kafka", "rabbitmq", "activemq", "nats", "null", "bare", "../a/b/logway"];
+        let label = "100 partitions, 100 connections, and more, unsynced".to_owned();
+        let group = BarGroup { label, bars: vec![Some(spread); sides.len()] };
+        let scene = bars(&"title ".repeat(30), &sides, &Palette::of(&sides), &[group]);
+        assert!(scene.cut_texts().is_empty(), "{:?}", scene.cut_texts());
     }
 
     #[test]

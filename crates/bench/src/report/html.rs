@@ -336,7 +336,7 @@ mod tests {
             assert!(directory.path().join(file).is_file(), "{file}");
         }
         let plots = std::fs::read_dir(directory.path().join("plots")).expect("a directory");
-        assert_eq!(plots.count(), 5);
+        assert_eq!(plots.count(), 3);
         let log = std::fs::read_to_string(directory.path().join("latency.hlog")).expect("a log");
         assert_eq!(log.matches("Tag=produce/16_KiB_batches/").count(), 12);
     }

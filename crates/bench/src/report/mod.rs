@@ -6,6 +6,7 @@ mod curves;
 mod html;
 mod markdown;
 mod omission;
+mod palette;
 mod plots;
 mod png;
 mod scene;

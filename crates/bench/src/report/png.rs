@@ -6,13 +6,13 @@
 use anyhow::Context;
 use font8x8::UnicodeFonts;
 
-use super::scene::{Anchor, Color, Mark, Scene};
+use super::scene::{Color, DASH, LETTER_WIDTH, Mark, Pen, Scene, width_of};
 
 /// Pixels of the picture for one of the scene.
 const SCALE: f64 = 2.0;
 
-/// A letter's side in pixels of the scene.
-const LETTER: f64 = 8.0;
+/// A letter's height in pixels of the scene.
+const LETTER_HEIGHT: f64 = LETTER_WIDTH;
 
 pub(super) fn render(scene: &Scene) -> anyhow::Result<Vec<u8>> {
     let mut canvas = Canvas::new(scene);
@@ -47,35 +47,46 @@ impl Canvas {
             Mark::Bar { x, y, width, height, color } => {
                 self.fill((*x, *y), (x + width, y + height), *color);
             }
-            Mark::Line { points, width, color } => {
+            Mark::Line { points, width, pen } => {
+                let mut behind = 0.0;
                 for pair in points.windows(2) {
-                    self.stroke(pair[0], pair[1], *width, *color);
+                    behind += self.stroke(pair[0], pair[1], behind, *width, *pen);
                 }
             }
             Mark::Text { x, y, anchor, text, color } => {
-                let width = LETTER * text.chars().count() as f64;
-                let left = match anchor {
-                    Anchor::Start => *x,
-                    Anchor::Middle => x - width / 2.0,
-                    Anchor::End => x - width,
-                };
+                let left = anchor.left(*x, width_of(text));
+                let top = y - LETTER_HEIGHT + 1.0;
                 for (index, letter) in text.chars().enumerate() {
-                    self.letter(letter, left + LETTER * index as f64, y - LETTER + 1.0, *color);
+                    self.letter(letter, left + LETTER_WIDTH * index as f64, top, *color);
                 }
             }
         }
     }
 
-    /// Squares along the way, close enough to touch.
-    fn stroke(&mut self, from: (f64, f64), to: (f64, f64), width: f64, color: Color) {
+    /// Squares along the way, close enough to touch; none in the gaps between dashes. `behind` is how long the line is
+    /// already. Returns how much longer it is now.
+    fn stroke(
+        &mut self,
+        from: (f64, f64),
+        to: (f64, f64),
+        behind: f64,
+        width: f64,
+        pen: Pen,
+    ) -> f64 {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+        let length = dx.hypot(dy);
         let steps = (dx.abs().max(dy.abs()) * SCALE).ceil().max(1.0);
         let half = width / 2.0;
         for step in 0..=steps as usize {
             let part = step as f64 / steps;
+            let in_turn = (behind + length * part) % (DASH.0 + DASH.1);
+            if pen.is_dashed && in_turn >= DASH.0 {
+                continue;
+            }
             let (x, y) = (from.0 + dx * part, from.1 + dy * part);
-            self.fill((x - half, y - half), (x + half, y + half), color);
+            self.fill((x - half, y - half), (x + half, y + half), pen.color);
         }
+        length
     }
 
     fn letter(&mut self, letter: char, left: f64, top: f64, color: Color) {
@@ -104,13 +115,16 @@ impl Canvas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::scene::{INK, SERIES};
+    use crate::report::scene::{Anchor, INK};
+
+    const BLUE: Color = Color(0x00, 0x72, 0xb2);
 
     #[test]
     fn marks_are_where_they_should_be() {
         let mut scene = Scene::new(40.0, 20.0);
-        scene.bar((10.0, 5.0), (5.0, 5.0), SERIES[0]);
-        scene.line(vec![(0.0, 15.0), (100.0, 15.0)], 1.0, INK);
+        scene.bar((10.0, 5.0), (5.0, 5.0), BLUE);
+        scene.line(vec![(0.0, 15.0), (100.0, 15.0)], 1.0, Pen::solid(INK));
+        scene.line(vec![(0.0, 18.0), (3.0, 18.0), (20.0, 18.0)], 1.0, Pen::solid(INK).dashed());
         scene.text((-4.0, 4.0), Anchor::Start, "ab");
         let bytes = render(&scene).expect("a picture");
         let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().expect("PNG");
@@ -121,5 +135,8 @@ mod tests {
         assert_eq!(at(20, 10), [0x00, 0x72, 0xb2]);
         assert_eq!(at(30, 10), [0xff; 3]);
         assert_eq!(at(79, 30), [0x22; 3]);
+        // A dash goes on around a corner of the line.
+        let is_drawn = [2.0, 6.0, 9.0, 12.0].map(|x| at((x * SCALE) as usize, 36) == [0x22; 3]);
+        assert_eq!(is_drawn, [true, true, false, true]);
     }
 }

@@ -57,6 +57,11 @@ pub(crate) fn summarize(rows: &[Row]) -> Vec<WorkSummary> {
 }
 
 impl WorkSummary {
+    /// Whether its requests are sent by a timetable, so that their latency is a result.
+    pub(crate) fn is_open_loop(&self) -> bool {
+        self.parameters.rate.is_some()
+    }
+
     /// Which work it is.
     pub(crate) fn key(&self) -> WorkKey<'_> {
         WorkKey {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::html::escape;
-use super::scene::{Anchor, Color, Mark, Scene};
+use super::scene::{Anchor, Color, DASH, Mark, Scene};
 
 pub(super) fn render(scene: &Scene) -> String {
     let Scene { width, height, marks } = scene;
@@ -26,14 +26,18 @@ fn draw(svg: &mut String, mark: &Mark) -> std::fmt::Result {
              fill=\"{}\"/>",
             hex(*color)
         ),
-        Mark::Line { points, width, color } => {
+        Mark::Line { points, width, pen } => {
             let points: Vec<String> =
                 points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            let dashes = match pen.is_dashed {
+                true => format!(" stroke-dasharray=\"{} {}\"", DASH.0, DASH.1),
+                false => String::new(),
+            };
             writeln!(
                 svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"/>",
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"{dashes}/>",
                 points.join(" "),
-                hex(*color)
+                hex(pen.color)
             )
         }
         Mark::Text { x, y, anchor, text, color } => {

@@ -26,7 +26,7 @@ use data_files::segments;
 use fetch::cache_directory;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
-pub(crate) use opponent::{BARE, KAFKA, NULL, OURS, is_limit};
+pub(crate) use opponent::{ACTIVEMQ, BARE, KAFKA, NATS, NULL, OURS, RABBITMQ, is_limit};
 use process::OwnedProcess;
 
 use crate::files::OwnedDirectory;

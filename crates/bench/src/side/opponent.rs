@@ -14,6 +14,11 @@ pub(crate) const OURS: &str = "logway";
 /// The name of Apache Kafka's side.
 pub(crate) const KAFKA: &str = "kafka";
 
+/// The names of the peers that do not speak Kafka's protocol.
+pub(crate) const RABBITMQ: &str = "rabbitmq";
+pub(crate) const ACTIVEMQ: &str = "activemq";
+pub(crate) const NATS: &str = "nats";
+
 /// The name of the side that does nothing.
 pub(crate) const NULL: &str = "null";
 
@@ -54,9 +59,9 @@ impl FromStr for Opponent {
         Ok(match text {
             OURS => Opponent::Logway,
             KAFKA => Opponent::Kafka,
-            "rabbitmq" => Opponent::RabbitMq,
-            "activemq" => Opponent::ActiveMq,
-            "nats" => Opponent::Nats,
+            RABBITMQ => Opponent::RabbitMq,
+            ACTIVEMQ => Opponent::ActiveMq,
+            NATS => Opponent::Nats,
             NULL => Opponent::Null,
             BARE => Opponent::Bare,
             path if Path::new(path).is_dir() => return Err(String::from("it is a directory")),
@@ -64,7 +69,7 @@ impl FromStr for Opponent {
             // Without the directory it would be looked for where programs are installed.
             file if Path::new(file).is_file() => Opponent::OtherLogway(Path::new(".").join(file)),
             _ => {
-                let names = [KAFKA, "rabbitmq", "activemq", "nats", NULL, BARE].join(", ");
+                let names = [KAFKA, RABBITMQ, ACTIVEMQ, NATS, NULL, BARE].join(", ");
                 return Err(format!("it is none of {names}, and no path of a file"));
             }
         })
@@ -77,9 +82,9 @@ impl fmt::Display for Opponent {
             Opponent::Logway => f.write_str(OURS),
             Opponent::OtherLogway(path) => write!(f, "{}", path.display()),
             Opponent::Kafka => f.write_str(KAFKA),
-            Opponent::RabbitMq => f.write_str("rabbitmq"),
-            Opponent::ActiveMq => f.write_str("activemq"),
-            Opponent::Nats => f.write_str("nats"),
+            Opponent::RabbitMq => f.write_str(RABBITMQ),
+            Opponent::ActiveMq => f.write_str(ACTIVEMQ),
+            Opponent::Nats => f.write_str(NATS),
             Opponent::Null => f.write_str(NULL),
             Opponent::Bare => f.write_str(BARE),
         }
@@ -133,7 +138,7 @@ mod tests {
         }
         for nobody in ["kafak", ""] {
             let error = nobody.parse::<Opponent>().expect_err(nobody);
-            for name in [KAFKA, "rabbitmq", "activemq", "nats", NULL, BARE] {
+            for name in [KAFKA, RABBITMQ, ACTIVEMQ, NATS, NULL, BARE] {
                 assert!(error.contains(name), "{error}");
             }
         }
