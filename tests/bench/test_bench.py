@@ -117,15 +117,18 @@ class Bench(unittest.TestCase):
         path = Path(self.output) / "results.json"
         targets = json.loads(path.read_text())["targets"]
         measured = [target for target in targets if target["ratio"]]
-        self.assertEqual({target["over"] for target in measured} & {"null", "files alone, unsynced"},
-                         {"null", "files alone, unsynced"})
+        # Those over the broker that does nothing are of its CPU time, of which this short a run has too little.
+        self.assertIn("null", {target["over"] for target in targets})
+        self.assertIn("files alone, unsynced", {target["over"] for target in measured})
         self.assertIn("What is to be reached", (Path(self.output) / "report.html").read_text())
         # What only stores was asked to store, and nothing else.
         bare = {row["experiment"] for row in rows if row["side"] == "bare"}
         self.assertEqual(bare, {"produce", "appends", "latency", "start"})
         self.assertTrue([target for target in targets if target["limit"]["ours_over_bare"]])
         table = subprocess.run([BINARY, "bench", "table", path], capture_output=True, text=True, check=True)
-        self.assertEqual(len(table.stdout.splitlines()), 2 + len(targets))
+        lines = [line for line in table.stdout.splitlines() if line.startswith("|")]
+        self.assertEqual(len(lines), 2 + len(measured))
+        self.assertIn(f"{len(targets) - len(measured)} other aims were not measured", table.stdout)
 
     def test_a_broker_that_runs(self):
         with Logway("bench-given") as broker:

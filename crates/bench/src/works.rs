@@ -26,7 +26,9 @@ pub(crate) const RESTART: &str = "restart after kill -9";
 
 /// So many appenders share so many connections.
 pub(crate) fn appenders(appenders: usize, connections: usize) -> String {
-    format!("{appenders} appenders, {connections} connections")
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let (many, connected) = (plural(appenders), plural(connections));
+    format!("{appenders} appender{many}, {connections} connection{connected}")
 }
 
 /// So many records a second, until they are acknowledged.
@@ -47,6 +49,7 @@ mod tests {
     fn names_that_are_put_together_are_those_that_are_known() {
         assert_eq!(appenders(128, 128), APPENDERS_ALONE);
         assert_eq!(appenders(128, 4), APPENDERS_TOGETHER);
+        assert_eq!(appenders(128, 1), "128 appenders, 1 connection");
         assert_eq!(acknowledged_at(1000.0), ACKNOWLEDGED_AT_1000);
     }
 }

@@ -11,5 +11,5 @@ pub use machine::Machine;
 pub use row::{Durability, Parameters, Row};
 pub(crate) use row::{QUANTILES, WorkKey};
 pub(crate) use statistics::{Spread, compare};
-pub(crate) use usage::Snapshot;
+pub(crate) use usage::{CPU_TICKS_MIN, Snapshot};
 pub use usage::{ProcessMemory, Usage};

@@ -144,6 +144,9 @@ pub(crate) struct WorkKey<'a> {
 /// A generator that works so much of the time may be what holds the run back.
 const GENERATOR_BUSY_MAX: f64 = 0.85;
 
+/// So much of a timetable's rate is all of it but for the window's edges.
+const RATE_KEPT_MIN: f64 = 0.95;
+
 impl Row {
     pub(crate) fn of(
         (experiment, work): (&'static str, &str),
@@ -208,6 +211,11 @@ impl Row {
         self.bytes as f64 / 1e6 / self.seconds
     }
 
+    /// Whether it was to send by a timetable and nearly all of that was answered.
+    pub(crate) fn keeps_its_rate(&self) -> bool {
+        self.parameters.rate.is_some_and(|rate| self.requests_per_second() >= rate * RATE_KEPT_MIN)
+    }
+
     /// A quantile of the latency, in milliseconds; none where nothing is answered.
     pub fn latency_ms(&self, quantile: f64) -> Option<f64> {
         let is_any = !self.latency_ns.is_empty();
@@ -216,19 +224,19 @@ impl Row {
 
     /// CPU seconds of the broker for a gigabyte (10^9) of record batches.
     pub fn broker_cpu_seconds_per_gigabyte(&self) -> Option<f64> {
-        let cpu_seconds = self.usage.broker_cpu_seconds?;
+        let cpu_seconds = self.usage.resolved_broker_cpu_seconds()?;
         (self.bytes > 0).then(|| cpu_seconds / (self.bytes as f64 / 1e9))
     }
 
     /// CPU seconds of the broker for a million requests, which is microseconds for one.
     pub fn broker_cpu_seconds_per_million_requests(&self) -> Option<f64> {
-        let cpu_seconds = self.usage.broker_cpu_seconds?;
+        let cpu_seconds = self.usage.resolved_broker_cpu_seconds()?;
         (self.requests > 0).then(|| cpu_seconds / (self.requests as f64 / 1e6))
     }
 
     /// The same for a million records.
     pub fn broker_cpu_seconds_per_million_records(&self) -> Option<f64> {
-        let cpu_seconds = self.usage.broker_cpu_seconds?;
+        let cpu_seconds = self.usage.resolved_broker_cpu_seconds()?;
         (self.records > 0).then(|| cpu_seconds / (self.records as f64 / 1e6))
     }
 

@@ -5,6 +5,10 @@ use std::fs;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+/// The kernel counts CPU time of a process in ticks, mostly of 10 ms, and each end of a window may be one off: of fewer
+/// ticks than these that would be more than a tenth.
+pub(crate) const CPU_TICKS_MIN: u32 = 20;
+
 /// CPU time at one moment, to be compared with a later one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
@@ -82,6 +86,15 @@ impl Snapshot {
     }
 }
 
+impl Usage {
+    /// CPU seconds of the broker, if they are enough ticks for a figure to be made of them.
+    pub(crate) fn resolved_broker_cpu_seconds(&self) -> Option<f64> {
+        let least = f64::from(CPU_TICKS_MIN) / rustix::param::clock_ticks_per_second() as f64;
+        // What is a number of ticks may be a little less as a difference of seconds.
+        self.broker_cpu_seconds.filter(|&seconds| seconds > least * 0.99)
+    }
+}
+
 impl ProcessMemory {
     /// Of a process; `None` if it has ended.
     pub(crate) fn of(pid: u32) -> Option<ProcessMemory> {
@@ -137,6 +150,18 @@ mod tests {
         let machine = "cpu  100 1 50 900 30 2 3 4 60 0\ncpu0 1 2\n";
         assert_eq!(busy(machine), Some(160.0 / per_second));
         assert_eq!((ticks("x"), memory("x"), busy("x")), (None, None, None));
+    }
+
+    #[test]
+    fn a_few_ticks_are_no_figure() {
+        let tick_seconds = 1.0 / rustix::param::clock_ticks_per_second() as f64;
+        let resolved = |ticks: u32| {
+            let broker_cpu_seconds = Some(1000.0 + f64::from(ticks) * tick_seconds - 1000.0);
+            Usage { broker_cpu_seconds, ..Usage::default() }.resolved_broker_cpu_seconds()
+        };
+        assert!(resolved(CPU_TICKS_MIN).is_some());
+        assert_eq!((resolved(CPU_TICKS_MIN - 1), resolved(0)), (None, None));
+        assert_eq!(Usage::default().resolved_broker_cpu_seconds(), None);
     }
 
     #[test]

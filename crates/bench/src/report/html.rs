@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use super::comparison::SIGNS;
 use super::plots::Plot;
 use super::summary::{Ratio, SideSummary, WorkSummary};
-use super::targets::TargetRow;
-use super::text::{of, short, title, verdict};
+use super::targets::{TargetRow, measured};
+use super::text::{of, short, title};
 use super::{Report, omission, svg};
-use crate::measure::{Parameters, Spread};
+use crate::measure::{CPU_TICKS_MIN, Parameters, Spread};
 
 const STYLE: &str = "body{font:14px/1.45 sans-serif;max-width:1180px;margin:2em auto;\
 padding:0 1em;color:#222}table{border-collapse:collapse;margin:.6em 0 1.6em}th,td{padding:.2em \
@@ -16,16 +17,21 @@ td:first-child,th:first-child,td.l,th.l{text-align:left}td.w{white-space:normal}
 svg{max-width:100%;height:auto;display:block;margin:1em 0}code{white-space:pre-wrap}";
 
 /// How to read the figures, for those who were not there.
-const NOTES: &str = "<p>Figures are medians over the rounds; what stands in parentheses is the \
-least and the most. A ratio is that of two runs of the same round, which followed each other. In a \
-closed loop (a number <i>in flight</i>) the latency is that of a broker under all the load it \
-takes, and only the rate is a result. In an open loop (a <i>rate</i>) it counts from when the \
-request should have been sent. A run is <i>generator-bound</i> if the generator's thread was busy \
-more than 85 % of the time: the broker might do more. CPU is that of the broker's process, memory \
-its resident memory right after the run. <i>Synced</i>: the records are on the disk before they \
-are acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating \
-system. Batches are encoded before the run, so no linger; connections are plain TCP on one \
-machine.</p>\n";
+fn notes() -> String {
+    format!(
+        "<p>Figures are medians over the rounds; what stands in parentheses is the least and the most. A ratio is \
+         that of two runs of the same round, which followed each other. In a closed loop (a number <i>in \
+         flight</i>) the latency is that of a broker under all the load it takes, and only the rate is a result. \
+         In an open loop (<i>requests/s of a timetable</i>) it counts from when the request should have been sent; \
+         that two rates were both kept is no ratio. A run is <i>generator-bound</i> if the generator's thread was \
+         busy more than 85 % of the time: the broker might do more. {SIGNS} CPU is that of the broker's process. \
+         The system counts it in ticks of {} ms: of less than {CPU_TICKS_MIN} in a run no figure is made. Memory is \
+         its resident memory right after the run. <i>Synced</i>: the records are on the disk before they are \
+         acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating system. Batches \
+         are encoded before the run, so no linger; connections are plain TCP on one machine.</p>\n",
+        1000 / rustix::param::clock_ticks_per_second()
+    )
+}
 
 /// What stands under the table of aims.
 const LIMITS: &str = "<p>What this machine allows in the same run is in the last columns: <i>null</i> \
@@ -44,7 +50,7 @@ pub(super) fn render(
         name = report.name
     );
     page.push_str(&statement(report));
-    page.push_str(NOTES);
+    page.push_str(&notes());
     page.push_str(&target_table(targets));
     let ratios = ratio_table(works);
     if !ratios.is_empty() {
@@ -82,18 +88,18 @@ fn statement(report: &Report) -> String {
     }
     write!(
         text,
-        "<p>{} cores of {}, {} GB of memory, {}, TCP with {}, data on {}, load average {} at the start. \
-         {} rounds of {} s after {} s of warm-up each; {} MB are written before \
+        "<p>{} of {}, {} GB of memory, {}, TCP with {}, data on {}, load average {} at the start. \
+         {} of {} s after {} s of warm-up each; {} MB are written before \
          a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
          <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
-        machine.cores,
+        counted(machine.cores as u64, "core"),
         escape(&machine.processor),
         short(machine.memory_bytes as f64 / 1e9),
         escape(&machine.kernel),
         escape(&machine.congestion_control),
         escape(&machine.data_file_system),
         machine.load_average,
-        stated.rounds,
+        counted(u64::from(stated.rounds), "round"),
         stated.measured_seconds,
         stated.warm_up_seconds,
         stated.preloaded_megabytes,
@@ -124,21 +130,27 @@ fn target_table(targets: &[TargetRow]) -> String {
         "<h2>What is to be reached</h2>\n<table><tr><th>ours<th class=\"l\">over<th>aim\
          <th>measured<th><th>null<th>bare<th>ours over bare</tr>\n",
     );
-    for TargetRow { what, over, aim, ratio, is_met, limit } in targets {
+    let (targets, about_others) = measured(targets);
+    for target in targets {
+        let TargetRow { what, over, aim, ratio, limit, .. } = target;
         writeln!(
             text,
             "<tr><td>{}<td class=\"l\">{}<td>{aim}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
             escape(what),
             escape(over),
             of(*ratio),
-            verdict(*is_met),
+            target.verdict(),
             of(limit.null),
             of(limit.bare),
             of(limit.ours_over_bare),
         )
         .expect("a string takes everything");
     }
-    text + "</table>\n" + LIMITS
+    text.push_str("</table>\n");
+    if let Some(sentence) = about_others {
+        writeln!(text, "<p>{sentence}</p>").expect("a string takes everything");
+    }
+    text + LIMITS
 }
 
 fn ratio_table(works: &[WorkSummary]) -> String {
@@ -212,8 +224,8 @@ fn result_table(works: &[WorkSummary]) -> String {
 fn parameter_table(works: &[WorkSummary]) -> String {
     let mut text = String::from(
         "<table><tr><th>work<th>acks<th>records a batch<th>batch B<th>value B<th>linger ms\
-         <th>keys<th>compression<th>partitions<th>producers<th>consumers<th>in flight<th>rate\
-         <th>fetch B<th>TLS</tr>\n",
+         <th>keys<th>compression<th>partitions<th>producers<th>consumers<th>in flight\
+         <th>requests/s of a timetable<th>fetch B<th>TLS</tr>\n",
     );
     for work in works {
         let Parameters {
@@ -248,8 +260,13 @@ fn parameter_table(works: &[WorkSummary]) -> String {
     text + "</table>\n"
 }
 
+/// As many as there are: `1 round`, `3 rounds`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn cell(spread: Option<Spread>) -> String {
-    spread.map_or(String::new(), |Spread { median, least, most }| {
+    spread.map_or("-".to_owned(), |Spread { median, least, most }| {
         let show = |figure: f64| match figure >= 100_000.0 {
             true => super::chart::amount(figure),
             false => short(figure),
@@ -317,6 +334,12 @@ mod tests {
             omissions,
             output: PathBuf::new(),
         }
+    }
+
+    #[test]
+    fn one_round_is_one() {
+        let shown = [0, 1, 3].map(|count| counted(count, "round"));
+        assert_eq!(shown, ["0 rounds", "1 round", "3 rounds"]);
     }
 
     #[test]

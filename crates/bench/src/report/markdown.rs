@@ -7,8 +7,9 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use serde::Deserialize;
 
-use super::targets::TargetRow;
-use super::text::{short, verdict};
+use super::comparison::{Comparison, SIGNS};
+use super::targets::{TargetRow, measured};
+use super::text::short;
 use crate::measure::Spread;
 
 /// Print the table of aims of a finished report as Markdown
@@ -49,24 +50,31 @@ fn render(targets: &[TargetRow]) -> String {
         "| work | over | aim | measured (least to most) | | `null` | `bare` | ours over `bare` \
          | what bounds it here |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    for TargetRow { what, over, aim, ratio, is_met, limit } in targets {
+    let (targets, about_others) = measured(targets);
+    for target in &targets {
+        let TargetRow { what, over, aim, ratio, limit, .. } = target;
         writeln!(
             text,
             "| {what} | {over} | {aim} | {} | {} | {} | {} | {} |  |",
             cell(*ratio),
-            verdict(*is_met),
+            target.verdict(),
             cell(limit.null),
             cell(limit.bare),
             cell(limit.ours_over_bare),
         )
         .expect("a string takes everything");
     }
+    let signs = targets.iter().any(|target| target.is_marked()).then_some(SIGNS);
+    for sentence in signs.into_iter().chain(about_others.as_deref()) {
+        writeln!(text, "\n{sentence}").expect("a string takes everything");
+    }
     text
 }
 
-fn cell(ratio: Option<Spread>) -> String {
-    ratio.map_or(String::new(), |Spread { median, least, most }| {
-        format!("{} ({} to {})", short(median), short(least), short(most))
+fn cell(ratio: Option<Comparison>) -> String {
+    ratio.map_or(String::new(), |Comparison { spread, bound }| {
+        let Spread { median, least, most } = spread;
+        format!("{}{} ({} to {})", bound.sign(), short(median), short(least), short(most))
     })
 }
 
@@ -84,12 +92,28 @@ mod tests {
         std::fs::write(&results, json.to_string()).expect("is written");
         let table = table(&TableArgs { results: results.clone() }).expect("a table");
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines.len(), 2 + targets(&rows()).len());
+        let all = targets(&rows());
+        let measured = all.iter().filter(|target| target.ratio.is_some()).count();
+        assert_eq!(lines.iter().filter(|line| line.starts_with('|')).count(), 2 + measured);
+        let others = format!("{} other aims were not measured.", all.len() - measured);
+        assert_eq!(lines.last(), Some(&others.as_str()));
+        assert!(!table.contains('≥') && !table.contains("| not measured |"));
         let expected = "| produce: 16 KiB batches, unsynced: rate | kafka | at least 12.0 \
                         | 10.0 (10.0 to 10.0) | missed |  |  |  |  |";
         assert_eq!(lines[2], expected);
         std::fs::write(&results, r#"{"targets": []}"#).expect("is written");
         assert!(super::table(&TableArgs { results }).is_err());
+    }
+
+    #[test]
+    fn what_the_generator_held_back_is_marked_and_explained() {
+        let mut rows = rows();
+        for row in rows.iter_mut().filter(|row| row.side == "logway") {
+            row.usage.generator_cpu_seconds = row.seconds;
+        }
+        let table = render(&targets(&rows));
+        assert!(table.contains("| ≥ 10.0 (10.0 to 10.0) | undecided |"), "{table}");
+        assert_eq!(table.matches(SIGNS).count(), 1);
     }
 
     #[test]

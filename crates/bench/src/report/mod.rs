@@ -1,8 +1,10 @@
 //! What is left of a session: tables, histograms, plots, and a page with all of it.
 
 mod chart;
+mod comparison;
 mod csv;
 mod curves;
+mod figure;
 mod html;
 mod markdown;
 mod omission;
@@ -72,18 +74,11 @@ pub struct Report {
     pub output: PathBuf,
 }
 
-/// The experiments that say of each aim whether it was measured; the others have only some to do with.
-const ABOUT_TARGETS: [&str; 2] = ["all", "targets"];
-
 impl Report {
     /// Medians over the rounds, how the sides compare, and what was not measured.
     pub fn summary(&self) -> String {
         let mut summary = text::summary(&summary::summarize(&self.rows));
-        let mut targets = targets::targets(&self.rows);
-        if !ABOUT_TARGETS.contains(&self.name) {
-            targets.retain(|target| target.ratio.is_some());
-        }
-        summary.push_str(&text::target_table(&targets));
+        summary.push_str(&text::target_table(&targets::targets(&self.rows)));
         if let Some(reason) = &self.ended_early {
             summary.push_str(&format!("\nended early: {reason}\n"));
         }

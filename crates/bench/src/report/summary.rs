@@ -1,6 +1,8 @@
 //! Medians over the rounds, and ratios of the sides.
 
-use crate::measure::{Durability, Parameters, Row, Spread, WorkKey, compare};
+use super::comparison::Comparison;
+use super::figure::Figure;
+use crate::measure::{Durability, Parameters, Row, Spread, WorkKey};
 use crate::side::OURS;
 
 /// The rounds of one work.
@@ -37,11 +39,19 @@ pub(crate) struct Ratio {
     pub(crate) side: String,
     /// What the other side promises, where it is less than we do.
     pub(crate) against: Option<Durability>,
-    pub(crate) rate: Option<Spread>,
-    pub(crate) p50: Option<Spread>,
-    pub(crate) p99: Option<Spread>,
-    pub(crate) cpu_per_record: Option<Spread>,
-    pub(crate) resident: Option<Spread>,
+    /// None where both kept the rate that was asked for, too: that it is 1 says nothing.
+    pub(super) rate: Option<Comparison>,
+    pub(super) p50: Option<Comparison>,
+    pub(super) p99: Option<Comparison>,
+    pub(super) cpu_per_record: Option<Comparison>,
+    pub(super) resident: Option<Comparison>,
+}
+
+impl Ratio {
+    /// All of them.
+    pub(super) fn figures(&self) -> [Option<Comparison>; 5] {
+        [self.rate, self.cpu_per_record, self.p50, self.p99, self.resident]
+    }
 }
 
 /// One entry for each work at each durability, in the order of the runs.
@@ -142,22 +152,18 @@ fn summarize_side(rows: &[&Row]) -> SideSummary {
 }
 
 fn ratio(ours: &[&Row], theirs: &[&Row], side: &str, against: Option<Durability>) -> Option<Ratio> {
-    let by_round = |rows: &[&Row], figure: &dyn Fn(&Row) -> Option<f64>| -> Vec<(u32, f64)> {
-        rows.iter().filter_map(|row| Some((row.round, figure(row)?))).collect()
-    };
-    let compared = |figure: &dyn Fn(&Row) -> Option<f64>| {
-        compare(&by_round(ours, figure), &by_round(theirs, figure))
-    };
+    let compared = |figure| Comparison::of(ours, theirs, figure);
+    let both_kept_the_rate = ours.iter().chain(theirs).all(|row| row.keeps_its_rate());
     let ratio = Ratio {
         side: side.to_owned(),
         against,
-        rate: compared(&|row| Some(row.records_per_second())),
-        p50: compared(&|row| row.latency_ms(0.5)),
-        p99: compared(&|row| row.latency_ms(0.99)),
-        cpu_per_record: compared(&Row::broker_cpu_seconds_per_million_records),
-        resident: compared(&Row::resident_megabytes),
+        rate: compared(Figure::Rate).filter(|_| !both_kept_the_rate),
+        p50: compared(Figure::P50),
+        p99: compared(Figure::P99),
+        cpu_per_record: compared(Figure::CpuPerRecord),
+        resident: compared(Figure::Resident),
     };
-    (ratio.rate.is_some() || ratio.p50.is_some()).then_some(ratio)
+    ratio.figures().iter().any(Option::is_some).then_some(ratio)
 }
 
 #[cfg(test)]
@@ -226,6 +232,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn rates_that_were_kept_are_not_compared() {
+        let mut rows = rows();
+        for row in &mut rows {
+            row.parameters.rate = Some(row.requests_per_second() * 1.01);
+        }
+        let ratio = |rows: &[Row]| summarize(rows)[0].ratios[0].clone();
+        assert!(ratio(&rows).rate.is_none() && ratio(&rows).p99.is_some());
+        for row in rows.iter_mut().filter(|row| row.side == "kafka") {
+            row.parameters.rate = Some(row.requests_per_second() * 2.0);
+        }
+        assert!(ratio(&rows).rate.is_some());
+    }
+
+    #[test]
     fn rounds_become_medians_and_sides_become_ratios() {
         let summaries = summarize(&rows());
         assert_eq!(summaries.len(), 2);
@@ -237,7 +257,7 @@ pub(crate) mod tests {
         let rates: Vec<(Option<Durability>, f64)> = synced
             .ratios
             .iter()
-            .map(|ratio| (ratio.against, ratio.rate.expect("is compared").median))
+            .map(|ratio| (ratio.against, ratio.rate.expect("is compared").spread.median))
             .collect();
         assert_eq!(rates, [(None, 10.0), (Some(Durability::Unsynced), 5.0)]);
     }

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::comparison::{Bound, Comparison};
+use super::figure::Figure;
 use super::text::short;
 use crate::measure::Durability::{self, Synced, Unsynced};
-use crate::measure::{Row, Spread, compare};
+use crate::measure::Row;
 use crate::side::{BARE, KAFKA, NULL, OURS};
 use crate::works;
 
@@ -15,8 +17,8 @@ pub(super) struct TargetRow {
     pub(super) over: String,
     pub(super) aim: String,
     /// Our figure over the other; none if a session has not measured both.
-    pub(super) ratio: Option<Spread>,
-    /// Judged by the median.
+    pub(super) ratio: Option<Comparison>,
+    /// Judged by the median; none where that is only a bound, and on the wrong side.
     pub(super) is_met: Option<bool>,
     #[serde(default)]
     pub(super) limit: Limit,
@@ -26,11 +28,11 @@ pub(super) struct TargetRow {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Limit {
     /// The figure of a broker that does nothing, over the same as ours.
-    pub(super) null: Option<Spread>,
+    pub(super) null: Option<Comparison>,
     /// That of a broker that only stores.
-    pub(super) bare: Option<Spread>,
+    pub(super) bare: Option<Comparison>,
     /// Our figure over that of a broker that only stores.
-    pub(super) ours_over_bare: Option<Spread>,
+    pub(super) ours_over_bare: Option<Comparison>,
 }
 
 /// The rows of a work.
@@ -41,19 +43,6 @@ struct Of {
     /// What its name begins with.
     work: &'static str,
     durability: Option<Durability>,
-}
-
-/// What is compared.
-#[derive(Debug, Clone, Copy)]
-enum Figure {
-    Rate,
-    Megabytes,
-    CpuPerRecord,
-    CpuPerGigabyte,
-    P50,
-    P99,
-    P99_9,
-    Resident,
 }
 
 /// A bound for a ratio.
@@ -72,6 +61,36 @@ struct Target {
     theirs: Of,
     figure: Figure,
     aim: Aim,
+}
+
+impl TargetRow {
+    /// One word.
+    pub(super) fn verdict(&self) -> &'static str {
+        match (self.ratio, self.is_met) {
+            (None, _) => "not measured",
+            (Some(_), Some(true)) => "met",
+            (Some(_), Some(false)) => "missed",
+            (Some(_), None) => "undecided",
+        }
+    }
+
+    /// Whether one of its ratios has a sign that is to be explained.
+    pub(super) fn is_marked(&self) -> bool {
+        let Limit { null, bare, ours_over_bare } = self.limit;
+        [self.ratio, null, bare, ours_over_bare].into_iter().flatten().any(Comparison::is_marked)
+    }
+}
+
+/// Those that were measured, and a sentence about the others, if there are any.
+pub(super) fn measured(targets: &[TargetRow]) -> (Vec<&TargetRow>, Option<String>) {
+    let measured: Vec<&TargetRow> =
+        targets.iter().filter(|target| target.ratio.is_some()).collect();
+    let sentence = match targets.len() - measured.len() {
+        0 => None,
+        1 => Some("1 other aim was not measured.".to_owned()),
+        others => Some(format!("{others} other aims were not measured.")),
+    };
+    (measured, sentence)
 }
 
 /// The table, as far as the rows have anything of it.
@@ -131,8 +150,8 @@ impl Of {
         Of { side, ..self }
     }
 
-    /// A figure of each round. A name that goes on, as with more partitions, is another work's.
-    fn by_round(self, rows: &[Row], figure: Figure) -> Vec<(u32, f64)> {
+    /// Its rows. A name that goes on, as with more partitions, is another work's.
+    fn rows(self, rows: &[Row]) -> Vec<&Row> {
         let is_named = |work: &str| match self.work.ends_with(' ') {
             true => work.starts_with(self.work),
             false => work == self.work,
@@ -140,36 +159,20 @@ impl Of {
         rows.iter()
             .filter(|row| (row.side.as_str(), row.experiment) == (self.side, self.experiment))
             .filter(|row| is_named(&row.work) && row.parameters.durability == self.durability)
-            .filter_map(|row| Some((row.round, figure.of(row)?)))
             .collect()
     }
 }
 
-impl Figure {
-    fn of(self, row: &Row) -> Option<f64> {
-        match self {
-            Figure::Rate => Some(row.records_per_second()),
-            Figure::Megabytes => Some(row.megabytes_per_second()),
-            Figure::CpuPerRecord => row.broker_cpu_seconds_per_million_records(),
-            Figure::CpuPerGigabyte => row.broker_cpu_seconds_per_gigabyte(),
-            Figure::P50 => row.latency_ms(0.5),
-            Figure::P99 => row.latency_ms(0.99),
-            Figure::P99_9 => row.latency_ms(0.999),
-            Figure::Resident => row.resident_megabytes(),
-        }
-    }
-
-    fn name(self, of: Of) -> &'static str {
-        match self {
-            Figure::Rate | Figure::Megabytes => "rate",
-            Figure::CpuPerRecord => "broker CPU a record",
-            Figure::CpuPerGigabyte => "broker CPU a GB",
-            Figure::P50 if of.experiment == "start" => "time",
-            Figure::P50 => "p50",
-            Figure::P99 => "p99",
-            Figure::P99_9 => "p99.9",
-            Figure::Resident => "resident memory",
-        }
+fn name(figure: Figure, experiment: &str) -> &'static str {
+    match figure {
+        Figure::Rate | Figure::Megabytes => "rate",
+        Figure::CpuPerRecord => "broker CPU a record",
+        Figure::CpuPerGigabyte => "broker CPU a GB",
+        Figure::P50 if experiment == "start" => "time",
+        Figure::P50 => "p50",
+        Figure::P99 => "p99",
+        Figure::P99_9 => "p99.9",
+        Figure::Resident => "resident memory",
     }
 }
 
@@ -180,6 +183,19 @@ impl Aim {
             Aim::Ceiling(most) => ratio <= most,
             Aim::OneIn(parts) => ratio * parts <= 1.0,
         }
+    }
+
+    /// The same of a ratio that may be but a bound, if it can be told.
+    fn judge(self, ratio: Comparison) -> Option<bool> {
+        let is_met = self.is_met(ratio.spread.median);
+        let wants_more = matches!(self, Aim::Floor(_));
+        let can_be_told = match ratio.bound {
+            Bound::Exact => true,
+            Bound::AtLeast => is_met == wants_more,
+            Bound::AtMost => is_met != wants_more,
+            Bound::Unclear => false,
+        };
+        can_be_told.then_some(is_met)
     }
 
     fn text(self) -> String {
@@ -194,8 +210,7 @@ impl Aim {
 impl Target {
     fn judge(&self, rows: &[Row]) -> TargetRow {
         let Target { ours, theirs, figure, aim } = *self;
-        let figures = |of: Of| of.by_round(rows, figure);
-        let ratio = compare(&figures(ours), &figures(theirs));
+        let ratio = Comparison::of(&ours.rows(rows), &theirs.rows(rows), figure);
         let durability =
             |of: Of| of.durability.map_or(String::new(), |is| format!(", {}", is.name()));
         let is_same_work = (ours.work, ours.durability) == (theirs.work, theirs.durability);
@@ -209,13 +224,13 @@ impl Target {
             work => work,
         };
         let (experiment, durability, figure) =
-            (ours.experiment, durability(ours), figure.name(ours));
+            (ours.experiment, durability(ours), name(figure, ours.experiment));
         TargetRow {
             what: format!("{experiment}: {work}{durability}: {figure}"),
             over,
             aim: aim.text(),
             ratio,
-            is_met: ratio.map(|ratio| aim.is_met(ratio.median)),
+            is_met: ratio.and_then(|ratio| aim.judge(ratio)),
             limit: self.limit(rows),
         }
     }
@@ -226,26 +241,23 @@ impl Target {
         if theirs.side == NULL {
             return Limit::default();
         }
-        let figures = |of: Of| of.by_round(rows, figure);
+        let compared = |of: Of, over: Of| Comparison::of(&of.rows(rows), &over.rows(rows), figure);
         let over = |side| {
             // Of two works that all sides do, each side has its own ratio.
-            let theirs = match theirs.side == OURS && !figures(theirs.on(side)).is_empty() {
+            let theirs = match theirs.side == OURS && !theirs.on(side).rows(rows).is_empty() {
                 true => theirs.on(side),
                 false => theirs,
             };
-            compare(&figures(ours.on(side)), &figures(theirs))
+            compared(ours.on(side), theirs)
         };
-        Limit {
-            null: over(NULL),
-            bare: over(BARE),
-            ours_over_bare: compare(&figures(ours), &figures(ours.on(BARE))),
-        }
+        Limit { null: over(NULL), bare: over(BARE), ours_over_bare: compared(ours, ours.on(BARE)) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Spread;
     use crate::report::summary::tests::{row, rows};
 
     #[test]
@@ -253,9 +265,15 @@ mod tests {
         let table = targets(&rows());
         let rate = &table[0];
         assert_eq!(rate.what, "produce: 16 KiB batches, unsynced: rate");
-        assert_eq!((rate.ratio.map(|ratio| ratio.median), rate.is_met), (Some(10.0), Some(false)));
+        assert_eq!(
+            (rate.ratio.map(|ratio| ratio.spread.median), rate.is_met),
+            (Some(10.0), Some(false))
+        );
         let cpu = &table[1];
-        assert_eq!((cpu.ratio.map(|ratio| ratio.median), cpu.is_met), (Some(0.1), Some(false)));
+        assert_eq!(
+            (cpu.ratio.map(|ratio| ratio.spread.median), cpu.is_met),
+            (Some(0.1), Some(false))
+        );
         let synced = &table[2];
         assert_eq!(synced.over, "kafka, unsynced");
         assert_eq!(synced.is_met, Some(true));
@@ -270,7 +288,7 @@ mod tests {
             rows.push(row("16 KiB batches", Unsynced, BARE, round, records));
             rows.push(row("16 KiB batches", Unsynced, NULL, round, records * 2));
         }
-        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        let median = |ratio: Option<Comparison>| ratio.map(|ratio| ratio.spread.median);
         let limit = targets(&rows)[0].limit;
         assert_eq!((median(limit.null), median(limit.bare)), (Some(24.0), Some(12.0)));
         assert_eq!(median(limit.ours_over_bare), Some(10.0 / 12.0));
@@ -293,9 +311,23 @@ mod tests {
         let table = targets(&rows);
         let row = table.iter().find(|row| row.over.starts_with(works::APPENDERS_TOGETHER));
         let row = row.expect("it is among the aims");
-        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        let median = |ratio: Option<Comparison>| ratio.map(|ratio| ratio.spread.median);
         assert_eq!((median(row.ratio), median(row.limit.bare)), (Some(0.6), Some(0.8)));
         assert_eq!(median(row.limit.ours_over_bare), Some(0.375));
+    }
+
+    #[test]
+    fn a_bound_decides_only_what_lies_beyond_it() {
+        let verdicts = |median, bound| {
+            let spread = Spread { median, least: median, most: median };
+            let judge = |aim: Aim| aim.judge(Comparison { spread, bound });
+            (judge(Aim::Floor(2.0)), judge(Aim::Ceiling(2.0)))
+        };
+        assert_eq!(verdicts(1.0, Bound::AtLeast), (None, None));
+        assert_eq!(verdicts(3.0, Bound::AtLeast), (Some(true), Some(false)));
+        assert_eq!(verdicts(1.0, Bound::AtMost), (Some(false), Some(true)));
+        assert_eq!(verdicts(3.0, Bound::AtMost), (None, None));
+        assert_eq!(verdicts(3.0, Bound::Unclear), (None, None));
     }
 
     #[test]

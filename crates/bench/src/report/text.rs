@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::comparison::{Comparison, SIGNS};
 use super::summary::{Ratio, SideSummary, WorkSummary};
-use super::targets::TargetRow;
+use super::targets::{TargetRow, measured};
 use crate::measure::{Row, Spread};
 
 /// The names of [`line`]'s columns.
@@ -55,6 +56,10 @@ pub(super) fn summary(works: &[WorkSummary]) -> String {
             text.push_str(&ratio_line(ratio));
         }
     }
+    let ratios = works.iter().flat_map(|work| &work.ratios);
+    if ratios.flat_map(Ratio::figures).flatten().any(Comparison::is_marked) {
+        writeln!(text, "\n{SIGNS}").expect("a string takes everything");
+    }
     text
 }
 
@@ -69,28 +74,24 @@ pub(super) fn target_table(targets: &[TargetRow]) -> String {
         )
         .expect("a string takes everything");
     }
-    for TargetRow { what, over, aim, ratio, is_met, limit } in targets {
+    let (targets, about_others) = measured(targets);
+    for target in targets {
+        let TargetRow { what, over, aim, ratio, limit, .. } = target;
         writeln!(
             text,
             "{what:<74} {over:<44} {aim:<20} {:<28} {:<12} {:<28} {:<28} {}",
             of(*ratio),
-            verdict(*is_met),
+            target.verdict(),
             of(limit.null),
             of(limit.bare),
             of(limit.ours_over_bare),
         )
         .expect("a string takes everything");
     }
-    text
-}
-
-/// One word.
-pub(super) fn verdict(is_met: Option<bool>) -> &'static str {
-    match is_met {
-        Some(true) => "met",
-        Some(false) => "missed",
-        None => "not measured",
+    if let Some(sentence) = about_others {
+        writeln!(text, "\n{sentence}").expect("a string takes everything");
     }
+    text
 }
 
 /// The work with its durability.
@@ -133,9 +134,10 @@ fn ratio_line(ratio: &Ratio) -> String {
 }
 
 /// The median, with the extremes over the rounds.
-pub(super) fn of(ratio: Option<Spread>) -> String {
-    ratio.map_or("-".to_owned(), |Spread { median, least, most }| {
-        format!("{} ({}..{})", short(median), short(least), short(most))
+pub(super) fn of(ratio: Option<Comparison>) -> String {
+    ratio.map_or("-".to_owned(), |Comparison { spread, bound }| {
+        let Spread { median, least, most } = spread;
+        format!("{}{} ({}..{})", bound.sign(), short(median), short(least), short(most))
     })
 }
 
@@ -146,7 +148,10 @@ pub(super) fn short(figure: f64) -> String {
         size if size >= 10.0 => format!("{figure:.1}"),
         size if size >= 1.0 => format!("{figure:.2}"),
         0.0 => "0".to_owned(),
-        _ => format!("{figure:.3}"),
+        size => {
+            let decimals = 2 + (-size.log10()).ceil().min(9.0) as usize;
+            format!("{figure:.decimals$}")
+        }
     }
 }
 
@@ -158,6 +163,12 @@ mod tests {
     #[test]
     fn a_summary_says_who_is_how_much_better() {
         insta::assert_snapshot!("summary", summary(&summarize(&rows())));
+    }
+
+    #[test]
+    fn figures_have_three_digits_however_small_they_are() {
+        let shown = [0.999, 0.5, 0.1, 0.0123, 0.000_456_7].map(short);
+        assert_eq!(shown, ["0.999", "0.500", "0.100", "0.0123", "0.000457"]);
     }
 
     #[test]
