@@ -236,7 +236,7 @@ mod tests {
         let topic = TopicName::new("t").expect("a name");
         let shape = ProduceShape { topic, partition: 0, acks, version: VERSION_MAX };
         let frame = shape.encode(&batch).expect("a frame");
-        let traffic = ProduceTraffic::new(batch.size(), acks, VERSION_MAX, pace);
+        let traffic = ProduceTraffic::new(batch.payload(), acks, VERSION_MAX, pace);
         Lane::new(stream, pace, Tape::repeating(&frame, 5), Box::new(traffic))
     }
 

@@ -8,8 +8,7 @@ use logway_model::ErrorCode;
 use logway_record::{MAGIC_AT, MAGIC_V2};
 use logway_wire::{ApiKey, Decoder, decode_response_header};
 
-use super::frames::BatchSize;
-use super::{Asked, Observed, Pace, Traffic};
+use super::{Asked, EncodedBatch, Observed, Pace, Payload, Traffic};
 
 /// An answer's fields before its records are some fifty bytes and the topic's name; after them
 /// this looks at the first batch's header.
@@ -31,22 +30,25 @@ pub(crate) enum Span {
 pub(crate) struct FetchTraffic {
     offset_at: usize,
     version: i16,
-    /// What one batch brings on.
-    batch: BatchSize,
+    /// How long one batch is.
+    batch_bytes: u64,
+    /// What is in one.
+    payload: Payload,
     span: Span,
     next_offset: u64,
 }
 
 impl FetchTraffic {
-    /// Reads a partition that holds batches of that size only. `offset_at` is the offset's place
+    /// Reads a partition that holds copies of that batch only. `offset_at` is the offset's place
     /// in the request.
     pub(crate) fn new(
         offset_at: usize,
         version: i16,
-        batch: BatchSize,
+        batch: &EncodedBatch,
         span: Span,
     ) -> FetchTraffic {
-        FetchTraffic { offset_at, version, batch, span, next_offset: 0 }
+        let (batch_bytes, payload) = (batch.bytes.len() as u64, batch.payload());
+        FetchTraffic { offset_at, version, batch_bytes, payload, span, next_offset: 0 }
     }
 }
 
@@ -69,7 +71,7 @@ impl Traffic for FetchTraffic {
     ) -> anyhow::Result<()> {
         let due = asked.answered(head)?;
         let fetched = FetchedHead::read(head, self.version)?;
-        let batches = fetched.records_bytes / self.batch.bytes;
+        let batches = fetched.records_bytes / self.batch_bytes;
         if batches == 0 && self.span == Span::Follow {
             return Ok(());
         }
@@ -80,10 +82,9 @@ impl Traffic for FetchTraffic {
             "asked for offset {}, the answer begins at {base_offset}",
             self.next_offset
         );
-        let records = batches * self.batch.records;
-        let size = BatchSize { bytes: fetched.records_bytes, records };
-        observed.count_answer(Pace::Closed(1), (due, now), size);
-        self.next_offset += records;
+        let payload = self.payload.times(batches);
+        observed.count_answer(Pace::Closed(1), (due, now), payload);
+        self.next_offset += payload.records;
         if matches!(self.span, Span::Repeat(end_offset) if self.next_offset >= end_offset) {
             self.next_offset = 0;
         }
@@ -174,11 +175,14 @@ fn refuse_error(code: i16) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use logway_wire::messages::FetchResponse;
     use logway_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
     use logway_wire::{Records, WireString, encode_response};
 
     use super::*;
+    use crate::generator::{BatchShape, Window};
 
     #[test]
     fn the_head_tells_how_many_bytes_follow() {
@@ -200,6 +204,25 @@ mod tests {
             assert!(records.starts_with(&head.records));
             assert!(head.records.len() > 300);
         }
+    }
+
+    #[test]
+    fn what_is_read_counts_as_what_was_sent() {
+        let batch = EncodedBatch::of_size(BatchShape::Records(3), 100).expect("a batch");
+        let partition = PartitionData {
+            records: Some(Records::InMemory(batch.bytes.repeat(2).into())),
+            ..PartitionData::default()
+        };
+        let topic = FetchableTopicResponse { partitions: vec![partition], ..Default::default() };
+        let response = FetchResponse { responses: vec![topic], ..Default::default() };
+        let frame = encode_response(0, 12, &response).expect("a response").bytes.slice(4..);
+        let window = Window::starting_now(Duration::ZERO, Duration::from_secs(60));
+        let (mut observed, mut asked) = (Observed::new(window), Asked::default());
+        asked.push(window.from);
+        let mut traffic = FetchTraffic::new(0, 12, &batch, Span::Follow);
+        let now = Instant::now();
+        traffic.answer(&frame, frame.len(), &mut asked, now, &mut observed).expect("is good");
+        assert_eq!((observed.records, observed.value_bytes), (6, 600));
     }
 
     #[test]

@@ -66,18 +66,34 @@ pub(crate) struct ProduceShape {
     pub(crate) version: i16,
 }
 
-/// How large a batch is.
+/// How large a batch is as it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchSize {
     pub(crate) bytes: u64,
     pub(crate) records: u64,
 }
 
-/// A batch and how many records it has.
+/// What a report counts of what is sent or read: the same for all sides, whatever each puts around a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Payload {
+    pub(crate) records: u64,
+    /// Bytes of their values, or of the bodies of as many messages.
+    pub(crate) value_bytes: u64,
+}
+
+impl Payload {
+    /// So many times that.
+    pub(crate) fn times(self, count: u64) -> Payload {
+        Payload { records: self.records * count, value_bytes: self.value_bytes * count }
+    }
+}
+
+/// A batch and what is in it.
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedBatch {
     pub(crate) bytes: Bytes,
     pub(crate) records: u64,
+    value_bytes: u64,
 }
 
 impl EncodedBatch {
@@ -91,6 +107,7 @@ impl EncodedBatch {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let timestamp = TimestampMs(i64::try_from(now_ms)?);
         let mut batch = BatchBuilder::new(Compression::None);
+        let mut value_bytes = 0;
         for value in values.iter().cycle().skip(first) {
             let is_full = match shape {
                 BatchShape::Records(count) => batch.record_count() as usize >= count,
@@ -102,9 +119,10 @@ impl EncodedBatch {
                 break;
             }
             batch.append(timestamp, None, Some(value), &[])?;
+            value_bytes += value.len() as u64;
         }
         let records = batch.record_count() as u64;
-        Ok(EncodedBatch { bytes: batch.finish()?, records })
+        Ok(EncodedBatch { bytes: batch.finish()?, records, value_bytes })
     }
 
     /// Bytes and records, as of one batch of the middle size, for those who look.
@@ -119,6 +137,11 @@ impl EncodedBatch {
     /// Its bytes and records.
     pub(crate) fn size(&self) -> BatchSize {
         BatchSize { bytes: self.bytes.len() as u64, records: self.records }
+    }
+
+    /// What a report counts of it.
+    pub(crate) fn payload(&self) -> Payload {
+        Payload { records: self.records, value_bytes: self.value_bytes }
     }
 
     /// A batch of records with values of one size.
@@ -234,6 +257,16 @@ mod tests {
         let ten = EncodedBatch::of_size(BatchShape::Records(10), 7).expect("a batch");
         assert_eq!(ten.records, 10);
         assert!(ten.bytes.len() > BATCH_HEADER_BYTES + 70);
+    }
+
+    #[test]
+    fn what_counts_is_what_the_values_have() {
+        let ten = EncodedBatch::of_size(BatchShape::Records(10), 7).expect("a batch");
+        assert_eq!(ten.payload(), Payload { records: 10, value_bytes: 70 });
+        assert_eq!(ten.payload().times(3), Payload { records: 30, value_bytes: 210 });
+        let values = [vec![0; 10], vec![0; 5]];
+        let three = EncodedBatch::of(BatchShape::Records(3), &values, 1).expect("a batch");
+        assert_eq!(three.payload(), Payload { records: 3, value_bytes: 5 + 10 + 5 });
     }
 
     #[test]

@@ -8,9 +8,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::frames::BatchSize;
 use super::intake::Intake;
-use super::{Asked, Framing, Observed, Tape};
+use super::{Asked, Framing, Observed, Payload, Tape};
 
 /// What is said over a connection, and what the answers mean.
 pub(crate) trait Traffic: Send {
@@ -46,8 +45,8 @@ pub(crate) trait Traffic: Send {
     }
 
     /// What the next request brings that gets no answer. To be asked once for each.
-    fn sent_unanswered(&mut self) -> BatchSize {
-        BatchSize { bytes: 0, records: 0 }
+    fn sent_unanswered(&mut self) -> Payload {
+        Payload { records: 0, value_bytes: 0 }
     }
 
     /// Whether a closed loop sends its next request now.
@@ -211,8 +210,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
         let address = listener.local_addr().expect("it listens");
         let stream = TcpStream::connect(address).expect("it accepts");
-        let sizes = [7, 5].map(|records| BatchSize { bytes: 10 * records, records });
-        let traffic = ProduceTraffic::in_turn(sizes.to_vec(), Acks::None, VERSION_MAX, Pace::Open);
+        let payloads = [7, 5].map(|records| Payload { records, value_bytes: 10 * records });
+        let traffic =
+            ProduceTraffic::in_turn(payloads.to_vec(), Acks::None, VERSION_MAX, Pace::Open);
         let tape = Tape::repeating(&[0; 100], 3);
         let mut lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
 
@@ -223,6 +223,6 @@ mod tests {
             lane.push(moment);
         }
         assert!(!lane.write(&mut observed).expect("the socket has room"));
-        assert_eq!((observed.requests, observed.records, observed.bytes), (2, 12, 120));
+        assert_eq!((observed.requests, observed.records, observed.value_bytes), (2, 12, 120));
     }
 }

@@ -28,7 +28,8 @@ pub(crate) use connect::{connect, send_at_once};
 pub(crate) use drive::Drive;
 pub(crate) use fetch::{FetchTraffic, Span};
 pub(crate) use frames::{
-    Acks, BatchShape, BatchSize, EncodedBatch, FetchShape, ProduceShape, VERSION_MAX, filler,
+    Acks, BatchShape, BatchSize, EncodedBatch, FetchShape, Payload, ProduceShape, VERSION_MAX,
+    filler,
 };
 pub(crate) use framing::Framing;
 pub(crate) use intake::Intake;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::{BatchSize, Pace, Window};
+use super::{Pace, Payload, Window};
 use crate::measure::{Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
@@ -21,8 +21,8 @@ pub(crate) struct Observed {
     pub(crate) requests: u64,
     /// Records in them, or in their answers.
     pub(crate) records: u64,
-    /// Bytes of record batches in them, or in their answers.
-    pub(crate) bytes: u64,
+    /// Bytes of those records' values.
+    pub(crate) value_bytes: u64,
     /// Records of each [`TIMELINE_STEP`], the window's first one first. When something that gets no answer arrives is
     /// not known: it is in the step in which it was due, which in a closed loop is when it was handed to the socket.
     pub(crate) timeline: Vec<u64>,
@@ -46,7 +46,7 @@ impl Observed {
             window,
             requests: 0,
             records: 0,
-            bytes: 0,
+            value_bytes: 0,
             timeline: Vec::new(),
             latency_ns: histogram(),
             lateness_ns: histogram(),
@@ -58,16 +58,16 @@ impl Observed {
     }
 
     /// Counts what was done at `moment`, if that is within the window.
-    pub(crate) fn count(&mut self, moment: Instant, size: BatchSize) {
+    pub(crate) fn count(&mut self, moment: Instant, payload: Payload) {
         if self.window.contains(moment) {
             self.requests += 1;
-            self.records += size.records;
-            self.bytes += size.bytes;
+            self.records += payload.records;
+            self.value_bytes += payload.value_bytes;
             let step = steps(moment - self.window.from) as usize;
             if step >= self.timeline.len() {
                 self.timeline.resize(step + 1, 0);
             }
-            self.timeline[step] += size.records;
+            self.timeline[step] += payload.records;
         }
     }
 
@@ -78,11 +78,11 @@ impl Observed {
         &mut self,
         pace: Pace,
         moments: (Instant, Instant),
-        size: BatchSize,
+        payload: Payload,
     ) {
         let (due, now) = moments;
         if pace != Pace::Open || self.window.contains(due) {
-            self.count(now, size);
+            self.count(now, payload);
         }
         self.note_answer(pace, due, now);
     }
@@ -157,8 +157,8 @@ mod tests {
         let window = Window::starting_now(Duration::ZERO, Duration::from_secs(1));
         let mut observed = Observed::new(window);
         assert!(observed.whole_timeline().is_empty());
-        let size = BatchSize { bytes: 1, records: 7 };
-        observed.count(window.from + Duration::from_millis(150), size);
+        let payload = Payload { records: 7, value_bytes: 1 };
+        observed.count(window.from + Duration::from_millis(150), payload);
         assert_eq!(observed.whole_timeline(), [0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
         observed.counted = Some(Duration::from_millis(1840));
         let timeline = observed.whole_timeline();
@@ -172,7 +172,7 @@ mod tests {
         let within = window.from + Duration::from_millis(500);
         let counted = |pace, due, now| {
             let mut observed = Observed::new(window);
-            observed.count_answer(pace, (due, now), BatchSize { bytes: 1, records: 1 });
+            observed.count_answer(pace, (due, now), Payload { records: 1, value_bytes: 1 });
             (observed.records, observed.latency_ns.len())
         };
         assert_eq!(counted(Pace::Open, before, within), (0, 0));

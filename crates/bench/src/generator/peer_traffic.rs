@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use super::frames::BatchSize;
-use super::{Asked, Framing, Observed, Pace, Traffic};
+use super::{Asked, Framing, Observed, Pace, Payload, Traffic};
 use crate::peer::Listener;
 
 /// The longest frame that the peers send.
@@ -13,7 +12,7 @@ const FRAME_BYTES_MAX: usize = 128 << 10;
 pub(crate) struct PeerTraffic {
     listener: Box<dyn Listener>,
     /// What one request brings, of a producer; what one message is, of a consumer.
-    size: BatchSize,
+    payload: Payload,
     kind: Kind,
 }
 
@@ -33,21 +32,21 @@ impl PeerTraffic {
     /// Of a producer. Without answers, what is sent counts.
     pub(crate) fn producer(
         listener: Box<dyn Listener>,
-        size: BatchSize,
+        payload: Payload,
         pace: Pace,
         is_answered: bool,
     ) -> PeerTraffic {
-        PeerTraffic { listener, size, kind: Kind::Producer { pace, is_answered } }
+        PeerTraffic { listener, payload, kind: Kind::Producer { pace, is_answered } }
     }
 
     /// Of a consumer of all that a queue holds; counts messages.
     pub(crate) fn consumer(
         listener: Box<dyn Listener>,
-        message_bytes: u64,
+        value_bytes: u64,
         messages: u64,
     ) -> PeerTraffic {
-        let size = BatchSize { bytes: message_bytes, records: 1 };
-        PeerTraffic { listener, size, kind: Kind::Consumer { messages, received: 0 } }
+        let payload = Payload { records: 1, value_bytes };
+        PeerTraffic { listener, payload, kind: Kind::Consumer { messages, received: 0 } }
     }
 }
 
@@ -72,14 +71,13 @@ impl Traffic for PeerTraffic {
         for _ in 0..heard.answered {
             let due = asked.pop()?;
             let Kind::Producer { pace, .. } = self.kind else { continue };
-            observed.count_answer(pace, (due, now), self.size);
+            observed.count_answer(pace, (due, now), self.payload);
         }
         if let Kind::Consumer { received, .. } = &mut self.kind
             && heard.messages > 0
         {
             *received += heard.messages;
-            let bytes = heard.messages * self.size.bytes;
-            observed.count(now, BatchSize { bytes, records: heard.messages });
+            observed.count(now, self.payload.times(heard.messages));
         }
         Ok(())
     }
@@ -88,8 +86,8 @@ impl Traffic for PeerTraffic {
         !matches!(self.kind, Kind::Producer { is_answered: false, .. })
     }
 
-    fn sent_unanswered(&mut self) -> BatchSize {
-        self.size
+    fn sent_unanswered(&mut self) -> Payload {
+        self.payload
     }
 
     fn goes_on(&self, now: Instant, observed: &Observed) -> bool {

@@ -8,8 +8,7 @@ use logway_model::ErrorCode;
 use logway_wire::messages::ProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
-use super::frames::BatchSize;
-use super::{Acks, Asked, Observed, Pace, Traffic};
+use super::{Acks, Asked, Observed, Pace, Payload, Traffic};
 
 /// The correlation id's size, in front of everything else in an answer.
 const CORRELATION_ID_BYTES: usize = 4;
@@ -18,7 +17,7 @@ const CORRELATION_ID_BYTES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct ProduceTraffic {
     /// Of the batches in turn, again and again.
-    sizes: Vec<BatchSize>,
+    payloads: Vec<Payload>,
     /// How many were counted.
     counted: usize,
     acks: Acks,
@@ -37,22 +36,22 @@ struct GoodAnswer {
 }
 
 impl ProduceTraffic {
-    /// All of one size.
-    pub(crate) fn new(batch: BatchSize, acks: Acks, version: i16, pace: Pace) -> Self {
+    /// All with the same in it.
+    pub(crate) fn new(batch: Payload, acks: Acks, version: i16, pace: Pace) -> Self {
         ProduceTraffic::in_turn(vec![batch], acks, version, pace)
     }
 
-    /// Of several sizes, at least one, in the order in which they are sent.
-    pub(crate) fn in_turn(sizes: Vec<BatchSize>, acks: Acks, version: i16, pace: Pace) -> Self {
+    /// With different things in it, at least one, in the order in which they are sent.
+    pub(crate) fn in_turn(payloads: Vec<Payload>, acks: Acks, version: i16, pace: Pace) -> Self {
         let good = Vec::new();
-        ProduceTraffic { sizes, counted: 0, acks, version, pace, is_counted: true, good }
+        ProduceTraffic { payloads, counted: 0, acks, version, pace, is_counted: true, good }
     }
 
-    /// The size of the batch whose turn it is.
-    fn next_size(&mut self) -> BatchSize {
-        let size = self.sizes[self.counted % self.sizes.len()];
+    /// What is in the batch whose turn it is.
+    fn next_payload(&mut self) -> Payload {
+        let payload = self.payloads[self.counted % self.payloads.len()];
         self.counted += 1;
-        size
+        payload
     }
 
     /// The same, but only consumers are to be counted.
@@ -127,8 +126,8 @@ impl Traffic for ProduceTraffic {
         if !self.is_counted {
             return Ok(());
         }
-        let size = self.next_size();
-        observed.count_answer(self.pace, (due, now), size);
+        let payload = self.next_payload();
+        observed.count_answer(self.pace, (due, now), payload);
         Ok(())
     }
 
@@ -136,8 +135,8 @@ impl Traffic for ProduceTraffic {
         self.acks != Acks::None
     }
 
-    fn sent_unanswered(&mut self) -> BatchSize {
-        self.next_size()
+    fn sent_unanswered(&mut self) -> Payload {
+        self.next_payload()
     }
 }
 
@@ -172,7 +171,7 @@ mod tests {
         for version in 3..=12 {
             let batch = EncodedBatch::of_size(BatchShape::Records(3), 10).expect("a batch");
             let mut traffic =
-                ProduceTraffic::new(batch.size(), Acks::All, version, Pace::Closed(1));
+                ProduceTraffic::new(batch.payload(), Acks::All, version, Pace::Closed(1));
             let window = Window::starting_now(Duration::ZERO, Duration::from_secs(60));
             let mut observed = Observed::new(window);
             let mut asked = Asked::default();

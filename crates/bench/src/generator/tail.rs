@@ -7,7 +7,7 @@ use anyhow::ensure;
 use logway_record::BatchHeader;
 
 use super::fetch::{FetchedHead, set_offset};
-use super::{Asked, BatchSize, Observed, Pace, Timetable, Traffic};
+use super::{Asked, Observed, Pace, Payload, Timetable, Traffic};
 
 /// The most that a consumer asks for at a time, and so the most that is looked through.
 pub(crate) const TAIL_BYTES_MAX: i32 = 512 << 10;
@@ -22,13 +22,20 @@ const AROUND_RECORDS_BYTES: usize = 1 << 10;
 pub(crate) struct TailTraffic {
     offset_at: usize,
     version: i16,
+    /// Of each record's value.
+    value_bytes: u64,
     timetable: Arc<Timetable>,
     next_offset: u64,
 }
 
 impl TailTraffic {
-    pub(crate) fn new(offset_at: usize, version: i16, timetable: Arc<Timetable>) -> TailTraffic {
-        TailTraffic { offset_at, version, timetable, next_offset: 0 }
+    pub(crate) fn new(
+        offset_at: usize,
+        version: i16,
+        value_bytes: u64,
+        timetable: Arc<Timetable>,
+    ) -> TailTraffic {
+        TailTraffic { offset_at, version, value_bytes, timetable, next_offset: 0 }
     }
 }
 
@@ -64,11 +71,9 @@ impl Traffic for TailTraffic {
                 }
                 ensure!(offset == self.next_offset, "offset {} is missing", self.next_offset);
                 self.next_offset += 1;
-                // A batch counts with its first record.
-                let is_first = offset == u64::try_from(header.base_offset.0)?;
-                let bytes = if is_first { header.size_bytes() as u64 } else { 0 };
-                let size = BatchSize { bytes, records: 1 };
-                observed.count_answer(Pace::Open, (self.timetable.moment(offset), now), size);
+                let payload = Payload { records: 1, value_bytes: self.value_bytes };
+                let due = self.timetable.moment(offset);
+                observed.count_answer(Pace::Open, (due, now), payload);
             }
             let _ = records.split_to(header.size_bytes());
         }

@@ -51,15 +51,14 @@ impl Load for BothLoad {
                 version: fetched,
             };
             let (frame, offset_at) = fetch.encode()?;
-            let traffic =
-                Box::new(FetchTraffic::new(offset_at, fetched, batch.size(), Span::Follow));
+            let traffic = Box::new(FetchTraffic::new(offset_at, fetched, &batch, Span::Follow));
             let tape = Tape::repeating(&frame, 1);
             lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
             let acks = Acks::All;
             let produce = ProduceShape { topic, partition, acks, version: produced };
             frames.push(produce.encode(&batch)?);
         }
-        let traffic = ProduceTraffic::new(batch.size(), Acks::All, produced, pace);
+        let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, pace);
         let traffic = Box::new(traffic.uncounted());
         lanes.push(Lane::new(connect(&side.address)?, pace, Tape::of(&frames), traffic));
         let observed = run.drive(side, None, |_| Ok(lanes), |_, _| Ok(())).await?;

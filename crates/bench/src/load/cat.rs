@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::fetch::FetchLoad;
 use super::{Load, Run};
-use crate::generator::{BatchSize, Observed, Window};
+use crate::generator::{Observed, Payload, Window};
 use crate::measure::{Parameters, Snapshot};
 use crate::side::Side;
 
@@ -38,7 +38,9 @@ impl Load for CatLoad {
         let read = move || read_all(&segments, is_cached, pid);
         let mut observed =
             tokio::task::spawn_blocking(read).await.context("the reader failed")??;
-        observed.records = stored.batches * stored.batch.records;
+        // What was read has more around the values: this way it is counted as a fetch of the same.
+        let payload = stored.batch.payload().times(stored.batches);
+        (observed.records, observed.value_bytes) = (payload.records, payload.value_bytes);
         stored.topic.delete().await?;
         Ok(observed)
     }
@@ -62,7 +64,7 @@ fn read_all(
             if read == 0 {
                 break;
             }
-            observed.count(Instant::now(), BatchSize { bytes: read as u64, records: 0 });
+            observed.count(Instant::now(), Payload { records: 0, value_bytes: read as u64 });
         }
     }
     observed.counted = Some(start.elapsed());

@@ -55,11 +55,12 @@ impl Load for EndToEndLoad {
         let produce_tape = Tape::repeating(&produce.encode(&batch)?, usize::MAX);
         let (fetch_frame, offset_at) = fetch.encode()?;
         let (producer, consumer) = (connect(&side.address)?, connect(&side.address)?);
-        let traffic = ProduceTraffic::new(batch.size(), Acks::All, produced, Pace::Open);
+        let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, Pace::Open);
         let traffic = Box::new(traffic.uncounted());
+        let value_bytes = self.record_bytes as u64;
         let lanes = |timetable: Option<&Arc<_>>| {
             let timetable = Arc::clone(timetable.expect("an open loop has a timetable"));
-            let tail = Box::new(TailTraffic::new(offset_at, fetched, timetable));
+            let tail = Box::new(TailTraffic::new(offset_at, fetched, value_bytes, timetable));
             let fetch_tape = Tape::repeating(&fetch_frame, 1);
             Ok(vec![
                 Lane::new(producer, Pace::Open, produce_tape, traffic),

@@ -100,11 +100,10 @@ impl Load for FetchLoad {
                 version,
             };
             let (frame, offset_at) = shape.encode()?;
-            let size = stored.batch.size();
-            let end_offset = stored.batches * size.records;
+            let end_offset = stored.batches * stored.batch.records;
             let span =
                 if self.is_cached { Span::Repeat(end_offset) } else { Span::Once(end_offset) };
-            let traffic = Box::new(FetchTraffic::new(offset_at, version, size, span));
+            let traffic = Box::new(FetchTraffic::new(offset_at, version, &stored.batch, span));
             let tape = Tape::repeating(&frame, 1);
             lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
         }

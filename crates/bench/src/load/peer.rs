@@ -9,7 +9,7 @@ use logway_client::BrokerAddress;
 
 use super::{FetchLoad, ProduceLoad, Run};
 use crate::generator::{
-    Acks, BatchShape, BatchSize, Lane, Observed, Pace, PeerTraffic, Tape, filler,
+    Acks, BatchShape, Lane, Observed, Pace, Payload, PeerTraffic, Tape, filler,
 };
 use crate::measure::Durability;
 use crate::peer::{Conversation, Peer, Queue, Subscription};
@@ -63,7 +63,7 @@ pub(super) async fn produce(
     .context("the generator failed")??;
 
     let body = filler(load.record_bytes);
-    let size = BatchSize { bytes: (records * body.len()) as u64, records: records as u64 };
+    let payload = Payload { records: records as u64, value_bytes: (records * body.len()) as u64 };
     let is_answered = load.acks != Acks::None;
     let mut lanes = Vec::new();
     for (number, conversation) in conversations.into_iter().enumerate() {
@@ -71,7 +71,7 @@ pub(super) async fn produce(
             peer.publication(&conversation, setting.queue_of(number), &body, load.acks);
         let tape = Tape::repeating(&publication.repeat(records), load.in_flight).without_ids();
         let acknowledgements = peer.acknowledgements();
-        let traffic = PeerTraffic::producer(acknowledgements, size, load.pace(), is_answered);
+        let traffic = PeerTraffic::producer(acknowledgements, payload, load.pace(), is_answered);
         let stream = conversation.into_stream()?;
         lanes.push(Lane::new(stream, load.pace(), tape, Box::new(traffic)));
     }

@@ -30,7 +30,7 @@ pub(crate) fn append(
     stream.set_nonblocking(false)?;
     let in_flight = (IN_FLIGHT_BYTES / batch.bytes.len()).clamp(2, IN_FLIGHT_MAX) as u64;
     let pace = Pace::Closed(in_flight as usize);
-    let mut traffic = ProduceTraffic::new(batch.size(), shape.acks, shape.version, pace);
+    let mut traffic = ProduceTraffic::new(batch.payload(), shape.acks, shape.version, pace);
     let mut tape = Tape::repeating(&shape.encode(batch)?, 1);
     let mut intake = Intake::new(Framing::Kafka, traffic.head_bytes_max());
     let now = Instant::now();

@@ -7,7 +7,7 @@ use super::preload::append;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
-    Acks, BatchShape, BatchSize, EncodedBatch, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
+    Acks, BatchShape, EncodedBatch, Lane, Observed, Pace, Payload, ProduceShape, ProduceTraffic,
     Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
@@ -83,13 +83,13 @@ impl ProduceLoad {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
-    /// What the connection with that number sends, and the sizes of that in turn.
+    /// What the connection with that number sends, and what is in that in turn.
     fn tape(
         &self,
         batches: &[EncodedBatch],
         number: usize,
         shape: impl Fn(i32) -> ProduceShape,
-    ) -> anyhow::Result<(Tape, Vec<BatchSize>)> {
+    ) -> anyhow::Result<(Tape, Vec<Payload>)> {
         let partitions = match self.spreads {
             true => 0..self.partitions,
             false => {
@@ -97,18 +97,18 @@ impl ProduceLoad {
                 partition..partition + 1
             }
         };
-        let (mut frames, mut sizes) = (Vec::new(), Vec::new());
+        let (mut frames, mut payloads) = (Vec::new(), Vec::new());
         for batch in batches {
             for partition in partitions.clone() {
                 frames.push(shape(partition).encode(batch)?);
-                sizes.push(batch.size());
+                payloads.push(batch.payload());
             }
         }
         let tape = match frames.as_slice() {
             [only] => Tape::repeating(only, self.in_flight),
             several => Tape::of(several),
         };
-        Ok((tape, sizes))
+        Ok((tape, payloads))
     }
 }
 
@@ -153,8 +153,8 @@ impl Load for ProduceLoad {
         };
         let mut lanes = Vec::with_capacity(self.connections);
         for number in 0..self.connections {
-            let (tape, sizes) = self.tape(&batches, number, shape)?;
-            let traffic = ProduceTraffic::in_turn(sizes, self.acks, version, self.pace());
+            let (tape, payloads) = self.tape(&batches, number, shape)?;
+            let traffic = ProduceTraffic::in_turn(payloads, self.acks, version, self.pace());
             let stream = connect(&side.address)?;
             lanes.push(Lane::new(stream, self.pace(), tape, Box::new(traffic)));
         }
@@ -216,7 +216,7 @@ mod tests {
         let batch = EncodedBatch::of_size(BatchShape::Records(1), 10).expect("a batch");
         let topic = TopicName::new("t").expect("a name");
         let shape = ProduceShape { topic, partition: 0, acks: Acks::All, version: VERSION_MAX };
-        let traffic = ProduceTraffic::new(batch.size(), Acks::None, VERSION_MAX, Pace::Open);
+        let traffic = ProduceTraffic::new(batch.payload(), Acks::None, VERSION_MAX, Pace::Open);
         let tape = Tape::repeating(&[0; 100], 1);
         let lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
         let mut observed =
@@ -243,11 +243,11 @@ mod tests {
             acks: Acks::All,
             version: VERSION_MAX,
         };
-        let (_, sizes) = load.tape(&batches, 0, shape).expect("a tape");
+        let (_, payloads) = load.tape(&batches, 0, shape).expect("a tape");
         let once: Vec<u64> = batches.iter().map(|batch| batch.records).collect();
         assert!(once.iter().any(|&records| records != once[0]), "{once:?}");
         let twice: Vec<u64> = once.iter().flat_map(|&records| [records, records]).collect();
-        assert_eq!(sizes.iter().map(|size| size.records).collect::<Vec<_>>(), twice);
+        assert_eq!(payloads.iter().map(|payload| payload.records).collect::<Vec<_>>(), twice);
         let mean = once.iter().sum::<u64>() as f64 / once.len() as f64;
         assert_eq!(load.records_in_request().expect("a mean"), mean);
     }

@@ -12,7 +12,7 @@ use logway_model::{PartitionId, TimestampMs, TopicPartition};
 
 use super::topic::RunTopic;
 use super::{Load, Run};
-use crate::generator::{BatchSize, Observed, Timetable, Window};
+use crate::generator::{Observed, Payload, Timetable, Window};
 use crate::measure::{Durability, Parameters, Snapshot, Usage};
 use crate::side::Side;
 
@@ -151,7 +151,7 @@ impl Check {
                     let content = record?.value.unwrap_or_default();
                     verify(&content, *next).with_context(|| format!("in partition {partition}"))?;
                     let due = self.timetable.moment(*next);
-                    observed.count(now, BatchSize { bytes: content.len() as u64, records: 1 });
+                    observed.count(now, Payload { records: 1, value_bytes: content.len() as u64 });
                     if window.contains(due) {
                         observed.note_latency(now.saturating_duration_since(due));
                     }

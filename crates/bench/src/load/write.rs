@@ -72,7 +72,7 @@ fn write_all(directory: &Path, batch: &EncodedBatch, run: &Run) -> anyhow::Resul
                 observed.usage = before.map(|before| before.until_now()).unwrap_or_default();
                 return Ok(observed);
             }
-            observed.count(now, batch.size());
+            observed.count(now, batch.payload());
         }
     }
 }

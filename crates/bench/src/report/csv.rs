@@ -8,14 +8,14 @@ use crate::measure::{QUANTILES, Row};
 pub(super) fn render(rows: &[Row]) -> String {
     let mut text = String::from(
         "experiment,work,side,round,durability,acks,batch_records,batch_bytes,record_bytes,\
-         linger_ms,keys,compression,partitions,producers,consumers,in_flight,rate,fetch_bytes,tls,\
-         seconds,requests,records,bytes,records_per_second,megabytes_per_second",
+         linger_ms,keys,compression,partitions,producers,consumers,in_flight,timetable_requests_per_second,fetch_bytes,tls,\
+         seconds,requests,records,value_bytes,records_per_second,value_megabytes_per_second",
     );
     for (name, _) in QUANTILES {
         write!(text, ",{name}").expect("a string takes everything");
     }
     text.push_str(
-        ",max_ms,unanswered,broker_cpu_s,broker_cpu_s_per_gb,broker_cpu_us_per_request,\
+        ",max_ms,generator_lateness_p99_ms,unanswered,broker_cpu_s,broker_cpu_s_per_value_gb,broker_cpu_us_per_request,\
          broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s\n",
     );
     for row in rows {
@@ -54,7 +54,7 @@ fn fields(row: &Row) -> Vec<String> {
         format!("{:.3}", row.seconds),
         row.requests.to_string(),
         row.records.to_string(),
-        row.bytes.to_string(),
+        row.value_bytes.to_string(),
         rate(format!("{:.1}", row.records_per_second())),
         rate(format!("{:.3}", row.megabytes_per_second())),
     ];
@@ -62,6 +62,7 @@ fn fields(row: &Row) -> Vec<String> {
     let memory = row.usage.memory;
     fields.extend([
         optional(row.latency_ms(1.0)),
+        optional(row.lateness_p99_ms()),
         row.unanswered.to_string(),
         optional(row.usage.broker_cpu_seconds),
         optional(row.broker_cpu_seconds_per_gigabyte()),
@@ -78,6 +79,18 @@ fn fields(row: &Row) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::summary::tests::rows;
+
+    #[test]
+    fn columns_say_what_they_are_and_in_which_unit() {
+        let text = render(&rows());
+        let names: Vec<&str> = text.lines().next().expect("names").split(',').collect();
+        let of = |name| names.iter().position(|known| *known == name).expect(name);
+        let first: Vec<&str> = text.lines().nth(1).expect("a run").split(',').collect();
+        assert_eq!(first[of("timetable_requests_per_second")], "");
+        assert_eq!(first[of("value_bytes")], "10000000");
+        assert_eq!(first[of("value_megabytes_per_second")], "5.000");
+        assert_eq!(first[of("generator_lateness_p99_ms")], "9.904127");
+    }
 
     #[test]
     fn each_line_has_as_many_fields_as_there_are_names() {

@@ -24,7 +24,8 @@ fn notes() -> String {
          flight</i>) the latency is that of a broker under all the load it takes, and only the rate is a result. \
          In an open loop (<i>requests/s of a timetable</i>) it counts from when the request should have been sent; \
          that two rates were both kept is no ratio. A run is <i>generator-bound</i> if the generator's thread was \
-         busy more than 85 % of the time: the broker might do more. {SIGNS} CPU is that of the broker's process. \
+         busy more than 85 % of the time: the broker might do more. {SIGNS} MB and GB are those of the records' values, or of the messages' bodies, on all sides: \
+         what a protocol puts around them is not counted. CPU is that of the broker's process. \
          The system counts it in ticks of {} ms: of less than {CPU_TICKS_MIN} in a run no figure is made. Memory is \
          its resident memory right after the run. <i>Synced</i>: the records are on the disk before they are \
          acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating system. Batches \
@@ -186,8 +187,8 @@ fn ratio_table(works: &[WorkSummary]) -> String {
 
 fn result_table(works: &[WorkSummary]) -> String {
     let mut text = String::from(
-        "<table><tr><th>work<th class=\"l\">side<th>records/s<th>MB/s<th>p50 ms<th>p99 ms\
-         <th>p99.9 ms<th>CPU s/GB<th>CPU &micro;s/request<th>RSS MB<th>generator busy</tr>\n",
+        "<table><tr><th>work<th class=\"l\">side<th>records/s<th>MB/s of values<th>p50 ms<th>p99 ms\
+         <th>p99.9 ms<th>CPU s/GB of values<th>CPU &micro;s/request<th>RSS MB<th>generator busy</tr>\n",
     );
     for work in works {
         for side in &work.sides {

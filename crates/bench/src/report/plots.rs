@@ -20,7 +20,7 @@ type Figure = fn(&WorkSummary, &SideSummary) -> Option<Spread>;
 /// What there are bars of: the name of the plot, what it shows, and the figure.
 const BARS: [(&str, &str, Figure); 5] = [
     ("rate", "records a second", |_, side| side.records_per_second),
-    ("cpu", "broker CPU seconds for a gigabyte", |_, side| side.cpu_seconds_per_gigabyte),
+    ("cpu", "broker CPU seconds for a gigabyte of values", |_, side| side.cpu_seconds_per_gigabyte),
     // In a closed loop it is only the requests on their way divided by the rate.
     ("p99", "99th percentile of the latency, ms", |work, side| {
         side.p99_ms.filter(|_| work.is_open_loop())

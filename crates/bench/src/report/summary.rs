@@ -204,7 +204,7 @@ pub(crate) mod tests {
             seconds: 2.0,
             requests: records / 10,
             records,
-            bytes: records * 100,
+            value_bytes: records * 100,
             timeline: vec![records / 2, records / 2],
             lateness_ns: latency_ns.clone(),
             latency_ns,

@@ -76,7 +76,7 @@ pub(super) fn against_sent(work: &WorkSummary, rows: &[Row], palette: &Palette<'
     let frame = Frame {
         title: &title,
         note: Some(note),
-        across: (Scale::Amounts, "MB so far"),
+        across: (Scale::Amounts, "MB of values so far"),
         upwards: (Scale::Amounts, "records a second"),
     };
     curves(frame, &drawn)
@@ -96,7 +96,7 @@ fn rates_while_sent(row: &Row) -> Vec<(f64, f64)> {
     let step_seconds = TIMELINE_STEP.as_secs_f64();
     // The rate of a shorter rest would be that of a request or none.
     let rest_seconds_min = step_seconds / 2.0;
-    let megabytes_in_record = row.bytes as f64 / 1e6 / row.records.max(1) as f64;
+    let megabytes_in_record = row.value_bytes as f64 / 1e6 / row.records.max(1) as f64;
     let mut sent_megabytes = 0.0;
     let mut points = Vec::new();
     for (number, &records) in row.timeline.iter().enumerate() {
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_stall_is_a_point_and_the_rest_of_a_step_has_its_own_rate() {
         let mut row = row("a", Durability::Unsynced, "logway", 1, 1_000_000);
-        row.bytes = 100_000_000;
+        row.value_bytes = 100_000_000;
         row.timeline = vec![600_000, 0, 400_000];
         row.seconds = 0.28;
         let rounded: Vec<(i64, i64)> = rates_while_sent(&row)

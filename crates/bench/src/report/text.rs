@@ -9,7 +9,7 @@ use crate::measure::{Row, Spread};
 
 /// The names of [`line`]'s columns.
 pub const HEADING: &str = "work                              durability  side        round    \
-                           records/s      MB/s     p50 ms     p99 ms   p99.9 ms   CPU s/GB  \
+                           records/s  value MB/s     p50 ms     p99 ms   p99.9 ms  CPU s/value GB  \
                            CPU us/req   RSS MB\n";
 
 /// One run.
@@ -27,7 +27,7 @@ pub fn line(row: &Row) -> String {
         write!(notes, "  {} unanswered", row.unanswered).expect("a string takes everything");
     }
     format!(
-        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11}  {:>8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>10}  {:>7}{notes}\n",
+        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11}  {:>10}  {:>9}  {:>9}  {:>9}  {:>14}  {:>10}  {:>7}{notes}\n",
         row.work,
         row.parameters.durability.map_or("-", |durability| durability.name()),
         row.side,
@@ -106,7 +106,7 @@ fn side_line(side: &SideSummary) -> String {
     let median = |spread: Option<Spread>| spread.map_or("-".to_owned(), |s| short(s.median));
     let bound = if side.is_generator_bound { "  (generator-bound)" } else { "" };
     format!(
-        "  {:<10} {:>12} rec/s {:>9} MB/s  p50 {:>8} p99 {:>8} p99.9 {:>8} ms  {:>8} CPU s/GB \
+        "  {:<10} {:>12} rec/s {:>9} value MB/s  p50 {:>8} p99 {:>8} p99.9 {:>8} ms  {:>8} CPU s/value GB \
          {:>8} us/req  RSS {:>6} MB{bound}\n",
         side.side,
         side.records_per_second.map_or("-".to_owned(), |s| format!("{:.0}", s.median)),

@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
             self.progress.say(&format!("warming {} for {work}", side.name));
             let run = self.run.lasting(Duration::ZERO, first);
             let observed = run_on(side, load, &run, None).await?;
-            if observed.bytes < WARM_BYTES {
+            if observed.value_bytes < WARM_BYTES {
                 // At one go: what new partitions take at first is not what has to get faster.
                 let run = self.run.lasting(Duration::ZERO, self.lengths.warm_side);
                 run_on(side, load, &run, None).await?;
