@@ -14,7 +14,9 @@ pub struct Machine {
     pub cores: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// The system's name and version.
+    /// The distribution and its release, as `/etc/os-release` has it.
+    pub system: String,
+    /// The kernel's name and version.
     pub kernel: String,
     /// The congestion control of TCP that sockets have unless they choose another: some send by a
     /// timetable, within the machine too.
@@ -35,6 +37,7 @@ impl Machine {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or("unknown").to_owned(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_bytes: memory_bytes(&read("/proc/meminfo")),
+            system: system(&read("/etc/os-release")),
             kernel: read("/proc/sys/kernel/ostype").trim().to_owned()
                 + " "
                 + read("/proc/sys/kernel/osrelease").trim(),
@@ -54,6 +57,12 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 fn memory_bytes(meminfo: &str) -> u64 {
     let kib = field(meminfo, "MemTotal").and_then(|value| value.strip_suffix(" kB"));
     kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+/// The name for people to read, with or without quotes.
+fn system(os_release: &str) -> String {
+    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or("unknown", |name| name.trim().trim_matches(['"', '\''])).to_owned()
 }
 
 /// The mount with the longest path above `directory`; a later one hides an earlier one.
@@ -77,6 +86,14 @@ mod tests {
         assert_eq!(file_system(mounts, Path::new("/data/logs")), "xfs on /dev/b");
         assert_eq!(file_system(mounts, Path::new("/home")), "ext4 on /dev/a");
         assert_eq!(file_system("", Path::new("/home")), "unknown");
+    }
+
+    #[test]
+    fn a_system_has_a_name() {
+        let quoted = "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=x\n";
+        assert_eq!(system(quoted), "Debian GNU/Linux 12 (bookworm)");
+        assert_eq!(system("PRETTY_NAME=Arch\n"), "Arch");
+        assert_eq!(system("NAME=x\n"), "unknown");
     }
 
     #[test]

@@ -89,13 +89,14 @@ fn statement(report: &Report) -> String {
     }
     write!(
         text,
-        "<p>{} of {}, {} GB of memory, {}, TCP with {}, data on {}, load average {} at the start. \
+        "<p>{} of {}, {} GB of memory, {}, {}, TCP with {}, data on {}, load average {} at the start. \
          {} of {} s after {} s of warm-up each; {} MB are written before \
          a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
          <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
         counted(machine.cores as u64, "core"),
         escape(&machine.processor),
         short(machine.memory_bytes as f64 / 1e9),
+        escape(&machine.system),
         escape(&machine.kernel),
         escape(&machine.congestion_control),
         escape(&machine.data_file_system),
@@ -298,6 +299,7 @@ mod tests {
             processor: "A & B".to_owned(),
             cores: 2,
             memory_bytes: 24_000_000_000,
+            system: "Debian 12".to_owned(),
             kernel: "Linux 6.1".to_owned(),
             congestion_control: "cubic".to_owned(),
             data_file_system: "ext4 on /dev/sda".to_owned(),

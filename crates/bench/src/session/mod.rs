@@ -4,6 +4,7 @@ mod args;
 mod progress;
 pub(crate) mod values;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,7 +20,7 @@ use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
 use crate::measure::{Durability, Machine, Row, settle};
 use crate::report::{Omission, Statement};
-use crate::side::{Opponent, Side, StatedSide, is_limit};
+use crate::side::{Opponent, Side, StatedSide, checksum, is_limit};
 
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -43,6 +44,8 @@ pub(crate) struct Session<'a> {
     pub(crate) omissions: Vec<Omission>,
     works: usize,
     machine: Machine,
+    /// What makes the load.
+    generator: String,
     output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
@@ -87,6 +90,7 @@ impl<'a> Session<'a> {
             omissions: Vec::new(),
             works: 0,
             machine,
+            generator: this_generator()?,
             output,
             progress,
             on_row,
@@ -275,7 +279,7 @@ impl<'a> Session<'a> {
             measured_seconds: self.run.measured.as_secs_f64(),
             preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
             empty_partitions: self.lengths.empty_partitions,
-            generator: format!("logway {}", env!("CARGO_PKG_VERSION")),
+            generator: self.generator.clone(),
         }
     }
 
@@ -296,6 +300,12 @@ async fn start_sides(
         sides.push(Side::start(opponent, work_dir).await?);
     }
     Ok(sides)
+}
+
+/// This program, which may have been replaced by another build since it was started.
+fn this_generator() -> anyhow::Result<String> {
+    let build = checksum(Path::new("/proc/self/exe"))?;
+    Ok(format!("logway {}, executable {build}", env!("CARGO_PKG_VERSION")))
 }
 
 /// The side that a running broker is.

@@ -5,13 +5,15 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::{DELETED_SOON, Launch, free_address};
+use super::{DELETED_SOON, Launch, checksum, free_address};
 
 /// `logway serve` with nothing but where to listen and where to write, and when deleted topics go.
 pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Launch> {
     let address = free_address()?;
     let version = Command::new(executable).arg("--version").output();
     let version = version.with_context(|| format!("cannot run {}", executable.display()))?;
+    let version = String::from_utf8_lossy(&version.stdout);
+    let version = format!("{}, executable {}", version.trim(), checksum(executable)?);
     let data_dir = directory.join("data");
     let command = [
         &executable.display().to_string(),
@@ -28,7 +30,20 @@ pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Laun
     Ok(Launch {
         command: command.map(str::to_owned).to_vec(),
         address,
-        version: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+        version,
         ..Launch::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_says_which_build_it_is() {
+        // No `logway`, but it says something when it is asked for its version.
+        let launch = launch(Path::new("/bin/echo"), Path::new("/nowhere")).expect("it is there");
+        let (said, build) = launch.version.split_once(", executable ").expect("both are there");
+        assert!(!said.is_empty() && build.len() == 8, "{}", launch.version);
+    }
 }

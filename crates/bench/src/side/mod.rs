@@ -2,6 +2,7 @@
 
 mod activemq;
 mod data_files;
+mod executable;
 mod fetch;
 mod kafka;
 mod launch;
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 pub(crate) use data_files::drop_from_memory;
 use data_files::segments;
+pub(crate) use executable::checksum;
 use fetch::cache_directory;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
@@ -107,7 +109,7 @@ impl Own {
 pub struct StatedSide {
     /// What the report calls it.
     pub name: String,
-    /// Its version.
+    /// Its version; of a Logway also the [`checksum`] of its executable.
     pub version: String,
     /// The command that started it, with directories as [`Own::stated`] has them; none if it was running.
     pub command: Option<String>,

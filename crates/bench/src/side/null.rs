@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Launch, free_address};
+use super::{Launch, checksum, free_address};
 
 pub(super) fn launch(
     executable: &Path,
@@ -10,6 +10,7 @@ pub(super) fn launch(
     is_storing: bool,
 ) -> anyhow::Result<Launch> {
     let address = free_address()?;
+    let build = checksum(executable)?;
     let executable = executable.display().to_string();
     let command = [&executable, "bench", "null", "--listen", &address.to_string()];
     let mut command = command.map(str::to_owned).to_vec();
@@ -18,5 +19,10 @@ pub(super) fn launch(
         true => ("--store", "stores what it is sent, and nothing else"),
     };
     command.extend([option.to_owned(), directory.display().to_string()]);
-    Ok(Launch { command, address, version: version.to_owned(), ..Launch::default() })
+    Ok(Launch {
+        command,
+        address,
+        version: format!("{version}, executable {build}"),
+        ..Launch::default()
+    })
 }
