@@ -1,5 +1,6 @@
 //! Curves of the experiments that change one thing step by step.
 
+use super::chart::amount;
 use super::curves::{Curve, Frame, Scale, curves};
 use super::palette::Palette;
 use super::scene::{Pen, Scene};
@@ -59,7 +60,9 @@ pub(super) fn against_sent(work: &WorkSummary, rows: &[Row], palette: &Palette<'
         let pen = Pen::solid(palette.color(&side.side));
         let points = rates_while_sent(row);
         let last = points.last().map_or(0.0, |point| point.0);
-        drawn.push(Curve { name: Some(side.side.clone()), pen, points });
+        // Of a side that is much slower than another the name may be all that can be read.
+        let name = format!("{} {}/s", side.side, amount(row.records_per_second()));
+        drawn.push(Curve { name: Some(name), pen, points });
         if row.is_unanswered() {
             is_unanswered = true;
             let points = [0.0, last].map(|x| (x, row.records_per_second())).to_vec();
@@ -168,7 +171,8 @@ mod tests {
         let round = |rows: &[Row]| median_round(&works[0], "logway", rows).map(|row| row.round);
         assert_eq!((round(&rows), round(&rows[..2]), round(&[])), (Some(3), Some(2), None));
         let scene = against_sent(&works[0], &rows, &Palette::of(&["logway"]));
-        assert!(crate::report::svg::render(&scene).contains("median"));
+        let drawn = crate::report::svg::render(&scene);
+        assert!(drawn.contains("median") && drawn.contains(">logway 250/s<"), "{drawn}");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(super) fn target_table(targets: &[TargetRow]) -> String {
     if !targets.is_empty() {
         writeln!(
             text,
-            "\n{:<74} {:<44} {:<20} {:<28} {:<12} {:<28} {:<28} ours over bare",
+            "\n{:<74} {:<44} {:<22} {:<30} {:<12} {:<30} {:<30} ours over bare",
             "ours", "over", "aim", "ratio", "", "null", "bare"
         )
         .expect("a string takes everything");
@@ -79,7 +79,7 @@ pub(super) fn target_table(targets: &[TargetRow]) -> String {
         let TargetRow { what, over, aim, ratio, limit, .. } = target;
         writeln!(
             text,
-            "{what:<74} {over:<44} {aim:<20} {:<28} {:<12} {:<28} {:<28} {}",
+            "{what:<74} {over:<44} {aim:<22} {:<30} {:<12} {:<30} {:<30} {}",
             of(*ratio),
             target.verdict(),
             of(limit.null),
