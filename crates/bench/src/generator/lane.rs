@@ -172,7 +172,9 @@ impl Lane {
                 self.sent.push(due);
             } else {
                 // However late it leaves: until it has arrived, time is counted as well.
-                observed.count(due, self.traffic.sent_unanswered());
+                let size = self.traffic.sent_unanswered();
+                observed.entrusted_records += size.records;
+                observed.count(due, size);
             }
         }
         true

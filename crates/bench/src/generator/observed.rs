@@ -23,6 +23,8 @@ pub(crate) struct Observed {
     pub(crate) records: u64,
     /// Bytes of record batches in them, or in their answers.
     pub(crate) bytes: u64,
+    /// Records that the broker has said it has, and those that it was sent and says nothing of, whenever that was.
+    pub(crate) entrusted_records: u64,
     /// Records of each tenth of a second, the window's first one first. What gets no answers is in
     /// the tenth in which it was due.
     pub(crate) timeline: Vec<u64>,
@@ -47,6 +49,7 @@ impl Observed {
             requests: 0,
             records: 0,
             bytes: 0,
+            entrusted_records: 0,
             timeline: Vec::new(),
             latency_ns: histogram(),
             lateness_ns: histogram(),

@@ -11,7 +11,7 @@ use crate::generator::{
     Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
-use crate::side::Side;
+use crate::side::{Side, is_limit};
 
 /// How much of the tape one lane has, for values that are not all the same.
 const DIFFERENT_BATCHES: usize = 64;
@@ -170,6 +170,11 @@ impl Load for ProduceLoad {
         };
         let run = run.of_new_topic(self.partitions, self.acks);
         let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
+        // Nobody can say what of a request that was given up half written.
+        let is_all_sent = !is_unanswered || observed.unanswered == 0;
+        if is_all_sent && !is_limit(&side.name) {
+            topic.ensure_has(observed.entrusted_records).await?;
+        }
         topic.delete().await?;
         Ok(observed)
     }
