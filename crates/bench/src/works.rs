@@ -15,14 +15,17 @@ pub(crate) const APPENDERS_TOGETHER: &str = "128 appenders, 4 connections";
 
 pub(crate) const ACKNOWLEDGED_AT_1000: &str = "acknowledged at 1000/s";
 
-/// What the names of [`end_to_end_at`] begin with.
-pub(crate) const END_TO_END_AT: &str = "end to end at ";
+/// All at the same rate.
+pub(crate) const END_TO_END_AT_LOWEST: &str = "end to end at half of the lowest knee";
 
-/// What they are called where the rate is not yet known.
-pub(crate) const END_TO_END_AT_HALF_OF_THE_KNEE: &str = "end to end at half of the knee";
+/// Each at a rate of its own.
+pub(crate) const END_TO_END_AT_OWN: &str = "end to end at half of its own knee";
 
 pub(crate) const START: &str = "start to first answer, idle";
 pub(crate) const RESTART: &str = "restart after kill -9";
+
+/// Of a broker that is told not to wait for its own session.
+pub(crate) const RESTART_AT_ONCE: &str = "restart after kill -9, no session to wait for";
 
 /// So many appenders share so many connections.
 pub(crate) fn appenders(appenders: usize, connections: usize) -> String {
@@ -36,7 +39,7 @@ pub(crate) fn acknowledged_at(rate: f64) -> String {
 
 /// So many records a second, until a consumer has them.
 pub(crate) fn end_to_end_at(rate: f64) -> String {
-    format!("{END_TO_END_AT}{rate}/s")
+    format!("end to end at {rate}/s")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub(crate) struct Snapshot {
     broker_cpu_seconds: Option<f64>,
     generator_cpu_seconds: f64,
     machine_busy_seconds: Option<f64>,
+    memory: Option<ProcessMemory>,
 }
 
 /// What was used between two moments.
@@ -26,7 +27,9 @@ pub struct Usage {
     pub generator_cpu_seconds: f64,
     /// CPU seconds of everybody else on the machine.
     pub others_cpu_seconds: Option<f64>,
-    /// The broker's memory at the end.
+    /// The broker's memory at the beginning.
+    pub memory_before: Option<ProcessMemory>,
+    /// And at the end.
     pub memory: Option<ProcessMemory>,
 }
 
@@ -61,6 +64,7 @@ impl Snapshot {
             machine_busy_seconds: fs::read_to_string("/proc/stat")
                 .ok()
                 .and_then(|stat| busy(&stat)),
+            memory: broker_pid.and_then(ProcessMemory::of),
         }
     }
 
@@ -77,7 +81,8 @@ impl Snapshot {
             others_cpu_seconds: machine
                 .zip(broker)
                 .map(|(machine, broker)| (machine - broker - generator).max(0.0)),
-            memory: self.broker_pid.and_then(ProcessMemory::of),
+            memory_before: self.memory,
+            memory: now.memory,
         }
     }
 }

@@ -199,6 +199,7 @@ pub(crate) mod tests {
             latency_ns,
             unanswered: 0,
             usage: Usage {
+                memory_before: None,
                 broker_cpu_seconds: Some(1.0),
                 generator_cpu_seconds: 0.5,
                 others_cpu_seconds: Some(0.1),

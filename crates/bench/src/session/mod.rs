@@ -107,7 +107,8 @@ impl<'a> Session<'a> {
             ProduceLoad { batch: BatchShape::Records(1), in_flight: 50, ..batches.clone() };
         let unanswered = ProduceLoad { acks: Acks::None, ..singles.clone() };
         let synced = ProduceLoad { durability: Durability::Synced, ..singles.clone() };
-        let (ours, others) = ([batches, singles.clone()], [unanswered, singles, synced]);
+        let ours = [batches, singles.clone(), synced.clone()];
+        let others = [unanswered, singles, synced];
         for side in &mut self.sides {
             self.progress.say(&format!("warming {}", side.name));
             let loads = if side.peer.is_some() { others.as_slice() } else { &ours };
@@ -118,16 +119,22 @@ impl<'a> Session<'a> {
             for load in loads {
                 run_on(side, load, &run, None).await?;
             }
-            // A fetch is little work for a broker with batches; peers handle each message.
-            if side.peer.is_some() {
-                let consumer = FetchLoad {
-                    batch: BatchShape::Records(1),
-                    record_bytes: 200,
-                    fetch_bytes: 0,
-                    partitions: 1,
-                    is_cached: true,
-                    batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
-                };
+            let messages = FetchLoad {
+                batch: BatchShape::Records(1),
+                record_bytes: 200,
+                fetch_bytes: 0,
+                partitions: 1,
+                is_cached: true,
+                batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
+            };
+            let batches = FetchLoad {
+                batch: BatchShape::Bytes(16 << 10),
+                fetch_bytes: 1 << 20,
+                batches_max: WARM_BYTES / (16 << 10),
+                ..messages.clone()
+            };
+            let consumer = if side.peer.is_some() { messages } else { batches };
+            if consumer.refusal(side).is_none() {
                 let run = Run { preloaded_bytes: u64::MAX, ..run };
                 run_on(side, &consumer, &run, None).await?;
             }
@@ -233,7 +240,7 @@ impl<'a> Session<'a> {
             self.progress.say(&format!("warming {} for {work}", side.name));
             let run = self.run.lasting(Duration::ZERO, first);
             let observed = run_on(side, load, &run, None).await?;
-            if observed.bytes < WARM_BYTES {
+            if !load.writes() || observed.bytes < WARM_BYTES {
                 // At one go: what new partitions take at first is not what has to get faster.
                 let run = self.run.lasting(Duration::ZERO, self.lengths.warm_side);
                 run_on(side, load, &run, None).await?;

@@ -40,6 +40,9 @@ const DELETED_SOON: &str = "log.segment.delete.delay.ms=100";
 /// How long a broker may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a broker may take to stop in good order.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
 /// How long a process may take to end after its sockets.
 const END_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -157,20 +160,35 @@ impl Side {
         Ok(side)
     }
 
-    /// Starts the broker, which was started here before and has been killed, on the same data.
+    /// Starts the broker, which was started here before and has ended, on the same data.
     /// Returns how long it took until it answered a question for metadata with itself.
     pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
-        let began = Instant::now();
         let own = self.own_mut()?;
-        let Launch { command, synced_command, companion, .. } = &own.launch;
-        let log_path = own.log_path();
-        if let (Some(companion), None) = (companion, &own.companion) {
-            own.companion = Some(OwnedProcess::spawn(companion, &log_path)?);
-        }
+        let Launch { command, synced_command, .. } = &own.launch;
         let command = match own.durability {
             Durability::Synced => synced_command.as_ref().unwrap_or(command),
             Durability::Unsynced => command,
         };
+        let command = command.clone();
+        self.start_by(&command).await
+    }
+
+    /// The same for a broker that was killed, without the time that it would wait for itself, if it has such a setting.
+    pub(crate) async fn start_at_once(&mut self) -> anyhow::Result<Duration> {
+        match self.own_mut()?.launch.command_at_once.clone() {
+            Some(command) => self.start_by(&command).await,
+            None => self.start_again().await,
+        }
+    }
+
+    async fn start_by(&mut self, command: &[String]) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        let own = self.own_mut()?;
+        let companion = &own.launch.companion;
+        let log_path = own.log_path();
+        if let (Some(companion), None) = (companion, &own.companion) {
+            own.companion = Some(OwnedProcess::spawn(companion, &log_path)?);
+        }
         let process = OwnedProcess::spawn(command, &log_path)?;
         let pid = process.pid();
         own.process = Some(process);
@@ -187,6 +205,23 @@ impl Side {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(began.elapsed())
+    }
+
+    /// Has the broker stop in good order.
+    ///
+    /// # Errors
+    ///
+    /// It was not started here, or goes on for too long.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+        let name = self.name.clone();
+        let process = self.own_mut()?.process.as_mut().context("it does not run")?;
+        process.ask_to_end()?;
+        let asked = Instant::now();
+        while process.exit_status().is_none() {
+            ensure!(asked.elapsed() < STOP_PATIENCE, "{name} does not end in good order");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        self.kill()
     }
 
     /// `kill -9`.
