@@ -47,7 +47,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 const END_PATIENCE: Duration = Duration::from_millis(300);
 
 /// What lines of a log have that say that something is wrong.
-const COMPLAINTS: [&str; 5] = ["WARN", "ERROR", "FATAL", "panicked", "rror: "];
+const COMPLAINTS: [&str; 6] = ["WARN", "ERROR", "FATAL", "panicked", "rror: ", "a connection ends: "];
 
 /// Lines of complaint to show: the last ones.
 const COMPLAINTS_MAX: usize = 5;
