@@ -53,7 +53,11 @@ pub enum Experiment {
     Start(Only),
     /// Repeat the measurements of the paper that introduced Kafka (Kreps et al., 2011)
     Paper(Only),
-    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, and sizes of records
+    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, sizes of records, and stored data
+    /// that grows past memory
+    ///
+    /// Until 1.25 times the machine's memory are stored, but no more than three quarters of what the
+    /// disk has left; with --quick 2 GB.
     Linkedin(Only),
     /// Send sensor data at fixed rates (Hesse et al., 2020)
     Ingest(IngestArgs),

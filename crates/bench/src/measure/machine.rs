@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::Context;
+use rustix::fs::statvfs;
 use serde::Serialize;
 
 /// What a reader must know to compare figures.
@@ -45,6 +47,17 @@ impl Machine {
     }
 }
 
+/// What files may still take of the file system that holds a directory.
+///
+/// # Errors
+///
+/// There is no such directory.
+pub(crate) fn free_bytes(directory: &Path) -> anyhow::Result<u64> {
+    let found =
+        statvfs(directory).with_context(|| format!("cannot see {}", directory.display()))?;
+    Ok(found.f_bavail * found.f_frsize)
+}
+
 /// The value of the first `name : value`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -77,6 +90,13 @@ mod tests {
         assert_eq!(file_system(mounts, Path::new("/data/logs")), "xfs on /dev/b");
         assert_eq!(file_system(mounts, Path::new("/home")), "ext4 on /dev/a");
         assert_eq!(file_system("", Path::new("/home")), "unknown");
+    }
+
+    #[test]
+    fn a_place_that_is_there_has_an_end() {
+        let free = free_bytes(Path::new(".")).expect("we are here");
+        assert!(free < 1 << 60, "{free}");
+        assert!(free_bytes(Path::new("/no/such")).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod chart;
 mod csv;
 mod curves;
+mod growth;
 mod html;
 mod markdown;
 mod omission;
@@ -83,6 +84,7 @@ impl Report {
             targets.retain(|target| target.ratio.is_some());
         }
         summary.push_str(&text::target_table(&targets));
+        summary.push_str(&growth::text(&growth::growths(&self.rows)));
         if let Some(reason) = &self.ended_early {
             summary.push_str(&format!("\nended early: {reason}\n"));
         }
@@ -99,6 +101,7 @@ pub(crate) fn write(report: &Report) -> anyhow::Result<()> {
     let targets = targets::targets(&report.rows);
     let mut json = serde_json::to_value(report)?;
     json["targets"] = serde_json::to_value(&targets)?;
+    json["growth"] = serde_json::to_value(growth::growths(&report.rows))?;
     let json = serde_json::to_string_pretty(&json)?;
     write_file(&output.join("results.json"), json)?;
     write_file(&output.join("results.csv"), csv::render(&report.rows))?;

@@ -4,6 +4,7 @@ mod args;
 mod progress;
 pub(crate) mod values;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,7 @@ use progress::Progress;
 use crate::files::OwnedDirectory;
 use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
-use crate::measure::{Durability, Machine, Row, settle};
+use crate::measure::{Durability, Machine, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, is_limit};
 
@@ -43,6 +44,8 @@ pub(crate) struct Session<'a> {
     pub(crate) omissions: Vec<Omission>,
     works: usize,
     machine: Machine,
+    /// Where the brokers that were started have their data.
+    data_dir: PathBuf,
     output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
@@ -87,6 +90,7 @@ impl<'a> Session<'a> {
             omissions: Vec::new(),
             works: 0,
             machine,
+            data_dir: work_dir.path().to_owned(),
             output,
             progress,
             on_row,
@@ -154,6 +158,18 @@ impl<'a> Session<'a> {
         load: &impl Load,
         is_asked: impl Fn(&str) -> bool,
     ) -> anyhow::Result<&[Row]> {
+        let rounds = self.lengths.rounds;
+        self.measure_rounds((experiment, work), load, is_asked, rounds).await
+    }
+
+    /// The same in so many rounds.
+    async fn measure_rounds(
+        &mut self,
+        (experiment, work): (&'static str, &str),
+        load: &impl Load,
+        is_asked: impl Fn(&str) -> bool,
+        rounds: u32,
+    ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
         let parameters = load.parameters()?;
@@ -170,13 +186,13 @@ impl<'a> Session<'a> {
         if load.is_warmed_up() {
             self.warm_up(work, load, &is_asked).await?;
         }
-        for round in 1..=self.lengths.rounds {
+        for round in 1..=rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
                 if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
-                let (name, rounds) = (side.name.clone(), self.lengths.rounds);
+                let name = side.name.clone();
                 self.progress
                     .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
                 settle(self.run.measured.min(SETTLE_PATIENCE)).await;
@@ -198,11 +214,27 @@ impl<'a> Session<'a> {
         work: &str,
         load: &impl Load,
     ) -> anyhow::Result<&[Row]> {
+        self.omit_limits((experiment, work));
+        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
+    }
+
+    /// The same once: what takes long, and shows within one run how steady it is.
+    pub(crate) async fn measure_brokers_once(
+        &mut self,
+        experiment: &'static str,
+        work: &str,
+        load: &impl Load,
+    ) -> anyhow::Result<&[Row]> {
+        self.omit_limits((experiment, work));
+        self.measure_rounds((experiment, work), load, |side| !is_limit(side), 1).await
+    }
+
+    /// Says of the limits that they are not measured.
+    fn omit_limits(&mut self, work: (&'static str, &str)) {
         let limits = self.side_names().into_iter().filter(|side| is_limit(side));
         for side in limits.collect::<Vec<_>>() {
-            self.omit((experiment, work), &side, "is no broker");
+            self.omit(work, &side, "is no broker");
         }
-        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
     }
 
     /// Says why a side is not measured.
@@ -277,6 +309,11 @@ impl<'a> Session<'a> {
             empty_partitions: self.lengths.empty_partitions,
             generator: format!("logway {}", env!("CARGO_PKG_VERSION")),
         }
+    }
+
+    /// The machine's memory, and what its disk has left for the brokers' data, in bytes.
+    pub(crate) fn memory_and_disk(&self) -> anyhow::Result<(u64, u64)> {
+        Ok((self.machine.memory_bytes, free_bytes(&self.data_dir)?))
     }
 
     /// Where the report goes.
