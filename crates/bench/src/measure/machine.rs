@@ -31,7 +31,6 @@ impl Machine {
     /// This machine, with the brokers' data in `data_dir`.
     pub fn look(data_dir: &Path) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let load = read("/proc/loadavg");
         let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
         Machine {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or("unknown").to_owned(),
@@ -42,9 +41,15 @@ impl Machine {
                 + read("/proc/sys/kernel/osrelease").trim(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
             data_file_system: file_system(&read("/proc/self/mounts"), &data_dir),
-            load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
+            load_average: load_average().unwrap_or(0.0),
         }
     }
+}
+
+/// Processes that wanted to run, or waited for a disk, averaged over the minute before.
+pub(super) fn load_average() -> Option<f64> {
+    let load = fs::read_to_string("/proc/loadavg").ok()?;
+    load.split(' ').next()?.parse().ok()
 }
 
 /// What files may still take of the file system that holds a directory.

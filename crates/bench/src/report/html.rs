@@ -6,7 +6,7 @@ use super::plots::Plot;
 use super::summary::{Ratio, SideSummary, WorkSummary};
 use super::targets::TargetRow;
 use super::text::{of, short, title, verdict};
-use super::{Report, growth, omission, svg};
+use super::{Report, growth, ingest, omission, svg};
 use crate::measure::{Parameters, Spread};
 
 const STYLE: &str = "body{font:14px/1.45 sans-serif;max-width:1180px;margin:2em auto;\
@@ -53,6 +53,7 @@ pub(super) fn render(
     }
     page.push_str("<h2>Results</h2>\n");
     page.push_str(&result_table(works));
+    page.push_str(&ingest::html(&report.rows));
     page.push_str(&growth::html(&growth::growths(&report.rows)));
     let sentences = omission::sentences(&report.omissions);
     if !sentences.is_empty() {

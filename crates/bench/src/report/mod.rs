@@ -5,6 +5,7 @@ mod csv;
 mod curves;
 mod growth;
 mod html;
+mod ingest;
 mod markdown;
 mod omission;
 mod plots;
