@@ -29,7 +29,7 @@ pub use produce::ProduceArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
-use crate::session::{Session, SessionArgs};
+use crate::session::{Session, SessionArgs, Usual};
 use crate::side;
 
 /// An experiment with its parameters.
@@ -60,6 +60,9 @@ pub enum Experiment {
     /// disk has left; with --quick 2 GB.
     Linkedin(Only),
     /// Send sensor data at fixed rates (Hesse et al., 2020)
+    ///
+    /// A run takes ten minutes, as there, and is not repeated: with its three rates, three kinds of
+    /// acknowledgements and two sizes of batches three hours for each broker. With --quick minutes.
     Ingest(IngestArgs),
     /// Send numbered records for a long time, and verify that each arrives once, in order and whole
     ///
@@ -71,6 +74,8 @@ pub enum Experiment {
     /// table is made by `all`, and by any experiment that measures some of it.
     Targets(Only),
     /// All experiments
+    ///
+    /// Without --quick, `ingest` alone takes three hours for each broker; say --seconds to have it shorter.
     All(WithDurability),
 }
 
@@ -142,7 +147,7 @@ async fn run_to_report(
     );
     experiment.check()?;
     let mut session = tokio::select! {
-        opened = Session::open(name, args, brokers, on_row) => opened?,
+        opened = Session::open(name, (args, experiment.usual()), brokers, on_row) => opened?,
         how = &mut interrupted => bail!("{how}"),
     };
     let outcome = tokio::select! {
@@ -199,6 +204,15 @@ impl Experiment {
         }
     }
 
+    /// How often and how long its runs are measured.
+    fn usual(&self) -> Usual {
+        let is_quick = self.session().quick;
+        match self {
+            Experiment::Ingest(_) => Ingest::usual_lengths(is_quick),
+            _ => Usual::of(is_quick),
+        }
+    }
+
     /// Whether it can be done, as far as that can be told before anything is started.
     fn check(&self) -> anyhow::Result<()> {
         match self {
@@ -236,7 +250,9 @@ impl Experiment {
                 }
                 paper::run(session).await?;
                 linkedin::run(session).await?;
+                session.measure_as_usual_for("ingest", Ingest::usual_lengths(is_quick));
                 ingest::run(session, &Ingest::usual(is_quick)).await?;
+                session.measure_as_others();
                 soak::run(session).await?;
                 start::run(session).await
             }
@@ -287,5 +303,17 @@ mod tests {
         assert!(Produce::usual(&durability).asks_for("1 MiB batches"));
         assert_eq!(Latency::usual(&durability).durability, durability);
         assert_eq!(Ingest::usual(true).rate, [100_000.0, 250_000.0, 1_000_000.0]);
+    }
+
+    #[test]
+    fn a_full_run_of_ingest_takes_ten_minutes() {
+        let usual = |line: &[&str]| {
+            let Usual { rounds, measured_seconds } =
+                CommandLine::parse_from(line).experiment.usual();
+            (rounds, measured_seconds)
+        };
+        assert_eq!(usual(&["bench", "ingest"]), (1, 600.0));
+        assert_eq!(usual(&["bench", "ingest", "--quick"]), (3, 1.0));
+        assert_eq!(usual(&["bench", "all"]), (5, 10.0));
     }
 }

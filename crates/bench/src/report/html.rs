@@ -85,7 +85,7 @@ fn statement(report: &Report) -> String {
     write!(
         text,
         "<p>{} cores of {}, {} GB of memory, {}, TCP with {}, data on {}, load average {} at the start. \
-         {} rounds of {} s after {} s of warm-up each; {} MB are written before \
+         {} rounds of {} s after {} s of warm-up each{}; {} MB are written before \
          a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
          <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
         machine.cores,
@@ -98,6 +98,7 @@ fn statement(report: &Report) -> String {
         stated.rounds,
         stated.measured_seconds,
         stated.warm_up_seconds,
+        stated.other_lengths.iter().map(|other| format!(", {}", escape(other))).collect::<String>(),
         stated.preloaded_megabytes,
         stated.empty_partitions,
         escape(&stated.generator),
@@ -299,6 +300,7 @@ mod tests {
             rounds: 3,
             warm_up_seconds: 0.5,
             measured_seconds: 2.0,
+            other_lengths: Vec::new(),
             preloaded_megabytes: 256,
             empty_partitions: 200,
             generator: "logway 0".to_owned(),

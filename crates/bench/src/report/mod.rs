@@ -47,6 +47,8 @@ pub struct Statement {
     pub warm_up_seconds: f64,
     /// Seconds of each run that counted.
     pub measured_seconds: f64,
+    /// Which experiments had other rounds and seconds.
+    pub other_lengths: Vec<String>,
     /// Megabytes written before a run that reads or restarts.
     pub preloaded_megabytes: u64,
     /// Partitions, besides the one with data, of a broker that is restarted.

@@ -13,6 +13,7 @@ use logway_client::BrokerAddress;
 
 use args::Lengths;
 pub use args::SessionArgs;
+pub(crate) use args::Usual;
 use progress::Progress;
 
 use crate::files::OwnedDirectory;
@@ -38,10 +39,13 @@ pub(crate) struct Session<'a> {
     sides: Vec<Side>,
     /// All that took part, those that were dismissed as well.
     stated: Vec<StatedSide>,
+    args: SessionArgs,
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
     pub(crate) omissions: Vec<Omission>,
+    /// Of the experiments whose runs are not as the others'.
+    other_lengths: Vec<String>,
     works: usize,
     machine: Machine,
     /// Where the brokers that were started have their data.
@@ -53,14 +57,15 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts the brokers, or takes the one that runs, and warms each.
+    /// Starts the brokers, or takes the one that runs, and warms each. Runs are as `usual`, unless the
+    /// arguments say otherwise.
     pub(crate) async fn open(
         name: &str,
-        args: &SessionArgs,
+        (args, usual): (&SessionArgs, Usual),
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let (lengths, opponents) = (args.lengths(), args.opponents()?);
+        let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
         let output = match &args.output {
             Some(path) => OwnedDirectory::for_results(path.clone(), None)?,
             None => OwnedDirectory::with_new_name(default_names(name))?,
@@ -84,10 +89,12 @@ impl<'a> Session<'a> {
         let mut session = Session {
             stated: sides.iter().map(Side::stated).collect(),
             sides,
+            args: args.clone(),
             run,
             lengths,
             rows: Vec::new(),
             omissions: Vec::new(),
+            other_lengths: Vec::new(),
             works: 0,
             machine,
             data_dir: work_dir.path().to_owned(),
@@ -137,6 +144,28 @@ impl<'a> Session<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Measures the runs of one experiment as it is usual for that, unless the command line says otherwise,
+    /// until [`Session::measure_as_others`].
+    pub(crate) fn measure_as_usual_for(&mut self, experiment: &str, usual: Usual) {
+        let before = (self.lengths.rounds, self.lengths.measured);
+        self.take_lengths(usual);
+        let Lengths { rounds, measured, .. } = self.lengths;
+        if (rounds, measured) != before {
+            let seconds = measured.as_secs_f64();
+            self.other_lengths.push(format!("{experiment} in {rounds} rounds of {seconds} s"));
+        }
+    }
+
+    /// Measures again as most experiments do.
+    pub(crate) fn measure_as_others(&mut self) {
+        self.take_lengths(Usual::of(self.lengths.is_quick));
+    }
+
+    fn take_lengths(&mut self, usual: Usual) {
+        self.lengths = self.args.lengths(usual);
+        self.run.measured = self.lengths.measured;
     }
 
     /// Puts a load on each side in turn, as many rounds as there are to be; in every other round
@@ -305,6 +334,7 @@ impl<'a> Session<'a> {
             rounds: self.lengths.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
+            other_lengths: self.other_lengths.clone(),
             preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
             empty_partitions: self.lengths.empty_partitions,
             generator: format!("logway {}", env!("CARGO_PKG_VERSION")),
