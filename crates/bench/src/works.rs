@@ -21,6 +21,9 @@ pub(crate) const END_TO_END_AT_LOWEST: &str = "end to end at half of the lowest 
 /// Each at a rate of its own.
 pub(crate) const END_TO_END_AT_OWN: &str = "end to end at half of its own knee";
 
+/// What the names of [`stored_data_grows`] begin with.
+pub(crate) const STORED_DATA_GROWS: &str = "stored data grows";
+
 pub(crate) const START: &str = "start to first answer, idle";
 pub(crate) const RESTART: &str = "restart after kill -9";
 
@@ -42,6 +45,14 @@ pub(crate) fn end_to_end_at(rate: f64) -> String {
     format!("end to end at {rate}/s")
 }
 
+/// Until so much is stored on a machine with so much memory.
+pub(crate) fn stored_data_grows(stored_bytes: u64, memory_bytes: u64) -> String {
+    let gigabytes = stored_bytes as f64 / 1e9;
+    let times = stored_bytes as f64 / memory_bytes.max(1) as f64;
+    let past = if times > 1.0 { "past memory" } else { "within memory" };
+    format!("{STORED_DATA_GROWS} to {gigabytes:.1} GB, {past} ({times:.2} times)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +62,14 @@ mod tests {
         assert_eq!(appenders(128, 128), APPENDERS_ALONE);
         assert_eq!(appenders(128, 4), APPENDERS_TOGETHER);
         assert_eq!(acknowledged_at(1000.0), ACKNOWLEDGED_AT_1000);
+        let grown = [(31_250, 25_000), (2_000, 25_000)]
+            .map(|(stored, memory)| stored_data_grows(stored * 1_000_000, memory * 1_000_000));
+        assert_eq!(
+            grown,
+            [
+                "stored data grows to 31.2 GB, past memory (1.25 times)",
+                "stored data grows to 2.0 GB, within memory (0.08 times)"
+            ]
+        );
     }
 }

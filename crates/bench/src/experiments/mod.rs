@@ -29,7 +29,7 @@ pub use produce::ProduceArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
-use crate::session::{Session, SessionArgs};
+use crate::session::{Session, SessionArgs, Usual};
 use crate::side;
 
 /// An experiment with its parameters.
@@ -56,9 +56,16 @@ pub enum Experiment {
     Start(Only),
     /// Repeat the measurements of the paper that introduced Kafka (Kreps et al., 2011)
     Paper(Only),
-    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, and sizes of records
+    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, sizes of records, and stored data
+    /// that grows past memory
+    ///
+    /// Until 1.25 times the machine's memory are stored, but no more than three quarters of what the
+    /// disk has left; with --quick 2 GB.
     Linkedin(Only),
     /// Send sensor data at fixed rates (Hesse et al., 2020)
+    ///
+    /// A run takes ten minutes, as there, and is not repeated: with its three rates, three kinds of
+    /// acknowledgements and two sizes of batches three hours for each broker. With --quick minutes.
     Ingest(IngestArgs),
     /// Send numbered records for a long time, and verify that each arrives once, in order and whole
     ///
@@ -73,6 +80,8 @@ pub enum Experiment {
     /// table is made by `all`, and by any experiment that measures some of it.
     Targets(Only),
     /// All experiments
+    ///
+    /// Without --quick, `ingest` alone takes three hours for each broker; say --seconds to have it shorter.
     All(WithDurability),
 }
 
@@ -144,7 +153,7 @@ async fn run_to_report(
     );
     experiment.check()?;
     let mut session = tokio::select! {
-        opened = Session::open(name, args, brokers, on_row) => opened?,
+        opened = Session::open(name, (args, experiment.usual()), brokers, on_row) => opened?,
         how = &mut interrupted => bail!("{how}"),
     };
     let outcome = tokio::select! {
@@ -201,6 +210,15 @@ impl Experiment {
         }
     }
 
+    /// How often and how long its runs are measured.
+    fn usual(&self) -> Usual {
+        let is_quick = self.session().quick;
+        match self {
+            Experiment::Ingest(_) => Ingest::usual_lengths(is_quick),
+            _ => Usual::of(is_quick),
+        }
+    }
+
     /// Whether it can be done, as far as that can be told before anything is started.
     fn check(&self) -> anyhow::Result<()> {
         match self {
@@ -238,7 +256,9 @@ impl Experiment {
                 }
                 paper::run(session).await?;
                 linkedin::run(session).await?;
+                session.measure_as_usual_for("ingest", Ingest::usual_lengths(is_quick));
                 ingest::run(session, &Ingest::usual(is_quick)).await?;
+                session.measure_as_others();
                 soak::run(session).await?;
                 start::run(session).await
             }
@@ -290,5 +310,17 @@ mod tests {
         assert!(Produce::usual(&durability).asks_for("1 MiB batches"));
         assert_eq!(Latency::usual(&durability).durability, durability);
         assert_eq!(Ingest::usual(true).rate, [100_000.0, 250_000.0, 1_000_000.0]);
+    }
+
+    #[test]
+    fn a_full_run_of_ingest_takes_ten_minutes() {
+        let usual = |line: &[&str]| {
+            let Usual { rounds, measured_seconds } =
+                CommandLine::parse_from(line).experiment.usual();
+            (rounds, measured_seconds)
+        };
+        assert_eq!(usual(&["bench", "ingest"]), (1, 600.0));
+        assert_eq!(usual(&["bench", "ingest", "--quick"]), (3, 1.0));
+        assert_eq!(usual(&["bench", "all"]), (5, 10.0));
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct ProduceTraffic {
     version: i16,
     pace: Pace,
     is_counted: bool,
+    /// When so many have been counted, over all connections, no more is sent.
+    bytes_max: u64,
     /// One for each partition.
     good: Vec<GoodAnswer>,
 }
@@ -46,7 +48,14 @@ impl ProduceTraffic {
     /// Of several sizes, at least one, in the order in which they are sent.
     pub(crate) fn in_turn(sizes: Vec<BatchSize>, acks: Acks, version: i16, pace: Pace) -> Self {
         let good = Vec::new();
-        ProduceTraffic { sizes, counted: 0, acks, version, pace, is_counted: true, good }
+        let bytes_max = u64::MAX;
+        ProduceTraffic { sizes, counted: 0, acks, version, pace, is_counted: true, bytes_max, good }
+    }
+
+    /// The same, but a closed loop ends when so many bytes of batches have been counted, if the window
+    /// does not before.
+    pub(crate) fn until(self, bytes_max: u64) -> Self {
+        ProduceTraffic { bytes_max, ..self }
     }
 
     /// The size of the batch whose turn it is.
@@ -152,6 +161,10 @@ impl Traffic for ProduceTraffic {
 
     fn sent_unanswered(&mut self) -> BatchSize {
         self.next_size()
+    }
+
+    fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
+        observed.bytes < self.bytes_max && now < observed.window.to
     }
 }
 

@@ -83,6 +83,32 @@ impl ProduceLoad {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
+    /// Its connections to a topic, ready to send; with `bytes_max`, until so many are answered.
+    pub(super) fn lanes(
+        &self,
+        side: &Side,
+        topic: &RunTopic,
+        version: i16,
+        bytes_max: Option<u64>,
+    ) -> anyhow::Result<Vec<Lane>> {
+        let batches = self.batches()?;
+        let shape = |partition| ProduceShape {
+            topic: topic.name.clone(),
+            partition,
+            acks: self.acks,
+            version,
+        };
+        let lane = |number| {
+            let (tape, sizes) = self.tape(&batches, number, shape)?;
+            let mut traffic = ProduceTraffic::in_turn(sizes, self.acks, version, self.pace());
+            if let Some(bytes_max) = bytes_max {
+                traffic = traffic.until(bytes_max);
+            }
+            Ok(Lane::new(connect(&side.address)?, self.pace(), tape, Box::new(traffic)))
+        };
+        (0..self.connections).map(lane).collect()
+    }
+
     /// What the connection with that number sends, and the sizes of that in turn.
     fn tape(
         &self,
@@ -144,23 +170,11 @@ impl Load for ProduceLoad {
         }
         let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
-        let batches = self.batches()?;
-        let shape = |partition| ProduceShape {
-            topic: topic.name.clone(),
-            partition,
-            acks: self.acks,
-            version,
-        };
-        let mut lanes = Vec::with_capacity(self.connections);
-        for number in 0..self.connections {
-            let (tape, sizes) = self.tape(&batches, number, shape)?;
-            let traffic = ProduceTraffic::in_turn(sizes, self.acks, version, self.pace());
-            let stream = connect(&side.address)?;
-            lanes.push(Lane::new(stream, self.pace(), tape, Box::new(traffic)));
-        }
-        let acknowledged = ProduceShape { acks: Acks::All, ..shape(0) };
+        let lanes = self.lanes(side, &topic, version, None)?;
+        let acknowledged =
+            ProduceShape { topic: topic.name.clone(), partition: 0, acks: Acks::All, version };
         let is_unanswered = self.acks == Acks::None;
-        let batch = batches[0].clone();
+        let batch = self.batches()?.swap_remove(0);
         let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
             if is_unanswered {
                 await_arrival(lanes, &acknowledged, &batch, observed)?;

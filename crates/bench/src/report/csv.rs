@@ -16,7 +16,8 @@ pub(super) fn render(rows: &[Row]) -> String {
     }
     text.push_str(
         ",max_ms,unanswered,broker_cpu_s,broker_cpu_s_per_gb,broker_cpu_us_per_request,\
-         broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s\n",
+         broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s,\
+         machine_busy,load_average\n",
     );
     for row in rows {
         text.push_str(&fields(row).join(","));
@@ -74,6 +75,8 @@ fn fields(row: &Row) -> Vec<String> {
         memory.map_or(String::new(), |memory| memory.peak_bytes.to_string()),
         format!("{:.3}", row.generator_busy()),
         optional(row.usage.others_cpu_seconds),
+        optional(row.usage.machine_busy),
+        optional(row.usage.load_average),
     ]);
     fields
 }

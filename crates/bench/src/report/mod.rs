@@ -3,7 +3,9 @@
 mod chart;
 mod csv;
 mod curves;
+mod growth;
 mod html;
+mod ingest;
 mod markdown;
 mod omission;
 mod plots;
@@ -45,6 +47,8 @@ pub struct Statement {
     pub warm_up_seconds: f64,
     /// Seconds of each run that counted.
     pub measured_seconds: f64,
+    /// Which experiments had other rounds and seconds.
+    pub other_lengths: Vec<String>,
     /// Megabytes written before a run that reads or restarts.
     pub preloaded_megabytes: u64,
     /// Partitions, besides the one with data, of a broker that is restarted.
@@ -83,6 +87,7 @@ impl Report {
             targets.retain(|target| target.ratio.is_some());
         }
         summary.push_str(&text::target_table(&targets));
+        summary.push_str(&growth::text(&growth::growths(&self.rows)));
         if let Some(reason) = &self.ended_early {
             summary.push_str(&format!("\nended early: {reason}\n"));
         }
@@ -99,6 +104,7 @@ pub(crate) fn write(report: &Report) -> anyhow::Result<()> {
     let targets = targets::targets(&report.rows);
     let mut json = serde_json::to_value(report)?;
     json["targets"] = serde_json::to_value(&targets)?;
+    json["growth"] = serde_json::to_value(growth::growths(&report.rows))?;
     let json = serde_json::to_string_pretty(&json)?;
     write_file(&output.join("results.json"), json)?;
     write_file(&output.join("results.csv"), csv::render(&report.rows))?;

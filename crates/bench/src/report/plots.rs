@@ -2,6 +2,7 @@
 
 use super::chart::{BarGroup, bars};
 use super::curves::{Across, Curve, curves};
+use super::growth::is_growth;
 use super::scene::Scene;
 use super::summary::{SideSummary, WorkSummary, distinct};
 use super::sweeps::{against_sent, sweep};
@@ -35,7 +36,8 @@ pub(crate) fn plots(works: &[WorkSummary], rows: &[Row]) -> Vec<Plot> {
         }
         let scene = sweep(experiment, &works);
         plots.extend(scene.map(|scene| Plot { name: format!("{experiment}-sweep"), scene }));
-        for (number, work) in works.iter().filter(|_| experiment == "paper").enumerate() {
+        let is_drawn = |work: &&&WorkSummary| experiment == "paper" || is_growth(&work.work);
+        for (number, work) in works.iter().filter(is_drawn).enumerate() {
             let name = format!("{experiment}-sent-{}", number + 1);
             plots.push(Plot { name, scene: against_sent(work, rows) });
         }

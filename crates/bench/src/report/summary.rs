@@ -203,6 +203,8 @@ pub(crate) mod tests {
                 broker_cpu_seconds: Some(1.0),
                 generator_cpu_seconds: 0.5,
                 others_cpu_seconds: Some(0.1),
+                machine_busy: Some(0.75),
+                load_average: Some(1.5),
                 memory: Some(memory),
             },
         }

@@ -41,18 +41,22 @@ pub(super) fn sweep(experiment: &str, works: &[&WorkSummary]) -> Option<Scene> {
     is_curve.then(|| curves(experiment, Across::Powers, names, &drawn))
 }
 
-/// The rate of each tenth of a second against what was sent until then, as figures 4 and 5 of the
-/// paper have it: the first round of one work on each side.
+/// The rate against what was sent until then, as figures 4 and 5 of the paper have it: the first round of
+/// one work on each side. A point is a tenth of a second or, in long runs, several, so that what is to be
+/// seen is not how a disk breathes.
 pub(super) fn against_sent(work: &WorkSummary, rows: &[Row]) -> Scene {
     const TENTHS_IN_SECOND: f64 = 10.0;
+    const POINTS_MAX: usize = 200;
     let of_work = rows.iter().filter(|row| row.key() == work.key() && row.round == 1);
     let drawn: Vec<Curve<'_>> = of_work
         .map(|row| {
             let megabytes_in_record = row.bytes as f64 / 1e6 / row.records.max(1) as f64;
             let mut sent_megabytes = 0.0;
-            let points = row.timeline.iter().map(|&records| {
-                sent_megabytes += records as f64 * megabytes_in_record;
-                (sent_megabytes, records as f64 * TENTHS_IN_SECOND)
+            let tenths_in_point = row.timeline.len().div_ceil(POINTS_MAX).max(1);
+            let points = row.timeline.chunks(tenths_in_point).map(|tenths| {
+                let records = tenths.iter().sum::<u64>() as f64;
+                sent_megabytes += records * megabytes_in_record;
+                (sent_megabytes, records * TENTHS_IN_SECOND / tenths.len() as f64)
             });
             Curve { name: &row.side, points: points.collect() }
         })

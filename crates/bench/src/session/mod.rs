@@ -4,6 +4,7 @@ mod args;
 mod progress;
 pub(crate) mod values;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,12 +13,13 @@ use logway_client::BrokerAddress;
 
 use args::Lengths;
 pub use args::SessionArgs;
+pub(crate) use args::Usual;
 use progress::Progress;
 
 use crate::files::OwnedDirectory;
 use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
-use crate::measure::{Durability, Machine, Row, settle};
+use crate::measure::{Durability, Machine, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, is_limit};
 
@@ -37,12 +39,17 @@ pub(crate) struct Session<'a> {
     sides: Vec<Side>,
     /// All that took part, those that were dismissed as well.
     stated: Vec<StatedSide>,
+    args: SessionArgs,
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
     pub(crate) omissions: Vec<Omission>,
+    /// Of the experiments whose runs are not as the others'.
+    other_lengths: Vec<String>,
     works: usize,
     machine: Machine,
+    /// Where the brokers that were started have their data.
+    data_dir: PathBuf,
     output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
@@ -50,14 +57,15 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts the brokers, or takes the one that runs, and warms each.
+    /// Starts the brokers, or takes the one that runs, and warms each. Runs are as `usual`, unless the
+    /// arguments say otherwise.
     pub(crate) async fn open(
         name: &str,
-        args: &SessionArgs,
+        (args, usual): (&SessionArgs, Usual),
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let (lengths, opponents) = (args.lengths(), args.opponents()?);
+        let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
         let output = match &args.output {
             Some(path) => OwnedDirectory::for_results(path.clone(), None)?,
             None => OwnedDirectory::with_new_name(default_names(name))?,
@@ -81,12 +89,15 @@ impl<'a> Session<'a> {
         let mut session = Session {
             stated: sides.iter().map(Side::stated).collect(),
             sides,
+            args: args.clone(),
             run,
             lengths,
             rows: Vec::new(),
             omissions: Vec::new(),
+            other_lengths: Vec::new(),
             works: 0,
             machine,
+            data_dir: work_dir.path().to_owned(),
             output,
             progress,
             on_row,
@@ -142,6 +153,28 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Measures the runs of one experiment as it is usual for that, unless the command line says otherwise,
+    /// until [`Session::measure_as_others`].
+    pub(crate) fn measure_as_usual_for(&mut self, experiment: &str, usual: Usual) {
+        let before = (self.lengths.rounds, self.lengths.measured);
+        self.take_lengths(usual);
+        let Lengths { rounds, measured, .. } = self.lengths;
+        if (rounds, measured) != before {
+            let seconds = measured.as_secs_f64();
+            self.other_lengths.push(format!("{experiment} in {rounds} rounds of {seconds} s"));
+        }
+    }
+
+    /// Measures again as most experiments do.
+    pub(crate) fn measure_as_others(&mut self) {
+        self.take_lengths(Usual::of(self.lengths.is_quick));
+    }
+
+    fn take_lengths(&mut self, usual: Usual) {
+        self.lengths = self.args.lengths(usual);
+        self.run.measured = self.lengths.measured;
+    }
+
     /// Puts a load on each side in turn, as many rounds as there are to be; in every other round
     /// the order is reversed, so that nobody always comes second. Returns the new rows.
     pub(crate) async fn measure(
@@ -161,6 +194,18 @@ impl<'a> Session<'a> {
         load: &impl Load,
         is_asked: impl Fn(&str) -> bool,
     ) -> anyhow::Result<&[Row]> {
+        let rounds = self.lengths.rounds;
+        self.measure_rounds((experiment, work), load, is_asked, rounds).await
+    }
+
+    /// The same in so many rounds.
+    async fn measure_rounds(
+        &mut self,
+        (experiment, work): (&'static str, &str),
+        load: &impl Load,
+        is_asked: impl Fn(&str) -> bool,
+        rounds: u32,
+    ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
         let parameters = load.parameters()?;
@@ -177,13 +222,13 @@ impl<'a> Session<'a> {
         if load.is_warmed_up() {
             self.warm_up(work, load, &is_asked).await?;
         }
-        for round in 1..=self.lengths.rounds {
+        for round in 1..=rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
                 if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
-                let (name, rounds) = (side.name.clone(), self.lengths.rounds);
+                let name = side.name.clone();
                 self.progress
                     .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
                 settle(self.run.measured.min(SETTLE_PATIENCE)).await;
@@ -205,11 +250,27 @@ impl<'a> Session<'a> {
         work: &str,
         load: &impl Load,
     ) -> anyhow::Result<&[Row]> {
+        self.omit_limits((experiment, work));
+        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
+    }
+
+    /// The same once: what takes long, and shows within one run how steady it is.
+    pub(crate) async fn measure_brokers_once(
+        &mut self,
+        experiment: &'static str,
+        work: &str,
+        load: &impl Load,
+    ) -> anyhow::Result<&[Row]> {
+        self.omit_limits((experiment, work));
+        self.measure_rounds((experiment, work), load, |side| !is_limit(side), 1).await
+    }
+
+    /// Says of the limits that they are not measured.
+    fn omit_limits(&mut self, work: (&'static str, &str)) {
         let limits = self.side_names().into_iter().filter(|side| is_limit(side));
         for side in limits.collect::<Vec<_>>() {
-            self.omit((experiment, work), &side, "is no broker");
+            self.omit(work, &side, "is no broker");
         }
-        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
     }
 
     /// Says why a side is not measured.
@@ -280,10 +341,16 @@ impl<'a> Session<'a> {
             rounds: self.lengths.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
+            other_lengths: self.other_lengths.clone(),
             preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
             empty_partitions: self.lengths.empty_partitions,
             generator: format!("logway {}", env!("CARGO_PKG_VERSION")),
         }
+    }
+
+    /// The machine's memory, and what its disk has left for the brokers' data, in bytes.
+    pub(crate) fn memory_and_disk(&self) -> anyhow::Result<(u64, u64)> {
+        Ok((self.machine.memory_bytes, free_bytes(&self.data_dir)?))
     }
 
     /// Where the report goes.

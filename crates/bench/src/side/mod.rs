@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use logway_client::{BrokerAddress, Client, ClientOptions, MissingTopic, TopicSelection};
+use logway_model::TopicName;
 use serde::Serialize;
 
 pub(crate) use data_files::drop_from_memory;
@@ -46,8 +47,16 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a process may take to end after its sockets.
 const END_PATIENCE: Duration = Duration::from_millis(300);
 
+/// How long the files of a deleted topic may stay. A disk needs some seconds for tens of gigabytes, and
+/// brokers look for them once in a while.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often to look for them.
+const REMOVAL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// What lines of a log have that say that something is wrong.
-const COMPLAINTS: [&str; 6] = ["WARN", "ERROR", "FATAL", "panicked", "rror: ", "a connection ends: "];
+const COMPLAINTS: [&str; 6] =
+    ["WARN", "ERROR", "FATAL", "panicked", "rror: ", "a connection ends: "];
 
 /// Lines of complaint to show: the last ones.
 const COMPLAINTS_MAX: usize = 5;
@@ -289,11 +298,30 @@ impl Side {
     /// It was not started here, or there are none.
     pub(crate) fn segments(&self, topic: &RunTopic) -> anyhow::Result<Vec<PathBuf>> {
         let own = self.own.as_ref().context("only a broker that was started here shows files")?;
-        let mut found = segments(own.directory.path())?;
-        // Both brokers have a directory `TOPIC-PARTITION` for each partition.
-        found.retain(|path| path.to_string_lossy().contains(&format!("/{}-", topic.name)));
+        let found = segments_of(own.directory.path(), &topic.name)?;
         ensure!(!found.is_empty(), "{} has no segments", self.name);
         Ok(found)
+    }
+
+    /// Waits until a deleted topic's files are gone, so that the next one to fill the disk finds it
+    /// empty.
+    ///
+    /// # Errors
+    ///
+    /// It was not started here, or keeps them.
+    pub(crate) async fn await_removal(&self, topic: &TopicName) -> anyhow::Result<()> {
+        let own = self.own.as_ref().context("only a broker that was started here shows files")?;
+        let began = Instant::now();
+        // A file that goes while it is looked for is an error, and then it is looked for again.
+        while !segments_of(own.directory.path(), topic).is_ok_and(|found| found.is_empty()) {
+            ensure!(
+                began.elapsed() < REMOVAL_PATIENCE,
+                "{} still has files of the deleted topic '{topic}'",
+                self.name
+            );
+            tokio::time::sleep(REMOVAL_INTERVAL).await;
+        }
+        Ok(())
     }
 
     /// What may explain a run that failed: how the process ended, if it did, and what its log complains of.
@@ -358,6 +386,14 @@ impl Drop for Side {
             // Its directory goes after it.
         }
     }
+}
+
+/// Of what is below a directory, the segments of one topic.
+fn segments_of(directory: &Path, topic: &TopicName) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = segments(directory)?;
+    // Both brokers have a directory `TOPIC-PARTITION` for each partition.
+    found.retain(|path| path.to_string_lossy().contains(&format!("/{topic}-")));
+    Ok(found)
 }
 
 fn client(address: &BrokerAddress) -> Client {
