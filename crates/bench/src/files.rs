@@ -76,13 +76,19 @@ impl OwnedDirectory {
     ///
     /// # Errors
     ///
-    /// It cannot be created.
+    /// It cannot be created; one that is there is somebody's.
     pub(crate) fn for_use(
         name: &str,
         within: &Arc<OwnedDirectory>,
     ) -> anyhow::Result<Arc<OwnedDirectory>> {
         let path = within.path.join(name);
-        create_directory(&path)?;
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => anyhow::bail!(
+                "{} is there, and the benchmark would remove it in the end; give another --work-dir, or remove it",
+                path.display()
+            ),
+            made => made.with_context(|| format!("cannot create {}", path.display()))?,
+        }
         let within = Some(Arc::clone(within));
         Ok(Arc::new(OwnedDirectory { path, goes: Goes::WithContent, _within: within }))
     }
@@ -139,6 +145,18 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         drop(OwnedDirectory::for_results(root.path().to_owned(), None).expect("it is there"));
         assert!(root.path().exists());
+    }
+
+    #[test]
+    fn what_somebody_has_there_is_not_used_and_not_removed() {
+        let root = tempfile::tempdir().expect("a directory");
+        let theirs = root.path().join("logway/data");
+        fs::create_dir_all(&theirs).expect("a directory");
+        let work = OwnedDirectory::for_results(root.path().to_owned(), None).expect("it is there");
+        let error = OwnedDirectory::for_use("logway", &work).expect_err("it is theirs");
+        assert!(error.to_string().contains("--work-dir"), "{error}");
+        drop(work);
+        assert!(theirs.exists());
     }
 
     #[test]

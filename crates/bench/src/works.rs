@@ -15,14 +15,20 @@ pub(crate) const APPENDERS_TOGETHER: &str = "128 appenders, 4 connections";
 
 pub(crate) const ACKNOWLEDGED_AT_1000: &str = "acknowledged at 1000/s";
 
-/// What the names of [`end_to_end_at`] begin with.
-pub(crate) const END_TO_END_AT: &str = "end to end at ";
+/// All at the same rate.
+pub(crate) const END_TO_END_AT_LOWEST: &str = "end to end at half of the lowest knee";
 
-/// What they are called where the rate is not yet known.
-pub(crate) const END_TO_END_AT_HALF_OF_THE_KNEE: &str = "end to end at half of the knee";
+/// Each at a rate of its own.
+pub(crate) const END_TO_END_AT_OWN: &str = "end to end at half of its own knee";
+
+/// What the names of [`stored_data_grows`] begin with.
+pub(crate) const STORED_DATA_GROWS: &str = "stored data grows";
 
 pub(crate) const START: &str = "start to first answer, idle";
 pub(crate) const RESTART: &str = "restart after kill -9";
+
+/// Of a broker that is told not to wait for its own session.
+pub(crate) const RESTART_AT_ONCE: &str = "restart after kill -9, no session to wait for";
 
 /// So many appenders share so many connections.
 pub(crate) fn appenders(appenders: usize, connections: usize) -> String {
@@ -38,7 +44,15 @@ pub(crate) fn acknowledged_at(rate: f64) -> String {
 
 /// So many records a second, until a consumer has them.
 pub(crate) fn end_to_end_at(rate: f64) -> String {
-    format!("{END_TO_END_AT}{rate}/s")
+    format!("end to end at {rate}/s")
+}
+
+/// Until so much is stored on a machine with so much memory.
+pub(crate) fn stored_data_grows(stored_bytes: u64, memory_bytes: u64) -> String {
+    let gigabytes = stored_bytes as f64 / 1e9;
+    let times = stored_bytes as f64 / memory_bytes.max(1) as f64;
+    let past = if times > 1.0 { "past memory" } else { "within memory" };
+    format!("{STORED_DATA_GROWS} to {gigabytes:.1} GB, {past} ({times:.2} times)")
 }
 
 #[cfg(test)]
@@ -51,5 +65,14 @@ mod tests {
         assert_eq!(appenders(128, 4), APPENDERS_TOGETHER);
         assert_eq!(appenders(128, 1), "128 appenders, 1 connection");
         assert_eq!(acknowledged_at(1000.0), ACKNOWLEDGED_AT_1000);
+        let grown = [(31_250, 25_000), (2_000, 25_000)]
+            .map(|(stored, memory)| stored_data_grows(stored * 1_000_000, memory * 1_000_000));
+        assert_eq!(
+            grown,
+            [
+                "stored data grows to 31.2 GB, past memory (1.25 times)",
+                "stored data grows to 2.0 GB, within memory (0.08 times)"
+            ]
+        );
     }
 }

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use super::defaults;
 use crate::generator::{Acks, BatchShape};
 use crate::load::ProduceLoad;
-use crate::session::{Session, SessionArgs, values};
+use crate::session::{Session, SessionArgs, Usual, values};
 
 const EXPERIMENT: &str = "ingest";
 
@@ -74,6 +74,15 @@ impl Ingest {
         match is_quick {
             true => Ingest { batch_bytes: vec![16 << 10], ..defaults() },
             false => defaults(),
+        }
+    }
+
+    /// The paper's runs take ten minutes. Each is long enough to say itself how steady its rate is, and
+    /// there are many, so none is repeated.
+    pub(super) fn usual_lengths(is_quick: bool) -> Usual {
+        match is_quick {
+            true => Usual::of(true),
+            false => Usual { rounds: 1, measured_seconds: 600.0 },
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::defaults;
 use crate::generator::BatchShape;
-use crate::load::{EndToEndLoad, ProduceLoad};
+use crate::load::{EndToEndLoad, OwnRateLoad, ProduceLoad};
 use crate::measure::{Durability, Row, Spread};
 use crate::session::{Session, SessionArgs, values};
 use crate::side::is_limit;
@@ -39,7 +39,7 @@ pub(super) struct Latency {
     /// By how much it rises from step to step [default: 2, quick 4]
     #[arg(long, value_parser = values::factor)]
     pub(crate) factor: Option<f64>,
-    /// Measure at the first rate only
+    /// Measure at the first rate only, and look for no knee
     #[arg(long)]
     pub(crate) no_ladder: bool,
     /// Bytes of each record's value
@@ -60,15 +60,25 @@ impl Latency {
 pub(super) async fn run(session: &mut Session<'_>, args: &Latency) -> anyhow::Result<()> {
     for &durability in &args.durability {
         let knees = climb(session, args, durability).await?;
-        let mut load =
-            EndToEndLoad { record_bytes: args.record_bytes, durability, rate: args.rate };
-        let is_asked = |side: &str| !is_limit(side) && session.takes(side, &load);
-        let knees = knees.iter().filter(|(side, _)| is_asked(side));
-        let lowest = knees.map(|&(_, rate)| rate).fold(f64::INFINITY, f64::min);
-        let rate = (lowest / 2.0).max(args.rate).floor();
-        load.rate = rate;
-        let work = works::end_to_end_at(rate);
-        session.measure_brokers(EXPERIMENT, &work, &load).await?;
+        let load = |rate| EndToEndLoad { record_bytes: args.record_bytes, durability, rate };
+        if args.no_ladder {
+            let work = works::end_to_end_at(args.rate);
+            session.measure_brokers(EXPERIMENT, &work, &load(args.rate)).await?;
+            continue;
+        }
+        let half = |knee: f64| (knee / 2.0).max(args.rate).floor();
+        let first = load(args.rate);
+        let is_asked = |side: &str| !is_limit(side) && session.takes(side, &first);
+        let knees: Vec<(String, f64)> =
+            knees.into_iter().filter(|(side, _)| is_asked(side)).collect();
+        let lowest = knees.iter().map(|&(_, rate)| rate).fold(f64::INFINITY, f64::min);
+        if lowest.is_finite() {
+            let load = load(half(lowest));
+            session.measure_brokers(EXPERIMENT, works::END_TO_END_AT_LOWEST, &load).await?;
+        }
+        let own = knees.into_iter().map(|(side, knee)| (side, load(half(knee))));
+        let own = OwnRateLoad { loads: own.collect(), record_bytes: args.record_bytes, durability };
+        session.measure_brokers(EXPERIMENT, works::END_TO_END_AT_OWN, &own).await?;
     }
     Ok(())
 }

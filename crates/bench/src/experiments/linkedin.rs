@@ -3,7 +3,7 @@
 //! without a sync; here on one machine and without replication.
 
 use crate::generator::BatchShape;
-use crate::load::{BothLoad, EndToEndLoad, FetchLoad, ProduceLoad};
+use crate::load::{BothLoad, EndToEndLoad, FetchLoad, GrowLoad, ProduceLoad};
 use crate::measure::Durability;
 use crate::session::Session;
 use crate::side::is_limit;
@@ -21,6 +21,16 @@ const PARTITIONS: i32 = 6;
 
 /// The sizes of the post's last plot.
 const RECORD_BYTES: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
+
+/// So many times the machine's memory are stored, so that what is written first cannot be in it any
+/// more. The post had a terabyte.
+const TIMES_MEMORY: f64 = 1.25;
+
+/// More than this of the free disk is not taken.
+const DISK_SHARE_MAX: f64 = 0.75;
+
+/// Where it is to be quick: enough for a plot.
+const QUICK_STORED_BYTES: u64 = 2_000_000_000;
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     let producer = ProduceLoad {
@@ -66,5 +76,34 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     session
         .measure_on(EXPERIMENT, &works::end_to_end_at(load.rate), &load, |side| !is_limit(side))
         .await?;
+
+    let (memory_bytes, free_bytes) = session.memory_and_disk()?;
+    let stored_bytes = stored_bytes(session.lengths.is_quick, memory_bytes, free_bytes);
+    let work = works::stored_data_grows(stored_bytes, memory_bytes);
+    let load = GrowLoad { produce: producer, stored_bytes };
+    session.measure_brokers_once(EXPERIMENT, &work, &load).await?;
     Ok(())
+}
+
+/// How much a topic grows to.
+fn stored_bytes(is_quick: bool, memory_bytes: u64, free_bytes: u64) -> u64 {
+    let wanted = match is_quick {
+        true => QUICK_STORED_BYTES,
+        false => (memory_bytes as f64 * TIMES_MEMORY) as u64,
+    };
+    wanted.min((free_bytes as f64 * DISK_SHARE_MAX) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_grows_past_memory_and_leaves_room_on_the_disk() {
+        const GB: u64 = 1_000_000_000;
+        assert_eq!(stored_bytes(false, 24 * GB, 1000 * GB), 30 * GB);
+        assert_eq!(stored_bytes(false, 24 * GB, 20 * GB), 15 * GB);
+        assert_eq!(stored_bytes(true, 24 * GB, 1000 * GB), 2 * GB);
+        assert_eq!(stored_bytes(true, 24 * GB, GB), 750_000_000);
+    }
 }

@@ -29,7 +29,7 @@ pub use produce::ProduceArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
-use crate::session::{Session, SessionArgs};
+use crate::session::{Session, SessionArgs, Usual};
 use crate::side;
 
 /// An experiment with its parameters.
@@ -50,16 +50,29 @@ pub enum Experiment {
     /// the lowest knee, but no less than the first rate, the time until a consumer has the records is measured as well.
     Latency(LatencyArgs),
     /// Start a broker, leave it idle, kill it, and start it again on its data
+    ///
+    /// Apache Kafka, when it was killed, waits for nine seconds until the session of the one before is over. The restart is
+    /// measured with that and without.
     Start(Only),
     /// Repeat the measurements of the paper that introduced Kafka (Kreps et al., 2011)
     Paper(Only),
-    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, and sizes of records
+    /// Repeat what LinkedIn measured in 2014: producers, consumers, both, sizes of records, and stored data
+    /// that grows past memory
+    ///
+    /// Until 1.25 times the machine's memory are stored, but no more than three quarters of what the
+    /// disk has left; with --quick 2 GB.
     Linkedin(Only),
     /// Send sensor data at fixed rates (Hesse et al., 2020)
+    ///
+    /// A run takes ten minutes, as there, and is not repeated: with its three rates, three kinds of
+    /// acknowledgements and two sizes of batches three hours for each broker. With --quick minutes.
     Ingest(IngestArgs),
     /// Send numbered records for a long time, and verify that each arrives once, in order and whole
     ///
-    /// With --seconds 14400 it takes four hours.
+    /// Three idempotent producers, one without compression, one with LZ4 and one with Zstandard, send records of 8 to
+    /// 4,103 bytes, and a consumer reads them. A run that ends has verified all of them; the first that is missing, there
+    /// twice, out of order or changed ends it with an error. The broker's memory at the beginning and at the end of each
+    /// run is reported. With --seconds 14400 --rounds 1 it takes four hours for each broker.
     Soak(Only),
     /// Measure what Logway is to reach beside Kafka, and say how far it is
     ///
@@ -67,6 +80,8 @@ pub enum Experiment {
     /// table is made by `all`, and by any experiment that measures some of it.
     Targets(Only),
     /// All experiments
+    ///
+    /// Without --quick, `ingest` alone takes three hours for each broker; say --seconds to have it shorter.
     All(WithDurability),
 }
 
@@ -138,7 +153,7 @@ async fn run_to_report(
     );
     experiment.check()?;
     let mut session = tokio::select! {
-        opened = Session::open(name, args, brokers, on_row) => opened?,
+        opened = Session::open(name, (args, experiment.usual()), brokers, on_row) => opened?,
         how = &mut interrupted => bail!("{how}"),
     };
     let outcome = tokio::select! {
@@ -195,6 +210,15 @@ impl Experiment {
         }
     }
 
+    /// How often and how long its runs are measured.
+    fn usual(&self) -> Usual {
+        let is_quick = self.session().quick;
+        match self {
+            Experiment::Ingest(_) => Ingest::usual_lengths(is_quick),
+            _ => Usual::of(is_quick),
+        }
+    }
+
     /// Whether it can be done, as far as that can be told before anything is started.
     fn check(&self) -> anyhow::Result<()> {
         match self {
@@ -232,7 +256,9 @@ impl Experiment {
                 }
                 paper::run(session).await?;
                 linkedin::run(session).await?;
+                session.measure_as_usual_for("ingest", Ingest::usual_lengths(is_quick));
                 ingest::run(session, &Ingest::usual(is_quick)).await?;
+                session.measure_as_others();
                 soak::run(session).await?;
                 start::run(session).await
             }
@@ -272,7 +298,8 @@ mod tests {
             assert!(!directory.path().join("report").exists(), "{name}");
         }
         let side = Side::given("broker", nobody, None);
-        let restart = RestartLoad { batch: BatchShape::Records(1), record_bytes: 1 };
+        let restart =
+            RestartLoad { is_at_once: false, batch: BatchShape::Records(1), record_bytes: 1 };
         assert!(StartLoad.refusal(&side).is_some() && restart.refusal(&side).is_some());
     }
 
@@ -283,5 +310,17 @@ mod tests {
         assert!(Produce::usual(&durability).asks_for("1 MiB batches"));
         assert_eq!(Latency::usual(&durability).durability, durability);
         assert_eq!(Ingest::usual(true).rate, [100_000.0, 250_000.0, 1_000_000.0]);
+    }
+
+    #[test]
+    fn a_full_run_of_ingest_takes_ten_minutes() {
+        let usual = |line: &[&str]| {
+            let Usual { rounds, measured_seconds } =
+                CommandLine::parse_from(line).experiment.usual();
+            (rounds, measured_seconds)
+        };
+        assert_eq!(usual(&["bench", "ingest"]), (1, 600.0));
+        assert_eq!(usual(&["bench", "ingest", "--quick"]), (3, 1.0));
+        assert_eq!(usual(&["bench", "all"]), (5, 10.0));
     }
 }

@@ -10,7 +10,10 @@ const EXPERIMENT: &str = "start";
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     session.measure(EXPERIMENT, works::START, &StartLoad).await?;
-    let load = RestartLoad { batch: BatchShape::Bytes(1 << 20), record_bytes: 1024 };
-    session.measure_on(EXPERIMENT, works::RESTART, &load, |side| !is_limit(side)).await?;
+    for (work, is_at_once) in [(works::RESTART, false), (works::RESTART_AT_ONCE, true)] {
+        let batch = BatchShape::Bytes(1 << 20);
+        let load = RestartLoad { is_at_once, batch, record_bytes: 1024 };
+        session.measure_on(EXPERIMENT, work, &load, |side| !is_limit(side)).await?;
+    }
     Ok(())
 }

@@ -224,6 +224,11 @@ mod tests {
 
     /// A lane to a broker that does nothing, which serves until the test's process ends.
     fn lane(acks: Acks, pace: Pace) -> Lane {
+        lane_until(acks, pace, u64::MAX)
+    }
+
+    /// The same until values of so many bytes are answered.
+    fn lane_until(acks: Acks, pace: Pace, value_bytes_max: u64) -> Lane {
         let (ready, address) = std::sync::mpsc::channel();
         let listen = "127.0.0.1:0".to_owned();
         let args = null_broker::NullArgs { listen, store: None, source: None };
@@ -237,6 +242,7 @@ mod tests {
         let shape = ProduceShape { topic, partition: 0, acks, version: VERSION_MAX };
         let frame = shape.encode(&batch).expect("a frame");
         let traffic = ProduceTraffic::new(batch.payload(), acks, VERSION_MAX, pace);
+        let traffic = traffic.until(value_bytes_max);
         Lane::new(stream, pace, Tape::repeating(&frame, 5), Box::new(traffic))
     }
 
@@ -279,6 +285,20 @@ mod tests {
         let observed = run_closed(Acks::None);
         assert_eq!(observed.counted, None);
         assert_eq!(observed.latency_ns.len(), 0);
+    }
+
+    #[test]
+    fn a_closed_loop_may_end_when_it_has_sent_enough() {
+        const BYTES_MAX: u64 = 10_000;
+        let lanes = vec![lane_until(Acks::All, Pace::Closed(5), BYTES_MAX)];
+        let window = Window::starting_now(Duration::ZERO, Duration::from_secs(3600));
+        let stop = AtomicBool::new(false);
+        let mut drive = Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop };
+        let observed = drive.run().expect("nobody refuses anything");
+        // What is on its way then is still answered.
+        let in_batch = observed.value_bytes / observed.requests;
+        assert!((BYTES_MAX..BYTES_MAX + 6 * in_batch).contains(&observed.value_bytes));
+        assert!(observed.counted.is_some_and(|counted| counted < Duration::from_secs(3600)));
     }
 
     #[test]

@@ -171,7 +171,9 @@ impl Lane {
                 self.sent.push(due);
             } else {
                 // However late it leaves: until it has arrived, time is counted as well.
-                observed.count(due, self.traffic.sent_unanswered());
+                let payload = self.traffic.sent_unanswered();
+                observed.entrusted_records += payload.records;
+                observed.count(due, payload);
             }
         }
         true

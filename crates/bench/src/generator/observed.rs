@@ -23,6 +23,8 @@ pub(crate) struct Observed {
     pub(crate) records: u64,
     /// Bytes of those records' values.
     pub(crate) value_bytes: u64,
+    /// Records that the broker has said it has, and those that it was sent and says nothing of, whenever that was.
+    pub(crate) entrusted_records: u64,
     /// Records of each [`TIMELINE_STEP`], the window's first one first. When something that gets no answer arrives is
     /// not known: it is in the step in which it was due, which in a closed loop is when it was handed to the socket.
     pub(crate) timeline: Vec<u64>,
@@ -47,6 +49,7 @@ impl Observed {
             requests: 0,
             records: 0,
             value_bytes: 0,
+            entrusted_records: 0,
             timeline: Vec::new(),
             latency_ns: histogram(),
             lateness_ns: histogram(),

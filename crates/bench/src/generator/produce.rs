@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use bytes::Bytes;
 use logway_model::ErrorCode;
 use logway_wire::messages::ProduceResponse;
+use logway_wire::messages::produce_response::PartitionProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
 use super::{Acks, Asked, Observed, Pace, Payload, Traffic};
@@ -24,6 +25,8 @@ pub(crate) struct ProduceTraffic {
     version: i16,
     pace: Pace,
     is_counted: bool,
+    /// When values of so many bytes have been counted, over all connections, no more is sent.
+    value_bytes_max: u64,
     /// One for each partition.
     good: Vec<GoodAnswer>,
 }
@@ -44,7 +47,21 @@ impl ProduceTraffic {
     /// With different things in it, at least one, in the order in which they are sent.
     pub(crate) fn in_turn(payloads: Vec<Payload>, acks: Acks, version: i16, pace: Pace) -> Self {
         let good = Vec::new();
-        ProduceTraffic { payloads, counted: 0, acks, version, pace, is_counted: true, good }
+        ProduceTraffic {
+            payloads,
+            counted: 0,
+            acks,
+            version,
+            pace,
+            is_counted: true,
+            value_bytes_max: u64::MAX,
+            good,
+        }
+    }
+
+    /// The same, but a closed loop ends when values of so many bytes have been counted, if the window does not before.
+    pub(crate) fn until(self, value_bytes_max: u64) -> Self {
+        ProduceTraffic { value_bytes_max, ..self }
     }
 
     /// What is in the batch whose turn it is.
@@ -59,7 +76,8 @@ impl ProduceTraffic {
         ProduceTraffic { is_counted: false, ..self }
     }
 
-    /// Decodes the first answer, and each that does not begin as that did.
+    /// Decodes the first answer, and each that does not begin as that did: it must be about one partition, and say
+    /// where its records are.
     fn check(&mut self, head: &[u8], frame_bytes: usize) -> anyhow::Result<()> {
         let is_good = |good: &GoodAnswer| {
             frame_bytes == good.frame_bytes
@@ -79,7 +97,15 @@ impl ProduceTraffic {
                 }
             }
         }
-        self.good.extend(good_answer(head, &response, self.version));
+        let [topic] = response.responses.as_slice() else {
+            bail!("an answer about {} topics instead of one", response.responses.len());
+        };
+        let [partition] = topic.partition_responses.as_slice() else {
+            let partitions = topic.partition_responses.len();
+            bail!("an answer about {partitions} partitions instead of one");
+        };
+        ensure!(partition.base_offset >= 0, "an answer without an offset");
+        self.good.extend(good_answer(head, topic.name.len(), partition, self.version));
         Ok(())
     }
 }
@@ -92,11 +118,14 @@ fn decode(head: &[u8], version: i16) -> anyhow::Result<ProduceResponse> {
 
 /// Everything between the correlation id and the base offset stays the same from one answer to
 /// the next: topic, partition and the error code that is none.
-fn good_answer(head: &[u8], response: &ProduceResponse, version: i16) -> Option<GoodAnswer> {
-    let partition = response.responses.first()?.partition_responses.first()?;
+fn good_answer(
+    head: &[u8],
+    name_bytes: usize,
+    partition: &PartitionProduceResponse,
+    version: i16,
+) -> Option<GoodAnswer> {
     // Flexible versions have a byte of tagged fields in the header, and lengths as varints.
     let flexible = ProduceResponse::FLEXIBLE_VERSIONS.contains(version);
-    let name_bytes = response.responses.first()?.name.len();
     let (header, count, length) = if flexible { (5, 1, 1) } else { (4, 4, 2) };
     let error_at = header + count + length + name_bytes + count + 4;
     let code = head.get(error_at..error_at + 2)?;
@@ -127,6 +156,7 @@ impl Traffic for ProduceTraffic {
             return Ok(());
         }
         let payload = self.next_payload();
+        observed.entrusted_records += payload.records;
         observed.count_answer(self.pace, (due, now), payload);
         Ok(())
     }
@@ -138,13 +168,17 @@ impl Traffic for ProduceTraffic {
     fn sent_unanswered(&mut self) -> Payload {
         self.next_payload()
     }
+
+    fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
+        observed.value_bytes < self.value_bytes_max && now < observed.window.to
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+    use logway_wire::messages::produce_response::TopicProduceResponse;
     use logway_wire::{WireString, encode_response};
 
     use super::*;
@@ -164,6 +198,25 @@ mod tests {
         };
         let response = ProduceResponse { responses: vec![topic], ..Default::default() };
         encode_response(id, version, &response).expect("a response").bytes.slice(4..)
+    }
+
+    #[test]
+    fn an_answer_that_acknowledges_nothing_ends_the_run() {
+        let empty = ProduceResponse::default();
+        let no_partition =
+            ProduceResponse { responses: vec![TopicProduceResponse::default()], ..empty.clone() };
+        for (response, complaint) in [(empty, "0 topics"), (no_partition, "0 partitions")] {
+            let frame = encode_response(0, 12, &response).expect("a response").bytes.slice(4..);
+            let payload = Payload { records: 1, value_bytes: 1 };
+            let mut traffic = ProduceTraffic::new(payload, Acks::All, 12, Pace::Closed(1));
+            let error = traffic.check(&frame, frame.len()).expect_err("it says nothing");
+            assert!(error.to_string().contains(complaint), "{error}");
+        }
+        let payload = Payload { records: 1, value_bytes: 1 };
+        let mut traffic = ProduceTraffic::new(payload, Acks::All, 12, Pace::Closed(1));
+        let frame = answer(0, 12, -1, 0);
+        let error = traffic.check(&frame, frame.len()).expect_err("it says not where");
+        assert!(error.to_string().contains("without an offset"), "{error}");
     }
 
     #[test]

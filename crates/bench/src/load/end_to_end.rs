@@ -1,9 +1,12 @@
 //! How old records are when they reach a consumer that waits for them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anyhow::Context;
+
 use super::topic::RunTopic;
-use super::{Load, Run};
+use super::{Load, NO_KAFKA, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
     TAIL_BYTES_MAX, TailTraffic, Tape, connect,
@@ -20,6 +23,43 @@ pub(crate) struct EndToEndLoad {
     pub(crate) rate: f64,
 }
 
+/// The same at a rate of its own for each side.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnRateLoad {
+    /// By the name of the side.
+    pub(crate) loads: BTreeMap<String, EndToEndLoad>,
+    pub(crate) record_bytes: usize,
+    pub(crate) durability: Durability,
+}
+
+impl Load for OwnRateLoad {
+    fn parameters(&self) -> anyhow::Result<Parameters> {
+        let any = EndToEndLoad {
+            record_bytes: self.record_bytes,
+            durability: self.durability,
+            rate: 0.0,
+        };
+        // Each row says how many records it was.
+        Ok(Parameters { rate: None, ..any.parameters()? })
+    }
+
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        match self.loads.get(&side.name) {
+            Some(load) => load.refusal(side),
+            None => Some(NO_KAFKA),
+        }
+    }
+
+    fn is_warmed_up(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
+        let load = self.loads.get(&side.name).context("a side without a knee")?;
+        load.run(side, run).await
+    }
+}
+
 impl Load for EndToEndLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batch = EncodedBatch::of_size(BatchShape::Records(1), self.record_bytes)?;
@@ -33,6 +73,10 @@ impl Load for EndToEndLoad {
             fetch_bytes: TAIL_BYTES_MAX as u64,
             ..Parameters::of_batch(batch.size(), self.record_bytes)
         })
+    }
+
+    fn is_warmed_up(&self) -> bool {
+        true
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {

@@ -78,6 +78,14 @@ impl Load for FetchLoad {
         }
     }
 
+    fn is_warmed_up(&self) -> bool {
+        self.is_cached
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         if let Some(peer) = side.peer {
             return peer::consume(self, peer, side, run).await;

@@ -4,6 +4,7 @@ mod both;
 mod cat;
 mod end_to_end;
 mod fetch;
+mod grow;
 mod peer;
 mod preload;
 mod produce;
@@ -16,8 +17,9 @@ mod write;
 
 pub(crate) use both::BothLoad;
 pub(crate) use cat::CatLoad;
-pub(crate) use end_to_end::EndToEndLoad;
+pub(crate) use end_to_end::{EndToEndLoad, OwnRateLoad};
 pub(crate) use fetch::FetchLoad;
+pub(crate) use grow::GrowLoad;
 pub(crate) use produce::ProduceLoad;
 pub(crate) use restart::RestartLoad;
 pub(crate) use run::{Run, Stop};
@@ -46,6 +48,11 @@ pub(crate) trait Load {
     /// Whether a side that is slow at first would get faster at it, run after run.
     fn is_warmed_up(&self) -> bool {
         false
+    }
+
+    /// Whether it leaves new records in memory, of which there is only so much.
+    fn writes(&self) -> bool {
+        true
     }
 
     /// Puts the load on a side, with whatever topics it needs.

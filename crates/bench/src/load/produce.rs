@@ -11,7 +11,7 @@ use crate::generator::{
     Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
-use crate::side::Side;
+use crate::side::{Side, is_limit};
 
 /// How much of the tape one lane has, for values that are not all the same.
 const DIFFERENT_BATCHES: usize = 64;
@@ -83,6 +83,32 @@ impl ProduceLoad {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
+    /// Its connections to a topic, ready to send; with `stored_bytes_max`, until batches of so many bytes are answered.
+    pub(super) fn lanes(
+        &self,
+        side: &Side,
+        topic: &RunTopic,
+        version: i16,
+        stored_bytes_max: Option<u64>,
+    ) -> anyhow::Result<Vec<Lane>> {
+        let batches = self.batches()?;
+        let shape = |partition| ProduceShape {
+            topic: topic.name.clone(),
+            partition,
+            acks: self.acks,
+            version,
+        };
+        let lane = |number| {
+            let (tape, payloads) = self.tape(&batches, number, shape)?;
+            let mut traffic = ProduceTraffic::in_turn(payloads, self.acks, version, self.pace());
+            if let Some(stored_bytes_max) = stored_bytes_max {
+                traffic = traffic.until(value_bytes_in(stored_bytes_max, &batches));
+            }
+            Ok(Lane::new(connect(&side.address)?, self.pace(), tape, Box::new(traffic)))
+        };
+        (0..self.connections).map(lane).collect()
+    }
+
     /// What the connection with that number sends, and what is in that in turn.
     fn tape(
         &self,
@@ -144,23 +170,11 @@ impl Load for ProduceLoad {
         }
         let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
-        let batches = self.batches()?;
-        let shape = |partition| ProduceShape {
-            topic: topic.name.clone(),
-            partition,
-            acks: self.acks,
-            version,
-        };
-        let mut lanes = Vec::with_capacity(self.connections);
-        for number in 0..self.connections {
-            let (tape, payloads) = self.tape(&batches, number, shape)?;
-            let traffic = ProduceTraffic::in_turn(payloads, self.acks, version, self.pace());
-            let stream = connect(&side.address)?;
-            lanes.push(Lane::new(stream, self.pace(), tape, Box::new(traffic)));
-        }
-        let acknowledged = ProduceShape { acks: Acks::All, ..shape(0) };
+        let lanes = self.lanes(side, &topic, version, None)?;
+        let acknowledged =
+            ProduceShape { topic: topic.name.clone(), partition: 0, acks: Acks::All, version };
         let is_unanswered = self.acks == Acks::None;
-        let batch = batches[0].clone();
+        let batch = self.batches()?.swap_remove(0);
         let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
             if is_unanswered {
                 await_arrival(lanes, &acknowledged, &batch, observed)?;
@@ -170,9 +184,21 @@ impl Load for ProduceLoad {
         };
         let run = run.of_new_topic(self.partitions, self.acks);
         let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
+        // Nobody can say what of a request that was given up half written.
+        let is_all_sent = !is_unanswered || observed.unanswered == 0;
+        if is_all_sent && !is_limit(&side.name) {
+            topic.ensure_has(observed.entrusted_records).await?;
+        }
         topic.delete().await?;
         Ok(observed)
     }
+}
+
+/// How much of so many bytes of batches, which are sent in turn, their values are.
+fn value_bytes_in(stored_bytes: u64, batches: &[EncodedBatch]) -> u64 {
+    let batch_bytes: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
+    let value_bytes: u64 = batches.iter().map(|batch| batch.payload().value_bytes).sum();
+    (stored_bytes as f64 * value_bytes as f64 / batch_bytes as f64) as u64
 }
 
 /// Returns when the broker has what was sent without acknowledgements: it takes the requests of a
@@ -250,6 +276,14 @@ mod tests {
         assert_eq!(payloads.iter().map(|payload| payload.records).collect::<Vec<_>>(), twice);
         let mean = once.iter().sum::<u64>() as f64 / once.len() as f64;
         assert_eq!(load.records_in_request().expect("a mean"), mean);
+    }
+
+    #[test]
+    fn values_are_a_part_of_what_is_stored() {
+        let batch = EncodedBatch::of_size(BatchShape::Records(10), 100).expect("a batch");
+        let stored_bytes = 7 * batch.bytes.len() as u64;
+        let batches = [batch.clone(), batch];
+        assert!((6999..=7000).contains(&value_bytes_in(stored_bytes, &batches)));
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::side::Side;
 /// time from the new process until the partition's end can be asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct RestartLoad {
+    /// Whether a broker that would wait for its own session is told not to.
+    pub(crate) is_at_once: bool,
     pub(crate) batch: BatchShape,
     pub(crate) record_bytes: usize,
 }
@@ -60,7 +62,10 @@ impl Load for RestartLoad {
 
         side.kill()?;
         let began = Instant::now();
-        side.start_again().await?;
+        match self.is_at_once {
+            true => side.start_at_once().await?,
+            false => side.start_again().await?,
+        };
         // Metadata may be there before the partition has a leader.
         let names = BTreeSet::from([topic.name.clone()]);
         side.client.await_topics(&names, MissingTopic::Await).await?;
@@ -75,6 +80,11 @@ impl Load for RestartLoad {
         let observed = started(side, took);
         topic.reopened(side).delete().await?;
         empty.reopened(side).delete().await?;
+        if self.is_at_once {
+            // What comes next is measured with its defaults.
+            side.stop().await?;
+            side.start_again().await?;
+        }
         Ok(observed)
     }
 }

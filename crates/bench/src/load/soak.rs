@@ -9,6 +9,8 @@ use logway_client::{
     Consumer, ConsumerOptions, FetchEvent, NewRecord, Producer, ProducerOptions, StartAt,
 };
 use logway_model::{PartitionId, TimestampMs, TopicPartition};
+use logway_record::Compression;
+use tokio::task::JoinSet;
 
 use super::topic::RunTopic;
 use super::{Load, Run};
@@ -28,7 +30,11 @@ const ARRIVAL_PATIENCE: Duration = Duration::from_secs(60);
 /// What a topic may keep, so that hours fit on a disk.
 const RETENTION: [(&str, u64); 2] = [("retention.bytes", 512 << 20), ("segment.bytes", 64 << 20)];
 
-/// Numbered records at a fixed rate through an idempotent producer and a consumer, as programs use
+/// How the producers compress, and for how long each waits for more: one after the other has a partition.
+const PRODUCERS: [(Compression, u64); 3] =
+    [(Compression::None, 5), (Compression::Lz4, 0), (Compression::Zstd, 50)];
+
+/// Numbered records of many sizes at a fixed rate through idempotent producers and a consumer, as programs use
 /// them. Each record must arrive once, in the order of its partition and with its content.
 #[derive(Debug, Clone)]
 pub(crate) struct SoakLoad {
@@ -44,9 +50,9 @@ impl Load for SoakLoad {
             acks: Some("all"),
             record_bytes: (NUMBER_BYTES + VALUE_BYTES_MAX) as u64 / 2,
             keys: "the record's number",
-            linger_ms: ProducerOptions::default().linger.as_millis() as u64,
+            linger_ms: PRODUCERS.map(|(_, linger_ms)| linger_ms).into_iter().max().unwrap_or(0),
             partitions: self.partitions,
-            producers: 1,
+            producers: PRODUCERS.len(),
             consumers: 1,
             rate: Some(self.rate),
             ..Parameters::default()
@@ -62,14 +68,26 @@ impl Load for SoakLoad {
         let assignment: BTreeMap<TopicPartition, StartAt> =
             (0..self.partitions).map(|number| (partition(number), StartAt::Start)).collect();
         let consumer = Consumer::open(client, &assignment, ConsumerOptions::default()).await?;
-        let producer =
-            Producer::open(client.fork(), topic.name.clone(), ProducerOptions::default()).await?;
+        let mut producers = Vec::new();
+        for (compression, linger_ms) in PRODUCERS {
+            let linger = Duration::from_millis(linger_ms);
+            let options = ProducerOptions { compression, linger, ..ProducerOptions::default() };
+            producers.push(Producer::open(client.fork(), topic.name.clone(), options).await?);
+        }
 
         let window = Window::starting_now(run.warm_up, run.measured);
         let start = window.from - run.warm_up;
         let timetable = Timetable::new(start, self.rate, run.warm_up + run.measured);
-        let sending = tokio::spawn(send(producer, timetable.clone(), self.partitions));
-        let sending = async { sending.await.context("the producer's task failed")? };
+        let mut sending = JoinSet::new();
+        for (place, producer) in producers.into_iter().enumerate() {
+            sending.spawn(send(producer, place, timetable.clone(), self.partitions));
+        }
+        let sending = async {
+            while let Some(sent) = sending.join_next().await {
+                sent.context("a producer's task failed")??;
+            }
+            anyhow::Ok(())
+        };
         let check = Check { timetable, partitions: self.partitions };
         let receiving = check.receive(consumer, window);
         // A record that is lost is told of now, and not when the hours are over.
@@ -89,9 +107,15 @@ async fn used_within(window: Window, broker_pid: Option<u32>) -> anyhow::Result<
     Ok(opening.until_now())
 }
 
-/// Sends each record when it is due.
-async fn send(mut producer: Producer, timetable: Timetable, partitions: i32) -> anyhow::Result<()> {
-    for number in 0..timetable.count() {
+/// Sends each record of the producer at that place when it is due.
+async fn send(
+    mut producer: Producer,
+    place: usize,
+    timetable: Timetable,
+    partitions: i32,
+) -> anyhow::Result<()> {
+    let is_its = |number: &u64| (number % partitions as u64) as usize % PRODUCERS.len() == place;
+    for number in (0..timetable.count()).filter(is_its) {
         let due = timetable.moment(number);
         // The clock of sleeps counts milliseconds: what is due within one goes at once.
         if due > Instant::now() + Duration::from_millis(1) {

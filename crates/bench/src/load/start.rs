@@ -13,7 +13,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// Why a side may not be started again.
 pub(super) const NOT_KILLED: &str = "was running before, and only what was started here is killed";
 
-/// Starts a broker on the data it has, and leaves it idle. The latency is the time until the
+/// Starts a broker that has been stopped in good order, and leaves it idle. The latency is the time until the
 /// first answer, the memory that of the idle broker.
 #[derive(Debug, Clone)]
 pub(crate) struct StartLoad;
@@ -28,7 +28,7 @@ impl Load for StartLoad {
     }
 
     async fn run(&self, side: &mut Side, _run: &Run) -> anyhow::Result<Observed> {
-        side.kill()?;
+        side.stop().await?;
         let took = side.start_again().await?;
         tokio::time::sleep(IDLE).await;
         Ok(started(side, took))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use logway_client::{Client, MissingTopic, NewTopic, OffsetAt};
 use logway_model::{PartitionId, TopicName, TopicPartition};
 use logway_wire::messages::{FetchRequest, ProduceRequest};
@@ -19,6 +19,7 @@ static TOPICS: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub(crate) struct RunTopic {
     pub(crate) name: TopicName,
+    partitions: i32,
     client: Client,
 }
 
@@ -68,7 +69,7 @@ impl RunTopic {
         // finds that out.
         let partition = |number| TopicPartition::new(name.clone(), PartitionId(number));
         client.list_offsets(&(0..partitions).map(partition).collect(), OffsetAt::End).await?;
-        Ok(RunTopic { name, client: client.clone() })
+        Ok(RunTopic { name, partitions, client: client.clone() })
     }
 
     /// The newest version of Produce that both sides know and that names topics by name.
@@ -86,6 +87,21 @@ impl RunTopic {
         RunTopic { client: side.client.clone(), ..self }
     }
 
+    /// Makes sure that the broker has the records that it was given, acknowledged or not.
+    ///
+    /// # Errors
+    ///
+    /// It has fewer, so that it has only seemed to be fast.
+    pub(crate) async fn ensure_has(&self, records: u64) -> anyhow::Result<()> {
+        let partition = |number| TopicPartition::new(self.name.clone(), PartitionId(number));
+        let all = (0..self.partitions).map(partition).collect();
+        let ends = self.client.list_offsets(&all, OffsetAt::End).await?;
+        let ends = ends.values().filter_map(|listed| listed.offset);
+        let has: u64 = ends.map(|end| u64::try_from(end.0).unwrap_or(0)).sum();
+        ensure!(has >= records, "the broker has {has} of the {records} records that it took");
+        Ok(())
+    }
+
     /// Deletes it. A failed run leaves its topic behind.
     pub(crate) async fn delete(self) -> anyhow::Result<()> {
         let outcomes = self.client.delete_topics(std::slice::from_ref(&self.name)).await?;
@@ -93,5 +109,31 @@ impl RunTopic {
             outcome.with_context(|| format!("the benchmark's topic '{name}' stays"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use logway_client::{BrokerAddress, ClientOptions};
+
+    use super::*;
+    use crate::bare_broker;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_broker_that_has_not_what_it_took_is_found_out() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
+        let port = listener.local_addr().expect("it listens").port();
+        let store = directory.path().join("store");
+        // It gives nothing back, and says that all partitions are empty.
+        std::thread::spawn(move || bare_broker::serve(listener, &store, |_| ()));
+        let address = BrokerAddress::new("127.0.0.1", port);
+        let client = Client::new(vec![address], ClientOptions::default());
+        let topic = RunTopic::create(&client, 3, Durability::Unsynced).await.expect("it creates");
+        topic.ensure_has(0).await.expect("nothing is there");
+        let error = topic.ensure_has(7).await.expect_err("it has none");
+        assert!(error.to_string().contains("0 of the 7"), "{error}");
     }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::Context;
+use rustix::fs::statvfs;
 use serde::Serialize;
 
 /// What a reader must know to compare figures.
@@ -31,7 +33,6 @@ impl Machine {
     /// This machine, with the brokers' data in `data_dir`.
     pub fn look(data_dir: &Path) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let load = read("/proc/loadavg");
         let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
         Machine {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or("unknown").to_owned(),
@@ -43,9 +44,26 @@ impl Machine {
                 + read("/proc/sys/kernel/osrelease").trim(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().to_owned(),
             data_file_system: file_system(&read("/proc/self/mounts"), &data_dir),
-            load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
+            load_average: load_average().unwrap_or(0.0),
         }
     }
+}
+
+/// Processes that wanted to run, or waited for a disk, averaged over the minute before.
+pub(super) fn load_average() -> Option<f64> {
+    let load = fs::read_to_string("/proc/loadavg").ok()?;
+    load.split(' ').next()?.parse().ok()
+}
+
+/// What files may still take of the file system that holds a directory.
+///
+/// # Errors
+///
+/// There is no such directory.
+pub(crate) fn free_bytes(directory: &Path) -> anyhow::Result<u64> {
+    let found =
+        statvfs(directory).with_context(|| format!("cannot see {}", directory.display()))?;
+    Ok(found.f_bavail * found.f_frsize)
 }
 
 /// The value of the first `name : value`.
@@ -94,6 +112,13 @@ mod tests {
         assert_eq!(system(quoted), "Debian GNU/Linux 12 (bookworm)");
         assert_eq!(system("PRETTY_NAME=Arch\n"), "Arch");
         assert_eq!(system("NAME=x\n"), "unknown");
+    }
+
+    #[test]
+    fn a_place_that_is_there_has_an_end() {
+        let free = free_bytes(Path::new(".")).expect("we are here");
+        assert!(free < 1 << 60, "{free}");
+        assert!(free_bytes(Path::new("/no/such")).is_err());
     }
 
     #[test]

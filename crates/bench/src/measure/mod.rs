@@ -8,6 +8,7 @@ mod usage;
 
 pub(crate) use dirty::settle;
 pub use machine::Machine;
+pub(crate) use machine::free_bytes;
 pub use row::{Durability, Parameters, Row};
 pub(crate) use row::{QUANTILES, WorkKey};
 pub(crate) use statistics::{Spread, compare};

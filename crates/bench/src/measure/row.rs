@@ -64,6 +64,11 @@ pub struct Parameters {
 }
 
 impl Parameters {
+    /// Whether requests are sent by a timetable, which may be another for each side.
+    pub(crate) fn is_open_loop(&self) -> bool {
+        self.producers > 0 && self.in_flight == 0
+    }
+
     /// Those of batches of a size, with values of a size.
     pub(crate) fn of_batch(batch: BatchSize, record_bytes: usize) -> Parameters {
         Parameters {

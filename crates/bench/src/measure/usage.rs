@@ -5,6 +5,8 @@ use std::fs;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::machine::load_average;
+
 /// The kernel counts CPU time of a process in ticks, mostly of 10 ms, and each end of a window may be one off: of fewer
 /// ticks than these that would be more than a tenth.
 pub(crate) const CPU_TICKS_MIN: u32 = 20;
@@ -17,7 +19,15 @@ pub(crate) struct Snapshot {
     generator_clock: ClockId,
     broker_cpu_seconds: Option<f64>,
     generator_cpu_seconds: f64,
-    machine_busy_seconds: Option<f64>,
+    machine: Option<MachineTime>,
+    memory: Option<ProcessMemory>,
+}
+
+/// Time of all processors of the machine together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct MachineTime {
+    busy_seconds: f64,
+    idle_seconds: f64,
 }
 
 /// What was used between two moments.
@@ -30,7 +40,14 @@ pub struct Usage {
     pub generator_cpu_seconds: f64,
     /// CPU seconds of everybody else on the machine.
     pub others_cpu_seconds: Option<f64>,
-    /// The broker's memory at the end.
+    /// How much of the time the machine's processors were busy, all of them together: from 0 to 1. What
+    /// the host of a virtual machine took away is in it.
+    pub machine_busy: Option<f64>,
+    /// Processes that wanted to run, or waited for a disk, averaged over the minute before the end.
+    pub load_average: Option<f64>,
+    /// The broker's memory at the beginning.
+    pub memory_before: Option<ProcessMemory>,
+    /// And at the end.
     pub memory: Option<ProcessMemory>,
 }
 
@@ -62,9 +79,8 @@ impl Snapshot {
             generator_clock,
             broker_cpu_seconds: broker_pid.and_then(process_cpu_seconds),
             generator_cpu_seconds: generator.tv_sec as f64 + generator.tv_nsec as f64 / 1e9,
-            machine_busy_seconds: fs::read_to_string("/proc/stat")
-                .ok()
-                .and_then(|stat| busy(&stat)),
+            machine: fs::read_to_string("/proc/stat").ok().and_then(|stat| machine_time(&stat)),
+            memory: broker_pid.and_then(ProcessMemory::of),
         }
     }
 
@@ -74,14 +90,22 @@ impl Snapshot {
         let between = |from: Option<f64>, to: Option<f64>| Some(to? - from?);
         let broker = between(self.broker_cpu_seconds, now.broker_cpu_seconds);
         let generator = now.generator_cpu_seconds - self.generator_cpu_seconds;
-        let machine = between(self.machine_busy_seconds, now.machine_busy_seconds);
+        let busy = |time: MachineTime| time.busy_seconds;
+        let idle = |time: MachineTime| time.idle_seconds;
+        let machine = between(self.machine.map(busy), now.machine.map(busy));
+        let idle = between(self.machine.map(idle), now.machine.map(idle));
         Usage {
             broker_cpu_seconds: broker,
             generator_cpu_seconds: generator,
             others_cpu_seconds: machine
                 .zip(broker)
                 .map(|(machine, broker)| (machine - broker - generator).max(0.0)),
-            memory: self.broker_pid.and_then(ProcessMemory::of),
+            machine_busy: machine
+                .zip(idle)
+                .and_then(|(busy, idle)| (busy + idle > 0.0).then(|| busy / (busy + idle))),
+            load_average: load_average(),
+            memory_before: self.memory,
+            memory: now.memory,
         }
     }
 }
@@ -116,14 +140,19 @@ fn ticks(stat: &str) -> Option<f64> {
     Some(user + system)
 }
 
-/// All of the first line's ticks but those of `idle` and `iowait`, and without the guests', which
+/// Of the first line, `idle` and `iowait` are idle and all else is busy, without the guests' ticks, which
 /// are in `user` already.
-fn busy(stat: &str) -> Option<f64> {
+fn machine_time(stat: &str) -> Option<MachineTime> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<f64> = line.split_ascii_whitespace().flat_map(str::parse).collect();
     let of_system = fields.get(..8)?;
-    let ticks: f64 = of_system.iter().sum::<f64>() - of_system[3] - of_system[4];
-    Some(ticks / rustix::param::clock_ticks_per_second() as f64)
+    let per_second = rustix::param::clock_ticks_per_second() as f64;
+    let idle_ticks = of_system[3] + of_system[4];
+    let busy_ticks = of_system.iter().sum::<f64>() - idle_ticks;
+    Some(MachineTime {
+        busy_seconds: busy_ticks / per_second,
+        idle_seconds: idle_ticks / per_second,
+    })
 }
 
 fn memory(status: &str) -> Option<ProcessMemory> {
@@ -148,8 +177,10 @@ mod tests {
         assert_eq!(memory(status), Some(expected));
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         let machine = "cpu  100 1 50 900 30 2 3 4 60 0\ncpu0 1 2\n";
-        assert_eq!(busy(machine), Some(160.0 / per_second));
-        assert_eq!((ticks("x"), memory("x"), busy("x")), (None, None, None));
+        let expected =
+            MachineTime { busy_seconds: 160.0 / per_second, idle_seconds: 930.0 / per_second };
+        assert_eq!(machine_time(machine), Some(expected));
+        assert_eq!((ticks("x"), memory("x"), machine_time("x")), (None, None, None));
     }
 
     #[test]
@@ -175,6 +206,8 @@ mod tests {
         let usage = before.until_now();
         assert!(usage.generator_cpu_seconds >= 0.05);
         assert!(usage.broker_cpu_seconds.is_some_and(|seconds| seconds > 0.0));
+        assert!(usage.machine_busy.is_some_and(|busy| (0.0..=1.0).contains(&busy)));
+        assert!(usage.load_average.is_some_and(|load| load >= 0.0));
         assert!(usage.memory.is_some_and(|memory| memory.peak_bytes >= memory.resident_bytes));
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::measure::{QUANTILES, Row};
+use crate::measure::{ProcessMemory, QUANTILES, Row};
 
 /// With a line of names. No field holds a quote; those that may hold commas are quoted.
 pub(super) fn render(rows: &[Row]) -> String {
@@ -16,7 +16,8 @@ pub(super) fn render(rows: &[Row]) -> String {
     }
     text.push_str(
         ",max_ms,generator_lateness_p99_ms,unanswered,broker_cpu_s,broker_cpu_s_per_value_gb,broker_cpu_us_per_request,\
-         broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s\n",
+         broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s,\
+         machine_busy,load_average\n",
     );
     for row in rows {
         text.push_str(&fields(row).join(","));
@@ -59,7 +60,10 @@ fn fields(row: &Row) -> Vec<String> {
         rate(format!("{:.3}", row.megabytes_per_second())),
     ];
     fields.extend(QUANTILES.map(|(_, quantile)| optional(row.latency_ms(quantile))));
-    let memory = row.usage.memory;
+    let (before, memory) = (row.usage.memory_before, row.usage.memory);
+    let resident = |memory: Option<ProcessMemory>| {
+        memory.map_or(String::new(), |memory| memory.resident_bytes.to_string())
+    };
     fields.extend([
         optional(row.latency_ms(1.0)),
         optional(row.lateness_p99_ms()),
@@ -67,10 +71,13 @@ fn fields(row: &Row) -> Vec<String> {
         optional(row.usage.broker_cpu_seconds),
         optional(row.broker_cpu_seconds_per_gigabyte()),
         optional(row.broker_cpu_seconds_per_million_requests()),
-        memory.map_or(String::new(), |memory| memory.resident_bytes.to_string()),
+        resident(before),
+        resident(memory),
         memory.map_or(String::new(), |memory| memory.peak_bytes.to_string()),
         format!("{:.3}", row.generator_busy()),
         optional(row.usage.others_cpu_seconds),
+        optional(row.usage.machine_busy),
+        optional(row.usage.load_average),
     ]);
     fields
 }

@@ -7,7 +7,7 @@ use super::plots::Plot;
 use super::summary::{Ratio, SideSummary, WorkSummary};
 use super::targets::{TargetRow, measured};
 use super::text::{of, short, title};
-use super::{Report, omission, svg};
+use super::{Report, growth, ingest, omission, svg};
 use crate::measure::{CPU_TICKS_MIN, Parameters, Spread};
 
 const STYLE: &str = "body{font:14px/1.45 sans-serif;max-width:1180px;margin:2em auto;\
@@ -60,6 +60,8 @@ pub(super) fn render(
     }
     page.push_str("<h2>Results</h2>\n");
     page.push_str(&result_table(works));
+    page.push_str(&ingest::html(&report.rows));
+    page.push_str(&growth::html(&growth::growths(&report.rows)));
     let sentences = omission::sentences(&report.omissions);
     if !sentences.is_empty() {
         page.push_str("<h2>What was not measured</h2>\n<ul>\n");
@@ -90,7 +92,7 @@ fn statement(report: &Report) -> String {
     write!(
         text,
         "<p>{} of {}, {} GB of memory, {}, {}, TCP with {}, data on {}, load average {} at the start. \
-         {} of {} s after {} s of warm-up each; {} MB are written before \
+         {} of {} s after {} s of warm-up each{}; {} MB are written before \
          a run that reads or restarts, which then has {} partitions more; the load is made by {}.</p>\n<table>\
          <tr><th>side<th class=\"l\">version<th class=\"l\">started as<th class=\"l\">settings</tr>\n",
         counted(machine.cores as u64, "core"),
@@ -104,6 +106,7 @@ fn statement(report: &Report) -> String {
         counted(u64::from(stated.rounds), "round"),
         stated.measured_seconds,
         stated.warm_up_seconds,
+        stated.other_lengths.iter().map(|other| format!(", {}", escape(other))).collect::<String>(),
         stated.preloaded_megabytes,
         stated.empty_partitions,
         escape(&stated.generator),
@@ -317,6 +320,7 @@ mod tests {
             rounds: 3,
             warm_up_seconds: 0.5,
             measured_seconds: 2.0,
+            other_lengths: Vec::new(),
             preloaded_megabytes: 256,
             empty_partitions: 200,
             generator: "logway 0".to_owned(),

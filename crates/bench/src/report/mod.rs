@@ -5,7 +5,9 @@ mod comparison;
 mod csv;
 mod curves;
 mod figure;
+mod growth;
 mod html;
+mod ingest;
 mod markdown;
 mod omission;
 mod palette;
@@ -48,6 +50,8 @@ pub struct Statement {
     pub warm_up_seconds: f64,
     /// Seconds of each run that counted.
     pub measured_seconds: f64,
+    /// Which experiments had other rounds and seconds.
+    pub other_lengths: Vec<String>,
     /// Megabytes written before a run that reads or restarts.
     pub preloaded_megabytes: u64,
     /// Partitions, besides the one with data, of a broker that is restarted.
@@ -79,6 +83,7 @@ impl Report {
     pub fn summary(&self) -> String {
         let mut summary = text::summary(&summary::summarize(&self.rows));
         summary.push_str(&text::target_table(&targets::targets(&self.rows)));
+        summary.push_str(&growth::text(&growth::growths(&self.rows)));
         if let Some(reason) = &self.ended_early {
             summary.push_str(&format!("\nended early: {reason}\n"));
         }
@@ -95,6 +100,7 @@ pub(crate) fn write(report: &Report) -> anyhow::Result<()> {
     let targets = targets::targets(&report.rows);
     let mut json = serde_json::to_value(report)?;
     json["targets"] = serde_json::to_value(&targets)?;
+    json["growth"] = serde_json::to_value(growth::growths(&report.rows))?;
     let json = serde_json::to_string_pretty(&json)?;
     write_file(&output.join("results.json"), json)?;
     write_file(&output.join("results.csv"), csv::render(&report.rows))?;

@@ -2,6 +2,7 @@
 
 use super::chart::{BarGroup, bars};
 use super::curves::{Curve, Frame, Scale, curves};
+use super::growth::is_growth;
 use super::palette::Palette;
 use super::scene::{Pen, Scene};
 use super::summary::{SideSummary, WorkSummary, distinct};
@@ -47,7 +48,8 @@ pub(crate) fn plots(works: &[WorkSummary], rows: &[Row]) -> Vec<Plot> {
         }
         let scene = sweep(experiment, &works, &palette);
         plots.extend(scene.map(|scene| Plot { name: format!("{experiment}-sweep"), scene }));
-        for (number, work) in works.iter().filter(|_| experiment == "paper").enumerate() {
+        let is_drawn = |work: &&&WorkSummary| experiment == "paper" || is_growth(&work.work);
+        for (number, work) in works.iter().filter(is_drawn).enumerate() {
             let name = format!("{experiment}-sent-{}", number + 1);
             plots.push(Plot { name, scene: against_sent(work, rows, &palette) });
         }
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(names(&rows), ["produce-rate", "produce-cpu", "produce-memory"]);
         for row in &mut rows {
             row.experiment = "latency";
-            row.parameters.rate = Some(1000.0);
+            row.parameters.in_flight = 0;
         }
         let plots = plots(&summarize(&rows), &rows);
         let latencies: Vec<&Plot> =

@@ -69,7 +69,7 @@ pub(crate) fn summarize(rows: &[Row]) -> Vec<WorkSummary> {
 impl WorkSummary {
     /// Whether its requests are sent by a timetable, so that their latency is a result.
     pub(crate) fn is_open_loop(&self) -> bool {
-        self.parameters.rate.is_some()
+        self.parameters.is_open_loop()
     }
 
     /// Which work it is.
@@ -210,9 +210,12 @@ pub(crate) mod tests {
             latency_ns,
             unanswered: 0,
             usage: Usage {
+                memory_before: None,
                 broker_cpu_seconds: Some(1.0),
                 generator_cpu_seconds: 0.5,
                 others_cpu_seconds: Some(0.1),
+                machine_busy: Some(0.75),
+                load_average: Some(1.5),
                 memory: Some(memory),
             },
         }

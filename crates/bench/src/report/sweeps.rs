@@ -94,15 +94,19 @@ fn median_round<'a>(work: &WorkSummary, side: &str, rows: &'a [Row]) -> Option<&
 }
 
 /// The rate in each step of a run's timeline, from what had been sent before it to what had after it, in MB. Where
-/// nothing was done both are the same, and the curve goes down and up.
+/// nothing was done both are the same, and the curve goes down and up. In long runs it is that of several steps, so that
+/// what is to be seen is not how a disk breathes.
 fn rates_while_sent(row: &Row) -> Vec<(f64, f64)> {
-    let step_seconds = TIMELINE_STEP.as_secs_f64();
+    const POINTS_MAX: usize = 200;
+    let steps = row.timeline.len().div_ceil(POINTS_MAX).max(1);
+    let step_seconds = steps as f64 * TIMELINE_STEP.as_secs_f64();
     // The rate of a shorter rest would be that of a request or none.
     let rest_seconds_min = step_seconds / 2.0;
     let megabytes_in_record = row.value_bytes as f64 / 1e6 / row.records.max(1) as f64;
     let mut sent_megabytes = 0.0;
     let mut points = Vec::new();
-    for (number, &records) in row.timeline.iter().enumerate() {
+    for (number, records) in row.timeline.chunks(steps).enumerate() {
+        let records: u64 = records.iter().sum();
         let rest_seconds = row.seconds - number as f64 * step_seconds;
         let seconds = rest_seconds.min(step_seconds);
         if seconds < rest_seconds_min {
@@ -204,5 +208,7 @@ mod tests {
         assert_eq!(rounded, expected);
         row.seconds = 0.21;
         assert_eq!(rates_while_sent(&row).len(), 4);
+        (row.timeline, row.seconds) = (vec![1; 1000], 100.0);
+        assert_eq!(rates_while_sent(&row).len(), 2 * 200);
     }
 }

@@ -40,7 +40,6 @@ pub(super) struct Limit {
 struct Of {
     side: &'static str,
     experiment: &'static str,
-    /// What its name begins with.
     work: &'static str,
     durability: Option<Durability>,
 }
@@ -133,11 +132,13 @@ fn all() -> Vec<Target> {
         over_kafka(produce(works::HUNDRED_PARTITIONS, Synced), Rate, Floor(15.0)),
         over(paced, unsynced(paced), P50, OneIn(2.0)),
         over(paced, unsynced(paced), P99, OneIn(3.0)),
-        over_kafka(latency(works::END_TO_END_AT, Unsynced), P99_9, OneIn(3.0)),
+        over_kafka(latency(works::END_TO_END_AT_LOWEST, Unsynced), P99_9, OneIn(3.0)),
+        over_kafka(latency(works::END_TO_END_AT_OWN, Unsynced), P99_9, OneIn(3.0)),
         over_kafka(start, P50, OneIn(50.0)),
         over_kafka(start, Resident, OneIn(15.0)),
         over_kafka(batches, Resident, OneIn(20.0)),
         over_kafka(Of::ours("start", works::RESTART, Some(Unsynced)), P50, OneIn(100.0)),
+        over_kafka(Of::ours("start", works::RESTART_AT_ONCE, Some(Unsynced)), P50, OneIn(100.0)),
     ]
 }
 
@@ -150,15 +151,11 @@ impl Of {
         Of { side, ..self }
     }
 
-    /// Its rows. A name that goes on, as with more partitions, is another work's.
+    /// Its rows.
     fn rows(self, rows: &[Row]) -> Vec<&Row> {
-        let is_named = |work: &str| match self.work.ends_with(' ') {
-            true => work.starts_with(self.work),
-            false => work == self.work,
-        };
         rows.iter()
             .filter(|row| (row.side.as_str(), row.experiment) == (self.side, self.experiment))
-            .filter(|row| is_named(&row.work) && row.parameters.durability == self.durability)
+            .filter(|row| row.work == self.work && row.parameters.durability == self.durability)
             .collect()
     }
 }
@@ -219,10 +216,7 @@ impl Target {
             (OURS, false) => format!("{}{}", theirs.work, durability(theirs)),
             (side, false) => format!("{side}{}", durability(theirs)),
         };
-        let work = match ours.work {
-            works::END_TO_END_AT => works::END_TO_END_AT_HALF_OF_THE_KNEE,
-            work => work,
-        };
+        let work = ours.work;
         let (experiment, durability, figure) =
             (ours.experiment, durability(ours), name(figure, ours.experiment));
         TargetRow {

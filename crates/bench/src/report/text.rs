@@ -19,7 +19,7 @@ pub fn line(row: &Row) -> String {
     let mut notes = String::new();
     if row.is_generator_bound() {
         let percent = row.generator_busy() * 100.0;
-        let bound = if row.parameters.rate.is_some() { "no slower than" } else { "at least" };
+        let bound = if row.parameters.is_open_loop() { "no slower than" } else { "at least" };
         write!(notes, "  the generator was busy {percent:.0} %: {bound} this")
             .expect("a string takes everything");
     }

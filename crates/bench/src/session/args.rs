@@ -24,10 +24,10 @@ pub struct SessionArgs {
     /// Runs of seconds, to see whether all works; the figures of full runs are better
     #[arg(long)]
     pub quick: bool,
-    /// How often each run is repeated, each time on every side [default: 5, quick 3]
+    /// How often each run is repeated, each time on every side [default: 5, of ingest 1, quick 3]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Measured seconds of each run [default: 10, quick 1]
+    /// Measured seconds of each run [default: 10, of ingest 600, quick 1]
     #[arg(long, value_name = "SECONDS", value_parser = values::measured_seconds)]
     pub seconds: Option<f64>,
     /// Seconds of each run before measuring [default: 2, quick 0.3]
@@ -50,6 +50,23 @@ pub struct SessionArgs {
     /// The process of the broker of --brokers, if it runs here, to measure what it uses
     #[arg(long, value_name = "PID", value_parser = process, conflicts_with_all = ["own", "against"])]
     pub broker_pid: Option<u32>,
+}
+
+/// How often and how long something is measured of which the command line does not say it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Usual {
+    pub(crate) rounds: u32,
+    pub(crate) measured_seconds: f64,
+}
+
+impl Usual {
+    /// Of most experiments.
+    pub(crate) fn of(is_quick: bool) -> Usual {
+        match is_quick {
+            true => Usual { rounds: 3, measured_seconds: 1.0 },
+            false => Usual { rounds: 5, measured_seconds: 10.0 },
+        }
+    }
 }
 
 /// How long and how much.
@@ -91,7 +108,7 @@ impl SessionArgs {
         Ok(opponents)
     }
 
-    pub(crate) fn lengths(&self) -> Lengths {
+    pub(crate) fn lengths(&self, usual: Usual) -> Lengths {
         let choose = |given: Option<f64>, full: f64, quick: f64| {
             let seconds = given.unwrap_or(if self.quick { quick } else { full });
             Duration::from_secs_f64(seconds)
@@ -102,8 +119,8 @@ impl SessionArgs {
         let megabytes = self.preload_megabytes.unwrap_or(if self.quick { 256 } else { 3400 });
         Lengths {
             is_quick: self.quick,
-            rounds: self.rounds.unwrap_or(if self.quick { 3 } else { 5 }),
-            measured: choose(self.seconds, 10.0, 1.0),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            measured: Duration::from_secs_f64(self.seconds.unwrap_or(usual.measured_seconds)),
             warm_up: choose(self.warm_up_seconds, 2.0, 0.3),
             warm_side: if is_warmed { warm_side } else { Duration::ZERO },
             preloaded_bytes: megabytes * 1_000_000,
@@ -167,10 +184,24 @@ mod tests {
         let line = ["bench", "--seconds", month, "--warm-up-seconds", month];
         let line = [&line[..], &["--warm-broker-seconds", month]].concat();
         let line = [&line[..], &["--preload-megabytes", "100000000", "--rounds", "1000"]].concat();
-        let lengths = CommandLine::try_parse_from(line).expect("arguments").session.lengths();
+        let session = CommandLine::try_parse_from(line).expect("arguments").session;
+        let lengths = session.lengths(Usual { rounds: 1, measured_seconds: 600.0 });
         let month = Duration::from_secs(2_592_000);
         assert_eq!([lengths.measured, lengths.warm_up, lengths.warm_side], [month; 3]);
         assert_eq!((lengths.preloaded_bytes, lengths.rounds), (100_000_000_000_000, 1000));
+    }
+
+    #[test]
+    fn what_is_usual_holds_where_nothing_is_said() {
+        let lengths = |args: &[&str]| {
+            let line = [&["bench"], args].concat();
+            let session = CommandLine::try_parse_from(line).expect("arguments").session;
+            let lengths = session.lengths(Usual { rounds: 1, measured_seconds: 600.0 });
+            (lengths.rounds, lengths.measured.as_secs())
+        };
+        assert_eq!(lengths(&[]), (1, 600));
+        assert_eq!(lengths(&["--seconds", "60"]), (1, 60));
+        assert_eq!(lengths(&["--rounds", "3"]), (3, 600));
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod args;
 mod progress;
 pub(crate) mod values;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,13 @@ use logway_client::BrokerAddress;
 
 use args::Lengths;
 pub use args::SessionArgs;
+pub(crate) use args::Usual;
 use progress::Progress;
 
 use crate::files::OwnedDirectory;
 use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
-use crate::measure::{Durability, Machine, Row, settle};
+use crate::measure::{Durability, Machine, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, checksum, is_limit};
 
@@ -38,14 +39,19 @@ pub(crate) struct Session<'a> {
     sides: Vec<Side>,
     /// All that took part, those that were dismissed as well.
     stated: Vec<StatedSide>,
+    args: SessionArgs,
     run: Run,
     pub(crate) lengths: Lengths,
     pub(crate) rows: Vec<Row>,
     pub(crate) omissions: Vec<Omission>,
+    /// Of the experiments whose runs are not as the others'.
+    other_lengths: Vec<String>,
     works: usize,
     machine: Machine,
     /// What makes the load.
     generator: String,
+    /// Where the brokers that were started have their data.
+    data_dir: PathBuf,
     output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
@@ -53,14 +59,15 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts the brokers, or takes the one that runs, and warms each.
+    /// Starts the brokers, or takes the one that runs, and warms each. Runs are as `usual`, unless the
+    /// arguments say otherwise.
     pub(crate) async fn open(
         name: &str,
-        args: &SessionArgs,
+        (args, usual): (&SessionArgs, Usual),
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let (lengths, opponents) = (args.lengths(), args.opponents()?);
+        let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
         let output = match &args.output {
             Some(path) => OwnedDirectory::for_results(path.clone(), None)?,
             None => OwnedDirectory::with_new_name(default_names(name))?,
@@ -84,13 +91,16 @@ impl<'a> Session<'a> {
         let mut session = Session {
             stated: sides.iter().map(Side::stated).collect(),
             sides,
+            args: args.clone(),
             run,
             lengths,
             rows: Vec::new(),
             omissions: Vec::new(),
+            other_lengths: Vec::new(),
             works: 0,
             machine,
             generator: this_generator()?,
+            data_dir: work_dir.path().to_owned(),
             output,
             progress,
             on_row,
@@ -111,7 +121,8 @@ impl<'a> Session<'a> {
             ProduceLoad { batch: BatchShape::Records(1), in_flight: 50, ..batches.clone() };
         let unanswered = ProduceLoad { acks: Acks::None, ..singles.clone() };
         let synced = ProduceLoad { durability: Durability::Synced, ..singles.clone() };
-        let (ours, others) = ([batches, singles.clone()], [unanswered, singles, synced]);
+        let ours = [batches, singles.clone(), synced.clone()];
+        let others = [unanswered, singles, synced];
         for side in &mut self.sides {
             self.progress.say(&format!("warming {}", side.name));
             let loads = if side.peer.is_some() { others.as_slice() } else { &ours };
@@ -122,21 +133,49 @@ impl<'a> Session<'a> {
             for load in loads {
                 run_on(side, load, &run, None).await?;
             }
-            // A fetch is little work for a broker with batches; peers handle each message.
-            if side.peer.is_some() {
-                let consumer = FetchLoad {
-                    batch: BatchShape::Records(1),
-                    record_bytes: 200,
-                    fetch_bytes: 0,
-                    partitions: 1,
-                    is_cached: true,
-                    batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
-                };
+            let messages = FetchLoad {
+                batch: BatchShape::Records(1),
+                record_bytes: 200,
+                fetch_bytes: 0,
+                partitions: 1,
+                is_cached: true,
+                batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
+            };
+            let batches = FetchLoad {
+                batch: BatchShape::Bytes(16 << 10),
+                fetch_bytes: 1 << 20,
+                batches_max: WARM_BYTES / (16 << 10),
+                ..messages.clone()
+            };
+            let consumer = if side.peer.is_some() { messages } else { batches };
+            if consumer.refusal(side).is_none() {
                 let run = Run { preloaded_bytes: u64::MAX, ..run };
                 run_on(side, &consumer, &run, None).await?;
             }
         }
         Ok(())
+    }
+
+    /// Measures the runs of one experiment as it is usual for that, unless the command line says otherwise,
+    /// until [`Session::measure_as_others`].
+    pub(crate) fn measure_as_usual_for(&mut self, experiment: &str, usual: Usual) {
+        let before = (self.lengths.rounds, self.lengths.measured);
+        self.take_lengths(usual);
+        let Lengths { rounds, measured, .. } = self.lengths;
+        if (rounds, measured) != before {
+            let seconds = measured.as_secs_f64();
+            self.other_lengths.push(format!("{experiment} in {rounds} rounds of {seconds} s"));
+        }
+    }
+
+    /// Measures again as most experiments do.
+    pub(crate) fn measure_as_others(&mut self) {
+        self.take_lengths(Usual::of(self.lengths.is_quick));
+    }
+
+    fn take_lengths(&mut self, usual: Usual) {
+        self.lengths = self.args.lengths(usual);
+        self.run.measured = self.lengths.measured;
     }
 
     /// Puts a load on each side in turn, as many rounds as there are to be; in every other round
@@ -158,6 +197,18 @@ impl<'a> Session<'a> {
         load: &impl Load,
         is_asked: impl Fn(&str) -> bool,
     ) -> anyhow::Result<&[Row]> {
+        let rounds = self.lengths.rounds;
+        self.measure_rounds((experiment, work), load, is_asked, rounds).await
+    }
+
+    /// The same in so many rounds.
+    async fn measure_rounds(
+        &mut self,
+        (experiment, work): (&'static str, &str),
+        load: &impl Load,
+        is_asked: impl Fn(&str) -> bool,
+        rounds: u32,
+    ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
         let parameters = load.parameters()?;
@@ -174,13 +225,13 @@ impl<'a> Session<'a> {
         if load.is_warmed_up() {
             self.warm_up(work, load, &is_asked).await?;
         }
-        for round in 1..=self.lengths.rounds {
+        for round in 1..=rounds {
             for side in order(self.sides.len(), self.works + round as usize) {
                 let side = &mut self.sides[side];
                 if !is_asked(&side.name) || load.refusal(side).is_some() {
                     continue;
                 }
-                let (name, rounds) = (side.name.clone(), self.lengths.rounds);
+                let name = side.name.clone();
                 self.progress
                     .say(&format!("{experiment}: {work}, round {round} of {rounds}, {name}"));
                 settle(self.run.measured.min(SETTLE_PATIENCE)).await;
@@ -202,11 +253,27 @@ impl<'a> Session<'a> {
         work: &str,
         load: &impl Load,
     ) -> anyhow::Result<&[Row]> {
+        self.omit_limits((experiment, work));
+        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
+    }
+
+    /// The same once: what takes long, and shows within one run how steady it is.
+    pub(crate) async fn measure_brokers_once(
+        &mut self,
+        experiment: &'static str,
+        work: &str,
+        load: &impl Load,
+    ) -> anyhow::Result<&[Row]> {
+        self.omit_limits((experiment, work));
+        self.measure_rounds((experiment, work), load, |side| !is_limit(side), 1).await
+    }
+
+    /// Says of the limits that they are not measured.
+    fn omit_limits(&mut self, work: (&'static str, &str)) {
         let limits = self.side_names().into_iter().filter(|side| is_limit(side));
         for side in limits.collect::<Vec<_>>() {
-            self.omit((experiment, work), &side, "is no broker");
+            self.omit(work, &side, "is no broker");
         }
-        self.measure_on(experiment, work, load, |side| !is_limit(side)).await
     }
 
     /// Says why a side is not measured.
@@ -237,7 +304,7 @@ impl<'a> Session<'a> {
             self.progress.say(&format!("warming {} for {work}", side.name));
             let run = self.run.lasting(Duration::ZERO, first);
             let observed = run_on(side, load, &run, None).await?;
-            if observed.value_bytes < WARM_BYTES {
+            if !load.writes() || observed.value_bytes < WARM_BYTES {
                 // At one go: what new partitions take at first is not what has to get faster.
                 let run = self.run.lasting(Duration::ZERO, self.lengths.warm_side);
                 run_on(side, load, &run, None).await?;
@@ -277,10 +344,16 @@ impl<'a> Session<'a> {
             rounds: self.lengths.rounds,
             warm_up_seconds: self.run.warm_up.as_secs_f64(),
             measured_seconds: self.run.measured.as_secs_f64(),
+            other_lengths: self.other_lengths.clone(),
             preloaded_megabytes: self.lengths.preloaded_bytes / 1_000_000,
             empty_partitions: self.lengths.empty_partitions,
             generator: self.generator.clone(),
         }
+    }
+
+    /// The machine's memory, and what its disk has left for the brokers' data, in bytes.
+    pub(crate) fn memory_and_disk(&self) -> anyhow::Result<(u64, u64)> {
+        Ok((self.machine.memory_bytes, free_bytes(&self.data_dir)?))
     }
 
     /// Where the report goes.

@@ -47,6 +47,15 @@ rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
 ";
 
+/// A node that was killed is refused by its own controller until the session of the one before is over, which is nine
+/// seconds by default.
+const SHORT_SESSION: [&str; 4] = [
+    "--override",
+    "broker.session.timeout.ms=500",
+    "--override",
+    "broker.heartbeat.interval.ms=100",
+];
+
 pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
     let libs = KAFKA.need(&cache_directory()?)?;
     let (address, controller) = (free_address()?, free_address()?);
@@ -62,8 +71,13 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
     let mut format = Command::new(&command[0]);
     run(format.args(&command[1..]), "Kafka formats its directory with Java")?;
 
+    let broker = |more: &[&str]| {
+        let arguments = [&[config.as_str()], more].concat();
+        java(&libs, &log_settings_path, JVM_OPTIONS, "kafka.Kafka", &arguments)
+    };
     Ok(Launch {
-        command: java(&libs, &log_settings_path, JVM_OPTIONS, "kafka.Kafka", &[&config]),
+        command: broker(&[]),
+        command_at_once: Some(broker(&SHORT_SESSION)),
         settings,
         address,
         version: format!("Apache Kafka 4.3.0 on {}", java_version()),

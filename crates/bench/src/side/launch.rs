@@ -13,6 +13,9 @@ pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     /// The same for a broker that syncs, where that is decided for the whole broker.
     pub(crate) synced_command: Option<Vec<String>>,
+    /// The same for a broker that was killed and would wait until it takes itself for dead, where there is a setting for
+    /// that.
+    pub(crate) command_at_once: Option<Vec<String>>,
     /// What has to run beside it.
     pub(crate) companion: Option<Vec<String>>,
     /// What stands in its file of settings.
@@ -32,6 +35,7 @@ impl Default for Launch {
         Launch {
             command: Vec::new(),
             synced_command: None,
+            command_at_once: None,
             companion: None,
             settings: Vec::new(),
             address: BrokerAddress::new("127.0.0.1", 0),

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use logway_client::{BrokerAddress, Client, ClientOptions, MissingTopic, TopicSelection};
+use logway_model::TopicName;
 use serde::Serialize;
 
 pub(crate) use data_files::drop_from_memory;
@@ -42,11 +43,22 @@ const DELETED_SOON: &str = "log.segment.delete.delay.ms=100";
 /// How long a broker may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a broker may take to stop in good order.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
 /// How long a process may take to end after its sockets.
 const END_PATIENCE: Duration = Duration::from_millis(300);
 
+/// How long the files of a deleted topic may stay. A disk needs some seconds for tens of gigabytes, and
+/// brokers look for them once in a while.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often to look for them.
+const REMOVAL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// What lines of a log have that say that something is wrong.
-const COMPLAINTS: [&str; 5] = ["WARN", "ERROR", "FATAL", "panicked", "rror: "];
+const COMPLAINTS: [&str; 6] =
+    ["WARN", "ERROR", "FATAL", "panicked", "rror: ", "a connection ends: "];
 
 /// Lines of complaint to show: the last ones.
 const COMPLAINTS_MAX: usize = 5;
@@ -159,20 +171,35 @@ impl Side {
         Ok(side)
     }
 
-    /// Starts the broker, which was started here before and has been killed, on the same data.
+    /// Starts the broker, which was started here before and has ended, on the same data.
     /// Returns how long it took until it answered a question for metadata with itself.
     pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
-        let began = Instant::now();
         let own = self.own_mut()?;
-        let Launch { command, synced_command, companion, .. } = &own.launch;
-        let log_path = own.log_path();
-        if let (Some(companion), None) = (companion, &own.companion) {
-            own.companion = Some(OwnedProcess::spawn(companion, &log_path)?);
-        }
+        let Launch { command, synced_command, .. } = &own.launch;
         let command = match own.durability {
             Durability::Synced => synced_command.as_ref().unwrap_or(command),
             Durability::Unsynced => command,
         };
+        let command = command.clone();
+        self.start_by(&command).await
+    }
+
+    /// The same for a broker that was killed, without the time that it would wait for itself, if it has such a setting.
+    pub(crate) async fn start_at_once(&mut self) -> anyhow::Result<Duration> {
+        match self.own_mut()?.launch.command_at_once.clone() {
+            Some(command) => self.start_by(&command).await,
+            None => self.start_again().await,
+        }
+    }
+
+    async fn start_by(&mut self, command: &[String]) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        let own = self.own_mut()?;
+        let companion = &own.launch.companion;
+        let log_path = own.log_path();
+        if let (Some(companion), None) = (companion, &own.companion) {
+            own.companion = Some(OwnedProcess::spawn(companion, &log_path)?);
+        }
         let process = OwnedProcess::spawn(command, &log_path)?;
         let pid = process.pid();
         own.process = Some(process);
@@ -189,6 +216,23 @@ impl Side {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(began.elapsed())
+    }
+
+    /// Has the broker stop in good order.
+    ///
+    /// # Errors
+    ///
+    /// It was not started here, or goes on for too long.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+        let name = self.name.clone();
+        let process = self.own_mut()?.process.as_mut().context("it does not run")?;
+        process.ask_to_end()?;
+        let asked = Instant::now();
+        while process.exit_status().is_none() {
+            ensure!(asked.elapsed() < STOP_PATIENCE, "{name} does not end in good order");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        self.kill()
     }
 
     /// `kill -9`.
@@ -256,11 +300,30 @@ impl Side {
     /// It was not started here, or there are none.
     pub(crate) fn segments(&self, topic: &RunTopic) -> anyhow::Result<Vec<PathBuf>> {
         let own = self.own.as_ref().context("only a broker that was started here shows files")?;
-        let mut found = segments(own.directory.path())?;
-        // Both brokers have a directory `TOPIC-PARTITION` for each partition.
-        found.retain(|path| path.to_string_lossy().contains(&format!("/{}-", topic.name)));
+        let found = segments_of(own.directory.path(), &topic.name)?;
         ensure!(!found.is_empty(), "{} has no segments", self.name);
         Ok(found)
+    }
+
+    /// Waits until a deleted topic's files are gone, so that the next one to fill the disk finds it
+    /// empty.
+    ///
+    /// # Errors
+    ///
+    /// It was not started here, or keeps them.
+    pub(crate) async fn await_removal(&self, topic: &TopicName) -> anyhow::Result<()> {
+        let own = self.own.as_ref().context("only a broker that was started here shows files")?;
+        let began = Instant::now();
+        // A file that goes while it is looked for is an error, and then it is looked for again.
+        while !segments_of(own.directory.path(), topic).is_ok_and(|found| found.is_empty()) {
+            ensure!(
+                began.elapsed() < REMOVAL_PATIENCE,
+                "{} still has files of the deleted topic '{topic}'",
+                self.name
+            );
+            tokio::time::sleep(REMOVAL_INTERVAL).await;
+        }
+        Ok(())
     }
 
     /// What may explain a run that failed: how the process ended, if it did, and what its log complains of.
@@ -325,6 +388,14 @@ impl Drop for Side {
             // Its directory goes after it.
         }
     }
+}
+
+/// Of what is below a directory, the segments of one topic.
+fn segments_of(directory: &Path, topic: &TopicName) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = segments(directory)?;
+    // Both brokers have a directory `TOPIC-PARTITION` for each partition.
+    found.retain(|path| path.to_string_lossy().contains(&format!("/{topic}-")));
+    Ok(found)
 }
 
 fn client(address: &BrokerAddress) -> Client {

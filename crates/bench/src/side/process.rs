@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// One process, killed and waited for when this goes.
 #[derive(Debug)]
@@ -33,6 +34,13 @@ impl OwnedProcess {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Asks it to end in good order (SIGTERM).
+    pub(crate) fn ask_to_end(&self) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.context("a process without a number")?;
+        kill_process(pid, Signal::TERM).context("cannot end a process")
     }
 
     /// How it ended, if it has.
@@ -64,6 +72,26 @@ mod tests {
         assert!(Path::new(&proc).exists());
         drop(process);
         assert!(!Path::new(&proc).exists());
+    }
+
+    #[test]
+    fn a_process_may_end_by_itself() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let command = ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"];
+        let log = directory.path().join("log");
+        let mut process =
+            OwnedProcess::spawn(&command.map(str::to_owned), &log).expect("it starts");
+        while std::fs::read(&log).expect("a log").is_empty() {
+            std::thread::yield_now();
+        }
+        process.ask_to_end().expect("it is there");
+        let status = loop {
+            match process.exit_status() {
+                Some(status) => break status,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(status.code(), Some(7));
     }
 
     #[test]
