@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::frames::BatchSize;
 use super::intake::Intake;
-use super::{Asked, Framing, Observed, Tape};
+use super::{Asked, Framing, Observed, Stream, Tape};
 
 /// What is said over a connection, and what the answers mean.
 pub(crate) trait Traffic: Send {
@@ -50,6 +50,9 @@ pub(crate) trait Traffic: Send {
         BatchSize { bytes: 0, records: 0 }
     }
 
+    /// A batch of that size was encoded for the next request, where that is done as it is due.
+    fn will_send(&mut self, _size: BatchSize) {}
+
     /// Whether a closed loop sends its next request now.
     fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
         now < observed.window.to
@@ -69,12 +72,18 @@ pub(crate) enum Pace {
 /// others waiting.
 const WRITES_MAX: usize = 32;
 
+/// What a lane sends.
+enum Script {
+    Tape(Tape),
+    Stream(Stream),
+}
+
 /// A socket that never blocks, and what is on its way over it.
 pub(crate) struct Lane {
     pub(crate) stream: TcpStream,
     pub(crate) pace: Pace,
     traffic: Box<dyn Traffic>,
-    tape: Tape,
+    script: Script,
     /// What is being written.
     writing: Range<usize>,
     next_id: i32,
@@ -92,12 +101,26 @@ impl Lane {
         tape: Tape,
         traffic: Box<dyn Traffic>,
     ) -> Lane {
+        Lane::of_script(stream, pace, Script::Tape(tape), traffic)
+    }
+
+    /// One whose requests are encoded as they are due.
+    pub(crate) fn streaming(
+        stream: TcpStream,
+        pace: Pace,
+        requests: Stream,
+        traffic: Box<dyn Traffic>,
+    ) -> Lane {
+        Lane::of_script(stream, pace, Script::Stream(requests), traffic)
+    }
+
+    fn of_script(stream: TcpStream, pace: Pace, script: Script, traffic: Box<dyn Traffic>) -> Lane {
         let intake = Intake::new(traffic.framing(), traffic.head_bytes_max());
         Lane {
             stream,
             pace,
             traffic,
-            tape,
+            script,
             writing: 0..0,
             next_id: 0,
             due: VecDeque::new(),
@@ -136,10 +159,14 @@ impl Lane {
     /// Writes as much as the socket takes, but not for ever. Returns whether something is left.
     pub(crate) fn write(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
         for _ in 0..WRITES_MAX {
-            if self.writing.is_empty() && !self.take_due(observed) {
+            if self.writing.is_empty() && !self.take_due(observed)? {
                 return Ok(false);
             }
-            match self.stream.write(self.tape.bytes(self.writing.clone())) {
+            let bytes = match &self.script {
+                Script::Tape(tape) => tape.bytes(self.writing.clone()),
+                Script::Stream(stream) => &stream.bytes()[self.writing.clone()],
+            };
+            match self.stream.write(bytes) {
                 Ok(written) => self.writing.start += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -149,8 +176,8 @@ impl Lane {
         Ok(true)
     }
 
-    /// Takes the next stretch of the tape; returns whether there is one.
-    fn take_due(&mut self, observed: &mut Observed) -> bool {
+    /// Takes the next stretch of the tape, or encodes one; returns whether there is one.
+    fn take_due(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
         let now = Instant::now();
         let is_answered = self.traffic.is_answered();
         if !is_answered && self.due.is_empty() && now < observed.window.to {
@@ -158,12 +185,25 @@ impl Lane {
             self.begin(now);
         }
         if self.due.is_empty() {
-            return false;
+            return Ok(false);
         }
-        let traffic = &mut self.traffic;
-        let prepare = |frame: &mut [u8]| traffic.prepare(frame);
-        let (stretch, taken) = self.tape.advance(self.due.len(), &mut self.next_id, prepare);
-        self.writing = stretch;
+        let (most, traffic) = (self.due.len(), &mut self.traffic);
+        let taken = match &mut self.script {
+            Script::Tape(tape) => {
+                let prepare = |frame: &mut [u8]| traffic.prepare(frame);
+                let (stretch, taken) = tape.advance(most, &mut self.next_id, prepare);
+                self.writing = stretch;
+                taken
+            }
+            Script::Stream(stream) => {
+                let read_before = stream.reading();
+                let taken =
+                    stream.advance(most, &mut self.next_id, |size| traffic.will_send(size))?;
+                observed.note_reading(now, stream.reading() - read_before);
+                self.writing = 0..stream.bytes().len();
+                taken
+            }
+        };
         for due in self.due.drain(..taken) {
             if self.pace == Pace::Open && observed.window.contains(due) {
                 observed.note_lateness(now.saturating_duration_since(due));
@@ -175,7 +215,7 @@ impl Lane {
                 observed.count(due, self.traffic.sent_unanswered());
             }
         }
-        true
+        Ok(true)
     }
 
     /// Reads once, and puts in what a closed loop sends next.
@@ -204,7 +244,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::generator::{Acks, ProduceTraffic, VERSION_MAX, Window};
+    use crate::generator::{Acks, ProduceTraffic, Sizes, VERSION_MAX, Window};
 
     #[test]
     fn what_leaves_after_the_window_counts_if_it_was_due_in_it() {
@@ -212,7 +252,8 @@ mod tests {
         let address = listener.local_addr().expect("it listens");
         let stream = TcpStream::connect(address).expect("it accepts");
         let sizes = [7, 5].map(|records| BatchSize { bytes: 10 * records, records });
-        let traffic = ProduceTraffic::in_turn(sizes.to_vec(), Acks::None, VERSION_MAX, Pace::Open);
+        let sizes = Sizes::InTurn { sizes: sizes.to_vec(), counted: 0 };
+        let traffic = ProduceTraffic::of_sizes(sizes, Acks::None, VERSION_MAX, Pace::Open);
         let tape = Tape::repeating(&[0; 100], 3);
         let mut lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
 

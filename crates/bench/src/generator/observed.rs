@@ -32,6 +32,8 @@ pub(crate) struct Observed {
     pub(crate) lateness_ns: Histogram<u64>,
     /// Sends of an open loop that no answer came to before the generator gave up.
     pub(crate) unanswered: u64,
+    /// How long the generator waited, in the window, for a file that its records come from.
+    pub(crate) reading: Duration,
     /// For how long was counted, if not for the window's length.
     pub(crate) counted: Option<Duration>,
     /// What the processes used in the meantime.
@@ -51,6 +53,7 @@ impl Observed {
             latency_ns: histogram(),
             lateness_ns: histogram(),
             unanswered: 0,
+            reading: Duration::ZERO,
             counted: None,
             usage: Usage::default(),
             opening: None,
@@ -104,6 +107,13 @@ impl Observed {
     /// Notes how late the generator was with a request.
     pub(crate) fn note_lateness(&mut self, time: Duration) {
         record(&mut self.lateness_ns, time);
+    }
+
+    /// Notes how long the generator waited at `moment` for a file.
+    pub(crate) fn note_reading(&mut self, moment: Instant, time: Duration) {
+        if self.window.contains(moment) {
+            self.reading += time;
+        }
     }
 
     /// What was sent without answers has arrived only now, or has been given up: so long it took,

@@ -9,7 +9,7 @@ use logway_wire::messages::ProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
 use super::frames::BatchSize;
-use super::{Acks, Asked, Observed, Pace, Traffic};
+use super::{Acks, Asked, Observed, Pace, Sizes, Traffic};
 
 /// The correlation id's size, in front of everything else in an answer.
 const CORRELATION_ID_BYTES: usize = 4;
@@ -17,10 +17,7 @@ const CORRELATION_ID_BYTES: usize = 4;
 /// Requests with one batch each.
 #[derive(Debug)]
 pub(crate) struct ProduceTraffic {
-    /// Of the batches in turn, again and again.
-    sizes: Vec<BatchSize>,
-    /// How many were counted.
-    counted: usize,
+    sizes: Sizes,
     acks: Acks,
     version: i16,
     pace: Pace,
@@ -41,27 +38,21 @@ struct GoodAnswer {
 impl ProduceTraffic {
     /// All of one size.
     pub(crate) fn new(batch: BatchSize, acks: Acks, version: i16, pace: Pace) -> Self {
-        ProduceTraffic::in_turn(vec![batch], acks, version, pace)
+        let sizes = Sizes::InTurn { sizes: vec![batch], counted: 0 };
+        ProduceTraffic::of_sizes(sizes, acks, version, pace)
     }
 
-    /// Of several sizes, at least one, in the order in which they are sent.
-    pub(crate) fn in_turn(sizes: Vec<BatchSize>, acks: Acks, version: i16, pace: Pace) -> Self {
+    /// Of several sizes.
+    pub(crate) fn of_sizes(sizes: Sizes, acks: Acks, version: i16, pace: Pace) -> Self {
         let good = Vec::new();
         let bytes_max = u64::MAX;
-        ProduceTraffic { sizes, counted: 0, acks, version, pace, is_counted: true, bytes_max, good }
+        ProduceTraffic { sizes, acks, version, pace, is_counted: true, bytes_max, good }
     }
 
     /// The same, but a closed loop ends when so many bytes of batches have been counted, if the window
     /// does not before.
     pub(crate) fn until(self, bytes_max: u64) -> Self {
         ProduceTraffic { bytes_max, ..self }
-    }
-
-    /// The size of the batch whose turn it is.
-    fn next_size(&mut self) -> BatchSize {
-        let size = self.sizes[self.counted % self.sizes.len()];
-        self.counted += 1;
-        size
     }
 
     /// The same, but only consumers are to be counted.
@@ -136,7 +127,7 @@ impl Traffic for ProduceTraffic {
         if !self.is_counted {
             return Ok(());
         }
-        let size = self.next_size();
+        let size = self.sizes.next();
         observed.count_answer(self.pace, (due, now), size);
         Ok(())
     }
@@ -146,7 +137,11 @@ impl Traffic for ProduceTraffic {
     }
 
     fn sent_unanswered(&mut self) -> BatchSize {
-        self.next_size()
+        self.sizes.next()
+    }
+
+    fn will_send(&mut self, size: BatchSize) {
+        self.sizes.push(size);
     }
 
     fn goes_on(&self, now: Instant, observed: &Observed) -> bool {

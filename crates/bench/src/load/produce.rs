@@ -1,5 +1,7 @@
 //! Producing: in a closed loop, or at a fixed rate.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::peer;
@@ -7,14 +9,17 @@ use super::preload::append;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
-    Acks, BatchShape, BatchSize, EncodedBatch, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
-    Tape, connect,
+    Acks, BatchShape, BatchSize, EncodedBatch, Lane, Observed, Origin, Pace, ProduceShape,
+    ProduceTraffic, Sizes, Stream, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
 
 /// How much of the tape one lane has, for values that are not all the same.
 const DIFFERENT_BATCHES: usize = 64;
+
+/// So many of a stream's values say how large they are.
+const SAMPLED_VALUES: usize = 1000;
 
 /// Batches of one size over some connections, each with a partition.
 #[derive(Debug, Clone)]
@@ -24,6 +29,8 @@ pub(crate) struct ProduceLoad {
     pub(crate) record_bytes: usize,
     /// Values to take in turn.
     pub(crate) values: Option<Arc<Vec<Vec<u8>>>>,
+    /// Or whence they come while the run goes on, to be encoded then.
+    pub(crate) streamed: Option<Origin>,
     pub(crate) acks: Acks,
     pub(crate) durability: Durability,
     pub(crate) partitions: i32,
@@ -41,6 +48,7 @@ impl Default for ProduceLoad {
             batch: BatchShape::Bytes(16 << 10),
             record_bytes: 100,
             values: None,
+            streamed: None,
             acks: Acks::All,
             durability: Durability::Unsynced,
             partitions: 1,
@@ -53,8 +61,13 @@ impl Default for ProduceLoad {
 }
 
 impl ProduceLoad {
-    /// The batches that a lane sends in turn.
+    /// The batches that a lane sends in turn; of a stream the first ones, which tell how large they are.
     fn batches(&self) -> anyhow::Result<Vec<EncodedBatch>> {
+        if let Some(origin) = &self.streamed {
+            let mut records = origin.open(0)?;
+            let next = || EncodedBatch::of_records(self.batch, &mut records);
+            return std::iter::repeat_with(next).take(DIFFERENT_BATCHES).collect();
+        }
         let Some(values) = &self.values else {
             return Ok(vec![EncodedBatch::of_size(self.batch, self.record_bytes)?]);
         };
@@ -79,6 +92,22 @@ impl ProduceLoad {
         Ok(records as f64 / batches.len() as f64)
     }
 
+    /// Bytes of a value on average.
+    fn value_bytes(&self) -> anyhow::Result<usize> {
+        if let Some(origin) = &self.streamed {
+            let (mut records, mut bytes) = (origin.open(0)?, 0);
+            for _ in 0..SAMPLED_VALUES {
+                bytes += records.peek()?.len();
+                records.take();
+            }
+            return Ok(bytes / SAMPLED_VALUES);
+        }
+        Ok(match &self.values {
+            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
+            None => self.record_bytes,
+        })
+    }
+
     pub(super) fn pace(&self) -> Pace {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
@@ -98,15 +127,34 @@ impl ProduceLoad {
             acks: self.acks,
             version,
         };
+        let traffic = |sizes| {
+            let traffic = ProduceTraffic::of_sizes(sizes, self.acks, version, self.pace());
+            Box::new(traffic.until(bytes_max.unwrap_or(u64::MAX)))
+        };
         let lane = |number| {
-            let (tape, sizes) = self.tape(&batches, number, shape)?;
-            let mut traffic = ProduceTraffic::in_turn(sizes, self.acks, version, self.pace());
-            if let Some(bytes_max) = bytes_max {
-                traffic = traffic.until(bytes_max);
+            let (stream, pace) = (connect(&side.address)?, self.pace());
+            if let Some(origin) = &self.streamed {
+                let shapes = self.partitions_of(number).map(shape).collect();
+                let requests = Stream::new(origin.open(number)?, self.batch, shapes);
+                let traffic = traffic(Sizes::AsEncoded(VecDeque::new()));
+                return Ok(Lane::streaming(stream, pace, requests, traffic));
             }
-            Ok(Lane::new(connect(&side.address)?, self.pace(), tape, Box::new(traffic)))
+            let (tape, sizes) = self.tape(&batches, number, shape)?;
+            let traffic = traffic(Sizes::InTurn { sizes, counted: 0 });
+            Ok(Lane::new(stream, pace, tape, traffic))
         };
         (0..self.connections).map(lane).collect()
+    }
+
+    /// Where the connection with that number writes, in turn.
+    fn partitions_of(&self, number: usize) -> Range<i32> {
+        match self.spreads {
+            true => 0..self.partitions,
+            false => {
+                let partition = number as i32 % self.partitions;
+                partition..partition + 1
+            }
+        }
     }
 
     /// What the connection with that number sends, and the sizes of that in turn.
@@ -116,16 +164,9 @@ impl ProduceLoad {
         number: usize,
         shape: impl Fn(i32) -> ProduceShape,
     ) -> anyhow::Result<(Tape, Vec<BatchSize>)> {
-        let partitions = match self.spreads {
-            true => 0..self.partitions,
-            false => {
-                let partition = number as i32 % self.partitions;
-                partition..partition + 1
-            }
-        };
         let (mut frames, mut sizes) = (Vec::new(), Vec::new());
         for batch in batches {
-            for partition in partitions.clone() {
+            for partition in self.partitions_of(number) {
                 frames.push(shape(partition).encode(batch)?);
                 sizes.push(batch.size());
             }
@@ -141,10 +182,7 @@ impl ProduceLoad {
 impl Load for ProduceLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batches = self.batches()?;
-        let record_bytes = match &self.values {
-            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
-            None => self.record_bytes,
-        };
+        let record_bytes = self.value_bytes()?;
         Ok(Parameters {
             durability: Some(self.durability),
             acks: Some(self.acks.name()),

@@ -162,7 +162,10 @@ impl Row {
             latency_ns: observed.latency_ns,
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
-            usage: observed.usage,
+            usage: Usage {
+                generator_reading_seconds: observed.reading.as_secs_f64(),
+                ..observed.usage
+            },
         }
     }
 
@@ -229,9 +232,10 @@ impl Row {
         self.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
     }
 
-    /// How much of the time the generator's thread was working.
+    /// How much of the time the generator's thread was working, or waiting for its own file.
     pub fn generator_busy(&self) -> f64 {
-        self.usage.generator_cpu_seconds / self.seconds
+        let Usage { generator_cpu_seconds, generator_reading_seconds, .. } = self.usage;
+        (generator_cpu_seconds + generator_reading_seconds) / self.seconds
     }
 
     /// Whether the generator may have held the run back: what a closed loop has done is then the least that the broker
@@ -292,6 +296,20 @@ mod tests {
 
     use super::*;
     use crate::generator::Window;
+
+    #[test]
+    fn who_waits_for_its_own_file_holds_the_run_back() {
+        let window = Window::starting_now(Duration::ZERO, Duration::from_secs(1));
+        let row = |reading| {
+            let mut observed = Observed::new(window);
+            observed.note_reading(window.from, reading);
+            observed.note_reading(window.to, Duration::from_secs(9));
+            let parameters = Parameters { producers: 1, ..Parameters::default() };
+            Row::of(("ingest", "work"), ("logway", 1), parameters, observed)
+        };
+        assert!(!row(Duration::from_millis(800)).is_generator_bound());
+        assert!(row(Duration::from_millis(900)).is_generator_bound());
+    }
 
     #[test]
     fn as_many_fields_are_shown_as_are_announced() {

@@ -24,7 +24,8 @@ request should have been sent. A run is <i>generator-bound</i> if the generator'
 more than 85 % of the time: the broker might do more. CPU is that of the broker's process, memory \
 its resident memory right after the run. <i>Synced</i>: the records are on the disk before they \
 are acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating \
-system. Batches are encoded before the run, so no linger; connections are plain TCP on one \
+system. Batches are encoded before the run, those of a work that is <i>streamed</i> as they are due, so no \
+linger; connections are plain TCP on one \
 machine.</p>\n";
 
 /// What stands under the table of aims.

@@ -1,6 +1,7 @@
 //! Curves of the experiments that change one thing step by step.
 
 use super::curves::{Across, Curve, curves};
+use super::growth::is_growth;
 use super::scene::Scene;
 use super::summary::{SideSummary, WorkSummary};
 use crate::measure::Row;
@@ -52,8 +53,11 @@ pub(super) fn against_sent(work: &WorkSummary, rows: &[Row]) -> Scene {
         .map(|row| {
             let megabytes_in_record = row.bytes as f64 / 1e6 / row.records.max(1) as f64;
             let mut sent_megabytes = 0.0;
-            let tenths_in_point = row.timeline.len().div_ceil(POINTS_MAX).max(1);
-            let points = row.timeline.chunks(tenths_in_point).map(|tenths| {
+            // What ends when enough was sent ends within a tenth.
+            let whole = row.timeline.len().saturating_sub(usize::from(is_growth(&row.work)));
+            let timeline = &row.timeline[..whole];
+            let tenths_in_point = timeline.len().div_ceil(POINTS_MAX).max(1);
+            let points = timeline.chunks(tenths_in_point).map(|tenths| {
                 let records = tenths.iter().sum::<u64>() as f64;
                 sent_megabytes += records * megabytes_in_record;
                 (sent_megabytes, records * TENTHS_IN_SECOND / tenths.len() as f64)
