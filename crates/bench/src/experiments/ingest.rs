@@ -112,6 +112,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Res
                         AcksArg::All => Acks::All,
                     },
                     connections: args.senders,
+                    asks_broker: true,
                     ..ProduceLoad::default()
                 };
                 load.rate = Some(rate / load.records_in_request()?);

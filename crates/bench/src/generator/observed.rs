@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::{BatchSize, Pace, Window};
-use crate::measure::{Snapshot, Usage};
+use crate::measure::{BrokerRates, Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
 const LATENCY_NS_MAX: u64 = 120_000_000_000;
@@ -36,6 +36,8 @@ pub(crate) struct Observed {
     pub(crate) reading: Duration,
     /// For how long was counted, if not for the window's length.
     pub(crate) counted: Option<Duration>,
+    /// What the broker says that it took, if it was asked.
+    pub(crate) broker_rates: Option<BrokerRates>,
     /// What the processes used in the meantime.
     pub(crate) usage: Usage,
     /// What they had used before.
@@ -55,6 +57,7 @@ impl Observed {
             unanswered: 0,
             reading: Duration::ZERO,
             counted: None,
+            broker_rates: None,
             usage: Usage::default(),
             opening: None,
         }

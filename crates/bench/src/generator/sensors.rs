@@ -11,7 +11,13 @@ const READINGS: usize = COLUMNS - 2;
 /// Readings that wander; the others are switches, one bit of a random number each.
 const WANDERING: usize = 8;
 
+/// Where readings begin, and between what they stay.
+const READING: i64 = 500;
+const READING_BOUNDS: [i64; 2] = [100, 999];
+
 /// Lines of a time stamp, a number, and readings, separated by tabs; without end.
+///
+/// All are equally long, so that a rate in records is one in requests.
 #[derive(Debug, Clone)]
 pub(crate) struct SensorRecords {
     state: u64,
@@ -21,7 +27,7 @@ pub(crate) struct SensorRecords {
 
 impl SensorRecords {
     pub(crate) fn new(seed: u64) -> SensorRecords {
-        SensorRecords { state: seed, number: 0, wandering: [0; WANDERING] }
+        SensorRecords { state: seed, number: 0, wandering: [READING; WANDERING] }
     }
 
     /// Replaces `line` with the next one.
@@ -30,12 +36,13 @@ impl SensorRecords {
         self.number += 1;
         line.clear();
         let (second, millisecond) = (number / 1000 % 60, number % 1000);
-        write!(line, "2012-02-22T16:46:{second:02}.{millisecond:03}\t{number}")
+        write!(line, "2012-02-22T16:46:{second:02}.{millisecond:03}\t{number:012}")
             .expect("memory takes everything");
+        let [least, most] = READING_BOUNDS;
         // Some sensors measure, most switch.
         for at in 0..WANDERING {
             let change = (self.random() % 21) as i64 - 10;
-            self.wandering[at] = (self.wandering[at] + change).abs();
+            self.wandering[at] = (self.wandering[at] + change).clamp(least, most);
             write!(line, "\t{}", self.wandering[at]).expect("memory takes everything");
         }
         let switches = self.random();
@@ -69,11 +76,13 @@ mod tests {
             };
             std::iter::repeat_with(next).take(100).collect::<Vec<_>>()
         };
+        let length = lines(7)[0].len();
         for line in lines(7) {
+            assert_eq!(line.len(), length);
             assert_eq!(line.split(|&byte| byte == b'\t').count(), COLUMNS);
         }
         assert_eq!(lines(7), lines(7));
         assert_ne!(lines(7), lines(8));
-        assert_ne!(lines(7)[1][24..], lines(7)[2][24..]);
+        assert_ne!(lines(7)[1][36..], lines(7)[2][36..]);
     }
 }

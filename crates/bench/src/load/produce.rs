@@ -10,7 +10,7 @@ use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, BatchSize, EncodedBatch, Lane, Observed, Origin, Pace, ProduceShape,
-    ProduceTraffic, Sizes, Stream, Tape, connect,
+    ProduceTraffic, Sizes, Stream, Tape, Window, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
@@ -40,6 +40,8 @@ pub(crate) struct ProduceLoad {
     pub(crate) in_flight: usize,
     /// Requests a second over all connections, for an open loop.
     pub(crate) rate: Option<f64>,
+    /// Whether the broker is asked what it has counted itself.
+    pub(crate) asks_broker: bool,
 }
 
 impl Default for ProduceLoad {
@@ -56,6 +58,7 @@ impl Default for ProduceLoad {
             connections: 1,
             in_flight: 5,
             rate: None,
+            asks_broker: false,
         }
     }
 }
@@ -221,7 +224,19 @@ impl Load for ProduceLoad {
             Ok(())
         };
         let run = run.of_new_topic(self.partitions, self.acks);
-        let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
+        // The generator's own window begins a moment later; the broker's rates are over the time that passed
+        // between its counts.
+        let window = Window::starting_now(run.warm_up, run.measured);
+        let driven = run.drive(side, self.rate, |_| Ok(lanes), drain);
+        let observed = match self.asks_broker {
+            true => {
+                let (driven, rates) = tokio::join!(driven, side.own_rates(&topic.name, window));
+                let mut observed = driven?;
+                observed.broker_rates = Some(rates);
+                observed
+            }
+            false => driven.await?,
+        };
         topic.delete().await?;
         Ok(observed)
     }
@@ -255,7 +270,7 @@ mod tests {
     use logway_record::{Batch, DecodeLimit};
 
     use super::*;
-    use crate::generator::{VERSION_MAX, Window};
+    use crate::generator::VERSION_MAX;
 
     #[test]
     fn nothing_follows_a_request_that_was_given_up() {

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
-use super::Usage;
+use super::{BrokerRates, Usage};
 use crate::generator::{BatchSize, Observed};
 
 /// What an acknowledgement promises.
@@ -128,6 +128,8 @@ pub struct Row {
     pub unanswered: u64,
     /// What it cost.
     pub usage: Usage,
+    /// What the broker says that it took, where it was asked.
+    pub broker_rates: Option<BrokerRates>,
 }
 
 /// What tells works apart: a work is done once with each promise.
@@ -166,6 +168,7 @@ impl Row {
                 generator_reading_seconds: observed.reading.as_secs_f64(),
                 ..observed.usage
             },
+            broker_rates: observed.broker_rates,
         }
     }
 
@@ -246,7 +249,7 @@ impl Row {
 }
 
 /// The fields that a row is shown with: some formats say how many before they write the first.
-const SHOWN_FIELDS: usize = 24;
+const SHOWN_FIELDS: usize = 25;
 
 /// The figures that are shown, not the histogram.
 impl Serialize for Row {
@@ -281,6 +284,7 @@ impl Serialize for Row {
         row.serialize_field("generator_busy", &self.generator_busy())?;
         row.serialize_field("is_generator_bound", &self.is_generator_bound())?;
         row.serialize_field("usage", &self.usage)?;
+        row.serialize_field("broker_rates", &self.broker_rates)?;
         row.serialize_field("records_of_each_100_ms", &self.timeline)?;
         row.end()
     }

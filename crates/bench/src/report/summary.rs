@@ -207,6 +207,7 @@ pub(crate) mod tests {
                 load_average: Some(1.5),
                 memory: Some(memory),
             },
+            broker_rates: None,
         }
     }
 
