@@ -45,7 +45,9 @@ pub use experiments::{
     AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, Outcome, ProduceArgs,
     WithDurability, run,
 };
-pub use measure::{Durability, Machine, Parameters, ProcessMemory, Row, Usage};
+pub use measure::{
+    BrokerRates, CountedRate, Durability, Machine, Parameters, ProcessMemory, Row, Usage,
+};
 pub use null_broker::{NullArgs, serve as serve_null};
 pub use report::{HEADING, Omission, Report, Statement, TableArgs, line, table};
 pub use session::SessionArgs;

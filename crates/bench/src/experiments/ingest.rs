@@ -11,14 +11,11 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use super::defaults;
-use crate::generator::{Acks, BatchShape};
+use crate::generator::{Acks, BatchShape, Origin, SensorRecords};
 use crate::load::ProduceLoad;
 use crate::session::{Session, SessionArgs, Usual, values};
 
 const EXPERIMENT: &str = "ingest";
-
-/// Columns of a record, as in the data set of the DEBS grand challenge of 2012.
-const COLUMNS: usize = 66;
 
 /// Different records; then they come again.
 const RECORDS: usize = 20_000;
@@ -50,9 +47,14 @@ pub(super) struct Ingest {
     /// Where the sensor values come from, if not from --file
     #[arg(long, default_value_t = 2012)]
     pub(crate) seed: u64,
-    /// A file whose lines are the records; it is read into memory
+    /// A file whose lines are the records; it is read into memory before the run, unless --streamed
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Read or make the records while the run goes on, and encode them then
+    ///
+    /// Without it they are in memory, and their requests encoded, before a run begins.
+    #[arg(long)]
+    pub(crate) streamed: bool,
 }
 
 /// [`Acks`] on the command line.
@@ -88,35 +90,34 @@ impl Ingest {
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Result<()> {
-    let values = Arc::new(match &args.file {
-        Some(path) => {
-            let text = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
-            text.split(|&byte| byte == b'\n')
-                .filter(|line| !line.is_empty())
-                .map(<[u8]>::to_vec)
-                .collect()
-        }
-        None => sensor_records(args.seed, RECORDS),
-    });
-    ensure!(!values.is_empty(), "the file has no lines");
+    let origin = match &args.file {
+        Some(path) => Origin::File(path.clone()),
+        None => Origin::Sensors(args.seed),
+    };
+    let (values, streamed, how) = match args.streamed {
+        true => (None, Some(origin), ", streamed"),
+        false => (Some(Arc::new(values(&origin)?)), None, ""),
+    };
     for &batch_bytes in &args.batch_bytes {
         let batch = BatchShape::Bytes(batch_bytes);
         for &acks in &args.acks {
             for &rate in &args.rate {
                 let mut load = ProduceLoad {
                     batch,
-                    values: Some(Arc::clone(&values)),
+                    values: values.clone(),
+                    streamed: streamed.clone(),
                     acks: match acks {
                         AcksArg::None => Acks::None,
                         AcksArg::Leader => Acks::Leader,
                         AcksArg::All => Acks::All,
                     },
                     connections: args.senders,
+                    asks_broker: true,
                     ..ProduceLoad::default()
                 };
                 load.rate = Some(rate / load.records_in_request()?);
                 let size = size_name(batch_bytes);
-                let work = format!("{rate}/s, {size}, acks {}", load.acks.name());
+                let work = format!("{rate}/s, {size}, acks {}{how}", load.acks.name());
                 session.measure(EXPERIMENT, &work, &load).await?;
             }
         }
@@ -131,31 +132,25 @@ fn size_name(bytes: usize) -> String {
     }
 }
 
-/// Lines of a time stamp, a number, and readings that wander, separated by tabs.
-fn sensor_records(seed: u64, count: usize) -> Vec<Vec<u8>> {
-    let mut state = seed;
-    let mut random = move || {
-        // splitmix64
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    };
-    let mut readings = [0_i64; COLUMNS - 2];
-    let record = |number| {
-        let mut line =
-            format!("2012-02-22T16:46:{:02}.{:03}\t{number}", number / 1000 % 60, number % 1000);
-        for (column, reading) in readings.iter_mut().enumerate() {
-            // Some sensors measure, most switch.
-            let change = if column < 8 { (random() % 21) as i64 - 10 } else { 0 };
-            *reading = if column < 8 { (*reading + change).abs() } else { (random() % 2) as i64 };
-            line.push('\t');
-            line.push_str(&reading.to_string());
+/// The values of a run that has them in memory.
+fn values(origin: &Origin) -> anyhow::Result<Vec<Vec<u8>>> {
+    let path = match origin {
+        Origin::File(path) => path,
+        Origin::Sensors(seed) => {
+            let mut records = SensorRecords::new(*seed);
+            let next = || {
+                let mut value = Vec::new();
+                records.next_into(&mut value);
+                value
+            };
+            return Ok(std::iter::repeat_with(next).take(RECORDS).collect());
         }
-        line.into_bytes()
     };
-    (0..count).map(record).collect()
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let values: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
+    ensure!(!values.is_empty(), "{} has no lines", path.display());
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -190,12 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn records_have_their_columns_and_follow_from_the_seed() {
-        let records = sensor_records(7, 100);
-        for record in &records {
-            assert_eq!(record.split(|&byte| byte == b'\t').count(), COLUMNS);
+    fn what_is_streamed_is_what_is_held_in_memory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("lines");
+        std::fs::write(&path, "a\n\nbc\nd\n").expect("is written");
+        for origin in [Origin::Sensors(7), Origin::File(path)] {
+            let held = values(&origin).expect("there are some");
+            let mut streamed = origin.open(0).expect("there are some");
+            for value in held {
+                assert_eq!(streamed.peek().expect("it goes on"), value);
+                streamed.take();
+            }
         }
-        assert_eq!(records, sensor_records(7, 100));
-        assert_ne!(records, sensor_records(8, 100));
     }
 }

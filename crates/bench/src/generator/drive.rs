@@ -207,13 +207,15 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::net::TcpStream;
 
     use logway_model::TopicName;
 
     use super::*;
     use crate::generator::{
-        Acks, BatchShape, EncodedBatch, ProduceShape, ProduceTraffic, Tape, VERSION_MAX,
+        Acks, BatchShape, EncodedBatch, Origin, Payloads, ProduceShape, ProduceTraffic, Stream,
+        Tape, VERSION_MAX,
     };
     use crate::null_broker;
 
@@ -222,13 +224,8 @@ mod tests {
     /// A machine that lets nothing be done in a window as long as this has stopped.
     const MEASURED_MAX: Duration = Duration::from_secs(60);
 
-    /// A lane to a broker that does nothing, which serves until the test's process ends.
-    fn lane(acks: Acks, pace: Pace) -> Lane {
-        lane_until(acks, pace, u64::MAX)
-    }
-
-    /// The same until values of so many bytes are answered.
-    fn lane_until(acks: Acks, pace: Pace, value_bytes_max: u64) -> Lane {
+    /// To a broker that does nothing, which serves until the test's process ends.
+    fn null() -> TcpStream {
         let (ready, address) = std::sync::mpsc::channel();
         let listen = "127.0.0.1:0".to_owned();
         let args = null_broker::NullArgs { listen, store: None, source: None };
@@ -236,14 +233,38 @@ mod tests {
             null_broker::serve(&args, |address| ready.send(address.to_owned()).expect("is heard"))
         });
         let address = address.recv().expect("it listens");
-        let stream = TcpStream::connect(address).expect("it accepts");
+        TcpStream::connect(address).expect("it accepts")
+    }
+
+    /// A lane to it that repeats one request.
+    fn lane(acks: Acks, pace: Pace) -> Lane {
+        lane_until(acks, pace, u64::MAX)
+    }
+
+    /// The same until values of so many bytes are answered.
+    fn lane_until(acks: Acks, pace: Pace, value_bytes_max: u64) -> Lane {
         let batch = EncodedBatch::of_size(BatchShape::Records(7), 100).expect("a batch");
         let topic = TopicName::new("t").expect("a name");
         let shape = ProduceShape { topic, partition: 0, acks, version: VERSION_MAX };
         let frame = shape.encode(&batch).expect("a frame");
         let traffic = ProduceTraffic::new(batch.payload(), acks, VERSION_MAX, pace);
         let traffic = traffic.until(value_bytes_max);
-        Lane::new(stream, pace, Tape::repeating(&frame, 5), Box::new(traffic))
+        Lane::new(null(), pace, Tape::repeating(&frame, 5), Box::new(traffic))
+    }
+
+    /// A lane to it whose batches are made as they are due, and hold three records and one in turn.
+    fn streaming_lane(acks: Acks, pace: Pace) -> Lane {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("lines");
+        let lines: Vec<String> = [100, 100, 100, 300].map(|length| "x".repeat(length)).to_vec();
+        std::fs::write(&path, lines.join("\n")).expect("is written");
+        let records = Origin::File(path).open(0).expect("it is there");
+        let topic = TopicName::new("t").expect("a name");
+        let shape = ProduceShape { topic, partition: 0, acks, version: VERSION_MAX };
+        let requests = Stream::new(records, BatchShape::Bytes(450), vec![shape]);
+        let payloads = Payloads::AsEncoded(VecDeque::new());
+        let traffic = ProduceTraffic::of_payloads(payloads, acks, VERSION_MAX, pace);
+        Lane::streaming(null(), pace, requests, Box::new(traffic))
     }
 
     /// Runs a closed loop until its window was long enough for something to be done in it, however
@@ -307,6 +328,18 @@ mod tests {
         assert_eq!(observed.latency_ns.len(), 200);
         assert_eq!(observed.lateness_ns.len(), 200);
         assert_eq!(observed.unanswered, 0);
+    }
+
+    #[test]
+    fn what_is_streamed_counts_for_what_each_batch_holds() {
+        for acks in [Acks::All, Acks::None] {
+            let observed = run(streaming_lane(acks, Pace::Open), Some(1000.0), MEASURED);
+            // Three records and one in turn, as far as they were answered in time.
+            let (requests, threes) = (observed.requests, observed.requests.div_ceil(2));
+            assert_eq!(observed.records, 3 * threes + (requests - threes), "acks {}", acks.name());
+            let sent = if acks == Acks::None { requests } else { observed.latency_ns.len() };
+            assert_eq!(sent, 200, "acks {}", acks.name());
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceD
 use logway_wire::messages::{FetchRequest, ProduceRequest};
 use logway_wire::{Request, WireString, encode_request};
 
+use super::records::Records;
+
 /// The newest version of Produce and of Fetch that names topics by name.
 pub(crate) const VERSION_MAX: i16 = 12;
 
@@ -55,6 +57,24 @@ pub(crate) enum BatchShape {
     Records(usize),
     /// As many as fit into so many bytes, but at least one.
     Bytes(usize),
+}
+
+impl BatchShape {
+    /// Whether a batch has no room for one more value; an empty one has.
+    fn is_full(self, batch: &BatchBuilder, value: &[u8]) -> bool {
+        let is_full = match self {
+            BatchShape::Records(count) => batch.record_count() as usize >= count,
+            BatchShape::Bytes(bytes) => {
+                batch.uncompressed_bytes() + value.len() + RECORD_OVERHEAD_BYTES > bytes
+            }
+        };
+        is_full && !batch.is_empty()
+    }
+}
+
+fn now() -> anyhow::Result<TimestampMs> {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    Ok(TimestampMs(i64::try_from(now_ms)?))
 }
 
 /// What a produce request holds: one batch for one partition.
@@ -104,23 +124,39 @@ impl EncodedBatch {
         values: &[Vec<u8>],
         first: usize,
     ) -> anyhow::Result<EncodedBatch> {
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-        let timestamp = TimestampMs(i64::try_from(now_ms)?);
+        let timestamp = now()?;
         let mut batch = BatchBuilder::new(Compression::None);
         let mut value_bytes = 0;
         for value in values.iter().cycle().skip(first) {
-            let is_full = match shape {
-                BatchShape::Records(count) => batch.record_count() as usize >= count,
-                BatchShape::Bytes(bytes) => {
-                    batch.uncompressed_bytes() + value.len() + RECORD_OVERHEAD_BYTES > bytes
-                }
-            };
-            if is_full && !batch.is_empty() {
+            if shape.is_full(&batch, value) {
                 break;
             }
             batch.append(timestamp, None, Some(value), &[])?;
             value_bytes += value.len() as u64;
         }
+        EncodedBatch::finish(batch, value_bytes)
+    }
+
+    /// The same of the next records that come.
+    pub(crate) fn of_records(
+        shape: BatchShape,
+        records: &mut Records,
+    ) -> anyhow::Result<EncodedBatch> {
+        let timestamp = now()?;
+        let mut batch = BatchBuilder::new(Compression::None);
+        let mut value_bytes = 0;
+        loop {
+            let value = records.peek()?;
+            if shape.is_full(&batch, value) {
+                return EncodedBatch::finish(batch, value_bytes);
+            }
+            value_bytes += value.len() as u64;
+            batch.append(timestamp, None, Some(value), &[])?;
+            records.take();
+        }
+    }
+
+    fn finish(batch: BatchBuilder, value_bytes: u64) -> anyhow::Result<EncodedBatch> {
         let records = batch.record_count() as u64;
         Ok(EncodedBatch { bytes: batch.finish()?, records, value_bytes })
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::Context;
 
 use super::intake::Intake;
-use super::{Asked, Framing, Observed, Payload, Tape};
+use super::{Asked, Framing, Observed, Payload, Stream, Tape};
 
 /// What is said over a connection, and what the answers mean.
 pub(crate) trait Traffic: Send {
@@ -49,6 +49,9 @@ pub(crate) trait Traffic: Send {
         Payload { records: 0, value_bytes: 0 }
     }
 
+    /// A batch with that in it was encoded for the next request, where that is done as it is due.
+    fn will_send(&mut self, _payload: Payload) {}
+
     /// Whether a closed loop sends its next request now.
     fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
         now < observed.window.to
@@ -68,12 +71,18 @@ pub(crate) enum Pace {
 /// others waiting.
 const WRITES_MAX: usize = 32;
 
+/// What a lane sends.
+enum Script {
+    Tape(Tape),
+    Stream(Stream),
+}
+
 /// A socket that never blocks, and what is on its way over it.
 pub(crate) struct Lane {
     pub(crate) stream: TcpStream,
     pub(crate) pace: Pace,
     traffic: Box<dyn Traffic>,
-    tape: Tape,
+    script: Script,
     /// What is being written.
     writing: Range<usize>,
     next_id: i32,
@@ -91,12 +100,26 @@ impl Lane {
         tape: Tape,
         traffic: Box<dyn Traffic>,
     ) -> Lane {
+        Lane::of_script(stream, pace, Script::Tape(tape), traffic)
+    }
+
+    /// One whose requests are encoded as they are due.
+    pub(crate) fn streaming(
+        stream: TcpStream,
+        pace: Pace,
+        requests: Stream,
+        traffic: Box<dyn Traffic>,
+    ) -> Lane {
+        Lane::of_script(stream, pace, Script::Stream(requests), traffic)
+    }
+
+    fn of_script(stream: TcpStream, pace: Pace, script: Script, traffic: Box<dyn Traffic>) -> Lane {
         let intake = Intake::new(traffic.framing(), traffic.head_bytes_max());
         Lane {
             stream,
             pace,
             traffic,
-            tape,
+            script,
             writing: 0..0,
             next_id: 0,
             due: VecDeque::new(),
@@ -135,10 +158,14 @@ impl Lane {
     /// Writes as much as the socket takes, but not for ever. Returns whether something is left.
     pub(crate) fn write(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
         for _ in 0..WRITES_MAX {
-            if self.writing.is_empty() && !self.take_due(observed) {
+            if self.writing.is_empty() && !self.take_due(observed)? {
                 return Ok(false);
             }
-            match self.stream.write(self.tape.bytes(self.writing.clone())) {
+            let bytes = match &self.script {
+                Script::Tape(tape) => tape.bytes(self.writing.clone()),
+                Script::Stream(stream) => &stream.bytes()[self.writing.clone()],
+            };
+            match self.stream.write(bytes) {
                 Ok(written) => self.writing.start += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -148,8 +175,8 @@ impl Lane {
         Ok(true)
     }
 
-    /// Takes the next stretch of the tape; returns whether there is one.
-    fn take_due(&mut self, observed: &mut Observed) -> bool {
+    /// Takes the next stretch of the tape, or encodes one; returns whether there is one.
+    fn take_due(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
         let now = Instant::now();
         let is_answered = self.traffic.is_answered();
         if !is_answered && self.due.is_empty() && now < observed.window.to {
@@ -157,12 +184,25 @@ impl Lane {
             self.begin(now);
         }
         if self.due.is_empty() {
-            return false;
+            return Ok(false);
         }
-        let traffic = &mut self.traffic;
-        let prepare = |frame: &mut [u8]| traffic.prepare(frame);
-        let (stretch, taken) = self.tape.advance(self.due.len(), &mut self.next_id, prepare);
-        self.writing = stretch;
+        let (most, traffic) = (self.due.len(), &mut self.traffic);
+        let taken = match &mut self.script {
+            Script::Tape(tape) => {
+                let prepare = |frame: &mut [u8]| traffic.prepare(frame);
+                let (stretch, taken) = tape.advance(most, &mut self.next_id, prepare);
+                self.writing = stretch;
+                taken
+            }
+            Script::Stream(stream) => {
+                let read_before = stream.reading();
+                let taken = stream
+                    .advance(most, &mut self.next_id, |payload| traffic.will_send(payload))?;
+                observed.note_reading(now, stream.reading() - read_before);
+                self.writing = 0..stream.bytes().len();
+                taken
+            }
+        };
         for due in self.due.drain(..taken) {
             if self.pace == Pace::Open && observed.window.contains(due) {
                 observed.note_lateness(now.saturating_duration_since(due));
@@ -176,7 +216,7 @@ impl Lane {
                 observed.count(due, payload);
             }
         }
-        true
+        Ok(true)
     }
 
     /// Reads once, and puts in what a closed loop sends next.
@@ -205,7 +245,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::generator::{Acks, ProduceTraffic, VERSION_MAX, Window};
+    use crate::generator::{Acks, Payloads, ProduceTraffic, VERSION_MAX, Window};
 
     #[test]
     fn what_leaves_after_the_window_counts_if_it_was_due_in_it() {
@@ -213,8 +253,8 @@ mod tests {
         let address = listener.local_addr().expect("it listens");
         let stream = TcpStream::connect(address).expect("it accepts");
         let payloads = [7, 5].map(|records| Payload { records, value_bytes: 10 * records });
-        let traffic =
-            ProduceTraffic::in_turn(payloads.to_vec(), Acks::None, VERSION_MAX, Pace::Open);
+        let payloads = Payloads::InTurn { payloads: payloads.to_vec(), counted: 0 };
+        let traffic = ProduceTraffic::of_payloads(payloads, Acks::None, VERSION_MAX, Pace::Open);
         let tape = Tape::repeating(&[0; 100], 3);
         let mut lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
 

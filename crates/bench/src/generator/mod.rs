@@ -2,7 +2,7 @@
 //!
 //! It must cost less than the broker does. So requests are encoded before the run and lie in
 //! memory as they go over the socket ([`Tape`]); of each only the correlation id changes, and in
-//! a fetch the offset. Many small requests leave in one write and many answers come with one
+//! a fetch the offset. Only a [`Stream`] encodes as the run goes on, for those who ask for it. Many small requests leave in one write and many answers come with one
 //! read. A large answer passes through a small buffer that stays in the processor's cache. What
 //! is left is mostly the system's work, and it is measured too: see
 //! [`crate::measure::Usage`].
@@ -16,8 +16,12 @@ mod framing;
 mod intake;
 mod lane;
 mod observed;
+mod payloads;
 mod peer_traffic;
 mod produce;
+mod records;
+mod sensors;
+mod stream;
 mod tail;
 mod tape;
 mod timetable;
@@ -35,8 +39,12 @@ pub(crate) use framing::Framing;
 pub(crate) use intake::Intake;
 pub(crate) use lane::{Lane, Pace, Traffic};
 pub(crate) use observed::{Observed, TIMELINE_STEP};
+pub(crate) use payloads::Payloads;
 pub(crate) use peer_traffic::PeerTraffic;
 pub(crate) use produce::ProduceTraffic;
+pub(crate) use records::Origin;
+pub(crate) use sensors::SensorRecords;
+pub(crate) use stream::Stream;
 pub(crate) use tail::{TAIL_BYTES_MAX, TailTraffic};
 pub(crate) use tape::Tape;
 pub(crate) use timetable::Timetable;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::{Pace, Payload, Window};
-use crate::measure::{Snapshot, Usage};
+use crate::measure::{BrokerRates, Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
 const LATENCY_NS_MAX: u64 = 120_000_000_000;
@@ -34,8 +34,12 @@ pub(crate) struct Observed {
     pub(crate) lateness_ns: Histogram<u64>,
     /// Sends of an open loop that no answer came to before the generator gave up.
     pub(crate) unanswered: u64,
+    /// How long the generator waited, in the window, for a file that its records come from.
+    pub(crate) reading: Duration,
     /// For how long was counted, if not for the window's length.
     pub(crate) counted: Option<Duration>,
+    /// What the broker says that it took, if it was asked.
+    pub(crate) broker_rates: Option<BrokerRates>,
     /// What the processes used in the meantime.
     pub(crate) usage: Usage,
     /// What they had used before.
@@ -54,7 +58,9 @@ impl Observed {
             latency_ns: histogram(),
             lateness_ns: histogram(),
             unanswered: 0,
+            reading: Duration::ZERO,
             counted: None,
+            broker_rates: None,
             usage: Usage::default(),
             opening: None,
         }
@@ -107,6 +113,13 @@ impl Observed {
     /// Notes how late the generator was with a request.
     pub(crate) fn note_lateness(&mut self, time: Duration) {
         record(&mut self.lateness_ns, time);
+    }
+
+    /// Notes how long the generator waited at `moment` for a file.
+    pub(crate) fn note_reading(&mut self, moment: Instant, time: Duration) {
+        if self.window.contains(moment) {
+            self.reading += time;
+        }
     }
 
     /// What was sent without answers has arrived only now, or has been given up: so long it took,

@@ -9,7 +9,7 @@ use logway_wire::messages::ProduceResponse;
 use logway_wire::messages::produce_response::PartitionProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
-use super::{Acks, Asked, Observed, Pace, Payload, Traffic};
+use super::{Acks, Asked, Observed, Pace, Payload, Payloads, Traffic};
 
 /// The correlation id's size, in front of everything else in an answer.
 const CORRELATION_ID_BYTES: usize = 4;
@@ -17,10 +17,7 @@ const CORRELATION_ID_BYTES: usize = 4;
 /// Requests with one batch each.
 #[derive(Debug)]
 pub(crate) struct ProduceTraffic {
-    /// Of the batches in turn, again and again.
-    payloads: Vec<Payload>,
-    /// How many were counted.
-    counted: usize,
+    payloads: Payloads,
     acks: Acks,
     version: i16,
     pace: Pace,
@@ -41,34 +38,26 @@ struct GoodAnswer {
 impl ProduceTraffic {
     /// All with the same in it.
     pub(crate) fn new(batch: Payload, acks: Acks, version: i16, pace: Pace) -> Self {
-        ProduceTraffic::in_turn(vec![batch], acks, version, pace)
+        let payloads = Payloads::InTurn { payloads: vec![batch], counted: 0 };
+        ProduceTraffic::of_payloads(payloads, acks, version, pace)
     }
 
-    /// With different things in it, at least one, in the order in which they are sent.
-    pub(crate) fn in_turn(payloads: Vec<Payload>, acks: Acks, version: i16, pace: Pace) -> Self {
-        let good = Vec::new();
+    /// With different things in it.
+    pub(crate) fn of_payloads(payloads: Payloads, acks: Acks, version: i16, pace: Pace) -> Self {
         ProduceTraffic {
             payloads,
-            counted: 0,
             acks,
             version,
             pace,
             is_counted: true,
             value_bytes_max: u64::MAX,
-            good,
+            good: Vec::new(),
         }
     }
 
     /// The same, but a closed loop ends when values of so many bytes have been counted, if the window does not before.
     pub(crate) fn until(self, value_bytes_max: u64) -> Self {
         ProduceTraffic { value_bytes_max, ..self }
-    }
-
-    /// What is in the batch whose turn it is.
-    fn next_payload(&mut self) -> Payload {
-        let payload = self.payloads[self.counted % self.payloads.len()];
-        self.counted += 1;
-        payload
     }
 
     /// The same, but only consumers are to be counted.
@@ -155,7 +144,7 @@ impl Traffic for ProduceTraffic {
         if !self.is_counted {
             return Ok(());
         }
-        let payload = self.next_payload();
+        let payload = self.payloads.next();
         observed.entrusted_records += payload.records;
         observed.count_answer(self.pace, (due, now), payload);
         Ok(())
@@ -166,7 +155,11 @@ impl Traffic for ProduceTraffic {
     }
 
     fn sent_unanswered(&mut self) -> Payload {
-        self.next_payload()
+        self.payloads.next()
+    }
+
+    fn will_send(&mut self, payload: Payload) {
+        self.payloads.push(payload);
     }
 
     fn goes_on(&self, now: Instant, observed: &Observed) -> bool {

@@ -3,10 +3,16 @@
 use std::ops::Range;
 
 /// Enough for one write: many small requests at once, and a large one alone.
-const WRITE_BYTES: usize = 64 << 10;
+pub(super) const WRITE_BYTES: usize = 64 << 10;
 
 /// The correlation id's place in a request frame: after the length, the API key and the version.
 const CORRELATION_ID_AT: usize = 8;
+
+/// Gives a request frame the next id.
+pub(super) fn set_correlation_id(frame: &mut [u8], next_id: &mut i32) {
+    frame[CORRELATION_ID_AT..CORRELATION_ID_AT + 4].copy_from_slice(&next_id.to_be_bytes());
+    *next_id = next_id.wrapping_add(1);
+}
 
 /// Whole request frames in the order in which they are sent, over and over.
 ///
@@ -61,9 +67,7 @@ impl Tape {
             }
             let bytes = &mut self.bytes[frame];
             if self.has_ids {
-                let id = &mut bytes[CORRELATION_ID_AT..CORRELATION_ID_AT + 4];
-                id.copy_from_slice(&next_id.to_be_bytes());
-                *next_id = next_id.wrapping_add(1);
+                set_correlation_id(bytes, next_id);
             }
             prepare(bytes);
             taken += 1;

@@ -27,7 +27,11 @@ const FILL_BYTES: usize = 64 << 10;
 /// Why a peer cannot be given a producer's load.
 pub(super) fn produce_refusal(load: &ProduceLoad, peer: &dyn Peer) -> Option<&'static str> {
     let has_batches = load.batch != BatchShape::Records(1);
-    if load.values.is_some() || load.spreads || has_batches && load.acks != Acks::None {
+    if load.values.is_some()
+        || load.streamed.is_some()
+        || load.spreads
+        || has_batches && load.acks != Acks::None
+    {
         return Some("has no batches of records");
     }
     peer.refusal(load.acks, load.durability)

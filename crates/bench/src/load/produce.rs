@@ -1,5 +1,7 @@
 //! Producing: in a closed loop, or at a fixed rate.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::peer;
@@ -7,14 +9,17 @@ use super::preload::append;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
-    Acks, BatchShape, EncodedBatch, Lane, Observed, Pace, Payload, ProduceShape, ProduceTraffic,
-    Tape, connect,
+    Acks, BatchShape, EncodedBatch, Lane, Observed, Origin, Pace, Payload, Payloads, ProduceShape,
+    ProduceTraffic, Stream, Tape, Window, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{Side, is_limit};
 
 /// How much of the tape one lane has, for values that are not all the same.
 const DIFFERENT_BATCHES: usize = 64;
+
+/// So many of a stream's values say how large they are.
+const SAMPLED_VALUES: usize = 1000;
 
 /// Batches of one size over some connections, each with a partition.
 #[derive(Debug, Clone)]
@@ -24,6 +29,8 @@ pub(crate) struct ProduceLoad {
     pub(crate) record_bytes: usize,
     /// Values to take in turn.
     pub(crate) values: Option<Arc<Vec<Vec<u8>>>>,
+    /// Or whence they come while the run goes on, to be encoded then.
+    pub(crate) streamed: Option<Origin>,
     pub(crate) acks: Acks,
     pub(crate) durability: Durability,
     pub(crate) partitions: i32,
@@ -33,6 +40,8 @@ pub(crate) struct ProduceLoad {
     pub(crate) in_flight: usize,
     /// Requests a second over all connections, for an open loop.
     pub(crate) rate: Option<f64>,
+    /// Whether the broker is asked what it has counted itself.
+    pub(crate) asks_broker: bool,
 }
 
 impl Default for ProduceLoad {
@@ -41,6 +50,7 @@ impl Default for ProduceLoad {
             batch: BatchShape::Bytes(16 << 10),
             record_bytes: 100,
             values: None,
+            streamed: None,
             acks: Acks::All,
             durability: Durability::Unsynced,
             partitions: 1,
@@ -48,13 +58,19 @@ impl Default for ProduceLoad {
             connections: 1,
             in_flight: 5,
             rate: None,
+            asks_broker: false,
         }
     }
 }
 
 impl ProduceLoad {
-    /// The batches that a lane sends in turn.
+    /// The batches that a lane sends in turn; of a stream the first ones, which tell how large they are.
     fn batches(&self) -> anyhow::Result<Vec<EncodedBatch>> {
+        if let Some(origin) = &self.streamed {
+            let mut records = origin.open(0)?;
+            let next = || EncodedBatch::of_records(self.batch, &mut records);
+            return std::iter::repeat_with(next).take(DIFFERENT_BATCHES).collect();
+        }
         let Some(values) = &self.values else {
             return Ok(vec![EncodedBatch::of_size(self.batch, self.record_bytes)?]);
         };
@@ -79,6 +95,22 @@ impl ProduceLoad {
         Ok(records as f64 / batches.len() as f64)
     }
 
+    /// Bytes of a value on average.
+    fn value_bytes(&self) -> anyhow::Result<usize> {
+        if let Some(origin) = &self.streamed {
+            let (mut records, mut bytes) = (origin.open(0)?, 0);
+            for _ in 0..SAMPLED_VALUES {
+                bytes += records.peek()?.len();
+                records.take();
+            }
+            return Ok(bytes / SAMPLED_VALUES);
+        }
+        Ok(match &self.values {
+            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
+            None => self.record_bytes,
+        })
+    }
+
     pub(super) fn pace(&self) -> Pace {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
@@ -98,15 +130,35 @@ impl ProduceLoad {
             acks: self.acks,
             version,
         };
+        let value_bytes_max = stored_bytes_max.map(|bytes| value_bytes_in(bytes, &batches));
+        let traffic = |payloads| {
+            let traffic = ProduceTraffic::of_payloads(payloads, self.acks, version, self.pace());
+            Box::new(traffic.until(value_bytes_max.unwrap_or(u64::MAX)))
+        };
         let lane = |number| {
-            let (tape, payloads) = self.tape(&batches, number, shape)?;
-            let mut traffic = ProduceTraffic::in_turn(payloads, self.acks, version, self.pace());
-            if let Some(stored_bytes_max) = stored_bytes_max {
-                traffic = traffic.until(value_bytes_in(stored_bytes_max, &batches));
+            let (stream, pace) = (connect(&side.address)?, self.pace());
+            if let Some(origin) = &self.streamed {
+                let shapes = self.partitions_of(number).map(shape).collect();
+                let requests = Stream::new(origin.open(number)?, self.batch, shapes);
+                let traffic = traffic(Payloads::AsEncoded(VecDeque::new()));
+                return Ok(Lane::streaming(stream, pace, requests, traffic));
             }
-            Ok(Lane::new(connect(&side.address)?, self.pace(), tape, Box::new(traffic)))
+            let (tape, payloads) = self.tape(&batches, number, shape)?;
+            let traffic = traffic(Payloads::InTurn { payloads, counted: 0 });
+            Ok(Lane::new(stream, pace, tape, traffic))
         };
         (0..self.connections).map(lane).collect()
+    }
+
+    /// Where the connection with that number writes, in turn.
+    fn partitions_of(&self, number: usize) -> Range<i32> {
+        match self.spreads {
+            true => 0..self.partitions,
+            false => {
+                let partition = number as i32 % self.partitions;
+                partition..partition + 1
+            }
+        }
     }
 
     /// What the connection with that number sends, and what is in that in turn.
@@ -116,16 +168,9 @@ impl ProduceLoad {
         number: usize,
         shape: impl Fn(i32) -> ProduceShape,
     ) -> anyhow::Result<(Tape, Vec<Payload>)> {
-        let partitions = match self.spreads {
-            true => 0..self.partitions,
-            false => {
-                let partition = number as i32 % self.partitions;
-                partition..partition + 1
-            }
-        };
         let (mut frames, mut payloads) = (Vec::new(), Vec::new());
         for batch in batches {
-            for partition in partitions.clone() {
+            for partition in self.partitions_of(number) {
                 frames.push(shape(partition).encode(batch)?);
                 payloads.push(batch.payload());
             }
@@ -141,10 +186,7 @@ impl ProduceLoad {
 impl Load for ProduceLoad {
     fn parameters(&self) -> anyhow::Result<Parameters> {
         let batches = self.batches()?;
-        let record_bytes = match &self.values {
-            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
-            None => self.record_bytes,
-        };
+        let record_bytes = self.value_bytes()?;
         Ok(Parameters {
             durability: Some(self.durability),
             acks: Some(self.acks.name()),
@@ -183,7 +225,19 @@ impl Load for ProduceLoad {
             Ok(())
         };
         let run = run.of_new_topic(self.partitions, self.acks);
-        let observed = run.drive(side, self.rate, |_| Ok(lanes), drain).await?;
+        // The generator's own window begins a moment later; the broker's rates are over the time that passed
+        // between its counts.
+        let window = Window::starting_now(run.warm_up, run.measured);
+        let driven = run.drive(side, self.rate, |_| Ok(lanes), drain);
+        let observed = match self.asks_broker {
+            true => {
+                let (driven, rates) = tokio::join!(driven, side.own_rates(&topic.name, window));
+                let mut observed = driven?;
+                observed.broker_rates = Some(rates);
+                observed
+            }
+            false => driven.await?,
+        };
         // Nobody can say what of a request that was given up half written.
         let is_all_sent = !is_unanswered || observed.unanswered == 0;
         if is_all_sent && !is_limit(&side.name) {
@@ -229,7 +283,7 @@ mod tests {
     use logway_record::{Batch, DecodeLimit};
 
     use super::*;
-    use crate::generator::{VERSION_MAX, Window};
+    use crate::generator::VERSION_MAX;
 
     #[test]
     fn nothing_follows_a_request_that_was_given_up() {

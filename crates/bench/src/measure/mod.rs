@@ -1,11 +1,13 @@
 //! What a run cost and where it was made.
 
+mod broker_rates;
 mod dirty;
 mod machine;
 mod row;
 mod statistics;
 mod usage;
 
+pub use broker_rates::{BrokerRates, CountedRate};
 pub(crate) use dirty::settle;
 pub use machine::Machine;
 pub(crate) use machine::free_bytes;

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
-use super::Usage;
+use super::{BrokerRates, Usage};
 use crate::generator::{Acks, BatchSize, Observed};
 
 /// What an acknowledgement promises.
@@ -136,6 +136,8 @@ pub struct Row {
     pub unanswered: u64,
     /// What it cost.
     pub usage: Usage,
+    /// What the broker says that it took, where it was asked.
+    pub broker_rates: Option<BrokerRates>,
 }
 
 /// What tells works apart: a work is done once with each promise.
@@ -173,7 +175,11 @@ impl Row {
             latency_ns: observed.latency_ns,
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
-            usage: observed.usage,
+            usage: Usage {
+                generator_reading_seconds: observed.reading.as_secs_f64(),
+                ..observed.usage
+            },
+            broker_rates: observed.broker_rates,
         }
     }
 
@@ -257,9 +263,10 @@ impl Row {
         self.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
     }
 
-    /// How much of the time the generator's thread was working.
+    /// How much of the time the generator's thread was working, or waiting for its own file.
     pub fn generator_busy(&self) -> f64 {
-        self.usage.generator_cpu_seconds / self.seconds
+        let Usage { generator_cpu_seconds, generator_reading_seconds, .. } = self.usage;
+        (generator_cpu_seconds + generator_reading_seconds) / self.seconds
     }
 
     /// Whether the generator may have held the run back: what a closed loop has done is then the least that the broker
@@ -270,7 +277,7 @@ impl Row {
 }
 
 /// The fields that a row is shown with: some formats say how many before they write the first.
-const SHOWN_FIELDS: usize = 24;
+const SHOWN_FIELDS: usize = 25;
 
 /// The figures that are shown, not the histogram.
 impl Serialize for Row {
@@ -304,6 +311,7 @@ impl Serialize for Row {
         row.serialize_field("generator_busy", &self.generator_busy())?;
         row.serialize_field("is_generator_bound", &self.is_generator_bound())?;
         row.serialize_field("usage", &self.usage)?;
+        row.serialize_field("broker_rates", &self.broker_rates)?;
         row.serialize_field("records_of_each_100_ms", &self.timeline)?;
         row.end()
     }
@@ -319,6 +327,20 @@ mod tests {
 
     use super::*;
     use crate::generator::Window;
+
+    #[test]
+    fn who_waits_for_its_own_file_holds_the_run_back() {
+        let window = Window::starting_now(Duration::ZERO, Duration::from_secs(1));
+        let row = |reading| {
+            let mut observed = Observed::new(window);
+            observed.note_reading(window.from, reading);
+            observed.note_reading(window.to, Duration::from_secs(9));
+            let parameters = Parameters { producers: 1, ..Parameters::default() };
+            Row::of(("ingest", "work"), ("logway", 1), parameters, observed)
+        };
+        assert!(!row(Duration::from_millis(800)).is_generator_bound());
+        assert!(row(Duration::from_millis(900)).is_generator_bound());
+    }
 
     #[test]
     fn as_many_fields_are_shown_as_are_announced() {

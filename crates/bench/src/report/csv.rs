@@ -17,7 +17,8 @@ pub(super) fn render(rows: &[Row]) -> String {
     text.push_str(
         ",max_ms,generator_lateness_p99_ms,unanswered,broker_cpu_s,broker_cpu_s_per_value_gb,broker_cpu_us_per_request,\
          broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s,\
-         machine_busy,load_average\n",
+         machine_busy,load_average,\
+         broker_messages_per_s,broker_bytes_per_s,broker_1min_messages_per_s,broker_1min_bytes_per_s\n",
     );
     for row in rows {
         text.push_str(&fields(row).join(","));
@@ -79,6 +80,12 @@ fn fields(row: &Row) -> Vec<String> {
         optional(row.usage.machine_busy),
         optional(row.usage.load_average),
     ]);
+    let rates = row.broker_rates.as_ref();
+    for rate in [rates.and_then(|rates| rates.measured), rates.and_then(|rates| rates.last_minute)]
+    {
+        fields.push(optional(rate.map(|rate| rate.messages_per_second)));
+        fields.push(optional(rate.map(|rate| rate.bytes_per_second)));
+    }
     fields
 }
 

@@ -20,7 +20,7 @@ svg{max-width:100%;height:auto;display:block;margin:1em 0}code{white-space:pre-w
 fn notes() -> String {
     format!(
         "<p>Figures are medians over the rounds; what stands in parentheses is the least and the most. A ratio is \
-         that of two runs of the same round, which followed each other. In a closed loop (a number <i>in \
+         that of two runs of the same round, which followed each other if both are of one work. In a closed loop (a number <i>in \
          flight</i>) the latency is that of a broker under all the load it takes, and only the rate is a result. \
          In an open loop (<i>requests/s of a timetable</i>) it counts from when the request should have been sent; \
          that two rates were both kept is no ratio. A run is <i>generator-bound</i> if the generator's thread was \
@@ -29,7 +29,7 @@ fn notes() -> String {
          The system counts it in ticks of {} ms: of less than {CPU_TICKS_MIN} in a run no figure is made. Memory is \
          its resident memory right after the run. <i>Synced</i>: the records are on the disk before they are \
          acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating system. Batches \
-         are encoded before the run, so no linger; connections are plain TCP on one machine.</p>\n",
+         are encoded before the run, those of a work that is <i>streamed</i> as they are due, so no linger; connections are plain TCP on one machine.</p>\n",
         1000 / rustix::param::clock_ticks_per_second()
     )
 }

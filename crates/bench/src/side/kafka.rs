@@ -6,6 +6,7 @@ use std::process::Command;
 use logway_client::BrokerAddress;
 
 use super::fetch::{MavenPeer, cache_directory, run};
+use super::own_rates::OwnCounts;
 use super::{DELETED_SOON, Launch, free_address};
 use crate::files::write_file;
 
@@ -81,6 +82,9 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
         settings,
         address,
         version: format!("Apache Kafka 4.3.0 on {}", java_version()),
+        own_counts: OwnCounts::Jmx {
+            command: java(&libs, &log_settings_path, &[], "org.apache.kafka.tools.JmxTool", &[]),
+        },
         is_compiled_as_it_runs: true,
         ..Launch::default()
     })

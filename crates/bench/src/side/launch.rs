@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use logway_client::BrokerAddress;
 
+use super::own_rates::OwnCounts;
 use crate::peer::Peer;
 
 /// Everything to start a broker, and to start it again on the same data.
@@ -26,6 +27,8 @@ pub(crate) struct Launch {
     pub(crate) version: String,
     /// What it speaks, if not Kafka's protocol.
     pub(crate) peer: Option<&'static dyn Peer>,
+    /// Where it shows what it has counted itself.
+    pub(crate) own_counts: OwnCounts,
     /// Its code is compiled while it runs, so that each work has to be done for a while before it counts.
     pub(crate) is_compiled_as_it_runs: bool,
 }
@@ -41,6 +44,7 @@ impl Default for Launch {
             address: BrokerAddress::new("127.0.0.1", 0),
             version: String::new(),
             peer: None,
+            own_counts: OwnCounts::Nowhere,
             is_compiled_as_it_runs: false,
         }
     }

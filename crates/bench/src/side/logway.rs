@@ -5,11 +5,12 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::own_rates::OwnCounts;
 use super::{DELETED_SOON, Launch, checksum, free_address};
 
 /// `logway serve` with nothing but where to listen and where to write, and when deleted topics go.
 pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Launch> {
-    let address = free_address()?;
+    let (address, http) = (free_address()?, free_address()?);
     let version = Command::new(executable).arg("--version").output();
     let version = version.with_context(|| format!("cannot run {}", executable.display()))?;
     let version = String::from_utf8_lossy(&version.stdout);
@@ -23,13 +24,14 @@ pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Laun
         "--kafka-listen",
         &address.to_string(),
         "--http-listen",
-        "127.0.0.1:0",
+        &http.to_string(),
         "--set",
         DELETED_SOON,
     ];
     Ok(Launch {
         command: command.map(str::to_owned).to_vec(),
         address,
+        own_counts: OwnCounts::Metrics(http),
         version,
         ..Launch::default()
     })

@@ -10,6 +10,7 @@ mod logway;
 mod nats;
 mod null;
 mod opponent;
+mod own_rates;
 mod process;
 mod rabbitmq;
 
