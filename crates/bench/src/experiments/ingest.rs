@@ -50,9 +50,7 @@ pub(super) struct Ingest {
     /// A file whose lines are the records; it is read into memory before the run, unless --streamed
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Read or make the records while the run goes on, and encode them then
-    ///
-    /// Without it they are in memory, and their requests encoded, before a run begins.
+    /// Read or make the records, and encode them, while the run goes on instead of before it
     #[arg(long)]
     pub(crate) streamed: bool,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::sensors::SensorRecords;
 
@@ -119,7 +120,8 @@ impl Lines {
     }
 }
 
-/// A file that knows how long it was read.
+/// A file that knows how long it was waited for: without the processor's time, which is the thread's as
+/// any other and counted with it.
 #[derive(Debug)]
 struct TimedFile {
     file: File,
@@ -128,9 +130,9 @@ struct TimedFile {
 
 impl Read for TimedFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let began = Instant::now();
+        let (began, cpu_before) = (Instant::now(), thread_cpu());
         let read = self.file.read(into);
-        self.reading += began.elapsed();
+        self.reading += began.elapsed().saturating_sub(thread_cpu() - cpu_before);
         read
     }
 }
@@ -139,6 +141,12 @@ impl Seek for TimedFile {
     fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
+}
+
+/// Of the calling thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 #[cfg(test)]
@@ -161,7 +169,27 @@ mod tests {
         assert_eq!(values, [b"a".as_slice(), b"bc", b"d", b"a", b"bc"]);
         assert_eq!(records.peek().expect("there is more"), b"d");
         assert_eq!(records.peek().expect("there is more"), b"d");
-        assert!(records.reading() > Duration::ZERO);
+    }
+
+    #[test]
+    fn only_what_is_waited_for_is_waiting() {
+        const WAIT: Duration = Duration::from_millis(200);
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("it starts");
+        assert!(made.success());
+        let writer = {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                let mut pipe = File::create(path).expect("somebody reads");
+                std::thread::sleep(WAIT);
+                io::Write::write_all(&mut pipe, b"late\n").expect("somebody reads");
+            })
+        };
+        let mut records = Origin::File(path).open(0).expect("somebody writes");
+        assert_eq!(records.peek().expect("a line"), b"late");
+        writer.join().expect("it ends");
+        assert!(records.reading() > WAIT / 10, "{:?}", records.reading());
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Side {
                 sleep_until(window.to).await;
                 let scratch = own.directory.path();
                 match self.pid {
-                    Some(pid) => metered(pid, command, scratch).await,
+                    Some(pid) => metered(pid, command, scratch, window.length()).await,
                     None => Err(anyhow::anyhow!("it does not run")),
                 }
             }
@@ -147,7 +147,12 @@ fn counter(text: &str, name: &str, topic: &TopicName) -> anyhow::Result<f64> {
 }
 
 /// Opens a JVM's agent, on loopback, for one question, so that it has nothing to do with any other run.
-async fn metered(pid: u32, command: &[String], scratch: &Path) -> anyhow::Result<BrokerRates> {
+async fn metered(
+    pid: u32,
+    command: &[String],
+    scratch: &Path,
+    length: Duration,
+) -> anyhow::Result<BrokerRates> {
     let port = free_address()?.port;
     let jcmd = |order: &[String]| [&["jcmd".to_owned(), pid.to_string()], order].concat();
     let opened = say(&jcmd(&agent(port)), &scratch.join("jmx-agent.log")).await?;
@@ -160,8 +165,16 @@ async fn metered(pid: u32, command: &[String], scratch: &Path) -> anyhow::Result
     Ok(BrokerRates {
         measured: None,
         last_minute: Some(last_minute),
-        source: "OneMinuteRate through JMX, of all topics".to_owned(),
+        source: format!(
+            "OneMinuteRate through JMX, of all topics; {:.0} % of it are from before the run",
+            100.0 * share_from_before(length)
+        ),
     })
+}
+
+/// How much of a meter's moving average of a minute is older than a run of a length.
+fn share_from_before(length: Duration) -> f64 {
+    (-length.as_secs_f64() / MINUTE.as_secs_f64()).exp()
 }
 
 /// On loopback only: nobody is asked who they are.
@@ -264,6 +277,12 @@ mod tests {
         let bytes_in_message = measured.bytes_per_second / measured.messages_per_second;
         assert!((bytes_in_message - 10.0).abs() < 1e-6, "{measured:?}");
         assert_eq!(rates.last_minute, None);
+    }
+
+    #[test]
+    fn a_moving_average_forgets_slowly() {
+        let percent = |seconds| (100.0 * share_from_before(Duration::from_secs(seconds))).round();
+        assert_eq!([60, 300, 600].map(percent), [37.0, 1.0, 0.0]);
     }
 
     #[test]
