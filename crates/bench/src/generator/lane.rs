@@ -195,10 +195,10 @@ impl Lane {
                 taken
             }
             Script::Stream(stream) => {
-                let read_before = stream.reading();
+                let waited_before = stream.waiting();
                 let taken = stream
                     .advance(most, &mut self.next_id, |payload| traffic.will_send(payload))?;
-                observed.note_reading(now, stream.reading() - read_before);
+                observed.note_waiting(now, stream.waiting() - waited_before);
                 self.writing = 0..stream.bytes().len();
                 taken
             }

@@ -34,8 +34,8 @@ pub(crate) struct Observed {
     pub(crate) lateness_ns: Histogram<u64>,
     /// Sends of an open loop that no answer came to before the generator gave up.
     pub(crate) unanswered: u64,
-    /// How long the generator waited, in the window, for a file that its records come from.
-    pub(crate) reading: Duration,
+    /// How long the generator waited, in the window, for its own records: see `Stream::waiting`.
+    pub(crate) waiting: Duration,
     /// For how long was counted, if not for the window's length.
     pub(crate) counted: Option<Duration>,
     /// What the broker says that it took, if it was asked.
@@ -58,7 +58,7 @@ impl Observed {
             latency_ns: histogram(),
             lateness_ns: histogram(),
             unanswered: 0,
-            reading: Duration::ZERO,
+            waiting: Duration::ZERO,
             counted: None,
             broker_rates: None,
             usage: Usage::default(),
@@ -115,10 +115,10 @@ impl Observed {
         record(&mut self.lateness_ns, time);
     }
 
-    /// Notes how long the generator waited at `moment` for a file.
-    pub(crate) fn note_reading(&mut self, moment: Instant, time: Duration) {
+    /// Notes how long the generator waited at `moment` for its own records.
+    pub(crate) fn note_waiting(&mut self, moment: Instant, time: Duration) {
         if self.window.contains(moment) {
-            self.reading += time;
+            self.waiting += time;
         }
     }
 

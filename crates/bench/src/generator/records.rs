@@ -1,12 +1,10 @@
 //! Values of records that come while a run goes on.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::sensors::SensorRecords;
 
@@ -74,28 +72,18 @@ impl Records {
     pub(crate) fn take(&mut self) {
         self.is_taken = true;
     }
-
-    /// How long it has waited for a file until now: time that a generator has not, and no processor
-    /// shows.
-    pub(crate) fn reading(&self) -> Duration {
-        match &self.source {
-            Source::Lines(lines) => lines.file.get_ref().reading,
-            Source::Sensors(_) => Duration::ZERO,
-        }
-    }
 }
 
 /// A file's lines that are not empty, from its beginning again after its end.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    file: BufReader<TimedFile>,
+    file: BufReader<File>,
 }
 
 impl Lines {
     fn open(path: &Path) -> anyhow::Result<Lines> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let file = TimedFile { file, reading: Duration::ZERO };
         let file = BufReader::with_capacity(READ_BYTES, file);
         Ok(Lines { path: path.to_owned(), file })
     }
@@ -120,35 +108,6 @@ impl Lines {
     }
 }
 
-/// A file that knows how long it was waited for: without the processor's time, which is the thread's as
-/// any other and counted with it.
-#[derive(Debug)]
-struct TimedFile {
-    file: File,
-    reading: Duration,
-}
-
-impl Read for TimedFile {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (began, cpu_before) = (Instant::now(), thread_cpu());
-        let read = self.file.read(into);
-        self.reading += began.elapsed().saturating_sub(thread_cpu() - cpu_before);
-        read
-    }
-}
-
-impl Seek for TimedFile {
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
-/// Of the calling thread.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,27 +128,6 @@ mod tests {
         assert_eq!(values, [b"a".as_slice(), b"bc", b"d", b"a", b"bc"]);
         assert_eq!(records.peek().expect("there is more"), b"d");
         assert_eq!(records.peek().expect("there is more"), b"d");
-    }
-
-    #[test]
-    fn only_what_is_waited_for_is_waiting() {
-        const WAIT: Duration = Duration::from_millis(200);
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("it starts");
-        assert!(made.success());
-        let writer = {
-            let path = path.clone();
-            std::thread::spawn(move || {
-                let mut pipe = File::create(path).expect("somebody reads");
-                std::thread::sleep(WAIT);
-                io::Write::write_all(&mut pipe, b"late\n").expect("somebody reads");
-            })
-        };
-        let mut records = Origin::File(path).open(0).expect("somebody writes");
-        assert_eq!(records.peek().expect("a line"), b"late");
-        writer.join().expect("it ends");
-        assert!(records.reading() > WAIT / 10, "{:?}", records.reading());
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! Requests that are encoded when they are due.
 
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
 use super::frames::Payload;
 use super::records::Records;
 use super::tape::{WRITE_BYTES, set_correlation_id};
@@ -16,11 +20,13 @@ pub(crate) struct Stream {
     shapes: Vec<ProduceShape>,
     next_shape: usize,
     bytes: Vec<u8>,
+    waiting: Duration,
 }
 
 impl Stream {
     pub(crate) fn new(records: Records, batch: BatchShape, shapes: Vec<ProduceShape>) -> Stream {
-        Stream { records, batch, shapes, next_shape: 0, bytes: Vec::new() }
+        let (bytes, waiting) = (Vec::new(), Duration::ZERO);
+        Stream { records, batch, shapes, next_shape: 0, bytes, waiting }
     }
 
     /// Replaces what was there with the next frames, at most `most`, at least one and about as much as one
@@ -35,6 +41,7 @@ impl Stream {
         next_id: &mut i32,
         mut on_batch: impl FnMut(Payload),
     ) -> anyhow::Result<usize> {
+        let (began, cpu_before) = (Instant::now(), thread_cpu());
         self.bytes.clear();
         let (mut taken, mut longest) = (0, 0);
         while taken == 0 || taken < most && self.bytes.len() + longest <= WRITE_BYTES {
@@ -48,6 +55,7 @@ impl Stream {
             longest = longest.max(frame.len());
             taken += 1;
         }
+        self.waiting += began.elapsed().saturating_sub(thread_cpu() - cpu_before);
         Ok(taken)
     }
 
@@ -56,14 +64,23 @@ impl Stream {
         &self.bytes
     }
 
-    /// How long it has waited for a file until now.
-    pub(super) fn reading(&self) -> std::time::Duration {
-        self.records.reading()
+    /// How long records or batches were not ready because of a file, or of others who had the processor: a
+    /// time that the sender's own clock of the processor does not show.
+    pub(super) fn waiting(&self) -> Duration {
+        self.waiting
     }
+}
+
+/// The processor's time of the calling thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use bytes::Bytes;
     use logway_model::TopicName;
     use logway_record::{Batch, DecodeLimit};
@@ -74,6 +91,10 @@ mod tests {
     use crate::generator::{Acks, Origin, VERSION_MAX};
 
     fn stream(batch: BatchShape) -> Stream {
+        stream_of(Origin::Sensors(7), batch)
+    }
+
+    fn stream_of(origin: Origin, batch: BatchShape) -> Stream {
         let topic = TopicName::new("t").expect("a name");
         let shape = |partition| ProduceShape {
             topic: topic.clone(),
@@ -81,7 +102,7 @@ mod tests {
             acks: Acks::All,
             version: VERSION_MAX,
         };
-        let records = Origin::Sensors(7).open(0).expect("a seed");
+        let records = origin.open(0).expect("there are some");
         Stream::new(records, batch, (0..2).map(shape).collect())
     }
 
@@ -130,6 +151,27 @@ mod tests {
         }
         let is_right = |payload: &Payload| payload.value_bytes <= 1000 && payload.records > 1;
         assert!(payloads.iter().all(is_right), "{payloads:?}");
+    }
+
+    #[test]
+    fn a_slow_file_is_waited_for() {
+        const SLOW: Duration = Duration::from_millis(200);
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("it starts");
+        assert!(made.success());
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                let mut pipe = std::fs::File::create(path).expect("somebody reads");
+                std::thread::sleep(SLOW);
+                pipe.write_all(b"late\nlater\n").expect("somebody reads");
+            }
+        });
+        let mut stream = stream_of(Origin::File(path), BatchShape::Records(1));
+        assert_eq!(stream.advance(1, &mut 0, |_| ()).expect("a record"), 1);
+        writer.join().expect("it ends");
+        assert!(stream.waiting() > SLOW / 10, "{:?}", stream.waiting());
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Row {
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
             usage: Usage {
-                generator_reading_seconds: observed.reading.as_secs_f64(),
+                generator_waiting_seconds: observed.waiting.as_secs_f64(),
                 ..observed.usage
             },
             broker_rates: observed.broker_rates,
@@ -263,10 +263,10 @@ impl Row {
         self.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
     }
 
-    /// How much of the time the generator's thread was working, or waiting for its own file.
+    /// How much of the time the generator's thread was working, or waiting for its own records.
     pub fn generator_busy(&self) -> f64 {
-        let Usage { generator_cpu_seconds, generator_reading_seconds, .. } = self.usage;
-        (generator_cpu_seconds + generator_reading_seconds) / self.seconds
+        let Usage { generator_cpu_seconds, generator_waiting_seconds, .. } = self.usage;
+        (generator_cpu_seconds + generator_waiting_seconds) / self.seconds
     }
 
     /// Whether the generator may have held the run back: what a closed loop has done is then the least that the broker
@@ -329,12 +329,12 @@ mod tests {
     use crate::generator::Window;
 
     #[test]
-    fn who_waits_for_its_own_file_holds_the_run_back() {
+    fn who_waits_for_its_own_records_holds_the_run_back() {
         let window = Window::starting_now(Duration::ZERO, Duration::from_secs(1));
-        let row = |reading| {
+        let row = |waiting| {
             let mut observed = Observed::new(window);
-            observed.note_reading(window.from, reading);
-            observed.note_reading(window.to, Duration::from_secs(9));
+            observed.note_waiting(window.from, waiting);
+            observed.note_waiting(window.to, Duration::from_secs(9));
             let parameters = Parameters { producers: 1, ..Parameters::default() };
             Row::of(("ingest", "work"), ("logway", 1), parameters, observed)
         };

@@ -38,8 +38,9 @@ pub struct Usage {
     /// CPU seconds of the generator's thread; of its process, where a program's client makes the
     /// load.
     pub generator_cpu_seconds: f64,
-    /// Seconds in which that thread waited for a file that its records come from.
-    pub generator_reading_seconds: f64,
+    /// Seconds in which that thread had records to fetch and batches to encode, and waited for a file or
+    /// a processor.
+    pub generator_waiting_seconds: f64,
     /// CPU seconds of everybody else on the machine.
     pub others_cpu_seconds: Option<f64>,
     /// How much of the time the machine's processors were busy, all of them together: from 0 to 1. What
@@ -99,7 +100,7 @@ impl Snapshot {
         Usage {
             broker_cpu_seconds: broker,
             generator_cpu_seconds: generator,
-            generator_reading_seconds: 0.0,
+            generator_waiting_seconds: 0.0,
             others_cpu_seconds: machine
                 .zip(broker)
                 .map(|(machine, broker)| (machine - broker - generator).max(0.0)),

@@ -213,7 +213,7 @@ pub(crate) mod tests {
                 memory_before: None,
                 broker_cpu_seconds: Some(1.0),
                 generator_cpu_seconds: 0.5,
-                generator_reading_seconds: 0.0,
+                generator_waiting_seconds: 0.0,
                 others_cpu_seconds: Some(0.1),
                 machine_busy: Some(0.75),
                 load_average: Some(1.5),
