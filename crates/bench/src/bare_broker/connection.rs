@@ -18,6 +18,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Enough for what stands before the records of a request, and for their first header.
 const HEAD_BYTES_MAX: usize = 4 << 10;
 
+/// What tells a Produce from other requests, at the beginning of a frame.
+const API_KEY_BYTES: usize = 2;
+
 /// Where a batch says how far its last record is from its first.
 const LAST_OFFSET_DELTA: Range<usize> = 23..27;
 
@@ -123,6 +126,10 @@ impl Connection {
         let Some(frame_bytes) = Framing::Kafka.frame_bytes(here)? else { return Ok(false) };
         let prefix_bytes = Framing::Kafka.prefix_bytes();
         let frame = &here[prefix_bytes..];
+        if frame.len() < API_KEY_BYTES.min(frame_bytes) {
+            // What is not known to be a Produce yet would have to fit into the buffer.
+            return Ok(false);
+        }
         let head_bytes = match is_produce(frame) {
             true => frame_bytes.min(HEAD_BYTES_MAX),
             false => frame_bytes,

@@ -1,21 +1,26 @@
 use std::fs;
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use logway_client::{BrokerAddress, Client, ClientOptions};
+use logway_model::TopicName;
 use logway_record::{Batches, RecordError};
 use logway_wire::messages::ProduceResponse;
 use logway_wire::{ApiKey, Decoder, Message, decode_response_header};
 
+use super::connection::Connection;
 use super::serve;
-use super::store::HELD_BYTES_MAX;
+use super::store::{HELD_BYTES_MAX, Store};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, Framing, Intake, ProduceShape, VERSION_MAX, connect,
 };
 use crate::load::RunTopic;
 use crate::measure::Durability;
+use crate::null_broker::Replies;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -41,7 +46,7 @@ fn produce(address: &BrokerAddress, requests: &[Bytes], version: i16) -> Vec<i64
     let writing = std::thread::spawn(move || {
         // In portions that no frame ends with.
         for portion in all.chunks(77_777) {
-            std::io::Write::write_all(&mut &writer, portion).expect("it takes");
+            (&writer).write_all(portion).expect("it takes");
         }
     });
     let mut intake = Intake::new(Framing::Kafka, 1 << 10);
@@ -182,4 +187,31 @@ async fn what_is_synced_is_in_the_journal_with_its_partition() {
         at += 4096;
     }
     assert_eq!(journal[at..at + 16], [0; 16]);
+}
+
+#[test]
+fn a_large_request_may_be_cut_anywhere() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let address = listener.local_addr().expect("it listens");
+    let shape = ProduceShape {
+        topic: TopicName::new("t").expect("a name"),
+        partition: 0,
+        acks: Acks::All,
+        version: VERSION_MAX,
+    };
+    let frame = shape.encode(&batch(BatchShape::Bytes(1 << 20))).expect("a frame");
+    for cut in 0..=6 {
+        let mut client = TcpStream::connect(address).expect("it accepts");
+        let (stream, _) = listener.accept().expect("a client");
+        let topics = Arc::default();
+        let mut connection = Connection::new(stream, Replies::new(address, Arc::clone(&topics)));
+        let mut store = Store::create(&directory.path().join("store")).expect("a store");
+        client.write_all(&frame[..cut]).expect("it takes");
+        // More of it is awaited, however little of it says what it is.
+        if cut > 0 {
+            connection.read(1, &mut store, &topics).expect("it waits for more");
+        }
+        connection.answer().expect("there is nothing to say");
+    }
 }
