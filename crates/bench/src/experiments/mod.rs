@@ -46,8 +46,9 @@ pub enum Experiment {
     Appends(AppendsArgs),
     /// Send single records at fixed rates, and count from when each should have been sent
     ///
-    /// The rate rises step by step until a broker no longer keeps up: that is its knee. At half of
-    /// the lowest knee, but no less than the first rate, the time until a consumer has the records is measured as well.
+    /// The rate rises step by step until a broker no longer keeps up: that is its knee. The time until a consumer has
+    /// the records is measured as well, for all at half of the lowest knee and for each at half of its own, but at no
+    /// less than the first rate.
     Latency(LatencyArgs),
     /// Start a broker, leave it idle, kill it, and start it again on its data
     ///

@@ -2,10 +2,10 @@
 //!
 //! It must cost less than the broker does. So requests are encoded before the run and lie in
 //! memory as they go over the socket ([`Tape`]); of each only the correlation id changes, and in
-//! a fetch the offset. Only a [`Stream`] encodes as the run goes on, for those who ask for it. Many small requests leave in one write and many answers come with one
-//! read. A large answer passes through a small buffer that stays in the processor's cache. What
-//! is left is mostly the system's work, and it is measured too: see
-//! [`crate::measure::Usage`].
+//! a fetch the offset. Only a [`Stream`] encodes as the run goes on, for those who ask for it. Many
+//! small requests leave in one write and many answers come with one read. A large answer passes
+//! through a small buffer that stays in the processor's cache. What is left is mostly the system's
+//! work, and it is measured too: see [`crate::measure::Usage`].
 
 mod asked;
 mod connect;
