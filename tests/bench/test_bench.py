@@ -37,12 +37,25 @@ def bench(arguments: list[str], output: str, seconds: float = 0.1) -> list[dict]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def brokers_of(pid: int) -> list[int]:
-    """The brokers that a process has started and not yet waited for."""
+def children_of(pid: int, argument: str) -> list[int]:
+    """The processes that one has started with an argument and not yet waited for, oldest first."""
     children = []
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        children += tasks.read_text().split()
-    return [int(child) for child in children if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
+        children += map(int, tasks.read_text().split())
+    arguments = lambda child: Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+    return sorted(child for child in children if argument.encode() in arguments(child))
+
+
+def brokers_of(pid: int) -> list[int]:
+    return children_of(pid, "serve")
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and is not only waited for."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
 
 
 class Bench(unittest.TestCase):
@@ -64,6 +77,42 @@ class Bench(unittest.TestCase):
                         self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
                 # What the brokers wrote is gone.
                 self.assertFalse((Path(output) / "brokers").exists())
+
+    def test_several_processes_share_a_rate(self):
+        """And the broker has what they sent together, with and without acknowledgements."""
+        several = ["--processes", "3", "--senders", "2", "--rate", "30000", "--acks", "0,all", "--batch-bytes", "16384"]
+        rows = bench(["ingest", "--own", *several], self.output, seconds=1)
+        self.assertEqual([row["parameters"]["acks"] for row in rows], ["0", "all"])
+        for row in rows:
+            self.assertEqual(row["parameters"]["producers"], 6)
+            self.assertIn("3 processes", row["work"])
+            # What is answered behind the window's end is not counted.
+            self.assertGreater(row["records"], 30000 / 2, row)
+            self.assertEqual(row["unanswered"], 0)
+            self.assertEqual(sum(row["records_of_each_100_ms"]), row["records"])
+            self.assertGreater(row["usage"]["generator_cpu_seconds"], row["usage"]["generator_busy_seconds"])
+
+    def test_a_sender_that_ends_early_ends_the_run(self):
+        endless = [BINARY, "bench", "ingest", "--own", "--processes", "2", "--rate", "1000", "--seconds", "600"]
+        for signum, whom in ((signal.SIGKILL, "sender"), (signal.SIGKILL, "bench"), (signal.SIGINT, "bench")):
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            command = [*endless, "--output", Path(self.output) / f"{whom}-{signum}"]
+            with self.subTest(signum=signum, whom=whom), subprocess.Popen(command, **streams) as process:
+                brokers = []
+                try:
+                    wait_until(lambda: len(children_of(process.pid, "sender")) == 2, "two senders", DEADLINE_S)
+                    senders, brokers = children_of(process.pid, "sender"), brokers_of(process.pid)
+                    os.kill(senders[1] if whom == "sender" else process.pid, signum)
+                    _, errors = process.communicate(timeout=DEADLINE_S)
+                    self.assertNotEqual(process.returncode, 0)
+                    if whom == "sender":
+                        self.assertIn("sender 1: it has ended without saying why", errors)
+                    wait_until(lambda: not any(map(is_running, senders)), "the senders' end", DEADLINE_S)
+                finally:
+                    process.kill()
+                    # Who is killed cannot end what it started, but senders look after themselves.
+                    for broker in filter(is_running, brokers):
+                        os.kill(broker, signal.SIGKILL)
 
     def test_two_sides_in_turn(self):
         rows = bench(["fetch", "--against", "null", "--warm-broker-seconds", "0.1"], self.output)
@@ -133,8 +182,14 @@ class Bench(unittest.TestCase):
     def test_a_broker_that_runs(self):
         with Logway("bench-given") as broker:
             given = ["--brokers", broker.bootstrap, "--broker-pid", str(broker.process.pid)]
-            rows = bench(["appends", "--connections", "4", *given], self.output)
-        self.assertEqual([row["side"] for row in rows], ["broker"])
+            rows = bench(["appends", "--connections", "4", *given], str(Path(self.output) / "report"))
+            without = bench(["appends", "--connections", "4", "--no-reads", *given], str(Path(self.output) / "without"))
+        self.assertEqual({row["side"] for row in rows}, {"broker"})
+        # Nobody reads the files of a broker that is not ours, or drops them from memory.
+        appenders = "128 appenders, 4 connections"
+        self.assertEqual([row["work"] for row in rows], [appenders, "long read, cached"])
+        self.assertEqual(set(self.omitted()), {"cat, cached", "long read, uncached", "cat, uncached"})
+        self.assertEqual([row["work"] for row in without], [appenders])
         self.assertGreater(rows[0]["usage"]["memory"]["resident_bytes"], 0)
         self.assertEqual(rows[0]["parameters"]["durability"], "synced")
 

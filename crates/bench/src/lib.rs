@@ -20,7 +20,7 @@
 //! - *Figures that nobody can check.* A report has the raw histograms, each run's figures, the
 //!   machine, the versions, and the commands and settings that the brokers were started with.
 //!
-//! From the bottom up: [`generator`] makes the load, [`measure`] says what it cost, [`side`] starts
+//! From the bottom up: [`generator`] makes the load, [`senders`] has several processes make it, [`measure`] says what it cost, [`side`] starts
 //! and ends the brokers, [`peer`] speaks with
 //! those that do not speak Kafka's protocol, [`load`] is what a side is asked to do in one run, [`session`] repeats it
 //! on all sides in turn, [`experiments`] are the lists of loads, [`report`] writes it all down.
@@ -36,6 +36,7 @@ mod measure;
 mod null_broker;
 mod peer;
 mod report;
+mod senders;
 mod session;
 mod side;
 mod vectored;
@@ -50,5 +51,6 @@ pub use measure::{
 };
 pub use null_broker::{NullArgs, serve as serve_null};
 pub use report::{HEADING, Omission, Report, Statement, TableArgs, line, table};
+pub use senders::serve_sender;
 pub use session::SessionArgs;
 pub use side::{Opponent, StatedSide};

@@ -1,13 +1,13 @@
-//! Many appenders of small records over few or many connections: what eBay's Beam team measured
-//! when durable appends collapsed as 128 writers spread from 1 connection to 128 ("Using Apache
-//! Kafka in Beam", 2018).
+//! Many appenders of small records over few or many connections, and long sequential reads beside `cat` on the same
+//! files: what eBay's Beam team measured, when durable appends collapsed as 128 writers spread from 1 connection to
+//! 128 ("Using Apache Kafka in Beam", 2018).
 
 use anyhow::ensure;
 use clap::Args;
 
 use super::defaults;
 use crate::generator::BatchShape;
-use crate::load::ProduceLoad;
+use crate::load::{CatLoad, FetchLoad, ProduceLoad, Reading};
 use crate::measure::Durability;
 use crate::session::{Session, SessionArgs, values};
 use crate::works;
@@ -41,6 +41,9 @@ pub(super) struct Appends {
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "synced")]
     pub(crate) durability: Vec<Durability>,
+    /// Leave out the reads of what --preload-megabytes says, from memory and from the disk
+    #[arg(long)]
+    pub(crate) no_reads: bool,
 }
 
 impl Appends {
@@ -71,6 +74,15 @@ impl Appends {
 }
 
 pub(super) async fn run(session: &mut Session<'_>, args: &Appends) -> anyhow::Result<()> {
+    run_appenders(session, args).await?;
+    match args.no_reads {
+        true => Ok(()),
+        false => run_reads(session).await,
+    }
+}
+
+/// The appends alone.
+pub(super) async fn run_appenders(session: &mut Session<'_>, args: &Appends) -> anyhow::Result<()> {
     let appenders = args.appenders;
     for &connections in &args.connections {
         for &durability in &args.durability {
@@ -88,6 +100,40 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Appends) -> anyhow::Re
         }
     }
     Ok(())
+}
+
+/// Reads what is stored from start to end, through the broker and without it.
+async fn run_reads(session: &mut Session<'_>) -> anyhow::Result<()> {
+    for (reading, state) in [(Reading::Cached, "cached"), (Reading::Uncached, "uncached")] {
+        let load = FetchLoad {
+            batch: BatchShape::Bytes(16 << 10),
+            record_bytes: 100,
+            fetch_bytes: 1 << 20,
+            partitions: 1,
+            reading,
+            batches_max: u64::MAX,
+        };
+        let (read, cat) = (format!("long read, {state}"), format!("cat, {state}"));
+        if reading == Reading::Cached || session.is_own() {
+            session.measure_brokers(EXPERIMENT, &read, &load).await?;
+        } else {
+            omit(session, &read);
+        }
+        if session.is_own() {
+            session.measure_brokers(EXPERIMENT, &cat, &CatLoad { like: load }).await?;
+        } else {
+            omit(session, &cat);
+        }
+    }
+    Ok(())
+}
+
+/// Leaves a work out that needs the brokers' files.
+fn omit(session: &mut Session<'_>, work: &str) {
+    for side in session.side_names() {
+        let reason = "was running before, and its files are not touched";
+        session.omit((EXPERIMENT, work), &side, reason);
+    }
 }
 
 #[cfg(test)]

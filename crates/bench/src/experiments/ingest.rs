@@ -5,20 +5,15 @@
 //! would have been there.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use super::defaults;
-use crate::generator::{Acks, BatchShape, Origin, SensorRecords};
+use crate::generator::{Acks, BatchShape, HeldValues, Origin};
 use crate::load::ProduceLoad;
 use crate::session::{Session, SessionArgs, Usual, values};
 
 const EXPERIMENT: &str = "ingest";
-
-/// Different records; then they come again.
-const RECORDS: usize = 20_000;
 
 /// The experiment `ingest`.
 #[derive(Debug, Clone, Args)]
@@ -41,9 +36,12 @@ pub(super) struct Ingest {
     /// Bytes of a batch
     #[arg(long, value_delimiter = ',', value_parser = values::size(), default_value = "16384,65536")]
     pub(crate) batch_bytes: Vec<usize>,
-    /// Connections that send
+    /// Connections of each process that sends
     #[arg(long, value_parser = values::many(), default_value_t = 1)]
     pub(crate) senders: usize,
+    /// Processes that send, and share the rate evenly
+    #[arg(long, value_name = "N", value_parser = values::processes(), default_value_t = 1)]
+    pub(crate) processes: usize,
     /// Where the sensor values come from, if not from --file
     #[arg(long, default_value_t = 2012)]
     pub(crate) seed: u64,
@@ -94,7 +92,11 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Res
     };
     let (values, streamed, how) = match args.streamed {
         true => (None, Some(origin), ", streamed"),
-        false => (Some(Arc::new(values(&origin)?)), None, ""),
+        false => (Some(HeldValues::try_from(origin)?), None, ""),
+    };
+    let from = match args.processes {
+        1 => String::new(),
+        several => format!(", {several} processes"),
     };
     for &batch_bytes in &args.batch_bytes {
         let batch = BatchShape::Bytes(batch_bytes);
@@ -110,12 +112,13 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Ingest) -> anyhow::Res
                         AcksArg::All => Acks::All,
                     },
                     connections: args.senders,
+                    processes: args.processes,
                     asks_broker: true,
                     ..ProduceLoad::default()
                 };
                 load.rate = Some(rate / load.records_in_request()?);
                 let size = size_name(batch_bytes);
-                let work = format!("{rate}/s, {size}, acks {}{how}", load.acks.name());
+                let work = format!("{rate}/s, {size}, acks {}{how}{from}", load.acks.name());
                 session.measure(EXPERIMENT, &work, &load).await?;
             }
         }
@@ -128,27 +131,6 @@ fn size_name(bytes: usize) -> String {
         true => format!("{} KiB", bytes >> 10),
         false => format!("{bytes} B"),
     }
-}
-
-/// The values of a run that has them in memory.
-fn values(origin: &Origin) -> anyhow::Result<Vec<Vec<u8>>> {
-    let path = match origin {
-        Origin::File(path) => path,
-        Origin::Sensors(seed) => {
-            let mut records = SensorRecords::new(*seed);
-            let next = || {
-                let mut value = Vec::new();
-                records.next_into(&mut value);
-                value
-            };
-            return Ok(std::iter::repeat_with(next).take(RECORDS).collect());
-        }
-    };
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let values: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
-    ensure!(!values.is_empty(), "{} has no lines", path.display());
-    Ok(values)
 }
 
 #[cfg(test)]
@@ -172,6 +154,8 @@ mod tests {
             ["--rate", "1e10"],
             ["--senders", "0"],
             ["--senders", "10001"],
+            ["--processes", "0"],
+            ["--processes", "101"],
             ["--batch-bytes", "16384,0"],
             ["--batch-bytes", "104857601"],
         ];
@@ -179,21 +163,6 @@ mod tests {
             let error = CommandLine::try_parse_from(["bench", flag, value]).err();
             let kind = error.map(|error| error.kind());
             assert_eq!(kind, Some(ErrorKind::ValueValidation), "{flag} {value}");
-        }
-    }
-
-    #[test]
-    fn what_is_streamed_is_what_is_held_in_memory() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("lines");
-        std::fs::write(&path, "a\n\nbc\nd\n").expect("is written");
-        for origin in [Origin::Sensors(7), Origin::File(path)] {
-            let held = values(&origin).expect("there are some");
-            let mut streamed = origin.open(0).expect("there are some");
-            for value in held {
-                assert_eq!(streamed.peek().expect("it goes on"), value);
-                streamed.take();
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! without a sync; here on one machine and without replication.
 
 use crate::generator::BatchShape;
-use crate::load::{BothLoad, EndToEndLoad, FetchLoad, GrowLoad, ProduceLoad};
+use crate::load::{BothLoad, EndToEndLoad, FetchLoad, GrowLoad, ProduceLoad, Reading};
 use crate::measure::Durability;
 use crate::session::Session;
 use crate::side::is_limit;
@@ -48,7 +48,7 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         record_bytes: producer.record_bytes,
         fetch_bytes: FETCH_BYTES,
         partitions: 1,
-        is_cached: true,
+        reading: Reading::Repeated,
         batches_max: u64::MAX,
     };
     let three = FetchLoad { partitions: 3, ..fetch.clone() };

@@ -39,7 +39,8 @@ pub enum Experiment {
     Produce(ProduceArgs),
     /// Read what has just been written, in answers of 1 MiB and 8 MiB
     Fetch(Only),
-    /// Append small records from many appenders, spread over few or many connections
+    /// Append small records from many appenders, spread over few or many connections; and read long stretches from
+    /// memory and from the disk, beside `cat` on the same files
     ///
     /// Each appender waits for the acknowledgement of its record before it sends the next. With
     /// N appenders on one connection, N requests are on their way on it.

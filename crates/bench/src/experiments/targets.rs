@@ -13,10 +13,10 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
 
     let is_quick = session.lengths.is_quick;
     let alone = Appends::usual(&[Unsynced, Synced], is_quick);
-    appends::run(session, &Appends { connections: vec![128], ..alone }).await?;
+    appends::run_appenders(session, &Appends { connections: vec![128], ..alone }).await?;
     let together = Appends::usual(&[Synced], is_quick);
-    appends::run(session, &Appends { connections: vec![4], ..together }).await?;
-    fetch::run_cached(session).await?;
+    appends::run_appenders(session, &Appends { connections: vec![4], ..together }).await?;
+    fetch::run(session).await?;
 
     let paced = Latency { no_ladder: true, ..Latency::usual(&[Synced]) };
     latency::run_acknowledged(session, &paced).await?;

@@ -10,8 +10,7 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 
-use super::{Lane, Observed, Pace, Timetable, Window};
-use crate::measure::{Snapshot, Usage};
+use super::{Lane, Meter, Observed, Pace, Timetable, Window};
 
 /// How long an open loop waits for answers that are still due when the window is over: a broker
 /// beyond its knee may have a backlog without end.
@@ -51,7 +50,7 @@ impl Drive<'_> {
             lane.begin(now);
         }
         let mut events: Vec<Event> = Vec::with_capacity(self.lanes.len().max(1));
-        let mut meter = Meter { broker_pid: self.broker_pid, opening: None, usage: None };
+        let mut meter = Meter::new(self.broker_pid);
         // Those that have something to write.
         let mut ready: Vec<usize> = (0..self.lanes.len()).collect();
         loop {
@@ -97,8 +96,7 @@ impl Drive<'_> {
                 ready.push(index);
             }
         }
-        observed.opening = meter.opening;
-        observed.usage = meter.usage.unwrap_or_default();
+        observed.read(&meter);
         Ok(observed)
     }
 
@@ -177,32 +175,6 @@ fn wait(
         epoll::wait(epoll, spare_capacity(events), Some(&AT_ONCE))?;
     }
     Ok(())
-}
-
-/// What is used of the machine while the window is open. For the generator's thread.
-#[derive(Debug)]
-struct Meter {
-    broker_pid: Option<u32>,
-    opening: Option<Snapshot>,
-    usage: Option<Usage>,
-}
-
-impl Meter {
-    fn look(&mut self, now: Instant, window: &Window) {
-        if self.opening.is_none() && now >= window.from {
-            self.opening = Some(Snapshot::take(self.broker_pid));
-        }
-        if now >= window.to {
-            self.close();
-        }
-    }
-
-    /// The run ends here, if the window did not before.
-    fn close(&mut self) {
-        if self.usage.is_none() {
-            self.usage = self.opening.map(|opening| opening.until_now());
-        }
-    }
 }
 
 #[cfg(test)]

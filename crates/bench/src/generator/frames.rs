@@ -9,6 +9,7 @@ use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::{FetchRequest, ProduceRequest};
 use logway_wire::{Request, WireString, encode_request};
+use serde::{Deserialize, Serialize};
 
 use super::records::Records;
 
@@ -24,7 +25,7 @@ const RECORD_OVERHEAD_BYTES: usize = 20;
 const CLIENT_ID: WireString = WireString::from_static("logway-bench");
 
 /// When a broker is to acknowledge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Acks {
     None,
     Leader,
@@ -51,7 +52,7 @@ impl Acks {
 }
 
 /// How many records a batch has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BatchShape {
     /// So many.
     Records(usize),

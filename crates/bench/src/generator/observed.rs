@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::{Pace, Payload, Window};
+use super::{Meter, Pace, Payload, Window};
 use crate::measure::{BrokerRates, Snapshot, Usage};
 
 /// The longest latency that is told from longer ones: two minutes.
@@ -36,6 +36,8 @@ pub(crate) struct Observed {
     pub(crate) unanswered: u64,
     /// How long the generator waited, in the window, for its own records: see `Stream::waiting`.
     pub(crate) waiting: Duration,
+    /// How long the busiest process of the generator worked or waited so, if there are several.
+    pub(crate) busiest: Option<Duration>,
     /// For how long was counted, if not for the window's length.
     pub(crate) counted: Option<Duration>,
     /// What the broker says that it took, if it was asked.
@@ -59,6 +61,7 @@ impl Observed {
             lateness_ns: histogram(),
             unanswered: 0,
             waiting: Duration::ZERO,
+            busiest: None,
             counted: None,
             broker_rates: None,
             usage: Usage::default(),
@@ -120,6 +123,18 @@ impl Observed {
         if self.window.contains(moment) {
             self.waiting += time;
         }
+    }
+
+    /// Takes what was used of the machine.
+    pub(crate) fn read(&mut self, meter: &Meter) {
+        self.opening = meter.opening;
+        self.usage = meter.usage.unwrap_or_default();
+    }
+
+    /// For how long the generator worked, or waited for its own records: the busiest process of it, if there are several.
+    pub(crate) fn busy(&self) -> Duration {
+        let alone = Duration::from_secs_f64(self.usage.generator_cpu_seconds) + self.waiting;
+        self.busiest.unwrap_or(alone)
     }
 
     /// What was sent without answers has arrived only now, or has been given up: so long it took,

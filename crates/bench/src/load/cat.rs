@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::fetch::FetchLoad;
+use super::fetch::{FetchLoad, Reading};
 use super::{Load, Run};
 use crate::generator::{Observed, Payload, Window};
 use crate::measure::{Parameters, Snapshot};
@@ -34,7 +34,7 @@ impl Load for CatLoad {
         let stored = self.like.store(side, run).await?;
         let segments = side.segments(&stored.topic)?;
         let pid = side.pid;
-        let is_cached = self.like.is_cached;
+        let is_cached = self.like.reading != Reading::Uncached;
         let read = move || read_all(&segments, is_cached, pid);
         let mut observed =
             tokio::task::spawn_blocking(read).await.context("the reader failed")??;

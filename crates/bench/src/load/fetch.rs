@@ -16,7 +16,18 @@ use crate::generator::{
 use crate::measure::{Durability, Parameters};
 use crate::side::{BARE, Side, drop_from_memory};
 
-/// Partitions of uniform batches, each read from start to end, again and again, by one connection.
+/// How what is stored is read from start to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// What is in memory still, again and again until the time is over.
+    Repeated,
+    /// What is in memory still, once.
+    Cached,
+    /// From the disk, once.
+    Uncached,
+}
+
+/// Partitions of uniform batches, each read by one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct FetchLoad {
     pub(crate) batch: BatchShape,
@@ -25,8 +36,7 @@ pub(crate) struct FetchLoad {
     pub(crate) fetch_bytes: i32,
     /// As many connections as partitions.
     pub(crate) partitions: i32,
-    /// Whether the records are in memory still; otherwise they are read from the disk, once.
-    pub(crate) is_cached: bool,
+    pub(crate) reading: Reading,
     /// The most batches to write first: small ones take their time.
     pub(crate) batches_max: u64,
 }
@@ -79,7 +89,7 @@ impl Load for FetchLoad {
     }
 
     fn is_warmed_up(&self) -> bool {
-        self.is_cached
+        self.reading == Reading::Repeated
     }
 
     fn writes(&self) -> bool {
@@ -91,12 +101,13 @@ impl Load for FetchLoad {
             return peer::consume(self, peer, side, run).await;
         }
         let stored = self.store(side, run).await?;
-        let run = match self.is_cached {
-            true => run.clone(),
-            false => {
-                drop_from_memory(&side.segments(&stored.topic)?)?;
-                run.lasting(Duration::ZERO, run.measured)
-            }
+        if self.reading == Reading::Uncached {
+            drop_from_memory(&side.segments(&stored.topic)?)?;
+        }
+        let run = match self.reading {
+            Reading::Repeated => run.clone(),
+            // Nothing of it may go by before it is counted.
+            Reading::Cached | Reading::Uncached => run.lasting(Duration::ZERO, run.measured),
         };
         let version = stored.topic.fetch_version().await?;
         let mut lanes = Vec::new();
@@ -109,8 +120,10 @@ impl Load for FetchLoad {
             };
             let (frame, offset_at) = shape.encode()?;
             let end_offset = stored.batches * stored.batch.records;
-            let span =
-                if self.is_cached { Span::Repeat(end_offset) } else { Span::Once(end_offset) };
+            let span = match self.reading {
+                Reading::Repeated => Span::Repeat(end_offset),
+                Reading::Cached | Reading::Uncached => Span::Once(end_offset),
+            };
             let traffic = Box::new(FetchTraffic::new(offset_at, version, &stored.batch, span));
             let tape = Tape::repeating(&frame, 1);
             lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));

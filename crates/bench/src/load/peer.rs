@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use logway_client::BrokerAddress;
 
-use super::{FetchLoad, ProduceLoad, Run};
+use super::{FetchLoad, ProduceLoad, Reading, Run};
 use crate::generator::{
     Acks, BatchShape, Lane, Observed, Pace, Payload, PeerTraffic, Tape, filler,
 };
@@ -39,8 +39,9 @@ pub(super) fn produce_refusal(load: &ProduceLoad, peer: &dyn Peer) -> Option<&'s
 
 /// Why a peer cannot be given a consumer's load.
 pub(super) fn consume_refusal(load: &FetchLoad) -> Option<&'static str> {
-    let is_like_it =
-        matches!(load.batch, BatchShape::Records(_)) && load.is_cached && load.partitions == 1;
+    let is_like_it = matches!(load.batch, BatchShape::Records(_))
+        && load.reading == Reading::Repeated
+        && load.partitions == 1;
     (!is_like_it).then_some("has no answers of a given size: `paper` has its consumer")
 }
 

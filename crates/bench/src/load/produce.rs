@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+
+use logway_client::BrokerAddress;
+use logway_model::TopicName;
+use serde::{Deserialize, Serialize};
 
 use super::peer;
-use super::preload::append;
+use super::senders::Senders;
 use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
-    Acks, BatchShape, EncodedBatch, Lane, Observed, Origin, Pace, Payload, Payloads, ProduceShape,
-    ProduceTraffic, Stream, Tape, Window, connect,
+    Acks, BatchShape, EncodedBatch, HeldValues, Lane, Observed, Origin, Pace, Payload, Payloads,
+    ProduceShape, ProduceTraffic, Stream, Tape, Window, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{Side, is_limit};
@@ -22,13 +25,13 @@ const DIFFERENT_BATCHES: usize = 64;
 const SAMPLED_VALUES: usize = 1000;
 
 /// Batches of one size over some connections, each with a partition.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ProduceLoad {
     pub(crate) batch: BatchShape,
     /// Bytes of each value, where `values` has none.
     pub(crate) record_bytes: usize,
     /// Values to take in turn.
-    pub(crate) values: Option<Arc<Vec<Vec<u8>>>>,
+    pub(crate) values: Option<HeldValues>,
     /// Or whence they come while the run goes on, to be encoded then.
     pub(crate) streamed: Option<Origin>,
     pub(crate) acks: Acks,
@@ -37,6 +40,10 @@ pub(crate) struct ProduceLoad {
     /// Whether each connection writes to all partitions in turn, instead of to one of them.
     pub(crate) spreads: bool,
     pub(crate) connections: usize,
+    /// The number of the first of them: those of several processes are numbered through.
+    pub(crate) first_connection: usize,
+    /// Processes that have so many connections each; one is this one.
+    pub(crate) processes: usize,
     pub(crate) in_flight: usize,
     /// Requests a second over all connections, for an open loop.
     pub(crate) rate: Option<f64>,
@@ -56,6 +63,8 @@ impl Default for ProduceLoad {
             partitions: 1,
             spreads: false,
             connections: 1,
+            first_connection: 0,
+            processes: 1,
             in_flight: 5,
             rate: None,
             asks_broker: false,
@@ -65,7 +74,7 @@ impl Default for ProduceLoad {
 
 impl ProduceLoad {
     /// The batches that a lane sends in turn; of a stream the first ones, which tell how large they are.
-    fn batches(&self) -> anyhow::Result<Vec<EncodedBatch>> {
+    pub(super) fn batches(&self) -> anyhow::Result<Vec<EncodedBatch>> {
         if let Some(origin) = &self.streamed {
             let mut records = origin.open(0)?;
             let next = || EncodedBatch::of_records(self.batch, &mut records);
@@ -77,8 +86,8 @@ impl ProduceLoad {
         let mut batches: Vec<EncodedBatch> = Vec::new();
         let mut first = 0;
         for _ in 0..DIFFERENT_BATCHES {
-            let batch = EncodedBatch::of(self.batch, values, first)?;
-            first = (first + batch.records as usize) % values.len();
+            let batch = EncodedBatch::of(self.batch, values.all(), first)?;
+            first = (first + batch.records as usize) % values.all().len();
             batches.push(batch);
         }
         Ok(batches)
@@ -106,7 +115,10 @@ impl ProduceLoad {
             return Ok(bytes / SAMPLED_VALUES);
         }
         Ok(match &self.values {
-            Some(values) => values.iter().map(Vec::len).sum::<usize>() / values.len(),
+            Some(values) => {
+                let values = values.all();
+                values.iter().map(Vec::len).sum::<usize>() / values.len()
+            }
             None => self.record_bytes,
         })
     }
@@ -115,28 +127,34 @@ impl ProduceLoad {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
+    /// What one of its processes does.
+    pub(crate) fn part(&self, number: usize) -> ProduceLoad {
+        ProduceLoad {
+            processes: 1,
+            first_connection: self.first_connection + number * self.connections,
+            rate: self.rate.map(|rate| rate / self.processes as f64),
+            ..self.clone()
+        }
+    }
+
     /// Its connections to a topic, ready to send; with `stored_bytes_max`, until batches of so many bytes are answered.
-    pub(super) fn lanes(
+    pub(crate) fn lanes(
         &self,
-        side: &Side,
-        topic: &RunTopic,
+        address: &BrokerAddress,
+        topic: &TopicName,
         version: i16,
         stored_bytes_max: Option<u64>,
     ) -> anyhow::Result<Vec<Lane>> {
         let batches = self.batches()?;
-        let shape = |partition| ProduceShape {
-            topic: topic.name.clone(),
-            partition,
-            acks: self.acks,
-            version,
-        };
+        let shape =
+            |partition| ProduceShape { topic: topic.clone(), partition, acks: self.acks, version };
         let value_bytes_max = stored_bytes_max.map(|bytes| value_bytes_in(bytes, &batches));
         let traffic = |payloads| {
             let traffic = ProduceTraffic::of_payloads(payloads, self.acks, version, self.pace());
             Box::new(traffic.until(value_bytes_max.unwrap_or(u64::MAX)))
         };
         let lane = |number| {
-            let (stream, pace) = (connect(&side.address)?, self.pace());
+            let (stream, pace) = (connect(address)?, self.pace());
             if let Some(origin) = &self.streamed {
                 let shapes = self.partitions_of(number).map(shape).collect();
                 let requests = Stream::new(origin.open(number)?, self.batch, shapes);
@@ -147,7 +165,7 @@ impl ProduceLoad {
             let traffic = traffic(Payloads::InTurn { payloads, counted: 0 });
             Ok(Lane::new(stream, pace, tape, traffic))
         };
-        (0..self.connections).map(lane).collect()
+        (self.first_connection..self.first_connection + self.connections).map(lane).collect()
     }
 
     /// Where the connection with that number writes, in turn.
@@ -191,7 +209,7 @@ impl Load for ProduceLoad {
             durability: Some(self.durability),
             acks: Some(self.acks.name()),
             partitions: self.partitions,
-            producers: self.connections,
+            producers: self.connections * self.processes,
             in_flight: if self.rate.is_some() { 0 } else { self.in_flight },
             rate: self.rate,
             ..Parameters::of_batch(EncodedBatch::average(&batches), record_bytes)
@@ -212,23 +230,12 @@ impl Load for ProduceLoad {
         }
         let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
-        let lanes = self.lanes(side, &topic, version, None)?;
-        let acknowledged =
-            ProduceShape { topic: topic.name.clone(), partition: 0, acks: Acks::All, version };
-        let is_unanswered = self.acks == Acks::None;
-        let batch = self.batches()?.swap_remove(0);
-        let drain = move |lanes: Vec<Lane>, observed: &mut Observed| {
-            if is_unanswered {
-                await_arrival(lanes, &acknowledged, &batch, observed)?;
-                observed.arrived();
-            }
-            Ok(())
-        };
+        let senders = Senders::ready(self, side, (&topic, version), run).await?;
         let run = run.of_new_topic(self.partitions, self.acks);
         // The generator's own window begins a moment later; the broker's rates are over the time that passed
         // between its counts.
         let window = Window::starting_now(run.warm_up, run.measured);
-        let driven = run.drive(side, self.rate, |_| Ok(lanes), drain);
+        let driven = senders.send(self, side, (&topic, version), &run);
         let observed = match self.asks_broker {
             true => {
                 let (driven, rates) = tokio::join!(driven, side.own_rates(&topic.name, window));
@@ -239,7 +246,7 @@ impl Load for ProduceLoad {
             false => driven.await?,
         };
         // Nobody can say what of a request that was given up half written.
-        let is_all_sent = !is_unanswered || observed.unanswered == 0;
+        let is_all_sent = self.acks != Acks::None || observed.unanswered == 0;
         if is_all_sent && !is_limit(&side.name) {
             topic.ensure_has(observed.entrusted_records).await?;
         }
@@ -255,62 +262,19 @@ fn value_bytes_in(stored_bytes: u64, batches: &[EncodedBatch]) -> u64 {
     (stored_bytes as f64 * value_bytes as f64 / batch_bytes as f64) as u64
 }
 
-/// Returns when the broker has what was sent without acknowledgements: it takes the requests of a
-/// connection in their order, so the acknowledgement of one more says so.
-///
-/// Where the generator gave up before all was sent, a request may be half written, and none can
-/// follow it. Then nothing is waited for.
-fn await_arrival(
-    lanes: Vec<Lane>,
-    acknowledged: &ProduceShape,
-    batch: &EncodedBatch,
-    observed: &Observed,
-) -> anyhow::Result<()> {
-    if observed.unanswered > 0 {
-        return Ok(());
-    }
-    lanes
-        .into_iter()
-        .try_for_each(|mut lane| append(&mut lane.stream, acknowledged, batch, 1, None))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
-
-    use logway_model::TopicName;
     use logway_record::{Batch, DecodeLimit};
 
     use super::*;
     use crate::generator::VERSION_MAX;
 
     #[test]
-    fn nothing_follows_a_request_that_was_given_up() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
-        let address = listener.local_addr().expect("it listens");
-        let stream = TcpStream::connect(address).expect("it accepts");
-        // A question to a broker that is gone would fail.
-        drop(listener.accept().expect("a connection"));
-
-        let batch = EncodedBatch::of_size(BatchShape::Records(1), 10).expect("a batch");
-        let topic = TopicName::new("t").expect("a name");
-        let shape = ProduceShape { topic, partition: 0, acks: Acks::All, version: VERSION_MAX };
-        let traffic = ProduceTraffic::new(batch.payload(), Acks::None, VERSION_MAX, Pace::Open);
-        let tape = Tape::repeating(&[0; 100], 1);
-        let lane = Lane::new(stream, Pace::Open, tape, Box::new(traffic));
-        let mut observed =
-            Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
-        observed.unanswered = 1;
-        await_arrival(vec![lane], &shape, &batch, &observed).expect("nobody is asked");
-    }
-
-    #[test]
     fn batches_of_different_values_count_for_what_is_in_each() {
         let values: Vec<Vec<u8>> = (1..40).map(|length| vec![0; 10 * length]).collect();
         let load = ProduceLoad {
             batch: BatchShape::Bytes(1000),
-            values: Some(Arc::new(values)),
+            values: Some(HeldValues::of(values)),
             partitions: 2,
             spreads: true,
             ..ProduceLoad::default()
@@ -333,6 +297,22 @@ mod tests {
     }
 
     #[test]
+    fn processes_share_a_rate_and_number_their_connections_through() {
+        let load = ProduceLoad {
+            rate: Some(900.0),
+            connections: 2,
+            processes: 3,
+            partitions: 6,
+            ..ProduceLoad::default()
+        };
+        assert_eq!(load.parameters().expect("a batch").producers, 6);
+        let parts: Vec<ProduceLoad> = (0..3).map(|number| load.part(number)).collect();
+        let first: Vec<usize> = parts.iter().map(|part| part.first_connection).collect();
+        assert_eq!(first, [0, 2, 4]);
+        assert!(parts.iter().all(|part| part.rate == Some(300.0) && part.processes == 1));
+    }
+
+    #[test]
     fn values_are_a_part_of_what_is_stored() {
         let batch = EncodedBatch::of_size(BatchShape::Records(10), 100).expect("a batch");
         let stored_bytes = 7 * batch.bytes.len() as u64;
@@ -345,7 +325,7 @@ mod tests {
         let values: Vec<Vec<u8>> = (0..5).map(|number| vec![number]).collect();
         let load = ProduceLoad {
             batch: BatchShape::Records(3),
-            values: Some(Arc::new(values)),
+            values: Some(HeldValues::of(values)),
             ..ProduceLoad::default()
         };
         let mut sent = Vec::new();

@@ -2,14 +2,16 @@
 
 use clap::ValueEnum;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize};
 
 use super::{BrokerRates, Usage};
 use crate::generator::{Acks, BatchSize, Observed};
 
 /// What an acknowledgement promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// Records are on the disk before they are acknowledged.
@@ -161,6 +163,7 @@ impl Row {
         parameters: Parameters,
         observed: Observed,
     ) -> Row {
+        let generator_busy_seconds = observed.busy().as_secs_f64();
         Row {
             experiment,
             work: work.to_owned(),
@@ -175,10 +178,7 @@ impl Row {
             latency_ns: observed.latency_ns,
             lateness_ns: observed.lateness_ns,
             unanswered: observed.unanswered,
-            usage: Usage {
-                generator_waiting_seconds: observed.waiting.as_secs_f64(),
-                ..observed.usage
-            },
+            usage: Usage { generator_busy_seconds, ..observed.usage },
             broker_rates: observed.broker_rates,
         }
     }
@@ -205,6 +205,11 @@ impl Row {
     /// Whether a rate says anything of it, as it does not of a start.
     pub(crate) fn has_rate(&self) -> bool {
         self.has_traffic() || self.value_bytes > 0
+    }
+
+    /// Whether files were read or written without the broker, so that the figure is one of the machine.
+    pub(crate) fn is_without_broker(&self) -> bool {
+        !self.has_traffic() && self.value_bytes > 0
     }
 
     /// Records a second.
@@ -263,10 +268,10 @@ impl Row {
         self.usage.memory.map(|memory| memory.resident_bytes as f64 / 1e6)
     }
 
-    /// How much of the time the generator's thread was working, or waiting for its own records.
+    /// How much of the time the generator's thread, the busiest if there are several, was working, or waiting for its own
+    /// records.
     pub fn generator_busy(&self) -> f64 {
-        let Usage { generator_cpu_seconds, generator_waiting_seconds, .. } = self.usage;
-        (generator_cpu_seconds + generator_waiting_seconds) / self.seconds
+        self.usage.generator_busy_seconds / self.seconds
     }
 
     /// Whether the generator may have held the run back: what a closed loop has done is then the least that the broker

@@ -35,12 +35,12 @@ struct MachineTime {
 pub struct Usage {
     /// CPU seconds of the broker's process; unknown if it runs elsewhere.
     pub broker_cpu_seconds: Option<f64>,
-    /// CPU seconds of the generator's thread; of its process, where a program's client makes the
-    /// load.
+    /// CPU seconds of the generator's thread, or its processes' threads; of its process, where a program's
+    /// client makes the load.
     pub generator_cpu_seconds: f64,
-    /// Seconds in which that thread had records to fetch and batches to encode, and waited for a file or
-    /// a processor.
-    pub generator_waiting_seconds: f64,
+    /// Seconds in which that thread, or the busiest of those, was working, or had records to fetch and batches
+    /// to encode and waited for a file or a processor.
+    pub generator_busy_seconds: f64,
     /// CPU seconds of everybody else on the machine.
     pub others_cpu_seconds: Option<f64>,
     /// How much of the time the machine's processors were busy, all of them together: from 0 to 1. What
@@ -100,7 +100,7 @@ impl Snapshot {
         Usage {
             broker_cpu_seconds: broker,
             generator_cpu_seconds: generator,
-            generator_waiting_seconds: 0.0,
+            generator_busy_seconds: generator,
             others_cpu_seconds: machine
                 .zip(broker)
                 .map(|(machine, broker)| (machine - broker - generator).max(0.0)),
@@ -115,6 +115,13 @@ impl Snapshot {
 }
 
 impl Usage {
+    /// The same where so many CPU seconds of others were the generator's.
+    pub(crate) fn with_generator(self, cpu_seconds: f64) -> Usage {
+        let others = self.others_cpu_seconds.map(|others| (others - cpu_seconds).max(0.0));
+        let generator_cpu_seconds = self.generator_cpu_seconds + cpu_seconds;
+        Usage { generator_cpu_seconds, others_cpu_seconds: others, ..self }
+    }
+
     /// CPU seconds of the broker, if they are enough ticks for a figure to be made of them.
     pub(crate) fn resolved_broker_cpu_seconds(&self) -> Option<f64> {
         let least = f64::from(CPU_TICKS_MIN) / rustix::param::clock_ticks_per_second() as f64;

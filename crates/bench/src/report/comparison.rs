@@ -82,7 +82,7 @@ mod tests {
     fn a_busy_generator_makes_a_ratio_a_bound() {
         let row = |busy_seconds| {
             let mut row = row("a", Durability::Unsynced, "a", 1, 1000);
-            row.usage.generator_cpu_seconds = busy_seconds;
+            row.usage.generator_busy_seconds = busy_seconds;
             row
         };
         let (free, bound) = (row(0.1), row(1.9));

@@ -109,7 +109,7 @@ mod tests {
     fn what_the_generator_held_back_is_marked_and_explained() {
         let mut rows = rows();
         for row in rows.iter_mut().filter(|row| row.side == "logway") {
-            row.usage.generator_cpu_seconds = row.seconds;
+            row.usage.generator_busy_seconds = row.seconds;
         }
         let table = render(&targets(&rows));
         assert!(table.contains("| ≥ 10.0 (10.0 to 10.0) | undecided |"), "{table}");

@@ -107,7 +107,8 @@ fn summarize_work(work: &[&Row], all: &[Row]) -> WorkSummary {
         .map(|rows| summarize_side(&rows))
         .collect();
     let mut ratios = Vec::new();
-    if let Some((&ours, others)) = names.split_first() {
+    let compared = names.split_first().filter(|_| !first.is_without_broker());
+    if let Some((&ours, others)) = compared {
         let ours = of(ours);
         for &side in others {
             ratios.extend(ratio(&ours, &of(side), side, None));
@@ -213,7 +214,7 @@ pub(crate) mod tests {
                 memory_before: None,
                 broker_cpu_seconds: Some(1.0),
                 generator_cpu_seconds: 0.5,
-                generator_waiting_seconds: 0.0,
+                generator_busy_seconds: 0.5,
                 others_cpu_seconds: Some(0.1),
                 machine_busy: Some(0.75),
                 load_average: Some(1.5),
@@ -248,6 +249,18 @@ pub(crate) mod tests {
             row.parameters.rate = Some(row.requests_per_second() * 2.0);
         }
         assert!(ratio(&rows).rate.is_some());
+    }
+
+    #[test]
+    fn files_without_a_broker_are_not_compared() {
+        let mut rows = rows();
+        for row in &mut rows {
+            row.parameters.producers = 0;
+        }
+        assert!(summarize(&rows).iter().all(|work| work.ratios.is_empty()));
+        // A start has no traffic either, but it is the broker's.
+        rows.iter_mut().for_each(|row| row.value_bytes = 0);
+        assert!(summarize(&rows).iter().all(|work| !work.ratios.is_empty()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use progress::Progress;
 
 use crate::files::OwnedDirectory;
 use crate::generator::{Acks, BatchShape, Observed};
-use crate::load::{FetchLoad, Load, ProduceLoad, Run, Stop};
+use crate::load::{FetchLoad, Load, ProduceLoad, Reading, Run, Stop};
 use crate::measure::{Durability, Machine, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, checksum, is_limit};
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
                 record_bytes: 200,
                 fetch_bytes: 0,
                 partitions: 1,
-                is_cached: true,
+                reading: Reading::Repeated,
                 batches_max: (WARMING_MESSAGES_IN_SECOND * each.as_secs_f64()) as u64,
             };
             let batches = FetchLoad {

@@ -14,6 +14,9 @@ const RATE_MAX: f64 = 1e9;
 /// More connections, or more on their way, than one thread has use for.
 const MANY: u64 = 10_000;
 
+/// More than any machine has processors for.
+const PROCESSES_MAX: u64 = 100;
+
 /// A request is no longer than that (`socket.request.max.bytes`), and so no batch.
 const BATCH_BYTES_MAX: u64 = 100 << 20;
 
@@ -41,6 +44,11 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
 /// How many of something there are.
 pub(crate) fn many() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=MANY)
+}
+
+/// How many processes are started.
+pub(crate) fn processes() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=PROCESSES_MAX)
 }
 
 /// Of a record or a batch.

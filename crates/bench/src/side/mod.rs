@@ -31,7 +31,7 @@ use fetch::cache_directory;
 use launch::{Launch, free_address};
 pub use opponent::Opponent;
 pub(crate) use opponent::{ACTIVEMQ, BARE, KAFKA, NATS, NULL, OURS, RABBITMQ, is_limit};
-use process::OwnedProcess;
+pub(crate) use process::OwnedProcess;
 
 use crate::files::OwnedDirectory;
 use crate::load::RunTopic;

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,14 +17,34 @@ pub(crate) struct OwnedProcess {
 impl OwnedProcess {
     /// Starts a command, whose output is appended to a file.
     pub(crate) fn spawn(command: &[String], log_path: &Path) -> anyhow::Result<OwnedProcess> {
-        let (program, arguments) = command.split_first().context("an empty command")?;
         let log = OpenOptions::new().create(true).append(true).open(log_path);
         let log = log.with_context(|| format!("cannot write {}", log_path.display()))?;
+        OwnedProcess::spawn_with(command, Stdio::null(), log.try_clone()?.into(), log.into())
+    }
+
+    /// Starts a command that is spoken with over its standard input and output. What it says on standard error, we say.
+    pub(crate) fn spawn_to_talk(
+        command: &[String],
+    ) -> anyhow::Result<(OwnedProcess, ChildStdin, ChildStdout)> {
+        let (input, output) = (Stdio::piped(), Stdio::piped());
+        let mut process = OwnedProcess::spawn_with(command, input, output, Stdio::inherit())?;
+        let input = process.child.stdin.take().context("a process without an input")?;
+        let output = process.child.stdout.take().context("a process without an output")?;
+        Ok((process, input, output))
+    }
+
+    fn spawn_with(
+        command: &[String],
+        input: Stdio,
+        output: Stdio,
+        errors: Stdio,
+    ) -> anyhow::Result<OwnedProcess> {
+        let (program, arguments) = command.split_first().context("an empty command")?;
         let child = Command::new(program)
             .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
+            .stdin(input)
+            .stdout(output)
+            .stderr(errors)
             // Ctrl-C on the terminal is for us: we end what we started.
             .process_group(0)
             .spawn()
@@ -59,6 +79,8 @@ impl Drop for OwnedProcess {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+
     use super::*;
 
     #[test]
@@ -92,6 +114,20 @@ mod tests {
             }
         };
         assert_eq!(status.code(), Some(7));
+    }
+
+    #[test]
+    fn a_process_answers_what_it_is_told() {
+        let command = ["sh", "-c", "read line; echo \"$line, too\"; read line; exit 7"];
+        let command = command.map(str::to_owned);
+        let talk = OwnedProcess::spawn_to_talk(&command).expect("it starts");
+        let (mut process, mut input, output) = talk;
+        input.write_all(b"you\n").expect("it listens");
+        let mut lines = BufReader::new(output).lines();
+        assert_eq!(lines.next().expect("it answers").expect("a line"), "you, too");
+        assert_eq!(process.exit_status(), None);
+        drop(input);
+        assert!(lines.next().is_none());
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(super) enum BenchCommand {
     Experiment(Box<Experiment>),
     Table(TableArgs),
     Null(NullArgs),
+    /// Be one of the processes that send, for the experiment that started this one
+    #[command(hide = true)]
+    Sender,
 }
 
 /// Carries an experiment out, printing each result when it is there. When it is asked to end, the brokers that were
@@ -32,6 +35,7 @@ pub(super) async fn run(command: BenchCommand, global: &GlobalArgs) -> Result<()
                 let _ = print(&format!("ready kafka={address}\n"));
             })?);
         }
+        BenchCommand::Sender => return Ok(logway_bench::serve_sender(io::stdin(), io::stdout())?),
     };
     let brokers = global.brokers.addresses()?;
     let (mut printed, mut is_headed) = (Ok(()), global.format != Format::Text);
