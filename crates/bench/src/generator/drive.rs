@@ -56,7 +56,7 @@ impl Drive<'_> {
         loop {
             let now = Instant::now();
             meter.look(now, &self.window);
-            self.deal_out(now, &mut ready);
+            self.deal_out(now, &mut ready, &mut observed);
             for index in ready.drain(..) {
                 let is_blocked = self.lanes[index].write(&mut observed)?;
                 if is_blocked != blocked[index] {
@@ -101,13 +101,14 @@ impl Drive<'_> {
     }
 
     /// Gives the open lanes what is due.
-    fn deal_out(&mut self, now: Instant, ready: &mut Vec<usize>) {
+    fn deal_out(&mut self, now: Instant, ready: &mut Vec<usize>, observed: &mut Observed) {
         let Some(timetable) = &mut self.timetable else { return };
         // Lanes of an open loop come first.
         let open = self.lanes.iter().take_while(|lane| lane.pace == Pace::Open).count();
         while let Some((number, moment)) = timetable.pop_due(now) {
             let index = (number % open as u64) as usize;
             self.lanes[index].push(moment);
+            observed.offer(moment);
             if !ready.contains(&index) {
                 ready.push(index);
             }
@@ -145,11 +146,13 @@ impl Drive<'_> {
 
     /// What has no answer now has waited at least until now: it counts as that long.
     fn give_up(&self, now: Instant, observed: &mut Observed) -> anyhow::Result<()> {
-        let open = self.lanes.iter().filter(|lane| lane.pace == Pace::Open);
-        for due in open.flat_map(Lane::outstanding_since) {
-            if self.window.contains(due) {
+        for lane in self.lanes.iter().filter(|lane| lane.pace == Pace::Open) {
+            for due in lane.outstanding_since().filter(|&due| self.window.contains(due)) {
                 observed.note_latency(now - due);
                 observed.unanswered += 1;
+            }
+            for due in lane.unwritten_since().filter(|&due| self.window.contains(due)) {
+                observed.note_lateness(now - due);
             }
         }
         if observed.unanswered == 0 {

@@ -155,6 +155,11 @@ impl Lane {
         self.due.iter().chain(&self.sent.due).copied()
     }
 
+    /// When each was due of which nothing is written.
+    pub(crate) fn unwritten_since(&self) -> impl Iterator<Item = Instant> {
+        self.due.iter().copied()
+    }
+
     /// Writes as much as the socket takes, but not for ever. Returns whether something is left.
     pub(crate) fn write(&mut self, observed: &mut Observed) -> anyhow::Result<bool> {
         for _ in 0..WRITES_MAX {

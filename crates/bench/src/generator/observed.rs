@@ -19,6 +19,8 @@ pub(crate) struct Observed {
     pub(crate) window: Window,
     /// Requests that were answered.
     pub(crate) requests: u64,
+    /// Requests of an open loop that were due in the window until now.
+    offered: u64,
     /// Records in them, or in their answers.
     pub(crate) records: u64,
     /// Bytes of those records' values.
@@ -53,6 +55,7 @@ impl Observed {
         Observed {
             window,
             requests: 0,
+            offered: 0,
             records: 0,
             value_bytes: 0,
             entrusted_records: 0,
@@ -83,9 +86,14 @@ impl Observed {
         }
     }
 
-    /// Counts what was due at the first of the moments and answered at the second, and notes how long it took. In an
-    /// open loop what was due before the window is not the window's, however late it is answered: a broker that has
-    /// stood still would seem to do more than it is offered.
+    /// A request of an open loop was due at `moment`.
+    pub(crate) fn offer(&mut self, moment: Instant) {
+        self.offered += u64::from(self.window.contains(moment));
+    }
+
+    /// Counts what was due at the first of the moments and answered at the second, and notes how long it took. What a
+    /// broker answers in the window is its rate, even if it was due before; but in an open loop never more than the window
+    /// has offered until then: a broker that has stood still would seem to do more than it is asked for.
     pub(crate) fn count_answer(
         &mut self,
         pace: Pace,
@@ -93,7 +101,7 @@ impl Observed {
         payload: Payload,
     ) {
         let (due, now) = moments;
-        if pace != Pace::Open || self.window.contains(due) {
+        if pace != Pace::Open || self.requests < self.offered {
             self.count(now, payload);
         }
         self.note_answer(pace, due, now);
@@ -197,19 +205,25 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_counts_what_was_due_and_answered_in_the_window() {
+    fn an_open_loop_counts_what_is_answered_but_no_more_than_it_has_offered() {
         let window = Window::starting_now(Duration::from_secs(1), Duration::from_secs(1));
         let (before, after) = (window.from - Duration::from_millis(1), window.to);
         let within = window.from + Duration::from_millis(500);
         let counted = |pace, due, now| {
             let mut observed = Observed::new(window);
-            observed.count_answer(pace, (due, now), Payload { records: 1, value_bytes: 1 });
+            for offered in [before, window.from, within, window.to] {
+                observed.offer(offered);
+            }
+            for _ in 0..3 {
+                observed.count_answer(pace, (due, now), Payload { records: 1, value_bytes: 1 });
+            }
             (observed.records, observed.latency_ns.len())
         };
-        assert_eq!(counted(Pace::Open, before, within), (0, 0));
-        assert_eq!(counted(Pace::Open, window.from, within), (1, 1));
-        assert_eq!(counted(Pace::Open, within, after), (0, 1));
-        assert_eq!(counted(Pace::Closed(1), before, within), (1, 1));
+        // A broker that is behind works in the window, too.
+        assert_eq!(counted(Pace::Open, before, within), (2, 0));
+        assert_eq!(counted(Pace::Open, window.from, within), (2, 3));
+        assert_eq!(counted(Pace::Open, within, after), (0, 3));
+        assert_eq!(counted(Pace::Closed(1), before, within), (3, 3));
         assert_eq!(counted(Pace::Closed(1), within, after), (0, 0));
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Timetable {
     start: Instant,
     per_second: f64,
     next: u64,
+    /// From one to the next: as many as there are processes that share them.
+    step: u64,
     count: u64,
 }
 
@@ -19,10 +21,15 @@ impl Timetable {
     /// So many a second from `start` on, for so long.
     pub(crate) fn new(start: Instant, per_second: f64, length: Duration) -> Timetable {
         let count = (per_second * length.as_secs_f64()).floor() as u64;
-        Timetable { start, per_second, next: 0, count }
+        Timetable { start, per_second, next: 0, step: 1, count }
     }
 
-    /// How many there are in all.
+    /// Those that one of so many processes has, where each has every so manieth.
+    pub(crate) fn part(self, number: u64, of: u64) -> Timetable {
+        Timetable { next: number, step: of, ..self }
+    }
+
+    /// How many there are in all, of all processes.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -32,11 +39,12 @@ impl Timetable {
         self.start + Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
-    /// The next one that is due; its number and moment.
+    /// The next one that is due: its moment, and how many there were before it.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(u64, Instant)> {
         let moment = self.next_moment().filter(|&moment| moment <= now)?;
-        self.next += 1;
-        Some((self.next - 1, moment))
+        let before = self.next / self.step;
+        self.next += self.step;
+        Some((before, moment))
     }
 
     /// When the next one is due; `None` after the last.
@@ -63,6 +71,24 @@ mod tests {
         let end = start + Duration::from_secs(60);
         assert_eq!(std::iter::from_fn(|| timetable.pop_due(end)).count(), 2489);
         assert_eq!(timetable.next_moment(), None);
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        let start = Instant::now();
+        let whole = Timetable::new(start, 10.0, Duration::from_secs(1));
+        let end = start + Duration::from_secs(1);
+        let due = |mut timetable: Timetable| -> Vec<(u64, Instant)> {
+            std::iter::from_fn(|| timetable.pop_due(end)).collect()
+        };
+        let parts: Vec<Vec<(u64, Instant)>> =
+            (0..3).map(|number| due(whole.clone().part(number, 3))).collect();
+        let numbers = |part: &[(u64, Instant)]| part.iter().map(|due| due.0).collect::<Vec<_>>();
+        assert_eq!(numbers(&parts[0]), [0, 1, 2, 3]);
+        assert_eq!(numbers(&parts[2]), [0, 1, 2]);
+        let mut moments: Vec<Instant> = parts.iter().flatten().map(|due| due.1).collect();
+        moments.sort_unstable();
+        assert_eq!(moments, due(whole).iter().map(|due| due.1).collect::<Vec<_>>());
     }
 
     #[test]

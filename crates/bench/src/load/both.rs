@@ -61,7 +61,7 @@ impl Load for BothLoad {
         let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, pace);
         let traffic = Box::new(traffic.uncounted());
         lanes.push(Lane::new(connect(&side.address)?, pace, Tape::of(&frames), traffic));
-        let observed = run.drive(side, None, |_| Ok(lanes), |_, _| Ok(())).await?;
+        let observed = run.drive(side, None, |_| Ok(lanes)).await?;
         topic.delete().await?;
         Ok(observed)
     }

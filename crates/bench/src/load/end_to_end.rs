@@ -111,7 +111,7 @@ impl Load for EndToEndLoad {
                 Lane::new(consumer, Pace::Closed(1), fetch_tape, tail),
             ])
         };
-        let observed = run.drive(side, Some(self.rate), lanes, |_, _| Ok(())).await?;
+        let observed = run.drive(side, Some(self.rate), lanes).await?;
         topic.delete().await?;
         Ok(observed)
     }

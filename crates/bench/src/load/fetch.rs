@@ -57,7 +57,7 @@ impl FetchLoad {
             let shape = ProduceShape { topic, partition, acks: Acks::All, version };
             let (mut stream, batch) = (connect(&side.address)?, batch.clone());
             let stop = Arc::clone(&run.stop);
-            let write = move || append(&mut stream, &shape, &batch, batches, Some(&stop));
+            let write = move || append(&mut stream, &shape, &batch, batches, &stop);
             tokio::task::spawn_blocking(write).await.context("the writer failed")??;
         }
         Ok(Stored { topic, batch, batches })
@@ -89,7 +89,7 @@ impl Load for FetchLoad {
     }
 
     fn is_warmed_up(&self) -> bool {
-        self.reading == Reading::Repeated
+        self.reading != Reading::Uncached
     }
 
     fn writes(&self) -> bool {
@@ -128,7 +128,7 @@ impl Load for FetchLoad {
             let tape = Tape::repeating(&frame, 1);
             lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
         }
-        let observed = run.drive(side, None, |_| Ok(lanes), |_, _| Ok(())).await?;
+        let observed = run.drive(side, None, |_| Ok(lanes)).await?;
         stored.topic.delete().await?;
         Ok(observed)
     }

@@ -39,11 +39,15 @@ impl Load for GrowLoad {
         let ProduceLoad { partitions, durability, acks, .. } = self.produce;
         let topic = RunTopic::create(&side.client, partitions, durability).await?;
         let version = topic.produce_version().await?;
-        let lanes =
-            self.produce.lanes(&side.address, &topic.name, version, Some(self.stored_bytes))?;
+        let lanes = self.produce.lanes(
+            0,
+            &side.address,
+            (&topic.name, version),
+            Some(self.stored_bytes),
+        )?;
         let run = run.of_new_topic(partitions, acks);
         let run = run.lasting(run.warm_up, PATIENCE);
-        let observed = run.drive(side, None, |_| Ok(lanes), |_, _| Ok(())).await?;
+        let observed = run.drive(side, None, |_| Ok(lanes)).await?;
         topic.ensure_has(observed.entrusted_records).await?;
         let name = topic.name.clone();
         topic.delete().await?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use logway_client::BrokerAddress;
@@ -80,8 +80,11 @@ pub(super) async fn produce(
         let stream = conversation.into_stream()?;
         lanes.push(Lane::new(stream, load.pace(), tape, Box::new(traffic)));
     }
-    let after = move |lanes: Vec<Lane>, observed: &mut Observed| setting.close(lanes, observed);
-    run.of_new_topic(load.partitions, load.acks).drive(side, load.rate, |_| Ok(lanes), after).await
+    let after = move |lanes: Vec<Lane>, _: &AtomicBool, observed: &mut Observed| {
+        setting.close(lanes, observed)
+    };
+    let run = run.of_new_topic(load.partitions, load.acks);
+    run.drive_from(Instant::now(), side, load.rate, |_| Ok(lanes), after).await
 }
 
 /// A queue is filled, and then read until it is empty or the time is over.
@@ -118,12 +121,12 @@ pub(super) async fn consume(
     let lane = Lane::new(conversation.into_stream()?, pace, tape, Box::new(traffic));
     // What is read is gone, so there is nothing to warm up with.
     let run = run.lasting(Duration::ZERO, run.measured);
-    let after = move |lanes: Vec<Lane>, _: &mut Observed| {
+    let after = move |lanes: Vec<Lane>, _: &AtomicBool, _: &mut Observed| {
         // What was sent ahead goes back to the queue.
         drop(lanes);
         setting.delete()
     };
-    run.drive(side, None, |_| Ok(vec![lane]), after).await
+    run.drive_from(Instant::now(), side, None, |_| Ok(vec![lane]), after).await
 }
 
 fn queue(durability: Durability) -> Queue {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use logway_client::BrokerAddress;
 use logway_model::TopicName;
@@ -13,10 +14,13 @@ use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, HeldValues, Lane, Observed, Origin, Pace, Payload, Payloads,
-    ProduceShape, ProduceTraffic, Stream, Tape, Window, connect,
+    ProduceShape, ProduceTraffic, Stream, Tape, connect,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{Side, is_limit};
+
+/// Until processes and those who look at the broker have heard when to begin.
+const NOTICE: Duration = Duration::from_millis(20);
 
 /// How much of the tape one lane has, for values that are not all the same.
 const DIFFERENT_BATCHES: usize = 64;
@@ -40,8 +44,6 @@ pub(crate) struct ProduceLoad {
     /// Whether each connection writes to all partitions in turn, instead of to one of them.
     pub(crate) spreads: bool,
     pub(crate) connections: usize,
-    /// The number of the first of them: those of several processes are numbered through.
-    pub(crate) first_connection: usize,
     /// Processes that have so many connections each; one is this one.
     pub(crate) processes: usize,
     pub(crate) in_flight: usize,
@@ -63,7 +65,6 @@ impl Default for ProduceLoad {
             partitions: 1,
             spreads: false,
             connections: 1,
-            first_connection: 0,
             processes: 1,
             in_flight: 5,
             rate: None,
@@ -74,18 +75,23 @@ impl Default for ProduceLoad {
 
 impl ProduceLoad {
     /// The batches that a lane sends in turn; of a stream the first ones, which tell how large they are.
-    pub(super) fn batches(&self) -> anyhow::Result<Vec<EncodedBatch>> {
+    fn batches(&self) -> anyhow::Result<Vec<EncodedBatch>> {
+        self.first_batches(DIFFERENT_BATCHES)
+    }
+
+    /// So many of them.
+    pub(super) fn first_batches(&self, count: usize) -> anyhow::Result<Vec<EncodedBatch>> {
         if let Some(origin) = &self.streamed {
             let mut records = origin.open(0)?;
             let next = || EncodedBatch::of_records(self.batch, &mut records);
-            return std::iter::repeat_with(next).take(DIFFERENT_BATCHES).collect();
+            return std::iter::repeat_with(next).take(count).collect();
         }
         let Some(values) = &self.values else {
             return Ok(vec![EncodedBatch::of_size(self.batch, self.record_bytes)?]);
         };
         let mut batches: Vec<EncodedBatch> = Vec::new();
         let mut first = 0;
-        for _ in 0..DIFFERENT_BATCHES {
+        for _ in 0..count {
             let batch = EncodedBatch::of(self.batch, values.all(), first)?;
             first = (first + batch.records as usize) % values.all().len();
             batches.push(batch);
@@ -127,22 +133,13 @@ impl ProduceLoad {
         if self.rate.is_some() { Pace::Open } else { Pace::Closed(self.in_flight) }
     }
 
-    /// What one of its processes does.
-    pub(crate) fn part(&self, number: usize) -> ProduceLoad {
-        ProduceLoad {
-            processes: 1,
-            first_connection: self.first_connection + number * self.connections,
-            rate: self.rate.map(|rate| rate / self.processes as f64),
-            ..self.clone()
-        }
-    }
-
-    /// Its connections to a topic, ready to send; with `stored_bytes_max`, until batches of so many bytes are answered.
+    /// The connections of the process with a number to a topic, ready to send; with `stored_bytes_max`, until batches of
+    /// so many bytes are answered. Those of several processes are numbered through.
     pub(crate) fn lanes(
         &self,
+        process: usize,
         address: &BrokerAddress,
-        topic: &TopicName,
-        version: i16,
+        (topic, version): (&TopicName, i16),
         stored_bytes_max: Option<u64>,
     ) -> anyhow::Result<Vec<Lane>> {
         let batches = self.batches()?;
@@ -165,7 +162,8 @@ impl ProduceLoad {
             let traffic = traffic(Payloads::InTurn { payloads, counted: 0 });
             Ok(Lane::new(stream, pace, tape, traffic))
         };
-        (self.first_connection..self.first_connection + self.connections).map(lane).collect()
+        let first = process * self.connections;
+        (first..first + self.connections).map(lane).collect()
     }
 
     /// Where the connection with that number writes, in turn.
@@ -232,17 +230,12 @@ impl Load for ProduceLoad {
         let version = topic.produce_version().await?;
         let senders = Senders::ready(self, side, (&topic, version), run).await?;
         let run = run.of_new_topic(self.partitions, self.acks);
-        // The generator's own window begins a moment later; the broker's rates are over the time that passed
-        // between its counts.
-        let window = Window::starting_now(run.warm_up, run.measured);
-        let driven = senders.send(self, side, (&topic, version), &run);
+        // By a timetable nothing is sent before its time, and so all can know of it.
+        let notice = if self.rate.is_some() { NOTICE } else { Duration::ZERO };
+        let start = Instant::now() + notice;
+        let driven = senders.send(self.rate, side, &run, start);
         let observed = match self.asks_broker {
-            true => {
-                let (driven, rates) = tokio::join!(driven, side.own_rates(&topic.name, window));
-                let mut observed = driven?;
-                observed.broker_rates = Some(rates);
-                observed
-            }
+            true => side.with_own_rates(&topic.name, run.window(start), driven).await?,
             false => driven.await?,
         };
         // Nobody can say what of a request that was given up half written.
@@ -294,22 +287,6 @@ mod tests {
         assert_eq!(payloads.iter().map(|payload| payload.records).collect::<Vec<_>>(), twice);
         let mean = once.iter().sum::<u64>() as f64 / once.len() as f64;
         assert_eq!(load.records_in_request().expect("a mean"), mean);
-    }
-
-    #[test]
-    fn processes_share_a_rate_and_number_their_connections_through() {
-        let load = ProduceLoad {
-            rate: Some(900.0),
-            connections: 2,
-            processes: 3,
-            partitions: 6,
-            ..ProduceLoad::default()
-        };
-        assert_eq!(load.parameters().expect("a batch").producers, 6);
-        let parts: Vec<ProduceLoad> = (0..3).map(|number| load.part(number)).collect();
-        let first: Vec<usize> = parts.iter().map(|part| part.first_connection).collect();
-        assert_eq!(first, [0, 2, 4]);
-        assert!(parts.iter().all(|part| part.rate == Some(300.0) && part.processes == 1));
     }
 
     #[test]

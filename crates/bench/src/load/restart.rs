@@ -57,7 +57,7 @@ impl Load for RestartLoad {
         };
         let (mut stream, written) = (connect(&side.address)?, batch.clone());
         let stop = Arc::clone(&run.stop);
-        let write = move || append(&mut stream, &shape, &written, count, Some(&stop));
+        let write = move || append(&mut stream, &shape, &written, count, &stop);
         tokio::task::spawn_blocking(write).await.context("the writer failed")??;
 
         side.kill()?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -55,20 +55,35 @@ impl Run {
         self.lasting(warm_up, self.measured)
     }
 
-    /// Runs the generator on a thread of its own. The lanes are made when everything else is
+    /// When it is measured, if it starts at `start`.
+    pub(crate) fn window(&self, start: Instant) -> Window {
+        let from = start + self.warm_up;
+        Window { from, to: from + self.measured }
+    }
+
+    /// Runs the generator on a thread of its own, from now on. The lanes are made when everything else is
     /// ready; they get the timetable, if there is one.
     pub(crate) async fn drive(
         &self,
         side: &Side,
         rate: Option<f64>,
         lanes: impl FnOnce(Option<&Arc<Timetable>>) -> anyhow::Result<Vec<Lane>>,
-        after: impl FnOnce(Vec<Lane>, &mut Observed) -> anyhow::Result<()> + Send + 'static,
     ) -> anyhow::Result<Observed> {
-        let window = Window::starting_now(self.warm_up, self.measured);
-        let timetable = rate.map(|rate| {
-            let start = window.from - self.warm_up;
-            Arc::new(Timetable::new(start, rate, self.warm_up + self.measured))
-        });
+        self.drive_from(Instant::now(), side, rate, lanes, |_, _, _| Ok(())).await
+    }
+
+    /// The same from `start` on, with something to do when all is sent.
+    pub(crate) async fn drive_from(
+        &self,
+        start: Instant,
+        side: &Side,
+        rate: Option<f64>,
+        lanes: impl FnOnce(Option<&Arc<Timetable>>) -> anyhow::Result<Vec<Lane>>,
+        after: impl FnOnce(Vec<Lane>, &AtomicBool, &mut Observed) -> anyhow::Result<()> + Send + 'static,
+    ) -> anyhow::Result<Observed> {
+        let window = self.window(start);
+        let timetable = |rate| Timetable::new(start, rate, self.warm_up + self.measured);
+        let timetable = rate.map(timetable).map(Arc::new);
         let lanes = lanes(timetable.as_ref())?;
         let broker_pid = side.pid;
         let stop = Arc::clone(&self.stop);
@@ -76,7 +91,7 @@ impl Run {
             let timetable = timetable.as_deref().cloned();
             let mut drive = Drive { lanes, timetable, window, broker_pid, stop: &stop };
             let mut observed = drive.run()?;
-            after(drive.lanes, &mut observed)?;
+            after(drive.lanes, &stop, &mut observed)?;
             Ok(observed)
         };
         tokio::task::spawn_blocking(drive).await.context("the generator failed")?

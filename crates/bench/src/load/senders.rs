@@ -1,6 +1,8 @@
 //! Who sends what a produce load asks for: a thread of this process, or processes of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use anyhow::Context;
 use logway_model::TopicName;
@@ -12,9 +14,12 @@ use crate::generator::{Acks, EncodedBatch, Lane, Observed, ProduceShape};
 use crate::senders::Fleet;
 use crate::side::Side;
 
+/// What is done when all is sent.
+type Drain = Box<dyn FnOnce(Vec<Lane>, &AtomicBool, &mut Observed) -> anyhow::Result<()> + Send>;
+
 /// Connected, and ready to begin.
 pub(super) enum Senders {
-    Here(Vec<Lane>),
+    Here { lanes: Vec<Lane>, drain: Drain },
     Processes(Fleet),
 }
 
@@ -27,7 +32,9 @@ impl Senders {
         run: &Run,
     ) -> anyhow::Result<Senders> {
         if load.processes == 1 {
-            return Ok(Senders::Here(load.lanes(&side.address, &topic.name, version, None)?));
+            let of = (&topic.name, version);
+            let lanes = load.lanes(0, &side.address, of, None)?;
+            return Ok(Senders::Here { lanes, drain: load.drain(of.0, version)? });
         }
         let (load, stop) = (load.clone(), Arc::clone(&run.stop));
         let (address, topic) = (side.address.clone(), topic.name.clone());
@@ -36,22 +43,21 @@ impl Senders {
         Ok(Senders::Processes(started.context("the senders cannot be started")??))
     }
 
-    /// Sends until the run is over, and the broker has it all.
+    /// Sends from `start` on until the run is over, and the broker has it all.
     pub(super) async fn send(
         self,
-        load: &ProduceLoad,
+        rate: Option<f64>,
         side: &Side,
-        (topic, version): (&RunTopic, i16),
         run: &Run,
+        start: Instant,
     ) -> anyhow::Result<Observed> {
         match self {
-            Senders::Here(lanes) => {
-                let drain = load.drain(&topic.name, version)?;
-                run.drive(side, load.rate, |_| Ok(lanes), drain).await
+            Senders::Here { lanes, drain } => {
+                run.drive_from(start, side, rate, |_| Ok(lanes), drain).await
             }
             Senders::Processes(fleet) => {
                 let (run, broker_pid) = (run.clone(), side.pid);
-                let send = move || fleet.send(&run, broker_pid);
+                let send = move || fleet.send(&run, start, broker_pid);
                 tokio::task::spawn_blocking(send).await.context("the senders failed")?
             }
         }
@@ -60,23 +66,18 @@ impl Senders {
 
 impl ProduceLoad {
     /// What is to be done when all is sent: what gets no answers is awaited.
-    pub(crate) fn drain(
-        &self,
-        topic: &TopicName,
-        version: i16,
-    ) -> anyhow::Result<impl FnOnce(Vec<Lane>, &mut Observed) -> anyhow::Result<()> + Send + 'static>
-    {
+    pub(crate) fn drain(&self, topic: &TopicName, version: i16) -> anyhow::Result<Drain> {
+        if self.acks != Acks::None {
+            return Ok(Box::new(|_, _, _| Ok(())));
+        }
         let acknowledged =
             ProduceShape { topic: topic.clone(), partition: 0, acks: Acks::All, version };
-        let is_unanswered = self.acks == Acks::None;
-        let batch = self.batches()?.swap_remove(0);
-        Ok(move |lanes: Vec<Lane>, observed: &mut Observed| {
-            if is_unanswered {
-                await_arrival(lanes, &acknowledged, &batch, observed)?;
-                observed.arrived();
-            }
+        let batch = self.first_batches(1)?.swap_remove(0);
+        Ok(Box::new(move |lanes, stop, observed| {
+            await_arrival(lanes, (&acknowledged, &batch), stop, observed)?;
+            observed.arrived();
             Ok(())
-        })
+        }))
     }
 }
 
@@ -87,8 +88,8 @@ impl ProduceLoad {
 /// follow it. Then nothing is waited for.
 fn await_arrival(
     lanes: Vec<Lane>,
-    acknowledged: &ProduceShape,
-    batch: &EncodedBatch,
+    (acknowledged, batch): (&ProduceShape, &EncodedBatch),
+    stop: &AtomicBool,
     observed: &Observed,
 ) -> anyhow::Result<()> {
     if observed.unanswered > 0 {
@@ -96,7 +97,7 @@ fn await_arrival(
     }
     lanes
         .into_iter()
-        .try_for_each(|mut lane| append(&mut lane.stream, acknowledged, batch, 1, None))
+        .try_for_each(|mut lane| append(&mut lane.stream, acknowledged, batch, 1, stop))
 }
 
 #[cfg(test)]
@@ -124,6 +125,7 @@ mod tests {
         let mut observed =
             Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
         observed.unanswered = 1;
-        await_arrival(vec![lane], &shape, &batch, &observed).expect("nobody is asked");
+        await_arrival(vec![lane], (&shape, &batch), &AtomicBool::new(false), &observed)
+            .expect("nobody is asked");
     }
 }

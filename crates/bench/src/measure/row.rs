@@ -302,7 +302,7 @@ impl Serialize for Row {
         for (name, quantile) in QUANTILES {
             row.serialize_field(name, &self.latency_ms(quantile))?;
         }
-        row.serialize_field("max_ms", &(self.latency_ns.max() as f64 / 1e6))?;
+        row.serialize_field("max_ms", &self.latency_ms(1.0))?;
         row.serialize_field("generator_lateness_p99_ms", &self.lateness_p99_ms())?;
         row.serialize_field("unanswered", &self.unanswered)?;
         row.serialize_field(

@@ -19,6 +19,7 @@ pub(crate) struct Snapshot {
     generator_clock: ClockId,
     broker_cpu_seconds: Option<f64>,
     generator_cpu_seconds: f64,
+    generator_queued_seconds: f64,
     machine: Option<MachineTime>,
     memory: Option<ProcessMemory>,
 }
@@ -39,8 +40,12 @@ pub struct Usage {
     /// client makes the load.
     pub generator_cpu_seconds: f64,
     /// Seconds in which that thread, or the busiest of those, was working, or had records to fetch and batches
-    /// to encode and waited for a file or a processor.
+    /// to encode and waited for a file or a processor. Of several all that they waited for a processor: they take them
+    /// from each other.
     pub generator_busy_seconds: f64,
+    /// Seconds in which that thread, or all of those, were ready to go on and waited for a processor; 0 where the kernel
+    /// does not say.
+    pub generator_queued_seconds: f64,
     /// CPU seconds of everybody else on the machine.
     pub others_cpu_seconds: Option<f64>,
     /// How much of the time the machine's processors were busy, all of them together: from 0 to 1. What
@@ -82,6 +87,10 @@ impl Snapshot {
             generator_clock,
             broker_cpu_seconds: broker_pid.and_then(process_cpu_seconds),
             generator_cpu_seconds: generator.tv_sec as f64 + generator.tv_nsec as f64 / 1e9,
+            generator_queued_seconds: fs::read_to_string("/proc/thread-self/schedstat")
+                .ok()
+                .and_then(|schedstat| queued_seconds(&schedstat))
+                .unwrap_or(0.0),
             machine: fs::read_to_string("/proc/stat").ok().and_then(|stat| machine_time(&stat)),
             memory: broker_pid.and_then(ProcessMemory::of),
         }
@@ -101,6 +110,7 @@ impl Snapshot {
             broker_cpu_seconds: broker,
             generator_cpu_seconds: generator,
             generator_busy_seconds: generator,
+            generator_queued_seconds: now.generator_queued_seconds - self.generator_queued_seconds,
             others_cpu_seconds: machine
                 .zip(broker)
                 .map(|(machine, broker)| (machine - broker - generator).max(0.0)),
@@ -115,11 +125,16 @@ impl Snapshot {
 }
 
 impl Usage {
-    /// The same where so many CPU seconds of others were the generator's.
-    pub(crate) fn with_generator(self, cpu_seconds: f64) -> Usage {
-        let others = self.others_cpu_seconds.map(|others| (others - cpu_seconds).max(0.0));
-        let generator_cpu_seconds = self.generator_cpu_seconds + cpu_seconds;
-        Usage { generator_cpu_seconds, others_cpu_seconds: others, ..self }
+    /// The same where so many CPU seconds of others were the generator's, and so many it waited for a processor.
+    pub(crate) fn with_generator(self, cpu_seconds: f64, queued_seconds: f64) -> Usage {
+        Usage {
+            generator_cpu_seconds: self.generator_cpu_seconds + cpu_seconds,
+            generator_queued_seconds: self.generator_queued_seconds + queued_seconds,
+            others_cpu_seconds: self
+                .others_cpu_seconds
+                .map(|others| (others - cpu_seconds).max(0.0)),
+            ..self
+        }
     }
 
     /// CPU seconds of the broker, if they are enough ticks for a figure to be made of them.
@@ -149,6 +164,12 @@ fn ticks(stat: &str) -> Option<f64> {
     let user: f64 = fields.next()?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;
     Some(user + system)
+}
+
+/// The second field: nanoseconds in the queue of a processor.
+fn queued_seconds(schedstat: &str) -> Option<f64> {
+    let nanoseconds: f64 = schedstat.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(nanoseconds / 1e9)
 }
 
 /// Of the first line, `idle` and `iowait` are idle and all else is busy, without the guests' ticks, which
@@ -192,6 +213,8 @@ mod tests {
             MachineTime { busy_seconds: 160.0 / per_second, idle_seconds: 930.0 / per_second };
         assert_eq!(machine_time(machine), Some(expected));
         assert_eq!((ticks("x"), memory("x"), machine_time("x")), (None, None, None));
+        assert_eq!(queued_seconds("1281406 1500000000 3\n"), Some(1.5));
+        assert_eq!(queued_seconds("1281406"), None);
     }
 
     #[test]

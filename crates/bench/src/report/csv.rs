@@ -16,7 +16,7 @@ pub(super) fn render(rows: &[Row]) -> String {
     }
     text.push_str(
         ",max_ms,generator_lateness_p99_ms,unanswered,broker_cpu_s,broker_cpu_s_per_value_gb,broker_cpu_us_per_request,\
-         broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,others_cpu_s,\
+         broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,generator_cpu_s,generator_queued_s,others_cpu_s,\
          machine_busy,load_average,\
          broker_messages_per_s,broker_bytes_per_s,broker_1min_messages_per_s,broker_1min_bytes_per_s\n",
     );
@@ -76,6 +76,8 @@ fn fields(row: &Row) -> Vec<String> {
         resident(memory),
         memory.map_or(String::new(), |memory| memory.peak_bytes.to_string()),
         format!("{:.3}", row.generator_busy()),
+        optional(Some(row.usage.generator_cpu_seconds)),
+        optional(Some(row.usage.generator_queued_seconds)),
         optional(row.usage.others_cpu_seconds),
         optional(row.usage.machine_busy),
         optional(row.usage.load_average),

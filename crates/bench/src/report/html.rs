@@ -197,10 +197,10 @@ fn result_table(works: &[WorkSummary]) -> String {
     for work in works {
         for side in &work.sides {
             let SideSummary { is_generator_bound, unanswered, .. } = side;
-            let note = match (is_generator_bound, unanswered) {
-                (true, _) => " <small>generator-bound</small>".to_owned(),
-                (false, 1..) => format!(" <small>{unanswered} unanswered</small>"),
-                (false, 0) => String::new(),
+            let bound = if *is_generator_bound { " <small>generator-bound</small>" } else { "" };
+            let note = match unanswered {
+                0 => bound.to_owned(),
+                _ => format!("{bound} <small>{unanswered} unanswered</small>"),
             };
             writeln!(
                 text,

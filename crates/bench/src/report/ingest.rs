@@ -13,7 +13,7 @@ pub(super) fn html(rows: &[Row]) -> String {
     }
     let mut text = String::from(
         "<h2>The machine while it ingested</h2>\n<table><tr><th>work<th class=\"l\">side<th>round\
-         <th>records/s<th>by the broker's count<th>MB/s<th>in the last minute<th>MB/s<th class=\"l\">\
+         <th>records/s<th>by the broker's count<th>MB of batches/s<th>in the last minute<th>MB of batches/s<th class=\"l\">\
          from<th>load average, 1 min<th>processors busy<th>generator busy</tr>\n",
     );
     let percent = |share: f64| format!("{:.0} %", share * 100.0);

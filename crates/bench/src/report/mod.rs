@@ -134,8 +134,9 @@ fn write_histograms(rows: &[Row], path: &Path) -> anyhow::Result<()> {
     for row in rows {
         let durability = row.parameters.durability.map_or("-", |durability| durability.name());
         let (experiment, work, side, round) = (row.experiment, &row.work, &row.side, row.round);
+        let plain = |name: &str| name.replace([' ', ',', '/'], "_");
+        let (work, side) = (plain(work), plain(side));
         let tag = format!("{experiment}/{work}/{durability}/{side}/{round}");
-        let tag = tag.replace([' ', ','], "_");
         let length = Duration::from_secs_f64(row.seconds);
         log.write_histogram(&row.latency_ns, start, length, Tag::new(&tag))
             .map_err(|error| anyhow::anyhow!("cannot write {}: {error:?}", path.display()))?;

@@ -19,8 +19,13 @@ pub(crate) struct Plot {
 type Figure = fn(&WorkSummary, &SideSummary) -> Option<Spread>;
 
 /// What there are bars of: the name of the plot, what it shows, and the figure.
-const BARS: [(&str, &str, Figure); 5] = [
-    ("rate", "records a second", |_, side| side.records_per_second),
+const BARS: [(&str, &str, Figure); 6] = [
+    ("rate", "records a second", |work, side| {
+        side.records_per_second.filter(|_| !is_long_read(work))
+    }),
+    ("read", "megabytes of values a second, long reads", |work, side| {
+        side.megabytes_per_second.filter(|_| is_long_read(work))
+    }),
     ("cpu", "broker CPU seconds for a gigabyte of values", |_, side| side.cpu_seconds_per_gigabyte),
     // In a closed loop it is only the requests on their way divided by the rate.
     ("p99", "99th percentile of the latency, ms", |work, side| {
@@ -29,8 +34,15 @@ const BARS: [(&str, &str, Figure); 5] = [
     ("time", "time until it answers, ms", |work, side| {
         side.p50_ms.filter(|_| work.experiment == "start")
     }),
-    ("memory", "resident memory, MB", |_, side| side.resident_megabytes),
+    ("memory", "resident memory, MB", |work, side| {
+        side.resident_megabytes.filter(|_| !work.is_without_broker)
+    }),
 ];
+
+/// Those of `appends`, whose records are so many more that nothing else would be seen beside them.
+fn is_long_read(work: &WorkSummary) -> bool {
+    work.experiment == "appends" && work.parameters.producers == 0
+}
 
 /// For each experiment the rates, what they cost, and the latencies of its works.
 pub(crate) fn plots(works: &[WorkSummary], rows: &[Row]) -> Vec<Plot> {

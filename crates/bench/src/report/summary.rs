@@ -11,6 +11,7 @@ pub(crate) struct WorkSummary {
     pub(crate) experiment: &'static str,
     pub(crate) work: String,
     pub(crate) parameters: Parameters,
+    pub(crate) is_without_broker: bool,
     pub(crate) sides: Vec<SideSummary>,
     /// How the first side compares with each of the others.
     pub(crate) ratios: Vec<Ratio>,
@@ -125,6 +126,7 @@ fn summarize_work(work: &[&Row], all: &[Row]) -> WorkSummary {
         experiment: first.experiment,
         work: first.work.clone(),
         parameters: first.parameters.clone(),
+        is_without_broker: first.is_without_broker(),
         sides,
         ratios,
     }
@@ -135,7 +137,7 @@ fn summarize_side(rows: &[&Row]) -> SideSummary {
         Spread::of(rows.iter().filter_map(|row| figure(row)))
     };
     let latency = |quantile: f64| spread(&|row| row.latency_ms(quantile));
-    let has = |row: &Row, figure: f64| (row.records > 0).then_some(figure);
+    let has = |row: &Row, figure: f64| row.has_rate().then_some(figure);
     SideSummary {
         side: rows[0].side.clone(),
         records_per_second: spread(&|row| has(row, row.records_per_second())),
@@ -215,6 +217,7 @@ pub(crate) mod tests {
                 broker_cpu_seconds: Some(1.0),
                 generator_cpu_seconds: 0.5,
                 generator_busy_seconds: 0.5,
+                generator_queued_seconds: 0.1,
                 others_cpu_seconds: Some(0.1),
                 machine_busy: Some(0.75),
                 load_average: Some(1.5),

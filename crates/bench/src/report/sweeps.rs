@@ -19,7 +19,8 @@ pub(super) fn sweep(
     type Figure = fn(&SideSummary) -> Option<f64>;
     let (along, figure, names): (Along, Figure, _) = match experiment {
         "appends" => (
-            |work| Some(work.parameters.producers as f64),
+            // Reads are another thing.
+            |work| Some(work.parameters.producers as f64).filter(|&connections| connections > 0.0),
             |side| side.records_per_second.map(|spread| spread.median),
             ("connections", "records a second"),
         ),

@@ -105,9 +105,13 @@ pub(super) fn title(work: &WorkSummary) -> String {
 fn side_line(side: &SideSummary) -> String {
     let median = |spread: Option<Spread>| spread.map_or("-".to_owned(), |s| short(s.median));
     let bound = if side.is_generator_bound { "  (generator-bound)" } else { "" };
+    let unanswered = match side.unanswered {
+        0 => String::new(),
+        unanswered => format!("  ({unanswered} unanswered)"),
+    };
     format!(
         "  {:<10} {:>12} rec/s {:>9} value MB/s  p50 {:>8} p99 {:>8} p99.9 {:>8} ms  {:>8} CPU s/value GB \
-         {:>8} us/req  RSS {:>6} MB{bound}\n",
+         {:>8} us/req  RSS {:>6} MB{bound}{unanswered}\n",
         side.side,
         side.records_per_second.map_or("-".to_owned(), |s| format!("{:.0}", s.median)),
         median(side.megabytes_per_second),

@@ -11,12 +11,9 @@ use logway_client::BrokerAddress;
 use logway_model::TopicName;
 
 use super::words::{Account, Begin, Job, Moment, Reply, Word, say};
-use crate::generator::{Meter, Observed, Window};
+use crate::generator::{Meter, Observed};
 use crate::load::{ProduceLoad, Run};
 use crate::side::OwnedProcess;
-
-/// Until all have heard when to begin.
-const NOTICE: Duration = Duration::from_millis(20);
 
 /// How often to look whether the run was called off.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -28,8 +25,6 @@ pub(crate) struct Fleet {
     replies: Receiver<(usize, anyhow::Result<Word>)>,
     /// Kept, so that who has heard all still waits as long as it is told to.
     _heard: Sender<(usize, anyhow::Result<Word>)>,
-    /// Requests a second of all together.
-    rate: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -54,7 +49,7 @@ impl Fleet {
         for number in 0..load.processes {
             let command = ["/proc/self/exe", "bench", "sender"].map(str::to_owned);
             let (process, mut input, output) = OwnedProcess::spawn_to_talk(&command)?;
-            say(&mut input, &Job::new(address, topic, version, load.part(number)))?;
+            say(&mut input, &Job::new(address, topic, version, (load.clone(), number)))?;
             let listen = {
                 let heard = heard.clone();
                 move || hear_all(output, number, &heard)
@@ -62,7 +57,7 @@ impl Fleet {
             std::thread::Builder::new().spawn(listen).context("cannot start a thread")?;
             members.push(Member { _process: process, input });
         }
-        let fleet = Fleet { members, replies, _heard: heard, rate: load.rate };
+        let fleet = Fleet { members, replies, _heard: heard };
         for _ in 0..load.processes {
             let word = fleet.hear(stop, None)?;
             ensure!(matches!(word, Some(Word::Ready)), "a sender has not said that it is ready");
@@ -71,19 +66,16 @@ impl Fleet {
     }
 
     /// Has them send for as long as the run takes, and adds up what they saw. Blocks.
-    pub(crate) fn send(mut self, run: &Run, broker_pid: Option<u32>) -> anyhow::Result<Observed> {
-        let start = Instant::now() + NOTICE;
-        let from = start + run.warm_up;
-        let window = Window { from, to: from + run.measured };
-        for (number, member) in self.members.iter_mut().enumerate() {
-            // So that all together send evenly, and not all at once.
-            let lag = self.rate.map_or(0.0, |rate| number as f64 / rate);
-            let begin = Begin {
-                start: Moment::of(start),
-                lag: Duration::from_secs_f64(lag),
-                warm_up: run.warm_up,
-                measured: run.measured,
-            };
+    pub(crate) fn send(
+        mut self,
+        run: &Run,
+        start: Instant,
+        broker_pid: Option<u32>,
+    ) -> anyhow::Result<Observed> {
+        let window = run.window(start);
+        let begin =
+            Begin { start: Moment::of(start), warm_up: run.warm_up, measured: run.measured };
+        for member in &mut self.members {
             say(&mut member.input, &begin).context("a sender has ended early")?;
         }
         let mut meter = Meter::new(broker_pid);

@@ -24,19 +24,21 @@ fn send(input: impl Read + Send + 'static, output: &mut impl Write) -> anyhow::R
     let mut input = BufReader::new(input);
     let job: Job = hear(&mut input)?;
     let topic = job.topic()?;
-    let lanes = job.load.lanes(&job.address(), &topic, job.version, None)?;
+    let lanes = job.load.lanes(job.number, &job.address(), (&topic, job.version), None)?;
+    let drain = job.load.drain(&topic, job.version)?;
     say(output, &Reply::Ok(Word::Ready))?;
     let begin: Begin = hear(&mut input)?;
     let stop = stop_with(input)?;
-    let Begin { lag, warm_up, measured, .. } = begin;
+    let Begin { warm_up, measured, .. } = begin;
     let start = begin.start.instant();
-    let timetable = |rate| Timetable::new(start + lag, rate, warm_up + measured);
+    let (number, of) = (job.number as u64, job.load.processes as u64);
+    let timetable = |rate| Timetable::new(start, rate, warm_up + measured).part(number, of);
     let timetable = job.load.rate.map(timetable);
     let from = start + warm_up;
     let window = Window { from, to: from + measured };
     let mut drive = Drive { lanes, timetable, window, broker_pid: None, stop: &stop };
     let mut observed = drive.run()?;
-    job.load.drain(&topic, job.version)?(drive.lanes, &mut observed)?;
+    drain(drive.lanes, &stop, &mut observed)?;
     Account::of(&observed)
 }
 
@@ -90,13 +92,12 @@ mod tests {
     fn job(address: &BrokerAddress, rate: f64) -> Job {
         let load = ProduceLoad { rate: Some(rate), connections: 2, ..ProduceLoad::default() };
         let topic = TopicName::new("t").expect("a name");
-        Job::new(address, &topic, crate::generator::VERSION_MAX, load)
+        Job::new(address, &topic, crate::generator::VERSION_MAX, (load, 0))
     }
 
     /// At once, for so long.
     fn begin(start: Instant, measured: Duration) -> Begin {
-        let (lag, warm_up) = (Duration::ZERO, Duration::ZERO);
-        Begin { start: Moment::of(start), lag, warm_up, measured }
+        Begin { start: Moment::of(start), warm_up: Duration::ZERO, measured }
     }
 
     fn line(what: &impl serde::Serialize) -> Vec<u8> {

@@ -21,8 +21,9 @@ pub(super) struct Job {
     port: u16,
     topic: String,
     pub(super) version: i16,
-    /// Its own part.
     pub(super) load: ProduceLoad,
+    /// Its number among the processes that share the load.
+    pub(super) number: usize,
 }
 
 impl Job {
@@ -30,10 +31,10 @@ impl Job {
         address: &BrokerAddress,
         topic: &TopicName,
         version: i16,
-        load: ProduceLoad,
+        (load, number): (ProduceLoad, usize),
     ) -> Job {
         let BrokerAddress { host, port } = address.clone();
-        Job { host, port, topic: topic.as_str().to_owned(), version, load }
+        Job { host, port, topic: topic.as_str().to_owned(), version, load, number }
     }
 
     pub(super) fn address(&self) -> BrokerAddress {
@@ -50,8 +51,6 @@ impl Job {
 pub(super) struct Begin {
     /// When the first of all requests is due.
     pub(super) start: Moment,
-    /// The first one of this process is due so much later.
-    pub(super) lag: Duration,
     /// Until the window opens.
     pub(super) warm_up: Duration,
     pub(super) measured: Duration,
@@ -110,6 +109,7 @@ pub(super) struct Account {
     waiting: Duration,
     counted: Option<Duration>,
     cpu_seconds: f64,
+    queued_seconds: f64,
     busy: Duration,
 }
 
@@ -127,7 +127,10 @@ impl Account {
             waiting: observed.waiting,
             counted: observed.counted,
             cpu_seconds: observed.usage.generator_cpu_seconds,
-            busy: observed.busy(),
+            queued_seconds: observed.usage.generator_queued_seconds,
+            // Several take the processors from each other.
+            busy: observed.busy()
+                + Duration::from_secs_f64(observed.usage.generator_queued_seconds),
         })
     }
 
@@ -153,7 +156,7 @@ impl Account {
         observed.unanswered += self.unanswered;
         observed.waiting += self.waiting;
         observed.counted = observed.counted.max(self.counted);
-        observed.usage = observed.usage.with_generator(self.cpu_seconds);
+        observed.usage = observed.usage.with_generator(self.cpu_seconds, self.queued_seconds);
         observed.busiest = observed.busiest.max(Some(self.busy));
         Ok(())
     }
@@ -203,6 +206,7 @@ mod tests {
             for number in 0..times {
                 let due = window.from + number * Duration::from_millis(100);
                 let answered = due + Duration::from_millis(u64::from(times));
+                observed.offer(due);
                 let payload = Payload { records: 2, value_bytes: 10 };
                 observed.count_answer(Pace::Open, (due, answered), payload);
                 observed.entrusted_records += 2;
@@ -210,6 +214,7 @@ mod tests {
             observed.counted = counted;
             observed.waiting = Duration::from_millis(u64::from(times));
             observed.usage.generator_cpu_seconds = f64::from(times) / 10.0;
+            observed.usage.generator_queued_seconds = f64::from(times) / 100.0;
             Account::of(&observed).expect("it can be written")
         };
         let mut all = Observed::new(window);
@@ -228,7 +233,8 @@ mod tests {
         assert_eq!(all.waiting, Duration::from_millis(9));
         assert!((all.usage.generator_cpu_seconds - 0.9).abs() < 1e-9);
         assert!(all.usage.others_cpu_seconds.is_some_and(|others| (others - 0.1).abs() < 1e-9));
+        assert!((all.usage.generator_queued_seconds - 0.09).abs() < 1e-9);
         // The one with four: that is whether one of them could have held the run back.
-        assert_eq!(all.busy(), Duration::from_millis(404));
+        assert_eq!(all.busy(), Duration::from_millis(444));
     }
 }

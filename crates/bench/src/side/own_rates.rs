@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{OwnedProcess, Side, free_address};
-use crate::generator::Window;
+use crate::generator::{Observed, Window};
 use crate::measure::{BrokerRates, CountedRate};
 
 /// Over how long a broker's last rate is.
@@ -62,30 +62,80 @@ impl Count {
 }
 
 impl Side {
-    /// Looks at the counters of a topic while a run goes on, and says how much came in. What cannot be had
-    /// is said in words: the run is worth something without it.
-    pub(crate) async fn own_rates(&self, topic: &TopicName, window: Window) -> BrokerRates {
-        let Some(own) = &self.own else {
-            return BrokerRates::absent("was not started here: where it counts is not known");
-        };
-        let rates = match &own.launch.own_counts {
-            OwnCounts::Nowhere => return BrokerRates::absent("has no count of its own"),
-            OwnCounts::Metrics(address) => counted(address, topic, window).await,
-            OwnCounts::Jmx { .. } if window.length() < MINUTE => {
-                return BrokerRates::absent(
-                    "its own rates are averages of a minute: longer than the run",
-                );
+    /// Looks at the counters of a topic while a run goes on, and says with what that saw how much came in. What cannot be
+    /// had is said in words: the run is worth something without it.
+    ///
+    /// # Errors
+    ///
+    /// The run fails; then nothing more is waited for.
+    pub(crate) async fn with_own_rates(
+        &self,
+        topic: &TopicName,
+        window: Window,
+        run: impl Future<Output = anyhow::Result<Observed>>,
+    ) -> anyhow::Result<Observed> {
+        let own_counts = self.own.as_ref().map(|own| &own.launch.own_counts);
+        let (mut observed, rates) = match own_counts {
+            Some(OwnCounts::Metrics(address)) => {
+                let counted = async { Ok(counted(address, topic, window).await) };
+                tokio::try_join!(run, counted)?
             }
-            OwnCounts::Jmx { command } => {
-                sleep_until(window.to).await;
-                let scratch = own.directory.path();
-                match self.pid {
-                    Some(pid) => metered(pid, command, scratch, window.length()).await,
-                    None => Err(anyhow::anyhow!("it does not run")),
-                }
+            Some(OwnCounts::Jmx { command }) if window.length() >= MINUTE => {
+                // A JVM that asks takes a processor for seconds: not while anything is measured.
+                let observed = run.await?;
+                (observed, self.metered(command, window).await)
+            }
+            Some(OwnCounts::Jmx { .. }) => {
+                let reason = "its own rates are averages of a minute: longer than the run";
+                (run.await?, Ok(BrokerRates::absent(reason)))
+            }
+            Some(OwnCounts::Nowhere) => {
+                (run.await?, Ok(BrokerRates::absent("has no count of its own")))
+            }
+            None => {
+                let reason = "was not started here: where it counts is not known";
+                (run.await?, Ok(BrokerRates::absent(reason)))
             }
         };
-        rates.unwrap_or_else(|error| BrokerRates::absent(format!("could not be read: {error:#}")))
+        let rates = rates
+            .unwrap_or_else(|error| BrokerRates::absent(format!("could not be read: {error:#}")));
+        observed.broker_rates = Some(rates);
+        Ok(observed)
+    }
+
+    /// Opens a JVM's agent, on loopback, for one question, so that it has nothing to do with any other run.
+    async fn metered(&self, command: &[String], window: Window) -> anyhow::Result<BrokerRates> {
+        let own = self.own.as_ref().context("it was not started here")?;
+        let (pid, scratch) = (self.pid.context("it does not run")?, own.directory.path());
+        let port = free_address()?.port;
+        let log = scratch.join("jmx-agent.log");
+        let jcmd = |order: &[String]| [&["jcmd".to_owned(), pid.to_string()], order].concat();
+        let opened = say(&jcmd(&agent(port)), &log).await;
+        let asked_after = window.to.elapsed();
+        let answer = match &opened {
+            Ok(_) => {
+                let asked = [command, &question(port)].concat();
+                say(&asked, &scratch.join("jmx-answer.log")).await
+            }
+            Err(error) => Err(anyhow::anyhow!("jcmd: {error:#}")),
+        };
+        // Whatever came of it: nobody who asks is asked who they are.
+        let closed = say(&jcmd(&["ManagementAgent.stop".to_owned()]), &log).await;
+        let answer =
+            answer.with_context(|| format!("jcmd said: {}", opened.unwrap_or_default().trim()))?;
+        closed?;
+        let [messages, bytes] = METERS.map(|meter| one_minute_rate(&answer, meter));
+        let last_minute = CountedRate { messages_per_second: messages?, bytes_per_second: bytes? };
+        Ok(BrokerRates {
+            measured: None,
+            last_minute: Some(last_minute),
+            source: format!(
+                "OneMinuteRate through JMX, of all topics, asked {:.1} s behind the end; {:.0} % of it are from before the \
+                 run",
+                asked_after.as_secs_f64(),
+                100.0 * share_from_before(window.length())
+            ),
+        })
     }
 }
 
@@ -144,32 +194,6 @@ fn counter(text: &str, name: &str, topic: &TopicName) -> anyhow::Result<f64> {
         None => Ok(0.0),
         Some(value) => value.parse().with_context(|| format!("{name} is '{value}'")),
     }
-}
-
-/// Opens a JVM's agent, on loopback, for one question, so that it has nothing to do with any other run.
-async fn metered(
-    pid: u32,
-    command: &[String],
-    scratch: &Path,
-    length: Duration,
-) -> anyhow::Result<BrokerRates> {
-    let port = free_address()?.port;
-    let jcmd = |order: &[String]| [&["jcmd".to_owned(), pid.to_string()], order].concat();
-    let opened = say(&jcmd(&agent(port)), &scratch.join("jmx-agent.log")).await?;
-    let asked = [command, &question(port)].concat();
-    let answer = say(&asked, &scratch.join("jmx-answer.log")).await;
-    say(&jcmd(&["ManagementAgent.stop".to_owned()]), &scratch.join("jmx-agent.log")).await?;
-    let answer = answer.with_context(|| format!("jcmd said: {}", opened.trim()))?;
-    let [messages, bytes] = METERS.map(|meter| one_minute_rate(&answer, meter));
-    let last_minute = CountedRate { messages_per_second: messages?, bytes_per_second: bytes? };
-    Ok(BrokerRates {
-        measured: None,
-        last_minute: Some(last_minute),
-        source: format!(
-            "OneMinuteRate through JMX, of all topics; {:.0} % of it are from before the run",
-            100.0 * share_from_before(length)
-        ),
-    })
 }
 
 /// How much of a meter's moving average of a minute is older than a run of a length.

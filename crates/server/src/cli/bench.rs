@@ -35,7 +35,11 @@ pub(super) async fn run(command: BenchCommand, global: &GlobalArgs) -> Result<()
                 let _ = print(&format!("ready kafka={address}\n"));
             })?);
         }
-        BenchCommand::Sender => return Ok(logway_bench::serve_sender(io::stdin(), io::stdout())?),
+        BenchCommand::Sender => {
+            // Who started it and does not hear how it went is gone, and with it who would want to know.
+            let _ = logway_bench::serve_sender(io::stdin(), io::stdout());
+            return Ok(());
+        }
     };
     let brokers = global.brokers.addresses()?;
     let (mut printed, mut is_headed) = (Ok(()), global.format != Format::Text);
