@@ -26,6 +26,8 @@ pub(super) struct Timers {
     next_retention: Instant,
     /// The time of a checkpoint has come; the one before it may still be under way.
     is_checkpoint_due: bool,
+    /// When that was the last time.
+    last_checkpoint: Option<Instant>,
 }
 
 impl Timers {
@@ -41,13 +43,17 @@ impl Timers {
             next_checkpoint: now + checkpoint_interval,
             next_retention: now + retention_interval,
             is_checkpoint_due: false,
+            last_checkpoint: None,
         }
     }
 
-    /// Makes a checkpoint due shortly: not at once, so that it serves what follows, too.
+    /// Makes a checkpoint due shortly: not at once, so that it serves what follows, too, and not long
+    /// after another one, which takes some time for each log of the directory.
     pub(super) fn checkpoint_soon(&mut self, now: Instant) {
-        const SOON: Duration = Duration::from_secs(1);
-        self.next_checkpoint = self.next_checkpoint.min(now + SOON);
+        const SOON: Duration = Duration::from_millis(100);
+        const APART: Duration = Duration::from_secs(1);
+        let apart = self.last_checkpoint.map_or(now, |last| last + APART);
+        self.next_checkpoint = self.next_checkpoint.min(apart.max(now + SOON));
     }
 }
 
@@ -72,6 +78,7 @@ impl Writer {
         if self.timers.next_checkpoint <= now {
             self.timers.next_checkpoint = now + self.timers.checkpoint_interval;
             self.timers.is_checkpoint_due = true;
+            self.timers.last_checkpoint = Some(now);
         }
         if self.timers.next_retention <= now {
             self.timers.next_retention = now + self.timers.retention_interval;
