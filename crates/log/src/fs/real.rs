@@ -1,15 +1,21 @@
 //! The operating system's file system.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
-use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags, StatxFlags, flock, statfs, statvfs, statx};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, OFlags, RawDir, StatxFlags, flock, statfs, statvfs,
+    statx,
+};
 use rustix::io::{Errno, pwritev};
 
 use super::{DirEntry, File, FileLock, Fs, OpenMode};
@@ -21,8 +27,12 @@ pub struct RealFs;
 
 impl Fs for RealFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if mode == OpenMode::Read {
+            let file = open_unnoted(path, OFlags::empty())?;
+            return Ok(Arc::new(RealFile { file, part_bytes: PART_BYTES }));
+        }
         let mut options = fs::OpenOptions::new();
-        options.read(mode != OpenMode::WriteDirect).write(mode != OpenMode::Read);
+        options.read(mode != OpenMode::WriteDirect).write(true);
         match mode {
             OpenMode::Read | OpenMode::ReadWrite => {}
             OpenMode::CreateNew => _ = options.create_new(true),
@@ -52,17 +62,27 @@ impl Fs for RealFs {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let dir = open_unnoted(path, OFlags::DIRECTORY)?;
+        let mut buffer = [const { MaybeUninit::uninit() }; LISTING_BYTES];
+        let mut listing = RawDir::new(dir, &mut buffer);
         let mut entries = Vec::new();
-        for entry in fs::read_dir(path)? {
+        while let Some(entry) = listing.next() {
             let entry = entry?;
-            // Most file systems tell it with the name. On others, a file that somebody removes meanwhile
-            // is as one that was never there.
-            let file_type = match entry.file_type() {
-                Ok(file_type) => file_type,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let is_dir = match entry.file_type() {
+                // Most file systems tell it with the name. On others, a file that somebody removes meanwhile
+                // is as one that was never there.
+                FileType::Unknown => match fs::symlink_metadata(path.join(name)) {
+                    Ok(metadata) => metadata.is_dir(),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                },
+                file_type => file_type == FileType::Directory,
             };
-            entries.push(DirEntry { name: entry.file_name(), is_dir: file_type.is_dir() });
+            entries.push(DirEntry { name: name.to_owned(), is_dir });
         }
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
@@ -117,6 +137,22 @@ impl Fs for RealFs {
             Err(error) => return Err(error),
         };
         Ok(Some(format!("{} {} {}", boot.trim(), found.stx_mnt_id, found.stx_ino)))
+    }
+}
+
+/// What is read of a directory at once.
+const LISTING_BYTES: usize = 8 << 10;
+
+/// Opens what is only read, without having that noted: else the first who reads something that has
+/// changed, or was not read for a day, changes its inode, and a start does so for each partition twice.
+fn open_unnoted(path: &Path, flags: OFlags) -> io::Result<fs::File> {
+    let open = |flags: OFlags| {
+        fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+    };
+    match open(flags | OFlags::NOATIME) {
+        // Only who owns it may leave no note.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(flags),
+        opened => opened,
     }
 }
 

@@ -79,6 +79,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     }
 
     let mut opened = Opened::new(&options, Arc::clone(&queue), &remembered, report);
+    opened.tails.reserve(outcomes.len());
     for (partition, outcome) in outcomes {
         opened.add(partition, outcome);
     }
