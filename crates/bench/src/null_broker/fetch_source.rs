@@ -16,11 +16,6 @@ use rustix::fs::sendfile;
 /// processor's cache, and costs half of what a broker's log does, which comes from memory.
 const SOURCE_BYTES: u64 = 256 << 20;
 
-/// It is written as a log of 16 KiB batches grows. The page cache keeps a file in blocks as large as the writes that made
-/// it, where these are aligned, and one that was written in 64 KiB takes a fifth less of the processor to send: no broker that
-/// stores such batches as they come has one.
-const WRITTEN_BYTES: u64 = 16_300;
-
 /// Where fetches may begin.
 const STEP_BYTES: u64 = 64 << 10;
 
@@ -79,11 +74,8 @@ fn make(directory: &Path) -> io::Result<OwnedFd> {
     // Holes would cost nothing to send.
     let mut step = vec![0; STEP_BYTES as usize];
     step[MAGIC_AT] = MAGIC_V2 as u8;
-    let steps = step.repeat(2);
-    for at in (0..SOURCE_BYTES).step_by(WRITTEN_BYTES as usize) {
-        let within = (at % STEP_BYTES) as usize;
-        let bytes = WRITTEN_BYTES.min(SOURCE_BYTES - at) as usize;
-        file.write_all_at(&steps[within..within + bytes], at)?;
+    for at in (0..SOURCE_BYTES).step_by(step.len()) {
+        file.write_all_at(&step, at)?;
     }
     Ok(file.into())
 }
