@@ -145,6 +145,13 @@ impl Observed {
         self.busiest.unwrap_or(alone)
     }
 
+    /// The same of one of several processes, which take the processors from each other: what it waited for one counts. Of
+    /// records that are made as they are due, that is a part of the waiting for them already.
+    pub(crate) fn busy_with_queue(&self) -> Duration {
+        let queued = Duration::from_secs_f64(self.usage.generator_queued_seconds);
+        self.busy() + queued.saturating_sub(self.waiting)
+    }
+
     /// What was sent without answers has arrived only now, or has been given up: so long it took,
     /// and so much it cost.
     /// For the generator's thread.

@@ -6,11 +6,14 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use logway_record::{MAGIC_AT, MAGIC_V2};
 use rustix::fs::sendfile;
 
+/// Written in 64 KiB, so that the page cache has it in blocks of that size: no file is cheaper to send. A log of 16 KiB
+/// batches has smaller ones, and takes up to half as much again of the processor (docs/PERFORMANCE.md).
+///
 /// As much as a quick run reads of a broker, and on the same file system: a file in memory lies there page by
 /// page, and costs up to half as much again as one whose pages lie together. What is sent again and again from a smaller file comes from the
 /// processor's cache, and costs half of what a broker's log does, which comes from memory.
@@ -24,6 +27,8 @@ const STEP_BYTES: u64 = 64 << 10;
 pub(super) struct FetchSource {
     directory: PathBuf,
     file: OnceLock<OwnedFd>,
+    /// Held by the connection that makes it.
+    making: Mutex<()>,
 }
 
 /// Where one connection goes on.
@@ -33,7 +38,7 @@ pub(super) struct FetchPosition(u64);
 impl FetchSource {
     /// One in that directory.
     pub(super) fn new(directory: PathBuf) -> FetchSource {
-        FetchSource { directory, file: OnceLock::new() }
+        FetchSource { directory, file: OnceLock::new(), making: Mutex::new(()) }
     }
 
     /// Sends so many bytes, which look like a batch where anybody looks.
@@ -43,13 +48,7 @@ impl FetchSource {
         position: &mut FetchPosition,
         bytes: usize,
     ) -> io::Result<()> {
-        let file = match self.file.get() {
-            Some(file) => file,
-            None => {
-                let made = make(&self.directory)?;
-                self.file.get_or_init(|| made)
-            }
-        };
+        let file = self.file()?;
         let mut missing = bytes;
         while missing > 0 {
             let left = usize::try_from(SOURCE_BYTES - position.0).unwrap_or(usize::MAX);
@@ -64,6 +63,20 @@ impl FetchSource {
         }
         position.0 = position.0.next_multiple_of(STEP_BYTES) % SOURCE_BYTES;
         Ok(())
+    }
+}
+
+impl FetchSource {
+    fn file(&self) -> io::Result<&OwnedFd> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let made = make(&self.directory)?;
+        Ok(self.file.get_or_init(|| made))
     }
 }
 

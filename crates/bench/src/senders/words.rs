@@ -128,9 +128,7 @@ impl Account {
             counted: observed.counted,
             cpu_seconds: observed.usage.generator_cpu_seconds,
             queued_seconds: observed.usage.generator_queued_seconds,
-            // Several take the processors from each other.
-            busy: observed.busy()
-                + Duration::from_secs_f64(observed.usage.generator_queued_seconds),
+            busy: observed.busy_with_queue(),
         })
     }
 
@@ -235,6 +233,6 @@ mod tests {
         assert!(all.usage.others_cpu_seconds.is_some_and(|others| (others - 0.1).abs() < 1e-9));
         assert!((all.usage.generator_queued_seconds - 0.09).abs() < 1e-9);
         // The one with four: that is whether one of them could have held the run back.
-        assert_eq!(all.busy(), Duration::from_millis(444));
+        assert_eq!(all.busy(), Duration::from_millis(440));
     }
 }

@@ -47,6 +47,10 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a broker may take to stop in good order.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a broker may say of a new topic that it does not know it, or is not its leader: Kafka with thousands of
+/// partitions that come and go needs more than ten seconds.
+const RETRY_PATIENCE: Duration = Duration::from_secs(120);
+
 /// How long a process may take to end after its sockets.
 const END_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -400,5 +404,6 @@ fn segments_of(directory: &Path, topic: &TopicName) -> std::io::Result<Vec<PathB
 }
 
 fn client(address: &BrokerAddress) -> Client {
-    Client::new(vec![address.clone()], ClientOptions::default())
+    let options = ClientOptions { retry_patience: RETRY_PATIENCE, ..Default::default() };
+    Client::new(vec![address.clone()], options)
 }

@@ -111,7 +111,6 @@ impl Side {
         let log = scratch.join("jmx-agent.log");
         let jcmd = |order: &[String]| [&["jcmd".to_owned(), pid.to_string()], order].concat();
         let opened = say(&jcmd(&agent(port)), &log).await;
-        let asked_after = window.to.elapsed();
         let answer = match &opened {
             Ok(_) => {
                 let asked = [command, &question(port)].concat();
@@ -119,8 +118,10 @@ impl Side {
             }
             Err(error) => Err(anyhow::anyhow!("jcmd: {error:#}")),
         };
+        let told_after = window.to.elapsed();
         // Whatever came of it: nobody who asks is asked who they are.
-        let closed = say(&jcmd(&["ManagementAgent.stop".to_owned()]), &log).await;
+        let stopped = scratch.join("jmx-stop.log");
+        let closed = say(&jcmd(&["ManagementAgent.stop".to_owned()]), &stopped).await;
         let answer =
             answer.with_context(|| format!("jcmd said: {}", opened.unwrap_or_default().trim()))?;
         closed?;
@@ -130,10 +131,11 @@ impl Side {
             measured: None,
             last_minute: Some(last_minute),
             source: format!(
-                "OneMinuteRate through JMX, of all topics, asked {:.1} s behind the end; {:.0} % of it are from before the \
-                 run",
-                asked_after.as_secs_f64(),
-                100.0 * share_from_before(window.length())
+                "OneMinuteRate through JMX, of all topics, told {:.1} s behind the end, which are {:.0} % of it; {:.0} % are \
+                 from before the run",
+                told_after.as_secs_f64(),
+                100.0 * (1.0 - share_from_before(told_after)),
+                100.0 * share_from_before(window.length() + told_after)
             ),
         })
     }
@@ -196,7 +198,7 @@ fn counter(text: &str, name: &str, topic: &TopicName) -> anyhow::Result<f64> {
     }
 }
 
-/// How much of a meter's moving average of a minute is older than a run of a length.
+/// How much of a meter's moving average of a minute is older than a time.
 fn share_from_before(length: Duration) -> f64 {
     (-length.as_secs_f64() / MINUTE.as_secs_f64()).exp()
 }

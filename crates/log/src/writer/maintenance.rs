@@ -47,8 +47,8 @@ impl Timers {
         }
     }
 
-    /// Makes a checkpoint due shortly: not at once, so that it serves what follows, too, and not long
-    /// after another one, which takes some time for each log of the directory.
+    /// Makes a checkpoint due shortly: not at once, so that it serves what follows, too, and not within
+    /// a second of when the one before was due, as it takes some time for each log of the directory.
     pub(super) fn checkpoint_soon(&mut self, now: Instant) {
         const SOON: Duration = Duration::from_millis(100);
         const APART: Duration = Duration::from_secs(1);
