@@ -105,14 +105,7 @@ pub(super) async fn run_appenders(session: &mut Session<'_>, args: &Appends) -> 
 /// Reads what is stored from start to end, through the broker and without it.
 async fn run_reads(session: &mut Session<'_>) -> anyhow::Result<()> {
     for (reading, state) in [(Reading::Cached, "cached"), (Reading::Uncached, "uncached")] {
-        let load = FetchLoad {
-            batch: BatchShape::Bytes(16 << 10),
-            record_bytes: 100,
-            fetch_bytes: 1 << 20,
-            partitions: 1,
-            reading,
-            batches_max: u64::MAX,
-        };
+        let load = FetchLoad { reading, ..FetchLoad::default() };
         let (read, cat) = (format!("long read, {state}"), format!("cat, {state}"));
         if reading == Reading::Cached || session.is_own() {
             session.measure_brokers(EXPERIMENT, &read, &load).await?;

@@ -1,7 +1,6 @@
 //! Reading what has just been written, as consumers that keep up do.
 
-use crate::generator::BatchShape;
-use crate::load::{FetchLoad, Reading};
+use crate::load::FetchLoad;
 use crate::session::Session;
 use crate::works;
 
@@ -9,14 +8,7 @@ const EXPERIMENT: &str = "fetch";
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     for (work, fetch_bytes) in [(works::FETCH_1_MIB, 1 << 20), (works::FETCH_8_MIB, 8 << 20)] {
-        let load = FetchLoad {
-            batch: BatchShape::Bytes(16 << 10),
-            record_bytes: 100,
-            fetch_bytes,
-            partitions: 1,
-            reading: Reading::Repeated,
-            batches_max: u64::MAX,
-        };
+        let load = FetchLoad { fetch_bytes, ..FetchLoad::default() };
         session.measure(EXPERIMENT, work, &load).await?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! without a sync; here on one machine and without replication.
 
 use crate::generator::BatchShape;
-use crate::load::{BothLoad, EndToEndLoad, FetchLoad, GrowLoad, ProduceLoad, Reading};
+use crate::load::{BothLoad, EndToEndLoad, FetchLoad, GrowLoad, ProduceLoad};
 use crate::measure::Durability;
 use crate::session::Session;
 use crate::side::is_limit;
@@ -47,9 +47,7 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
         batch: BATCH,
         record_bytes: producer.record_bytes,
         fetch_bytes: FETCH_BYTES,
-        partitions: 1,
-        reading: Reading::Repeated,
-        batches_max: u64::MAX,
+        ..FetchLoad::default()
     };
     let three = FetchLoad { partitions: 3, ..fetch.clone() };
     session.measure(EXPERIMENT, "one consumer", &fetch).await?;

@@ -6,7 +6,7 @@
 //! does not hold up the rest, and the rate of each tenth of a second is kept.
 
 use crate::generator::{Acks, BatchShape};
-use crate::load::{FetchLoad, ProduceLoad, Reading};
+use crate::load::{FetchLoad, ProduceLoad};
 use crate::session::Session;
 
 const EXPERIMENT: &str = "paper";
@@ -35,9 +35,8 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
             batch: BatchShape::Records(records),
             record_bytes: RECORD_BYTES,
             fetch_bytes: FETCH_BYTES,
-            partitions: 1,
-            reading: Reading::Repeated,
             batches_max,
+            ..FetchLoad::default()
         };
         session.measure(EXPERIMENT, &format!("consumer, batches of {records}"), &fetch).await?;
     }

@@ -21,7 +21,7 @@ const OPEN_DRAIN_PATIENCE: Duration = Duration::from_secs(20);
 const CLOSED_DRAIN_PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often to look whether the run was called off.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Connections and when they are used.
 pub(crate) struct Drive<'a> {
@@ -201,14 +201,7 @@ mod tests {
 
     /// To a broker that does nothing, which serves until the test's process ends.
     fn null() -> TcpStream {
-        let (ready, address) = std::sync::mpsc::channel();
-        let listen = "127.0.0.1:0".to_owned();
-        let args = null_broker::NullArgs { listen, store: None, source: None };
-        std::thread::spawn(move || {
-            null_broker::serve(&args, |address| ready.send(address.to_owned()).expect("is heard"))
-        });
-        let address = address.recv().expect("it listens");
-        TcpStream::connect(address).expect("it accepts")
+        TcpStream::connect(null_broker::started()).expect("it accepts")
     }
 
     /// A lane to it that repeats one request.

@@ -30,7 +30,7 @@ mod window;
 
 pub(crate) use asked::Asked;
 pub(crate) use connect::{connect, send_at_once};
-pub(crate) use drive::Drive;
+pub(crate) use drive::{Drive, STOP_CHECK_INTERVAL};
 pub(crate) use fetch::{FetchTraffic, Span};
 pub(crate) use frames::{
     Acks, BatchShape, BatchSize, EncodedBatch, FetchShape, Payload, ProduceShape, VERSION_MAX,

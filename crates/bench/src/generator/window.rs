@@ -14,7 +14,12 @@ pub(crate) struct Window {
 impl Window {
     /// One that opens after the warm-up.
     pub(crate) fn starting_now(warm_up: Duration, measured: Duration) -> Window {
-        let from = Instant::now() + warm_up;
+        Window::starting_at(Instant::now(), warm_up, measured)
+    }
+
+    /// The same, where the warm-up begins at `start`.
+    pub(crate) fn starting_at(start: Instant, warm_up: Duration, measured: Duration) -> Window {
+        let from = start + warm_up;
         Window { from, to: from + measured }
     }
 

@@ -41,6 +41,19 @@ pub(crate) struct FetchLoad {
     pub(crate) batches_max: u64,
 }
 
+impl Default for FetchLoad {
+    fn default() -> FetchLoad {
+        FetchLoad {
+            batch: BatchShape::Bytes(16 << 10),
+            record_bytes: 100,
+            fetch_bytes: 1 << 20,
+            partitions: 1,
+            reading: Reading::Repeated,
+            batches_max: u64::MAX,
+        }
+    }
+}
+
 impl FetchLoad {
     fn batch(&self) -> anyhow::Result<EncodedBatch> {
         EncodedBatch::of_size(self.batch, self.record_bytes)

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use crate::generator::{
-    Asked, EncodedBatch, Framing, Intake, Observed, Pace, ProduceShape, ProduceTraffic, Tape,
-    Traffic, Window,
+    Asked, EncodedBatch, Framing, Intake, Observed, Pace, ProduceShape, ProduceTraffic,
+    STOP_CHECK_INTERVAL, Tape, Traffic, Window,
 };
 
 /// Bytes of requests on their way.
@@ -17,9 +17,6 @@ const IN_FLIGHT_BYTES: usize = 2 << 20;
 
 /// Requests on their way, at most.
 const IN_FLIGHT_MAX: usize = 64;
-
-/// How often a connection that waits looks whether the run was called off.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the broker may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(120);

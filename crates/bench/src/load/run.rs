@@ -57,8 +57,7 @@ impl Run {
 
     /// When it is measured, if it starts at `start`.
     pub(crate) fn window(&self, start: Instant) -> Window {
-        let from = start + self.warm_up;
-        Window { from, to: from + self.measured }
+        Window::starting_at(start, self.warm_up, self.measured)
     }
 
     /// Runs the generator on a thread of its own, from now on. The lanes are made when everything else is

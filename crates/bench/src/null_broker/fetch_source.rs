@@ -64,9 +64,8 @@ impl FetchSource {
         position.0 = position.0.next_multiple_of(STEP_BYTES) % SOURCE_BYTES;
         Ok(())
     }
-}
 
-impl FetchSource {
+    /// Makes it, if nobody has.
     fn file(&self) -> io::Result<&OwnedFd> {
         if let Some(file) = self.file.get() {
             return Ok(file);

@@ -72,3 +72,15 @@ pub fn serve(args: &NullArgs, on_ready: impl FnOnce(&str)) -> anyhow::Result<()>
             .context("cannot start a thread")?;
     }
 }
+
+/// One for a test, until the test's process ends; its address.
+#[cfg(test)]
+pub(crate) fn started() -> String {
+    let (ready, address) = std::sync::mpsc::channel();
+    let listen = "127.0.0.1:0".to_owned();
+    let args = NullArgs { listen, store: None, source: None };
+    std::thread::spawn(move || {
+        serve(&args, |address| ready.send(address.to_owned()).expect("is heard"))
+    });
+    address.recv().expect("it listens")
+}

@@ -11,12 +11,9 @@ use logway_client::BrokerAddress;
 use logway_model::TopicName;
 
 use super::words::{Account, Begin, Job, Moment, Reply, Word, say};
-use crate::generator::{Meter, Observed};
+use crate::generator::{Meter, Observed, STOP_CHECK_INTERVAL};
 use crate::load::{ProduceLoad, Run};
 use crate::side::OwnedProcess;
-
-/// How often to look whether the run was called off.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Processes that are ready to send. They end with this.
 #[derive(Debug)]

@@ -34,8 +34,7 @@ fn send(input: impl Read + Send + 'static, output: &mut impl Write) -> anyhow::R
     let (number, of) = (job.number as u64, job.load.processes as u64);
     let timetable = |rate| Timetable::new(start, rate, warm_up + measured).part(number, of);
     let timetable = job.load.rate.map(timetable);
-    let from = start + warm_up;
-    let window = Window { from, to: from + measured };
+    let window = Window::starting_at(start, warm_up, measured);
     let mut drive = Drive { lanes, timetable, window, broker_pid: None, stop: &stop };
     let mut observed = drive.run()?;
     drain(drive.lanes, &stop, &mut observed)?;
@@ -80,13 +79,7 @@ mod tests {
 
     /// A broker that does nothing, until the test's process ends.
     fn null() -> BrokerAddress {
-        let (ready, address) = std::sync::mpsc::channel();
-        let listen = "127.0.0.1:0".to_owned();
-        let args = null_broker::NullArgs { listen, store: None, source: None };
-        std::thread::spawn(move || {
-            null_broker::serve(&args, |address| ready.send(address.to_owned()).expect("is heard"))
-        });
-        address.recv().expect("it listens").parse().expect("an address")
+        null_broker::started().parse().expect("an address")
     }
 
     fn job(address: &BrokerAddress, rate: f64) -> Job {
