@@ -36,6 +36,25 @@ class Load:
     run: Callable[[Logway, float], None]
 
 
+@dataclass
+class BenchLoad:
+    """One work of `logway bench`, and nothing that it would do before and behind it."""
+
+    name: str
+    api: str
+    arguments: list[str]
+
+    def command(self, broker: Logway, seconds: float, output: str) -> list[str]:
+        lengths = ["--rounds", "1", "--seconds", str(seconds)]
+        no_warm_up = ["--warm-up-seconds", "0", "--warm-broker-seconds", "0"]
+        to = ["--brokers", broker.bootstrap, "--output", output]
+        return [BINARY, "bench", *self.arguments, *lengths, *no_warm_up, *to]
+
+    def run(self, broker: Logway, seconds: float):
+        with tempfile.TemporaryDirectory() as output:
+            subprocess.run(self.command(broker, seconds, output), check=True, capture_output=True)
+
+
 def fill(broker: Logway):
     """Makes the topic, with what is to be fetched."""
     with Connection(broker.bootstrap) as connection:
@@ -48,7 +67,11 @@ def fill(broker: Logway):
 
 def requests(broker: Logway, api: str) -> int:
     """How many requests of an API the broker has answered."""
-    found = re.search(rf'^logway_request_seconds_count{{api="{api}"}} (\d+)', broker.metrics(), re.MULTILINE)
+    return requests_in(broker.metrics(), api)
+
+
+def requests_in(metrics: str, api: str) -> int:
+    found = re.search(rf'^logway_request_seconds_count{{api="{api}"}} (\d+)', metrics, re.MULTILINE)
     return int(found[1]) if found else 0
 
 
@@ -74,40 +97,33 @@ def fetch_alone(broker: Logway, seconds: float):
                 raise SystemExit(f"a fetch of {FETCHED_BYTES} bytes got {len(response)}")
 
 
-def bench(*arguments: str) -> Callable[[Logway, float], None]:
-    """A load of `logway bench`, and of nothing else that it would do before and behind it."""
-
-    def run(broker: Logway, seconds: float):
-        with tempfile.TemporaryDirectory() as output:
-            command = [BINARY, "bench", *arguments, "--brokers", broker.bootstrap, "--output", output]
-            lengths = ["--rounds", "1", "--seconds", str(seconds)]
-            no_warm_up = ["--warm-up-seconds", "0", "--warm-broker-seconds", "0"]
-            subprocess.run([*command, *lengths, *no_warm_up], check=True, capture_output=True)
-
-    return run
+def appends(connections: int) -> BenchLoad:
+    name = f"Produce, 2 KiB, synced, 128 under way on {connections}"
+    return BenchLoad(name, "Produce", ["appends", "--no-reads", "--connections", str(connections)])
 
 
-LOADS = [
+def batches(name: str, work: str, durability: str) -> BenchLoad:
+    return BenchLoad(name, "Produce", ["produce", "--work", work, "--durability", durability])
+
+
+ON_MANY = appends(128)
+UNSYNCED = batches("Produce, 16 KiB, unsynced, 5 under way", "16 KiB batches", "unsynced")
+SYNCED = batches("Produce, 16 KiB, synced, 5 under way", "16 KiB batches", "synced")
+
+# Whose calls are counted.
+COUNTED = [
     Load("Produce, 2 KiB, synced, alone", "Produce", produce_alone),
-    Load(
-        "Produce, 2 KiB, synced, 128 under way on 1",
-        "Produce",
-        bench("appends", "--no-reads", "--connections", "1"),
-    ),
-    Load(
-        "Produce, 2 KiB, synced, 128 under way on 128",
-        "Produce",
-        bench("appends", "--no-reads", "--connections", "128"),
-    ),
-    Load(
-        "Produce, 16 KiB, unsynced, 5 under way",
-        "Produce",
-        bench("produce", "--durability", "unsynced", "--work", "16 KiB batches"),
-    ),
-    Load(
-        "Produce, a record of 200 B, unsynced, 50 under way",
-        "Produce",
-        bench("produce", "--durability", "unsynced", "--work", "batch of 1"),
-    ),
+    appends(1),
+    ON_MANY,
+    UNSYNCED,
+    batches("Produce, a record of 200 B, unsynced, 50 under way", "batch of 1", "unsynced"),
     Load("Fetch, 1 MiB, cached, alone", "Fetch", fetch_alone),
+]
+
+# Whose processor time is looked at.
+PROFILED = [
+    UNSYNCED,
+    SYNCED,
+    ON_MANY,
+    BenchLoad("Fetch, 1 MiB, cached", "Fetch", ["fetch", "--preload-megabytes", "256"]),
 ]

@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from loads import PROFILED, BenchLoad, requests_in
+
 from harness.broker import TESTS
-from harness.logway import BINARY, Logway
+from harness.logway import Logway
 from harness.waiting import wait_until
 
 SAMPLES_A_SECOND = 2000
@@ -50,61 +51,45 @@ ROWS = [
 OTHERS = "others"
 
 
-@dataclass
-class Load:
-    name: str
-    api: str
-    arguments: list[str]
-
-
-LOADS = [
-    Load("Produce, 16 KiB, unsynced, 5 under way", "Produce", ["produce", "--durability", "unsynced"]),
-    Load("Produce, 16 KiB, synced, 5 under way", "Produce", ["produce", "--durability", "synced"]),
-    Load("Produce, 2 KiB, synced, 128 under way on 128", "Produce", ["appends", "--connections", "128"]),
-    Load("Fetch, 1 MiB, cached", "Fetch", ["fetch", "--preload-megabytes", "256"]),
-]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5, help="of each load")
     args = parser.parse_args()
-    subprocess.run([TESTS / "harness" / "need", "perf"], check=True, stdout=subprocess.DEVNULL)
-    profiles = [profile(load, args.seconds) for load in LOADS]
-    print("| CPU us a request |", " | ".join(load.name for load in LOADS), "|")
-    print("|---|" + "---|" * len(LOADS))
+    for needed in ("perf", "libc-symbols"):
+        subprocess.run([TESTS / "harness" / "need", needed], check=True, stdout=subprocess.DEVNULL)
+    profiles = [profile(load, args.seconds) for load in PROFILED]
+    print("| CPU us a request |", " | ".join(load.name for load in PROFILED), "|")
+    print("|---|" + "---|" * len(PROFILED))
     for row in [*(name for name, _ in ROWS), OTHERS]:
         print(f"| {row} |", " | ".join(f"{profile[row]:.2f}" for profile in profiles), "|")
     print("| all |", " | ".join(f"{sum(profile.values()):.2f}" for profile in profiles), "|")
 
 
-def profile(load: Load, seconds: float) -> dict[str, float]:
+def profile(load: BenchLoad, seconds: float) -> dict[str, float]:
     """Microseconds of processor time a request, by row."""
     with tempfile.TemporaryDirectory() as directory, Logway("profile") as broker:
-        command = [BINARY, "bench", *load.arguments, "--brokers", broker.bootstrap, "--output", directory]
-        lengths = ["--rounds", "1", "--seconds", str(10 * seconds), "--warm-up-seconds", "0"]
-        bench = subprocess.Popen([*command, *lengths], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = load.command(broker, 10 * seconds, directory)
+        bench = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             # The first work of the experiment is under way.
             begun = 1000
             wait_until(lambda: counted(broker, load.api)[0] > begun, f"{load.name} to begin", DEADLINE_S)
             before = counted(broker, load.api)
             samples = sampled(broker.process.pid, seconds, Path(directory) / "perf.data")
-            requests, cpu_seconds = (after - earlier for earlier, after in zip(before, counted(broker, load.api)))
+            made, cpu_seconds = (after - earlier for earlier, after in zip(before, counted(broker, load.api)))
         finally:
             bench.send_signal(signal.SIGTERM)
             bench.wait(DEADLINE_S)
     all_samples = sum(samples.values())
-    print(f"{load.name}: {requests:,.0f} requests, {all_samples:,} samples", file=sys.stderr)
-    return {row: count / all_samples * cpu_seconds / requests * 1e6 for row, count in samples.items()}
+    print(f"{load.name}: {made:,.0f} requests, {all_samples:,} samples", file=sys.stderr)
+    return {row: count / all_samples * cpu_seconds / made * 1e6 for row, count in samples.items()}
 
 
 def counted(broker: Logway, api: str) -> tuple[float, float]:
     """How many requests of an API the broker has answered, and its processor time in seconds."""
     metrics = broker.metrics()
-    found = re.search(rf'^logway_request_seconds_count{{api="{api}"}} (\d+)', metrics, re.MULTILINE)
     cpu_seconds = re.search(r"^process_cpu_seconds_total ([\d.e+-]+)", metrics, re.MULTILINE)
-    return (float(found[1]) if found else 0, float(cpu_seconds[1]))
+    return (requests_in(metrics, api), float(cpu_seconds[1]))
 
 
 def sampled(pid: int, seconds: float, data: Path) -> Counter[str]:

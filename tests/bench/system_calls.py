@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from loads import LOADS, Load, fill, requests
+from loads import COUNTED, BenchLoad, Load, fill, requests
 
 from harness.broker import TESTS
 from harness.logway import Logway
@@ -37,11 +37,11 @@ def main():
     print("|---|---|" + "---|" * (len(SHOWN) + 2))
     with Logway("system-calls") as broker:
         fill(broker)
-        for load in LOADS:
+        for load in COUNTED:
             report(broker, load, args.seconds)
 
 
-def report(broker: Logway, load: Load, seconds: float):
+def report(broker: Logway, load: Load | BenchLoad, seconds: float):
     before = requests(broker, load.api)
     with counted_in(broker.process.pid) as calls:
         load.run(broker, seconds)
