@@ -4,8 +4,10 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from harness.logway import BINARY, Logway
 from harness.protocol import (
@@ -21,6 +23,8 @@ from harness.protocol import (
 )
 from harness.waiting import wait_until
 
+Calls = TypeVar("Calls")
+
 TOPIC = "loads"
 FETCHED_BYTES = 1 << 20
 BATCHES = 64
@@ -32,13 +36,13 @@ class Load:
     name: str
     # The requests that are counted.
     api: str
-    # Asks a broker that was filled for so many seconds.
+    # Asks a broker for so many seconds; it has what `fill` leaves.
     run: Callable[[Logway, float], None]
 
 
 @dataclass
 class BenchLoad:
-    """One work of `logway bench`, and nothing that it would do before and behind it."""
+    """One work of `logway bench`, with no warm-up."""
 
     name: str
     api: str
@@ -52,7 +56,9 @@ class BenchLoad:
 
     def run(self, broker: Logway, seconds: float):
         with tempfile.TemporaryDirectory() as output:
-            subprocess.run(self.command(broker, seconds, output), check=True, capture_output=True)
+            ran = subprocess.run(self.command(broker, seconds, output), capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise SystemExit(f"{self.name}: {ran.stderr}")
 
 
 def fill(broker: Logway):
@@ -127,3 +133,17 @@ PROFILED = [
     ON_MANY,
     BenchLoad("Fetch, 1 MiB, cached", "Fetch", ["fetch", "--preload-megabytes", "256"]),
 ]
+
+
+def counted_loads(
+    name: str, seconds: float, counting: Callable[[int], AbstractContextManager[Calls]]
+) -> Iterator[tuple[str, int, Calls]]:
+    """Each of COUNTED on a broker of that name: what it is called, how many requests it made, and what was counted in
+    the broker's process meanwhile."""
+    with Logway(name) as broker:
+        fill(broker)
+        for load in COUNTED:
+            before = requests(broker, load.api)
+            with counting(broker.process.pid) as calls:
+                load.run(broker, seconds)
+            yield load.name, requests(broker, load.api) - before, calls

@@ -17,10 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from loads import COUNTED, BenchLoad, Load, fill, requests
+from loads import counted_loads
 
 from harness.broker import TESTS
-from harness.logway import Logway
 from harness.strace import counted
 
 # The columns; what is rarer than that is summed up.
@@ -35,21 +34,11 @@ def main():
     subprocess.run([TESTS / "harness" / "need", "strace"], check=True, stdout=subprocess.DEVNULL)
     print("| for one request | requests |", " | ".join(SHOWN), "| others | all |")
     print("|---|---|" + "---|" * (len(SHOWN) + 2))
-    with Logway("system-calls") as broker:
-        fill(broker)
-        for load in COUNTED:
-            report(broker, load, args.seconds)
-
-
-def report(broker: Logway, load: Load | BenchLoad, seconds: float):
-    before = requests(broker, load.api)
-    with counted_in(broker.process.pid) as calls:
-        load.run(broker, seconds)
-    made = requests(broker, load.api) - before
-    shown = [calls.pop(name, 0) for name in SHOWN]
-    others = sum(calls.values())
-    counts = [*shown, others, sum(shown) + others]
-    print(f"| {load.name} | {made:,} |", " | ".join(f"{count / made:.2f}" for count in counts), "|", flush=True)
+    for load, requests, calls in counted_loads("system-calls", args.seconds, counted_in):
+        shown = [calls.pop(name, 0) for name in SHOWN]
+        others = sum(calls.values())
+        counts = [*shown, others, sum(shown) + others]
+        print(f"| {load} | {requests:,} |", " | ".join(f"{count / requests:.2f}" for count in counts), "|", flush=True)
 
 
 @contextmanager
@@ -63,9 +52,11 @@ def counted_in(pid: int):
         attached = tracer.stderr.readline()
         if "attached" not in attached:
             raise SystemExit(f"strace: {attached}{tracer.stderr.read()}")
-        yield calls
-        tracer.send_signal(signal.SIGINT)
-        tracer.communicate(timeout=DEADLINE_S)
+        try:
+            yield calls
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate(timeout=DEADLINE_S)
         calls |= counted(table)
 
 

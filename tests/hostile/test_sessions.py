@@ -5,6 +5,7 @@ import subprocess
 import time
 import unittest
 
+from confluent_kafka.admin import NewTopic
 from polite import PoliteProducer, create_topic
 
 from harness.broker import TESTS
@@ -24,6 +25,8 @@ DEADLINE_S = 60
 MEBIBYTE = 1 << 20
 # No mutation of what is sent to other topics comes upon this name.
 POLITE_TOPIC = f"polite-{random.Random(SEED).randbytes(16).hex()}"
+# Made when all is done that was asked for before.
+BEHIND_TOPIC = f"{POLITE_TOPIC}-behind"
 
 
 class Sessions(unittest.TestCase):
@@ -40,13 +43,16 @@ class Sessions(unittest.TestCase):
     def test_mutated_sessions_hurt_nobody(self):
         print(f"SEED={SEED} SESSIONS={SESSIONS}", flush=True)
         self.attack(first=SESSIONS, sessions=SESSIONS_BEFORE)
+        self.settle()
         self.sweep()
         with PoliteProducer(self.broker.bootstrap, POLITE_TOPIC) as polite:
             rss_bytes_before, descriptors_before = self.broker.rss_bytes(), self.descriptors()
             self.attack(first=0, sessions=SESSIONS)
             latency, acked = polite.finish(), polite.acked()
+        self.settle()
+        self.sweep()
         descriptors_most = descriptors_before + OFFSETS_DESCRIPTORS
-        wait_until(lambda: self.sweep() <= descriptors_most, "descriptors to be closed", DEADLINE_S)
+        wait_until(lambda: self.descriptors() <= descriptors_most, "descriptors to be closed", DEADLINE_S)
 
         rss_mib = [bytes // MEBIBYTE for bytes in (rss_bytes_before, self.rss_bytes_most, self.broker.rss_bytes())]
         print("resident memory {} MiB before, {} at most, {} after".format(*rss_mib))
@@ -61,8 +67,7 @@ class Sessions(unittest.TestCase):
     @unittest.skipIf(KIND.kind != "logway", "asks for Logway's metrics")
     def test_what_sessions_have_taken_is_given_back(self):
         self.attack(first=2 * SESSIONS, sessions=SESSIONS_BEFORE)
-        for metric in ("logway_connections_open", "logway_request_memory_used_bytes"):
-            wait_until(lambda: self.metric(metric) == 0, f"{metric} to be 0", DEADLINE_S)
+        self.settle()
 
     def attack(self, first: int, sessions: int):
         """Sends so many sessions, from a number on, and looks at the broker's memory meanwhile."""
@@ -73,19 +78,27 @@ class Sessions(unittest.TestCase):
             time.sleep(0.1)
         self.assertEqual(attack.returncode, 0, "an answer was wrong, or the broker could not be reached")
 
-    def sweep(self) -> int:
-        """Deletes what topics the sessions have left behind. Gives the descriptors that are open then.
+    def settle(self):
+        """Waits until what the sessions have asked for is done, or given up.
 
-        A session does not wait long for its answer, so that what it has asked for may come after it: 8,000 partitions,
-        when a mutation has asked for so many.
+        A session does not wait long for its answer, and its topics are made all the same: 8,000 partitions, when a
+        mutation has made it so many. The controller takes one thing after the other.
         """
+        if KIND.kind == "logway":
+            for metric in ("logway_connections_open", "logway_request_memory_used_bytes"):
+                wait_until(lambda: self.metric(metric) == 0, f"{metric} to be 0", DEADLINE_S)
+        client = admin(self.broker.bootstrap)
+        behind = [NewTopic(BEHIND_TOPIC, 1, 1)]
+        client.create_topics(behind, operation_timeout=DEADLINE_S)[BEHIND_TOPIC].result(DEADLINE_S)
+
+    def sweep(self):
+        """Deletes what topics the sessions have left behind."""
         client = admin(self.broker.bootstrap)
         topics = client.list_topics(timeout=DEADLINE_S).topics
         left = [topic for topic in topics if topic != POLITE_TOPIC and not topic.startswith("__")]
         if left:
             for deleted in client.delete_topics(left, request_timeout=DEADLINE_S).values():
                 deleted.result(DEADLINE_S)
-        return self.descriptors()
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 /// Writes a whole file, or replaces it.
 pub(crate) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> anyhow::Result<()> {
@@ -14,6 +14,7 @@ pub(crate) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> anyhow::Resu
 
 /// Creates a directory with those above it; one that is there is as good.
 pub(crate) fn create_directory(path: &Path) -> anyhow::Result<()> {
+    ensure!(!path.is_file(), "{} is a file, where a directory is wanted", path.display());
     fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))
 }
 
@@ -157,6 +158,15 @@ mod tests {
         assert!(error.to_string().contains("--work-dir"), "{error}");
         drop(work);
         assert!(theirs.exists());
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let root = tempfile::tempdir().expect("a directory");
+        let file = root.path().join("report");
+        write_file(&file, "").expect("is written");
+        let error = OwnedDirectory::for_results(file, None).expect_err("it is a file");
+        assert!(error.to_string().contains("report is a file"), "{error}");
     }
 
     #[test]

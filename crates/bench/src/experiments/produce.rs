@@ -3,6 +3,7 @@
 
 use anyhow::ensure;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::defaults;
 use crate::generator::BatchShape;
@@ -32,7 +33,7 @@ pub struct ProduceArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct Produce {
     /// Only the work of this name, or the works whose names contain it; may be repeated [default: all]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     work: Vec<String>,
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
@@ -55,7 +56,8 @@ impl Produce {
         for text in &self.work {
             let is_known =
                 all.iter().chain(&[FILES_ALONE]).any(|name| name.contains(text.as_str()));
-            ensure!(is_known, "--work {text}: there is {}, and {FILES_ALONE}", all.join("; "));
+            let all = all.join("; ");
+            ensure!(is_known, "no work has '{text}' in its name; there is {all}; and {FILES_ALONE}");
         }
         Ok(())
     }
@@ -165,6 +167,7 @@ mod tests {
             let line = CommandLine::try_parse_from(["bench", "--work", text]);
             line.expect("arguments").produce.check()
         };
+        assert!(CommandLine::try_parse_from(["bench", "--work", ""]).is_err(), "no text is in each");
         for text in [BATCHES_OF_1_MIB, FILES_ALONE, "partitions"] {
             check(text).expect(text);
         }

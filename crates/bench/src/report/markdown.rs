@@ -17,8 +17,8 @@ use crate::measure::Spread;
 /// The last column is left empty: what bounds a figure is for somebody to say who knows.
 #[derive(Debug, Clone, Args)]
 pub struct TableArgs {
-    /// The report's `results.json`
-    #[arg(value_name = "FILE")]
+    /// The report's directory, or its `results.json`
+    #[arg(value_name = "REPORT")]
     pub results: std::path::PathBuf,
 }
 
@@ -34,8 +34,13 @@ struct Results {
 ///
 /// It cannot be read, is no such file, or nothing of which there is an aim was measured.
 pub fn table(args: &TableArgs) -> anyhow::Result<String> {
-    let Results { targets } = read(&args.results)?;
-    ensure!(!targets.is_empty(), "{} has nothing of the aims", args.results.display());
+    let file = match args.results.is_dir() {
+        true => &args.results.join("results.json"),
+        false => &args.results,
+    };
+    let Results { targets } = read(file)?;
+    let file = file.display();
+    ensure!(!targets.is_empty(), "{file} has no work of which there is an aim");
     Ok(render(&targets))
 }
 
@@ -90,7 +95,9 @@ mod tests {
         let results = directory.path().join("results.json");
         let json = serde_json::json!({ "name": "targets", "targets": targets(&rows()) });
         std::fs::write(&results, json.to_string()).expect("is written");
-        let table = table(&TableArgs { results: results.clone() }).expect("a table");
+        let of_file = table(&TableArgs { results: results.clone() }).expect("a table");
+        let table = table(&TableArgs { results: directory.path().to_owned() }).expect("a table");
+        assert_eq!(of_file, table);
         let lines: Vec<&str> = table.lines().collect();
         let all = targets(&rows());
         let measured = all.iter().filter(|target| target.ratio.is_some()).count();
