@@ -57,7 +57,10 @@ impl Produce {
             let is_known =
                 all.iter().chain(&[FILES_ALONE]).any(|name| name.contains(text.as_str()));
             let all = all.join("; ");
-            ensure!(is_known, "no work has '{text}' in its name; there is {all}; and {FILES_ALONE}");
+            ensure!(
+                is_known,
+                "no work has '{text}' in its name; there is {all}; and {FILES_ALONE}"
+            );
         }
         Ok(())
     }
@@ -167,7 +170,10 @@ mod tests {
             let line = CommandLine::try_parse_from(["bench", "--work", text]);
             line.expect("arguments").produce.check()
         };
-        assert!(CommandLine::try_parse_from(["bench", "--work", ""]).is_err(), "no text is in each");
+        assert!(
+            CommandLine::try_parse_from(["bench", "--work", ""]).is_err(),
+            "no text is in each"
+        );
         for text in [BATCHES_OF_1_MIB, FILES_ALONE, "partitions"] {
             check(text).expect(text);
         }
