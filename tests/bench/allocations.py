@@ -53,7 +53,7 @@ class Probe:
 
     @property
     def event(self) -> str:
-        return f"{GROUP}/{self.function}"
+        return f"{GROUP}:{self.function}"
 
 
 def main():
@@ -113,12 +113,12 @@ def placed(probes: list[Probe]) -> Iterator[None]:
     there = []
     try:
         for probe in probes:
-            tell_kernel(f"p:{probe.event} {probe.file}:{probe.position:#x} bytes={probe.register}:u64")
+            tell_kernel(f"p:{GROUP}/{probe.function} {probe.file}:{probe.position:#x} bytes={probe.register}:u64")
             there.append(probe)
         yield
     finally:
         for probe in there:
-            tell_kernel(f"-:{probe.event}")
+            tell_kernel(f"-:{GROUP}/{probe.function}")
 
 
 def tell_kernel(line: str):
@@ -135,8 +135,7 @@ def counted_in(pid: int, probes: list[Probe]) -> Iterator[dict[tuple[str, int], 
     """Fills a dictionary with a process's calls, by what they do and their least bytes, when the block has ended."""
     calls = {(probe.what, least): 0 for probe in probes for least in BYTES_LEAST}
     kinds = [(probe, least) for probe in probes for least in BYTES_LEAST]
-    names = [(probe.event.replace("/", ":"), least) for probe, least in kinds]
-    events = [word for name, least in names for word in ("-e", name, "--filter", f"bytes >= {least}")]
+    events = [word for probe, least in kinds for word in ("-e", probe.event, "--filter", f"bytes >= {least}")]
     asked, to_ask = os.pipe()
     answers, to_answer = os.pipe()
     with tempfile.TemporaryDirectory() as directory:
@@ -146,7 +145,6 @@ def counted_in(pid: int, probes: list[Probe]) -> Iterator[dict[tuple[str, int], 
         perf = subprocess.Popen(command, pass_fds=(asked, to_answer), stderr=subprocess.PIPE, text=True)
         os.close(asked)
         os.close(to_answer)
-        said = ""
         try:
             with suppress(BrokenPipeError):
                 os.write(to_ask, b"enable\n")

@@ -71,12 +71,8 @@ def fill(broker: Logway):
             wait_until(lambda: is_stored(connection, append), "a batch to be stored", DEADLINE_S)
 
 
-def requests(broker: Logway, api: str) -> int:
-    """How many requests of an API the broker has answered."""
-    return requests_in(broker.metrics(), api)
-
-
-def requests_in(metrics: str, api: str) -> int:
+def requests(metrics: str, api: str) -> int:
+    """How many requests of an API a broker with these metrics has answered."""
     found = re.search(rf'^logway_request_seconds_count{{api="{api}"}} (\d+)', metrics, re.MULTILINE)
     return int(found[1]) if found else 0
 
@@ -143,7 +139,7 @@ def counted_loads(
     with Logway(name) as broker:
         fill(broker)
         for load in COUNTED:
-            before = requests(broker, load.api)
+            before = requests(broker.metrics(), load.api)
             with counting(broker.process.pid) as calls:
                 load.run(broker, seconds)
-            yield load.name, requests(broker, load.api) - before, calls
+            yield load.name, requests(broker.metrics(), load.api) - before, calls

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from loads import PROFILED, BenchLoad, requests_in
+from loads import PROFILED, BenchLoad, requests
 
 from harness.broker import TESTS
 from harness.logway import Logway
@@ -71,7 +71,7 @@ def profile(load: BenchLoad, seconds: float) -> dict[str, float]:
         command = load.command(broker, 10 * seconds, directory)
         bench = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            # The first work of the experiment is under way.
+            # The work is under way.
             begun = 1000
             wait_until(lambda: counted(broker, load.api)[0] > begun, f"{load.name} to begin", DEADLINE_S)
             before = counted(broker, load.api)
@@ -89,7 +89,7 @@ def counted(broker: Logway, api: str) -> tuple[float, float]:
     """How many requests of an API the broker has answered, and its processor time in seconds."""
     metrics = broker.metrics()
     cpu_seconds = re.search(r"^process_cpu_seconds_total ([\d.e+-]+)", metrics, re.MULTILINE)
-    return (requests_in(metrics, api), float(cpu_seconds[1]))
+    return (requests(metrics, api), float(cpu_seconds[1]))
 
 
 def sampled(pid: int, seconds: float, data: Path) -> Counter[str]:

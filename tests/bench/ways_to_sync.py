@@ -15,7 +15,6 @@ import ctypes
 import mmap
 import multiprocessing
 import os
-import resource
 import statistics
 import struct
 import tempfile
@@ -193,17 +192,12 @@ def measured(args: argparse.Namespace, files: int, grows: bool, way: str) -> tup
     with tempfile.TemporaryDirectory(dir=args.directory) as directory:
         appends = Appends(directory, files, args.bytes, grows)
         WAYS[way](appends)
-        taken_ms, cpu_before, end = [], cpu_seconds(), time.monotonic() + args.seconds
+        taken_ms, cpu_before, end = [], time.process_time(), time.monotonic() + args.seconds
         while time.monotonic() < end:
             begin = time.monotonic()
             WAYS[way](appends)
             taken_ms.append(1e3 * (time.monotonic() - begin))
-        return statistics.median(taken_ms), 1e6 * (cpu_seconds() - cpu_before) / len(taken_ms)
-
-
-def cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+        return statistics.median(taken_ms), 1e6 * (time.process_time() - cpu_before) / len(taken_ms)
 
 
 def cell(runs: list[tuple[float, float]]) -> str:

@@ -5,13 +5,13 @@ import subprocess
 import time
 import unittest
 
-from confluent_kafka.admin import NewTopic
 from polite import PoliteProducer, create_topic
 
 from harness.broker import TESTS
 from harness.brokers import KINDS
 from harness.seed import SEED
 from harness.topics import admin, end_offsets
+from harness.topics import create_topic as create_empty_topic
 from harness.waiting import wait_until
 
 KIND = KINDS[os.environ["AGAINST"]]
@@ -87,9 +87,7 @@ class Sessions(unittest.TestCase):
         if KIND.kind == "logway":
             for metric in ("logway_connections_open", "logway_request_memory_used_bytes"):
                 wait_until(lambda: self.metric(metric) == 0, f"{metric} to be 0", DEADLINE_S)
-        client = admin(self.broker.bootstrap)
-        behind = [NewTopic(BEHIND_TOPIC, 1, 1)]
-        client.create_topics(behind, operation_timeout=DEADLINE_S)[BEHIND_TOPIC].result(DEADLINE_S)
+        create_empty_topic(self.broker.bootstrap, BEHIND_TOPIC, partitions=1)
 
     def sweep(self):
         """Deletes what topics the sessions have left behind."""
