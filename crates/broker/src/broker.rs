@@ -136,9 +136,9 @@ impl Broker {
             to_its_end(async move {
                 let _held = (slot, held);
                 let topics = command.topics();
-                let reply = broker.quorum.submit(command).await?;
+                let committed = broker.quorum.submit(command).await?;
                 broker.reconcile(topics).await;
-                Ok(reply)
+                Ok(committed.reply)
             })
             .await
         };

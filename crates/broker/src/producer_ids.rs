@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use logway_metadata::controller::{AllocateProducerIds, ProducerIdBlock};
 use logway_model::{ProducerEpoch, ProducerId};
+use logway_quorum::Committed;
 use tokio::sync::Mutex;
 
 use crate::Broker;
@@ -50,7 +51,8 @@ impl Broker {
     pub(crate) async fn next_producer_id(
         self: &Arc<Self>,
     ) -> Result<(ProducerId, ProducerEpoch), Failure> {
-        let reserve = || self.quorum.submit(AllocateProducerIds);
+        let reserve =
+            async || self.quorum.submit(AllocateProducerIds).await.map(Committed::into_reply);
         let id = self.producer_ids.next(reserve).await?;
         Ok((id, ProducerEpoch(0)))
     }

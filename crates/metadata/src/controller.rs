@@ -8,6 +8,7 @@
 mod alter_client_quotas;
 mod alter_configs;
 mod assign_replicas_to_dirs;
+mod command;
 mod config_change;
 mod create_partitions;
 mod create_topics;
@@ -28,6 +29,7 @@ pub use alter_configs::{
     ResourceOperations,
 };
 pub use assign_replicas_to_dirs::{AssignReplicasToDirs, ReplicaDirectory};
+pub use command::{Command, ControllerCommand, ControllerReply, Decision};
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
@@ -35,50 +37,15 @@ use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
 pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{MetadataError, excerpt};
-use crate::image::MetadataImage;
-use crate::record::MetadataRecord;
-use crate::settings::BrokerSettings;
 
 /// The most records that one command may make: one commit must stay a commit of moderate size.
 pub const COMMAND_RECORDS_MAX: usize = 10_000;
 
-/// An admin command.
-pub trait Command: Send + 'static {
-    /// What the one who asked is told once the records are committed.
-    type Reply: Send + 'static;
-
-    /// Whether the command can help when the disk is full, and is taken then too.
-    const MAKES_SPACE: bool = false;
-
-    /// The topics whose logs or settings the command can change; `None` stands for all.
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        None
-    }
-
-    /// Judges the command against the current image.
-    ///
-    /// Commands about many things (topics, resources) judge each by itself: the reply has one
-    /// result for each, in the order asked, and the records are those of the ones that succeed.
-    fn evaluate(
-        self,
-        image: &MetadataImage,
-        broker: &BrokerSettings,
-    ) -> Result<Decision<Self::Reply>, ControllerError>;
-}
-
-/// What a command leads to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decision<R> {
-    /// To be committed together; none where nothing changes or the command only validates.
-    pub records: Vec<MetadataRecord>,
-    /// To be sent when they are.
-    pub reply: R,
-}
-
 /// A command, or one thing in a command, that is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{code}: {message}")]
 pub struct ControllerError {
     /// Kafka's code for it.

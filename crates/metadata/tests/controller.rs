@@ -2,12 +2,13 @@
 
 use logway_metadata::controller::{
     AllocateProducerIds, AlterConfigs, AssignReplicasToDirs, COMMAND_RECORDS_MAX, Command,
-    ConfigOperation, CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics,
-    IncrementalAlterConfigs, NewTopic, OperationKind, PartitionsIncrease, RegisterBroker,
-    ReplicaDirectory, ResourceConfigs, ResourceOperations, TopicReference,
+    ConfigOperation, ControllerCommand, ControllerReply, CreatePartitions, CreateTopics,
+    CreatedTopic, DeleteTopics, IncrementalAlterConfigs, NewTopic, OperationKind,
+    PartitionsIncrease, RegisterBroker, ReplicaDirectory, ResourceConfigs, ResourceOperations,
+    TopicReference,
 };
 use logway_metadata::settings::{BrokerSettings, ConfigSource, describe_topic};
-use logway_metadata::{ConfigResource, ControllerError, MetadataImage};
+use logway_metadata::{ConfigResource, ControllerError, Decision, MetadataImage};
 use logway_model::ErrorCode::{
     self, BrokerIdNotRegistered, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
     InvalidReplicationFactor, InvalidRequest, InvalidTopicException, PolicyViolation,
@@ -39,9 +40,11 @@ impl Cluster {
 
     /// How many records it made, and the reply.
     fn submit<C: Command>(&mut self, command: C) -> (usize, C::Reply) {
-        let decision = command.evaluate(&self.image, &self.broker).expect("is not refused whole");
-        self.image = self.image.apply(&decision.records).expect("the records fit");
-        (decision.records.len(), decision.reply)
+        let decision = travelled(command).evaluate(&self.image, &self.broker);
+        let Decision { records, reply } = decision.expect("is not refused whole");
+        self.image = self.image.apply(&records).expect("the records fit");
+        let reply = C::Reply::try_from(travelled_reply(reply));
+        (records.len(), reply.unwrap_or_else(|_| panic!("the reply is of another kind")))
     }
 
     fn create(&mut self, topic: NewTopic) -> Result<CreatedTopic, ControllerError> {
@@ -395,4 +398,19 @@ fn a_partition_goes_to_the_log_directory_that_holds_the_fewest() {
     assert_eq!([dir(7), dir(8)].map(|dir| cluster.image.replicas_in(dir)), [6, 2]);
     let moved = &cluster.image.topic("b").expect("exists").partitions[0];
     assert_eq!((moved.directory_of(BrokerId(1)), moved.partition_epoch), (dir(7), 1));
+}
+
+/// A command as another node gets it.
+fn travelled(command: impl Command) -> ControllerCommand {
+    let text = serde_json::to_string(&command.into()).expect("is encoded");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// A reply as it comes back from another node.
+fn travelled_reply(reply: ControllerReply) -> ControllerReply {
+    let text = serde_json::to_string(&reply).expect("is encoded");
+    let came: ControllerReply =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(came, reply, "{text}");
+    came
 }

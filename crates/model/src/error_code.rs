@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 macro_rules! error_codes {
     ($( $variant:ident = $code:literal, $name:literal, $retriable:literal; )+) => {
         /// An error code as it travels in a response, one variant for each that Kafka defines.
@@ -30,6 +32,14 @@ macro_rules! error_codes {
             pub fn name(self) -> &'static str {
                 match self {
                     $( ErrorCode::$variant => $name, )+
+                }
+            }
+
+            /// The code of a name.
+            pub fn from_name(name: &str) -> Option<ErrorCode> {
+                match name {
+                    $( $name => Some(ErrorCode::$variant), )+
+                    _ => None,
                 }
             }
 
@@ -199,6 +209,21 @@ impl fmt::Display for ErrorCode {
     }
 }
 
+/// Serialized by its name, which a person can read.
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ErrorCode, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown = || serde::de::Error::custom(format!("no error code is called '{name}'"));
+        ErrorCode::from_name(&name).ok_or_else(unknown)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +233,7 @@ mod tests {
         for (expected, &code) in (-1..).zip(ErrorCode::ALL) {
             assert_eq!(code.code(), expected);
             assert_eq!(ErrorCode::from_code(expected), Some(code));
+            assert_eq!(ErrorCode::from_name(code.name()), Some(code));
         }
         assert_eq!(ErrorCode::from_code(i16::MAX), None);
     }

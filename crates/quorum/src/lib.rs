@@ -19,5 +19,7 @@ mod space;
 mod error;
 
 pub use error::QuorumError;
+pub use proposer::Committed;
+pub use published::{IndexedImage, MetadataIndex};
 pub use quorum::{MetadataQuorum, QuorumOptions};
 pub use status::{QuorumStatus, VoterStatus};

@@ -3,52 +3,57 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use logway_metadata::controller::{ControllerCommand, ControllerReply};
 use logway_metadata::settings::BrokerSettings;
-use logway_metadata::{Command, MetadataImage, MetadataRecord};
+use logway_metadata::{ControllerError, Decision, MetadataImage, MetadataRecord};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::QuorumError;
-use crate::published::Published;
+use crate::published::{IndexedImage, MetadataIndex, Published};
 use crate::raft::Consensus;
 
 /// How many commands may wait; the next one waits to be taken.
-pub(crate) const JOBS_MAX: usize = 1_024;
+pub(crate) const SUBMISSIONS_MAX: usize = 1_024;
 
 /// Commands stop being added to a commit once it has this many records.
 const COMMIT_RECORDS: usize = 10_000;
 
-/// A command on its way: judges itself against an image.
-pub(crate) type Job = Box<dyn FnOnce(&MetadataImage, &BrokerSettings) -> Proposal + Send>;
-
-type Answer = Box<dyn FnOnce(Result<(), QuorumError>) + Send>;
-
-/// A judged command.
-pub(crate) struct Proposal {
-    /// To be committed.
-    records: Vec<MetadataRecord>,
-    /// Whether it is to be committed on a full disk too.
-    makes_space: bool,
-    /// Answers whoever waits, when the commit that it is part of has succeeded or failed.
-    answer: Answer,
+/// A command on its way.
+pub(crate) struct Submission {
+    pub(crate) command: ControllerCommand,
+    /// Whoever asked may have gone away; the command holds all the same.
+    pub(crate) answer: oneshot::Sender<Result<Committed<ControllerReply>, QuorumError>>,
 }
 
-/// Wraps a command as a job, with the place where its reply will arrive.
-pub(crate) fn job<C: Command>(
-    command: C,
-) -> (Job, oneshot::Receiver<Result<C::Reply, QuorumError>>) {
-    let (sender, receiver) = oneshot::channel();
-    let job = move |image: &MetadataImage, broker: &BrokerSettings| {
-        let (records, reply) = match command.evaluate(image, broker) {
-            Ok(decision) => (decision.records, Ok(decision.reply)),
-            Err(refusal) => (Vec::new(), Err(QuorumError::Refused(refusal))),
-        };
-        let answer = move |committed: Result<(), QuorumError>| {
-            // Whoever asked may have gone away; the command holds all the same.
-            _ = sender.send(committed.and(reply));
-        };
-        Proposal { records, makes_space: C::MAKES_SPACE, answer: Box::new(answer) }
-    };
-    (Box::new(job), receiver)
+/// The reply to a command, with the place of its effect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Committed<R> {
+    /// What the controller says.
+    pub reply: R,
+    /// The image of this index has the effect of the command. Where the command changes nothing, the
+    /// reply is about that image.
+    pub index: MetadataIndex,
+}
+
+impl<R> Committed<R> {
+    /// The reply alone, for those who need not see the effect.
+    pub fn into_reply(self) -> R {
+        self.reply
+    }
+}
+
+/// A judged command, which waits for the commit that it is part of.
+struct Judged {
+    reply: Result<ControllerReply, ControllerError>,
+    answer: oneshot::Sender<Result<Committed<ControllerReply>, QuorumError>>,
+}
+
+impl Judged {
+    fn answer(self, committed: Result<MetadataIndex, QuorumError>) {
+        let Judged { reply, answer } = self;
+        let outcome = committed.and_then(|index| Ok(Committed { reply: reply?, index }));
+        _ = answer.send(outcome);
+    }
 }
 
 /// Judges and commits commands until no one can send any more.
@@ -57,31 +62,26 @@ pub(crate) fn job<C: Command>(
 /// the image that the ones before it lead to, and every answer, refusals too, waits for the commit,
 /// because it may rest on what the commit contains.
 pub(crate) async fn run(
-    mut jobs: mpsc::Receiver<Job>,
+    mut submissions: mpsc::Receiver<Submission>,
     consensus: Consensus,
     published: Arc<Published>,
     broker: Arc<BrokerSettings>,
 ) {
-    while let Some(first) = jobs.recv().await {
-        let commit = Commit { image: published.image(), records: Vec::new(), answers: Vec::new() };
+    while let Some(first) = submissions.recv().await {
+        let IndexedImage { image, index } = published.indexed_image();
+        let commit = Commit { image, records: Vec::new(), judged: Vec::new() };
         let gathering = {
             let (consensus, broker) = (consensus.clone(), Arc::clone(&broker));
-            move || commit.gather(first, jobs, &consensus, &broker)
+            move || commit.gather(first, submissions, &consensus, &broker)
         };
         // To judge a command about thousands of topics takes a while, in which the thread would
         // serve no connection. The task ends here only when the runtime does.
         let Ok((commit, rest)) = tokio::task::spawn_blocking(gathering).await else { return };
-        jobs = rest;
-        let Commit { image, records, answers } = commit;
+        submissions = rest;
+        let Commit { records, judged, .. } = commit;
         match records.is_empty() {
-            true => answers.into_iter().for_each(|answer| answer(Ok(()))),
-            false => {
-                let refuse = |job: Job| {
-                    let Proposal { answer, .. } = job(&image, &broker);
-                    answer(Err(consensus.waits_for_space()));
-                };
-                commit_or_refuse(&consensus, records, answers, &mut jobs, refuse).await;
-            }
+            true => judged.into_iter().for_each(|judged| judged.answer(Ok(index))),
+            false => commit_or_refuse(&consensus, records, judged, &mut submissions).await,
         }
         if let Err(error) = consensus.snapshot_if_due().await {
             // The commands that follow fail with the same error and tell whoever asks.
@@ -95,9 +95,8 @@ pub(crate) async fn run(
 async fn commit_or_refuse(
     consensus: &Consensus,
     records: Vec<MetadataRecord>,
-    mut answers: Vec<Answer>,
-    jobs: &mut mpsc::Receiver<Job>,
-    refuse: impl Fn(Job),
+    mut judged: Vec<Judged>,
+    submissions: &mut mpsc::Receiver<Submission>,
 ) {
     let mut commit = pin!(consensus.commit(records));
     let mut space = consensus.watch_space();
@@ -106,51 +105,62 @@ async fn commit_or_refuse(
         tokio::select! {
             biased;
             committed = &mut commit => {
-                answers.drain(..).for_each(|answer| answer(committed.clone()));
+                judged.drain(..).for_each(|judged| judged.answer(committed.clone()));
                 return;
             }
             Ok(_) = space.wait_for(|is_waiting| *is_waiting), if !is_full => {
                 is_full = true;
-                answers.drain(..).for_each(|answer| answer(Err(consensus.waits_for_space())));
+                judged.drain(..).for_each(|judged| judged.answer(Err(consensus.waits_for_space())));
             }
-            Some(job) = jobs.recv(), if is_full => refuse(job),
+            Some(submission) = submissions.recv(), if is_full => {
+                _ = submission.answer.send(Err(consensus.waits_for_space()));
+            }
         }
     }
 }
 
-/// Proposals that are committed together.
+/// Commands whose records are committed together.
 struct Commit {
     /// What the records so far lead to.
     image: Arc<MetadataImage>,
     records: Vec<MetadataRecord>,
-    answers: Vec<Answer>,
+    judged: Vec<Judged>,
 }
 
 impl Commit {
     /// Judges a command, and those that wait behind it as long as there is room.
     fn gather(
         mut self,
-        first: Job,
-        mut jobs: mpsc::Receiver<Job>,
+        first: Submission,
+        mut submissions: mpsc::Receiver<Submission>,
         consensus: &Consensus,
         broker: &BrokerSettings,
-    ) -> (Commit, mpsc::Receiver<Job>) {
+    ) -> (Commit, mpsc::Receiver<Submission>) {
         let mut next = Some(first);
-        while let Some(job) = next {
-            let proposal = job(&self.image, broker);
-            self.add(proposal, || consensus.check_space());
-            let has_room = self.records.len() < COMMIT_RECORDS && self.answers.len() < JOBS_MAX;
-            next = if has_room { jobs.try_recv().ok() } else { None };
+        while let Some(submission) = next {
+            self.judge(submission, broker, || consensus.check_space());
+            let has_room =
+                self.records.len() < COMMIT_RECORDS && self.judged.len() < SUBMISSIONS_MAX;
+            next = if has_room { submissions.try_recv().ok() } else { None };
         }
-        (self, jobs)
+        (self, submissions)
     }
 
-    /// Takes a proposal in, or answers it with the reason why not.
-    fn add(&mut self, proposal: Proposal, check_space: impl FnOnce() -> Result<(), QuorumError>) {
-        let Proposal { records, makes_space, answer } = proposal;
+    /// Takes the records of a command in, or answers it with the reason why not.
+    fn judge(
+        &mut self,
+        submission: Submission,
+        broker: &BrokerSettings,
+        check_space: impl FnOnce() -> Result<(), QuorumError>,
+    ) {
+        let Submission { command, answer } = submission;
+        let makes_space = command.makes_space();
+        let (records, reply) = match command.evaluate(&self.image, broker) {
+            Ok(Decision { records, reply }) => (records, Ok(reply)),
+            Err(refusal) => (Vec::new(), Err(refusal)),
+        };
         if records.is_empty() {
-            self.answers.push(answer);
-            return;
+            return self.judged.push(Judged { reply, answer });
         }
         let checked = if makes_space { Ok(()) } else { check_space() };
         let applied = checked.and_then(|()| {
@@ -161,9 +171,10 @@ impl Commit {
             Ok(image) => {
                 self.image = Arc::new(image);
                 self.records.extend(records);
-                self.answers.push(answer);
+                self.judged.push(Judged { reply, answer });
             }
-            Err(error) => answer(Err(error)),
+            // Nobody may wait any more.
+            Err(error) => _ = answer.send(Err(error)),
         }
     }
 }

@@ -1,36 +1,62 @@
 //! The current image, for everybody to read.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use logway_metadata::MetadataImage;
 use tokio::sync::watch;
 
-/// The newest applied image and its version.
+/// A place in the sequence of commits: that of the last one that an image contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MetadataIndex(pub u64);
+
+impl fmt::Display for MetadataIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An image, and how far it has come.
+#[derive(Debug, Clone, Default)]
+pub struct IndexedImage {
+    /// The metadata.
+    pub image: Arc<MetadataImage>,
+    /// The last commit that is in it.
+    pub index: MetadataIndex,
+}
+
+/// The newest applied image.
 ///
 /// Written by the state machine alone; read without locks.
 #[derive(Debug)]
 pub(crate) struct Published {
-    image: ArcSwap<MetadataImage>,
-    version: watch::Sender<u64>,
+    current: ArcSwap<IndexedImage>,
+    index: watch::Sender<MetadataIndex>,
 }
 
 impl Published {
     pub(crate) fn new() -> Published {
-        Published { image: ArcSwap::default(), version: watch::Sender::new(0) }
+        let index = watch::Sender::new(MetadataIndex::default());
+        Published { current: ArcSwap::default(), index }
     }
 
     pub(crate) fn image(&self) -> Arc<MetadataImage> {
-        self.image.load_full()
+        Arc::clone(&self.current.load().image)
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
+    pub(crate) fn indexed_image(&self) -> IndexedImage {
+        IndexedImage::clone(&self.current.load())
     }
 
-    /// Shows an image; who is woken by its version finds it or a later one.
-    pub(crate) fn publish(&self, image: Arc<MetadataImage>, version: u64) {
-        self.image.store(image);
-        self.version.send_replace(version);
+    pub(crate) fn watch(&self) -> watch::Receiver<MetadataIndex> {
+        self.index.subscribe()
+    }
+
+    /// Shows an image; who is woken by its index finds it or a later one.
+    pub(crate) fn publish(&self, image: IndexedImage) {
+        let index = image.index;
+        self.current.store(Arc::new(image));
+        self.index.send_replace(index);
     }
 }

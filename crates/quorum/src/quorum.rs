@@ -7,12 +7,12 @@ use std::sync::Arc;
 use logway_log::fs::{Fs, RealFs};
 use logway_metadata::settings::BrokerSettings;
 use logway_metadata::{Command, MetadataImage};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::directory::LOG_FILE;
 use crate::error::QuorumError;
-use crate::proposer::{self, JOBS_MAX, Job};
-use crate::published::Published;
+use crate::proposer::{self, Committed, SUBMISSIONS_MAX, Submission};
+use crate::published::{IndexedImage, MetadataIndex, Published};
 use crate::raft::Consensus;
 use crate::status::QuorumStatus;
 
@@ -55,7 +55,7 @@ impl QuorumOptions {
 /// record is lost by either, nor by a power cut.
 pub struct MetadataQuorum {
     published: Arc<Published>,
-    jobs: mpsc::Sender<Job>,
+    submissions: mpsc::Sender<Submission>,
     consensus: Consensus,
 }
 
@@ -88,9 +88,9 @@ impl MetadataQuorum {
         let published = Arc::new(Published::new());
         let settings = options.settings.clone();
         let consensus = Consensus::open(options, published.clone()).await?;
-        let (jobs, receiver) = mpsc::channel(JOBS_MAX);
+        let (submissions, receiver) = mpsc::channel(SUBMISSIONS_MAX);
         tokio::spawn(proposer::run(receiver, consensus.clone(), published.clone(), settings));
-        Ok(MetadataQuorum { published, jobs, consensus })
+        Ok(MetadataQuorum { published, submissions, consensus })
     }
 
     /// The newest image.
@@ -98,9 +98,14 @@ impl MetadataQuorum {
         self.published.image()
     }
 
-    /// Tells of new images: the value grows with each, and when it has changed,
-    /// [`image`](MetadataQuorum::image) returns that image or a newer one.
-    pub fn watch(&self) -> watch::Receiver<u64> {
+    /// The newest image, with the index of the last commit in it.
+    pub fn indexed_image(&self) -> IndexedImage {
+        self.published.indexed_image()
+    }
+
+    /// Tells of new images: when its value has changed, [`image`](MetadataQuorum::image) returns the
+    /// image of that index or a newer one.
+    pub fn watch(&self) -> watch::Receiver<MetadataIndex> {
         self.published.watch()
     }
 
@@ -109,11 +114,16 @@ impl MetadataQuorum {
     /// Fails with [`QuorumError::Refused`] if the controller refuses the whole command, and with
     /// [`QuorumError::DiskFull`], [`QuorumError::WaitsForSpace`], [`QuorumError::NotLeader`] or
     /// [`QuorumError::Stopped`] if nothing can be committed.
-    pub async fn submit<C: Command>(&self, command: C) -> Result<C::Reply, QuorumError> {
-        let (job, reply) = proposer::job(command);
+    pub async fn submit<C: Command>(&self, command: C) -> Result<Committed<C::Reply>, QuorumError> {
+        let (answer, outcome) = oneshot::channel();
         let stopped = || QuorumError::Stopped { reason: "it is shutting down".to_owned() };
-        self.jobs.send(job).await.map_err(|_| stopped())?;
-        reply.await.map_err(|_| stopped())?
+        let submission = Submission { command: command.into(), answer };
+        self.submissions.send(submission).await.map_err(|_| stopped())?;
+        let Committed { reply, index } = outcome.await.map_err(|_| stopped())??;
+        let Ok(reply) = C::Reply::try_from(reply) else {
+            unreachable!("the controller answers a command with its own kind of reply")
+        };
+        Ok(Committed { reply, index })
     }
 
     /// Who leads, and how far everybody is.

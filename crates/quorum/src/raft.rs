@@ -26,7 +26,7 @@ use self::state_machine::StateMachine;
 use crate::directory::{Directory, LOG_FILE, SNAPSHOT_FILE};
 use crate::error::QuorumError;
 use crate::log_file::LogFile;
-use crate::published::Published;
+use crate::published::{MetadataIndex, Published};
 use crate::quorum::QuorumOptions;
 use crate::space::SpaceWait;
 use crate::status::{QuorumStatus, VoterStatus};
@@ -146,10 +146,13 @@ impl Consensus {
         Ok(consensus)
     }
 
-    /// Commits records and returns when they are applied.
-    pub(crate) async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), QuorumError> {
+    /// Commits records, and returns when they are applied: at which index.
+    pub(crate) async fn commit(
+        &self,
+        records: Vec<MetadataRecord>,
+    ) -> Result<MetadataIndex, QuorumError> {
         match self.raft.client_write(Batch(records)).await {
-            Ok(_) => Ok(()),
+            Ok(written) => Ok(MetadataIndex(written.log_id.index)),
             Err(RaftError::Fatal(error)) => Err(stopped(error)),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {
                 Err(QuorumError::NotLeader)

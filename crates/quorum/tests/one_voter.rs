@@ -88,8 +88,9 @@ async fn until(is_reached: impl Fn() -> bool) {
 
 async fn create(quorum: &MetadataQuorum, number: u32) {
     let command = CreateTopics { topics: vec![topic(number)], validate_only: false };
-    let reply = quorum.submit(command).await.expect("is judged");
-    reply[0].as_ref().expect("is created");
+    let committed = quorum.submit(command).await.expect("is judged");
+    assert!(quorum.indexed_image().index >= committed.index, "who asked sees what it asked for");
+    committed.reply[0].as_ref().expect("is created");
     let name = format!("topic-{number}");
     assert!(quorum.image().topic(&name).is_some(), "who asked sees what it asked for");
 }
@@ -158,7 +159,7 @@ fn snapshots_take_the_place_of_the_log() {
     until_killed(async {
         let quorum = MetadataQuorum::open(often()).await.expect("opens");
         assert_eq!(quorum.image(), before);
-        let next = quorum.submit(AllocateProducerIds).await.expect("are given");
+        let next = quorum.submit(AllocateProducerIds).await.expect("are given").reply;
         assert_eq!(next.first.0, 1_000, "no producer id is given out twice");
     });
 }
@@ -240,7 +241,7 @@ fn many_topics_at_once() {
         assert!(versions.has_changed().expect("is open"));
         let commits = *versions.borrow_and_update();
         assert!(
-            commits < u64::from(TOPICS),
+            commits.0 < u64::from(TOPICS),
             "those that waited were committed together: {commits}"
         );
         quorum.image()
@@ -261,8 +262,8 @@ fn one_of_two_that_ask_for_the_same_name_gets_it() {
         let command = |topic| CreateTopics { topics: vec![topic], validate_only: false };
         let (first, second) =
             tokio::join!(quorum.submit(command(topic(1))), quorum.submit(command(other)));
-        first.expect("is judged")[0].as_ref().expect("is created");
-        let refusal = second.expect("is judged").remove(0).expect_err("the name is taken");
+        first.expect("is judged").reply[0].as_ref().expect("is created");
+        let refusal = second.expect("is judged").reply.remove(0).expect_err("the name is taken");
         assert_eq!(refusal.code, ErrorCode::TopicAlreadyExists);
     });
 }

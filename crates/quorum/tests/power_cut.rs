@@ -10,7 +10,7 @@ use logway_metadata::controller::{
     AllocateProducerIds, CreateTopics, DeleteTopics, NewTopic, RegisterBroker, TopicReference,
 };
 use logway_model::{BrokerId, DirectoryId, TopicId, Uuid};
-use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
+use logway_quorum::{Committed, MetadataQuorum, QuorumError, QuorumOptions};
 use tokio::runtime::Runtime;
 
 /// Few enough that a run takes several snapshots and drops parts of the log.
@@ -30,14 +30,9 @@ fn options(fs: &SimFs) -> QuorumOptions {
 }
 
 async fn register(quorum: &MetadataQuorum) -> Result<(), QuorumError> {
-    quorum
-        .submit(RegisterBroker {
-            id: BrokerId(1),
-            endpoint: None,
-            rack: None,
-            log_dirs: Vec::new(),
-        })
-        .await
+    let broker =
+        RegisterBroker { id: BrokerId(1), endpoint: None, rack: None, log_dirs: Vec::new() };
+    quorum.submit(broker).await.map(Committed::into_reply)
 }
 
 async fn create(quorum: &MetadataQuorum, number: u8) -> Result<(), QuorumError> {
@@ -50,12 +45,12 @@ async fn create(quorum: &MetadataQuorum, number: u8) -> Result<(), QuorumError> 
         configs: Vec::new(),
     };
     let command = CreateTopics { topics: vec![topic], validate_only: false };
-    Ok(quorum.submit(command).await?.remove(0).map(drop)?)
+    Ok(quorum.submit(command).await?.reply.remove(0).map(drop)?)
 }
 
 async fn delete(quorum: &MetadataQuorum, number: u8) -> Result<(), QuorumError> {
     let topics = vec![TopicReference::Name(format!("topic-{number}"))];
-    Ok(quorum.submit(DeleteTopics { topics }).await?.remove(0).map(drop)?)
+    Ok(quorum.submit(DeleteTopics { topics }).await?.reply.remove(0).map(drop)?)
 }
 
 /// What was acknowledged before the end.
@@ -74,7 +69,7 @@ async fn work(fs: &SimFs, acknowledged: &mut Acknowledged) -> Result<(), QuorumE
         create(&quorum, number).await?;
         acknowledged.created.push(number);
         if number % 3 == 0 {
-            let block = quorum.submit(AllocateProducerIds).await?;
+            let block = quorum.submit(AllocateProducerIds).await?.reply;
             acknowledged.producer_ids_end = block.first.0 + block.count;
         }
         if number % 4 == 3 {

@@ -1,6 +1,7 @@
 //! AlterClientQuotas.
 
 use logway_model::ErrorCode;
+use serde::{Deserialize, Serialize};
 
 use super::alter_configs::decide;
 use super::{Command, ControllerError, Decision, TopicReference, duplicates};
@@ -20,7 +21,7 @@ pub const QUOTA_NAME_MAX_BYTES: usize = 1_024;
 pub const QUOTA_NAMES_MAX_BYTES: usize = 4 << 20;
 
 /// Changes quotas of clients, each entity by itself (KIP-546).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlterClientQuotas {
     /// The entities; none twice.
     pub entities: Vec<QuotaAlteration>,
@@ -29,7 +30,7 @@ pub struct AlterClientQuotas {
 }
 
 /// The changes of one entity.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaAlteration {
     /// Whose quotas.
     pub entity: QuotaEntity,

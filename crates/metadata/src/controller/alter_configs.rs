@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use logway_model::ErrorCode;
+use serde::{Deserialize, Serialize};
 
 use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
 use super::room_for_names::RoomForNames;
@@ -17,7 +18,7 @@ use crate::settings::{BrokerSettings, Setting};
 
 /// Replaces all settings of resources, each resource by itself; what is not named loses its
 /// override. Kafka's older call, with a race between reading and writing in its nature.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlterConfigs {
     /// The resources.
     pub resources: Vec<ResourceConfigs>,
@@ -26,7 +27,7 @@ pub struct AlterConfigs {
 }
 
 /// All the settings that one resource is to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceConfigs {
     /// The resource.
     pub resource: ConfigResource,
@@ -35,7 +36,7 @@ pub struct ResourceConfigs {
 }
 
 /// Changes single settings of resources, each resource by itself (KIP-339).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncrementalAlterConfigs {
     /// The resources.
     pub resources: Vec<ResourceOperations>,
@@ -44,7 +45,7 @@ pub struct IncrementalAlterConfigs {
 }
 
 /// The changes of one resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceOperations {
     /// The resource.
     pub resource: ConfigResource,
@@ -53,7 +54,7 @@ pub struct ResourceOperations {
 }
 
 /// One change of one setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigOperation {
     /// The setting, not checked yet.
     pub name: String,
@@ -64,7 +65,7 @@ pub struct ConfigOperation {
 }
 
 /// What to do with a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationKind {
     /// Override it.
     Set,

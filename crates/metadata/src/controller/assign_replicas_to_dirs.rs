@@ -1,6 +1,7 @@
 //! AssignReplicasToDirs: a broker says where its replicas are (KIP-858).
 
 use logway_model::{BrokerId, DirectoryId, PartitionId, TopicId};
+use serde::{Deserialize, Serialize};
 
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
@@ -12,7 +13,7 @@ use crate::settings::BrokerSettings;
 ///
 /// What is so already makes no record. A partition that does not exist, or that the broker does not
 /// hold, is passed over: it may have been deleted meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignReplicasToDirs {
     /// Whose replicas.
     pub broker: BrokerId,
@@ -21,7 +22,7 @@ pub struct AssignReplicasToDirs {
 }
 
 /// The log directory of one replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicaDirectory {
     /// The partition's topic.
     pub topic_id: TopicId,

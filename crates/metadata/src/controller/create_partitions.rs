@@ -1,6 +1,7 @@
 //! CreatePartitions.
 
 use logway_model::{BrokerId, ErrorCode, PartitionId};
+use serde::{Deserialize, Serialize};
 
 use super::create_topics::check_replica_count;
 use super::delete_topics::unknown_topic;
@@ -14,7 +15,7 @@ use crate::record::MetadataRecord;
 use crate::settings::BrokerSettings;
 
 /// Gives topics more partitions, each topic by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatePartitions {
     /// The topics.
     pub topics: Vec<PartitionsIncrease>,
@@ -23,7 +24,7 @@ pub struct CreatePartitions {
 }
 
 /// A topic that is to have more partitions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionsIncrease {
     /// The topic's name, not checked.
     pub name: String,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
+use serde::{Deserialize, Serialize};
 
 use super::config_change::check_topic_overrides;
 use super::placement::{NewPartitions, check_replicas, place_replicas};
@@ -15,7 +16,7 @@ use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, TopicRecord};
 use crate::settings::BrokerSettings;
 
 /// Creates topics, each by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateTopics {
     /// The topics.
     pub topics: Vec<NewTopic>,
@@ -24,7 +25,7 @@ pub struct CreateTopics {
 }
 
 /// A topic to be created, as it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTopic {
     /// The name, not checked yet.
     pub name: String,
@@ -41,7 +42,7 @@ pub struct NewTopic {
 }
 
 /// A topic that now exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedTopic {
     /// Its name.
     pub name: TopicName,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use logway_model::{ErrorCode, TopicId, TopicName};
+use serde::{Deserialize, Serialize};
 
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, too_many_records, topic_asked_twice,
@@ -13,14 +14,14 @@ use crate::record::{MetadataRecord, RemoveTopicRecord};
 use crate::settings::BrokerSettings;
 
 /// Deletes topics, each by itself, for good.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteTopics {
     /// Which.
     pub topics: Vec<TopicReference>,
 }
 
 /// How a request names a topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TopicReference {
     /// By its name, not checked.
     Name(String),
@@ -29,7 +30,7 @@ pub enum TopicReference {
 }
 
 /// A topic that no longer exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletedTopic {
     /// The name it had.
     pub name: TopicName,

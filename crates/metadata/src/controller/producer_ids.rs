@@ -1,6 +1,7 @@
 //! Producer ids, given out in blocks.
 
 use logway_model::{ErrorCode, ProducerId};
+use serde::{Deserialize, Serialize};
 
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
@@ -13,11 +14,11 @@ pub const PRODUCER_ID_BLOCK: i64 = 1_000;
 /// Reserves the next [`PRODUCER_ID_BLOCK`] producer ids for whoever asks.
 ///
 /// What a broker has not used of a block when it stops is lost, so that no id is ever used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AllocateProducerIds;
 
 /// Producer ids that are the asker's alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProducerIdBlock {
     /// The first.
     pub first: ProducerId,

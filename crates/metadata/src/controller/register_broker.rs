@@ -1,6 +1,7 @@
 //! A broker joins the cluster.
 
 use logway_model::{BrokerId, DirectoryId};
+use serde::{Deserialize, Serialize};
 
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
@@ -9,7 +10,7 @@ use crate::settings::BrokerSettings;
 
 /// Makes a broker known, or changes what is known of it. A broker does this each time it starts and
 /// when it loses a log directory; when nothing is new, nothing is committed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterBroker {
     /// Its number.
     pub id: BrokerId,

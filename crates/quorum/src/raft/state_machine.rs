@@ -13,7 +13,7 @@ use super::{
 };
 use crate::directory::Directory;
 use crate::error::QuorumError;
-use crate::published::Published;
+use crate::published::{IndexedImage, MetadataIndex, Published};
 
 type Snapshot = openraft::Snapshot<TypeConfig>;
 
@@ -55,8 +55,8 @@ impl StateMachine {
     }
 
     fn publish(&self) {
-        let version = self.state.last_applied.map_or(0, |id| id.index);
-        self.published.publish(self.state.image.clone(), version);
+        let index = MetadataIndex(self.state.last_applied.map_or(0, |id| id.index));
+        self.published.publish(IndexedImage { image: self.state.image.clone(), index });
     }
 
     fn apply_entry(&mut self, entry: Entry) -> Result<(), MetadataError> {
