@@ -64,7 +64,7 @@ impl From<LogError> for Failure {
             LogError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
             LogError::FencedProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             // Deleted or stopping: the client should ask for new metadata.
-            LogError::Closed { .. } => ErrorCode::NotLeaderOrFollower,
+            LogError::Closed { .. } | LogError::EpochOver { .. } => ErrorCode::NotLeaderOrFollower,
             LogError::QueueFull { .. }
             | LogError::WrongOwner { .. }
             | LogError::InconsistentTopicId { .. }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use logway_model::{
-    BrokerId, ClusterId, DirectoryId, Offset, ProducerEpoch, ProducerId, Sequence, TopicId,
+    BrokerId, ClusterId, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TopicId,
     TopicPartition,
 };
 use rustix::io::Errno;
@@ -259,6 +259,17 @@ pub enum LogError {
         end: Offset,
         /// The first offset of the batch.
         got: Offset,
+    },
+
+    /// A leader whose epoch is over wanted to append.
+    #[error("{partition}: an append of leader epoch {got} comes too late, epoch {current} has begun")]
+    EpochOver {
+        /// The partition.
+        partition: TopicPartition,
+        /// The epoch that has begun.
+        current: LeaderEpoch,
+        /// The epoch of the append.
+        got: LeaderEpoch,
     },
 
     /// The log has come to the last offset that there is.

@@ -305,6 +305,18 @@ impl Log {
         completion
     }
 
+    /// Refuses from now on what is appended in an earlier leader epoch, with [`LogError::EpochOver`];
+    /// answers the log end as it is then.
+    ///
+    /// What an earlier leader has appended is in the log before that end or not at all, wherever it was on
+    /// its way. The epoch never goes back: an older one than the log knows changes nothing. It is not
+    /// written down: who opens the log again says again in which epoch.
+    pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Completion<Offset> {
+        let (done, completion) = Completion::new(&self.name);
+        self.queue.push(Command::BeginEpoch { key: self.key, epoch, done });
+        completion
+    }
+
     /// What is known of the idempotent producers, after the appends made before this; in no order.
     pub fn producers(&self) -> Completion<Vec<(ProducerId, ProducerState)>> {
         let (done, completion) = Completion::new(&self.name);

@@ -102,6 +102,9 @@ impl LogTail {
         offsets: Offsets,
         round: &mut Round,
     ) -> Result<Placed, LogError> {
+        if offsets == Offsets::Assigned {
+            self.check_epoch(append.leader_epoch)?;
+        }
         if self.must_roll_before(append, offsets, round) {
             self.write_staged(round);
             if self.poison.is_none() && self.view.end.position > 0 {

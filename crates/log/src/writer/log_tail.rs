@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use logway_model::{Offset, TimestampMs};
+use logway_model::{LeaderEpoch, Offset, TimestampMs};
 
 use super::command::Append;
 use super::seal::Sealing;
@@ -66,6 +66,8 @@ pub(crate) struct LogTail {
     pub(super) must_roll: bool,
     /// When the oldest record that is not on stable storage was written.
     pub(super) unflushed_since: Option<Instant>,
+    /// Appends of earlier leader epochs are refused.
+    pub(super) leader_epoch: LeaderEpoch,
     /// The last sync could not be begun; until one is, no append is taken.
     pub(super) sync_delay: Option<SyncDelay>,
     /// The full segments that the background thread has not yet sealed.
@@ -141,6 +143,7 @@ impl LogTail {
             needs_dir_sync,
             must_roll: false,
             unflushed_since,
+            leader_epoch: LeaderEpoch::NONE,
             sync_delay: None,
             sealing,
             swap: None,
@@ -151,6 +154,23 @@ impl LogTail {
     /// The log.
     pub(crate) fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// Refuses appends of earlier epochs; says where the log ends.
+    pub(super) fn begin_epoch(&mut self, epoch: LeaderEpoch) -> Offset {
+        self.leader_epoch = self.leader_epoch.max(epoch);
+        self.view.end.offset
+    }
+
+    /// Refuses an append of an epoch that is over. One of a new epoch begins that: what the round does
+    /// beside appends comes behind them.
+    pub(super) fn check_epoch(&mut self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        if epoch >= self.leader_epoch {
+            self.leader_epoch = epoch;
+            return Ok(());
+        }
+        let partition = self.log.topic_partition().clone();
+        Err(LogError::EpochOver { partition, current: self.leader_epoch, got: epoch })
     }
 
     /// The open file of the active segment.

@@ -8,6 +8,7 @@ mod concurrency;
 mod crashes;
 mod deletion;
 mod directory_syncs;
+mod epochs;
 mod faults;
 mod full_disk;
 mod inline_rounds;
