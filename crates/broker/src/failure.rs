@@ -8,6 +8,7 @@ use logway_model::{ErrorCode, PartitionId, TopicPartition, Uuid};
 use logway_quorum::QuorumError;
 use logway_record::{InvalidBatch, RecordError};
 
+use crate::partition::EpochEnded;
 use crate::topics::Topic;
 
 /// What a client is told when something did not work: Kafka's code, and a sentence that names
@@ -87,6 +88,13 @@ impl From<LogError> for Failure {
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };
         Failure::new(code, error.to_string())
+    }
+}
+
+impl From<EpochEnded> for Failure {
+    /// Clients look for the leader and try again.
+    fn from(error: EpochEnded) -> Failure {
+        Failure::new(ErrorCode::NotLeaderOrFollower, error.to_string())
     }
 }
 

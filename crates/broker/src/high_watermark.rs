@@ -1,21 +1,58 @@
-//! A partition's high watermark, and those who wait for it to rise.
+//! A partition's high watermark, and those who wait for it to rise, in the order of what they wait for.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use logway_model::Offset;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
+
+/// Nobody waits.
+const NOBODY: i64 = i64::MAX;
 
 /// The exclusive end of what consumers may read.
 ///
-/// Readers load it without a lock. It is raised by whoever holds the partition's leader state, so
-/// that it never goes back.
+/// Readers load it without a lock. It is raised by whoever holds the replica's role, so that it never
+/// goes back. A rise wakes those whom it reaches, and no others.
 #[derive(Debug)]
 pub struct HighWatermark {
     value: AtomicI64,
-    /// Spares the writer thread the lock while nobody waits.
-    has_waiters: AtomicBool,
-    waiters: Mutex<Vec<Arc<Notify>>>,
+    /// The least offset that somebody waits for. It spares the writer thread the lock.
+    next_wanted: AtomicI64,
+    waits: Mutex<Waits>,
+}
+
+/// Who waits, by the offset that the watermark has to come to.
+#[derive(Debug, Default)]
+struct Waits {
+    by_offset: BTreeMap<WaitKey, Waiter>,
+    last_number: u64,
+}
+
+/// A wait's place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitKey {
+    wanted: Offset,
+    /// Tells waits for the same offset apart; the earlier one is first.
+    number: u64,
+}
+
+#[derive(Debug)]
+enum Waiter {
+    /// Looks again when it is woken.
+    Reader(Arc<Notify>),
+    /// An append that is committed then. Dropped, it never will be in this leader epoch.
+    Append(oneshot::Sender<()>),
+}
+
+impl Waiter {
+    fn reached(self) {
+        match self {
+            Waiter::Reader(notify) => notify.notify_one(),
+            // Its client may have gone.
+            Waiter::Append(committed) => _ = committed.send(()),
+        }
+    }
 }
 
 impl HighWatermark {
@@ -23,8 +60,8 @@ impl HighWatermark {
     pub fn new(offset: Offset) -> HighWatermark {
         HighWatermark {
             value: AtomicI64::new(offset.0),
-            has_waiters: AtomicBool::new(false),
-            waiters: Mutex::new(Vec::new()),
+            next_wanted: AtomicI64::new(NOBODY),
+            waits: Mutex::default(),
         }
     }
 
@@ -33,65 +70,161 @@ impl HighWatermark {
         Offset(self.value.load(Ordering::SeqCst))
     }
 
-    /// Raises it and wakes everyone who waits.
+    /// Raises it and wakes those who wait for that.
     pub fn raise(&self, offset: Offset) {
         debug_assert!(offset >= self.get(), "the high watermark went back");
         self.value.store(offset.0, Ordering::SeqCst);
-        self.wake();
-    }
-
-    /// Wakes everyone who waits, to look again: the partition changed in another way.
-    pub fn wake(&self) {
-        if !self.has_waiters.load(Ordering::SeqCst) {
+        if offset.0 < self.next_wanted.load(Ordering::SeqCst) {
             return;
         }
-        let woken = {
-            let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-            self.has_waiters.store(false, Ordering::SeqCst);
-            std::mem::take(&mut *waiters)
+        let reached = {
+            let mut waits = self.waits();
+            let first_behind = WaitKey { wanted: offset.next(), number: 0 };
+            let behind = waits.by_offset.split_off(&first_behind);
+            let reached = std::mem::replace(&mut waits.by_offset, behind);
+            self.note_next(&waits);
+            reached
         };
-        for waiter in woken {
-            waiter.notify_one();
-        }
+        reached.into_values().for_each(Waiter::reached);
     }
 
-    /// Asks to be notified at the next change. Look at [`HighWatermark::get`] *after* this, so
-    /// that no change falls in between.
-    pub fn subscribe(&self, waiter: &Arc<Notify>) {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.push(Arc::clone(waiter));
-        self.has_waiters.store(true, Ordering::SeqCst);
+    /// Asks to be notified when the watermark has passed `beyond`. Look at [`HighWatermark::get`]
+    /// *after* this, so that no change falls in between.
+    pub fn subscribe(&self, beyond: Offset, reader: &Arc<Notify>) -> WaitKey {
+        self.add(&mut self.waits(), beyond.next(), Waiter::Reader(Arc::clone(reader)))
     }
 
     /// Takes a subscription back, so that waits that end in a timeout leave nothing behind.
-    pub fn unsubscribe(&self, waiter: &Arc<Notify>) {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+    pub fn unsubscribe(&self, key: WaitKey) {
+        let mut waits = self.waits();
+        if waits.by_offset.remove(&key).is_some() {
+            self.note_next(&waits);
+        }
+    }
+
+    /// Is told when everything before `end` is committed; `None` if it is. The sender is dropped when
+    /// the leader epoch ends before.
+    pub(crate) fn when_committed(&self, end: Offset) -> Option<oneshot::Receiver<()>> {
+        if self.get() >= end {
+            return None;
+        }
+        let (committed, receiver) = oneshot::channel();
+        let mut waits = self.waits();
+        let key = self.add(&mut waits, end, Waiter::Append(committed));
+        // It may have been raised before this wait was to be seen.
+        if self.get() < end {
+            return Some(receiver);
+        }
+        waits.by_offset.remove(&key);
+        self.note_next(&waits);
+        None
+    }
+
+    /// Ends all waits: the replica has another role, or is no more. Readers look again, and appends that are not
+    /// committed will not be told that they are.
+    pub fn end_waits(&self) {
+        let ended = {
+            let mut waits = self.waits();
+            let ended = std::mem::take(&mut waits.by_offset);
+            self.note_next(&waits);
+            ended
+        };
+        for waiter in ended.into_values() {
+            match waiter {
+                Waiter::Reader(_) => waiter.reached(),
+                Waiter::Append(committed) => drop(committed),
+            }
+        }
+    }
+
+    fn add(&self, waits: &mut Waits, wanted: Offset, waiter: Waiter) -> WaitKey {
+        waits.last_number += 1;
+        let key = WaitKey { wanted, number: waits.last_number };
+        waits.by_offset.insert(key, waiter);
+        self.note_next(waits);
+        key
+    }
+
+    fn note_next(&self, waits: &Waits) {
+        let next = waits.by_offset.first_key_value().map_or(NOBODY, |(key, _)| key.wanted.0);
+        self.next_wanted.store(next, Ordering::SeqCst);
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        // What it guards is right after each step.
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use tokio::sync::oneshot::error::TryRecvError;
+
     use super::*;
 
+    fn is_empty(watermark: &HighWatermark) -> bool {
+        watermark.waits().by_offset.is_empty()
+            && watermark.next_wanted.load(Ordering::SeqCst) == NOBODY
+    }
+
     #[tokio::test]
-    async fn a_rise_wakes_each_waiter_once() {
+    async fn a_rise_wakes_whom_it_reaches_once_and_no_other() {
         let watermark = HighWatermark::new(Offset(5));
-        let waiter = Arc::new(Notify::new());
-        watermark.subscribe(&waiter);
+        let (near, far) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        watermark.subscribe(Offset(5), &near);
+        let far_key = watermark.subscribe(Offset(7), &far);
+        let mut committed = watermark.when_committed(Offset(8)).expect("is not committed");
         watermark.raise(Offset(6));
-        waiter.notified().await;
-        assert_eq!(watermark.get(), Offset(6));
-        assert!(watermark.waiters.lock().expect("not poisoned").is_empty());
+        near.notified().await;
+        watermark.raise(Offset(7));
+        assert_eq!(committed.try_recv(), Err(TryRecvError::Empty));
+        assert_eq!(watermark.waits().by_offset.len(), 2, "neither is woken before its time");
+        watermark.raise(Offset(8));
+        far.notified().await;
+        committed.await.expect("is committed");
+        assert!(is_empty(&watermark) && watermark.when_committed(Offset(8)).is_none());
+        watermark.unsubscribe(far_key);
     }
 
     #[test]
     fn a_wait_that_ends_leaves_nothing_behind() {
         let watermark = HighWatermark::new(Offset(0));
         let (one, other) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        watermark.subscribe(&one);
-        watermark.subscribe(&other);
-        watermark.unsubscribe(&one);
-        assert_eq!(watermark.waiters.lock().expect("not poisoned").len(), 1);
+        let key = watermark.subscribe(Offset(0), &one);
+        let other_key = watermark.subscribe(Offset(0), &other);
+        watermark.unsubscribe(key);
+        assert_eq!(watermark.waits().by_offset.len(), 1);
+        watermark.unsubscribe(other_key);
+        assert!(is_empty(&watermark));
+    }
+
+    #[tokio::test]
+    async fn when_an_epoch_ends_readers_look_again_and_appends_are_not_committed() {
+        let watermark = HighWatermark::new(Offset(0));
+        let reader = Arc::new(Notify::new());
+        watermark.subscribe(Offset(0), &reader);
+        let committed = watermark.when_committed(Offset(3)).expect("is not committed");
+        watermark.end_waits();
+        reader.notified().await;
+        assert!(committed.await.is_err());
+        assert!(is_empty(&watermark));
+    }
+
+    /// Whether the two meet in a bad moment is up to chance, so there are many moments.
+    #[test]
+    fn no_rise_passes_by_one_who_begins_to_wait() {
+        const RISES: i64 = 50_000;
+        let watermark = HighWatermark::new(Offset(0));
+        thread::scope(|scope| {
+            scope.spawn(|| (1..=RISES).for_each(|offset| watermark.raise(Offset(offset))));
+            for end in (1..=RISES).step_by(7) {
+                if let Some(committed) = watermark.when_committed(Offset(end)) {
+                    committed.blocking_recv().expect("it comes");
+                }
+            }
+        });
+        assert!(is_empty(&watermark));
     }
 }

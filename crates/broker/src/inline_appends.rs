@@ -18,11 +18,11 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use logway_log::{AppendFuture, InlineRound};
+use logway_log::InlineRound;
 use logway_record::Batch;
 use tokio::runtime::Handle;
 
-use crate::partition::Partition;
+use crate::partition::{Partition, StartedAppend};
 
 /// A round is done when its appends take so much, although there is more to read: a client that waits
 /// for room to send more gets its answers while the broker works on the rest. One with a sync takes as much as is done
@@ -102,7 +102,7 @@ impl InlineAppends {
         connection: &HeldRound,
         partition: &Partition,
         batches: Vec<Batch>,
-    ) -> AppendFuture {
+    ) -> StartedAppend {
         let Some(watch) = &self.watch else { return partition.append(batches) };
         let is_alone = self.is_same_connection(connection);
         let mut burst = connection.lock();

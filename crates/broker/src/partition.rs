@@ -1,36 +1,41 @@
-//! A partition that this broker leads: its log, its high watermark, and who waits for them.
+//! A replica of a partition: its log, its role, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use logway_log::{
     AppendBatches, AppendFuture, Completion, HeldAppend, InlineRound, Log, LogConfig, TailListener,
 };
-use logway_model::{DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
+use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
-use logway_replication::{LeaderState, LocalTail};
+use logway_replication::{LeaderState, LocalTail, ReplicaProgress};
 
 use crate::high_watermark::HighWatermark;
 use crate::log_dirs::PlacedLog;
 use crate::recent_reads::RecentReads;
 
-/// A partition that this broker leads.
+/// A replica of a partition on this node.
+///
+/// It leads, it follows, or it is offline; each change of the role carries a leader epoch, and no
+/// epoch comes twice with another role. Nothing here assumes that it leads.
 ///
 /// Appends go to the log's writer thread, which reports each new tail back through
-/// [`TailListener`]; the leader state turns it into the high watermark. The leader state's lock is
-/// taken under no other lock and held across no I/O.
+/// [`TailListener`]; of a leader, the leader state turns it into the high watermark. The role's lock
+/// is taken under the gate's or under none, and held across no I/O.
 ///
 /// The log can be replaced by another one with the same records, in another log directory. What
-/// changes it goes through the gate, so that for that moment it can be held back.
+/// changes it goes through the gate, so that for that moment it can be held back. A change of the
+/// role goes through the gate as well: what was appended before it has the old epoch.
 #[derive(Debug)]
 pub struct Partition {
     topic_partition: TopicPartition,
     /// Changes only under `gate`.
     place: ArcSwap<PlacedLog>,
     gate: Mutex<Gate>,
-    leader_epoch: AtomicI32,
-    leader: Mutex<LeaderState>,
+    role: Mutex<Role>,
+    /// The role as [`RoleView`] packs it, for those who take no lock.
+    role_view: AtomicU64,
     high_watermark: HighWatermark,
     recent_reads: RecentReads,
 }
@@ -45,27 +50,168 @@ enum Gate {
     Shut,
 }
 
+/// What the replica is for.
+#[derive(Debug)]
+enum Role {
+    /// It takes appends, and knows how far its followers are.
+    Leading(LeaderState),
+    /// It copies what this broker leads.
+    Following(BrokerId),
+    /// It serves nobody: its role is not known yet, or it is not served here any more.
+    Offline,
+}
+
+/// A role without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RoleKind {
+    Offline = 0,
+    Following = 1,
+    Leading = 2,
+}
+
+/// The role and its epoch, in one word that is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RoleView {
+    kind: RoleKind,
+    epoch: LeaderEpoch,
+}
+
+impl RoleView {
+    fn pack(self) -> u64 {
+        (self.kind as u64) << 32 | u64::from(self.epoch.0.cast_unsigned())
+    }
+
+    fn unpack(packed: u64) -> RoleView {
+        let kind = match packed >> 32 {
+            2 => RoleKind::Leading,
+            1 => RoleKind::Following,
+            _ => RoleKind::Offline,
+        };
+        let epoch = (packed & u64::from(u32::MAX)) as u32;
+        RoleView { kind, epoch: LeaderEpoch(epoch.cast_signed()) }
+    }
+}
+
+/// An append on its way, and the epoch that it is of.
+#[derive(Debug)]
+#[must_use = "the append is answered to whoever waits for it"]
+pub struct StartedAppend {
+    /// What the log answers when it is flushed, or only written where the topic's settings say so.
+    pub future: AppendFuture,
+    /// For [`Partition::committed`].
+    pub epoch: LeaderEpoch,
+}
+
+/// The leader epoch of an append has ended before the append was committed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{partition}: leader epoch {epoch} has ended before the records were on all in-sync replicas; \
+     they may be kept or not"
+)]
+pub struct EpochEnded {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The epoch.
+    pub epoch: LeaderEpoch,
+}
+
 impl Partition {
-    /// Begins to lead, with the log as it is and no followers.
-    pub fn lead(place: PlacedLog, leader_epoch: LeaderEpoch) -> Arc<Partition> {
+    /// A replica with this log and no role yet.
+    pub fn new(place: PlacedLog) -> Arc<Partition> {
         let log = Arc::clone(&place.log);
-        let durable = log.config().is_durable();
-        // A record that was readable before a restart stays readable: everything that survived
-        // it is on disk.
-        let state = LeaderState::new(durable, tail_of(&log), Vec::new(), log.log_start_offset());
+        let offline = RoleView { kind: RoleKind::Offline, epoch: LeaderEpoch::NONE };
         let partition = Arc::new(Partition {
             topic_partition: log.topic_partition().clone(),
-            high_watermark: HighWatermark::new(state.high_watermark()),
-            leader: Mutex::new(state),
-            leader_epoch: AtomicI32::new(leader_epoch.0),
+            high_watermark: HighWatermark::new(log.log_start_offset()),
+            role: Mutex::new(Role::Offline),
+            role_view: AtomicU64::new(offline.pack()),
             recent_reads: RecentReads::default(),
             gate: Mutex::new(Gate::Open),
             place: ArcSwap::from_pointee(place),
         });
         log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
-        // The log may have grown between the look and the listening.
-        partition.on_tail(tail_of(&log));
         partition
+    }
+
+    /// A replica that leads, with no followers.
+    pub fn leading(place: PlacedLog, epoch: LeaderEpoch) -> Arc<Partition> {
+        let partition = Partition::new(place);
+        partition.lead(epoch, Vec::new());
+        partition
+    }
+
+    /// Begins to lead in an epoch, with the in-sync followers at the offsets that they are known to
+    /// hold. An epoch that is not newer than the replica's changes nothing.
+    ///
+    /// Without followers, what has survived on this disk is committed: a record that was readable before a
+    /// restart stays readable.
+    pub fn lead(&self, epoch: LeaderEpoch, followers_in_sync: Vec<ReplicaProgress>) {
+        self.change_role(RoleKind::Leading, epoch, || {
+            let log = self.log();
+            let (durable, tail) = (log.config().is_durable(), tail_of(&log));
+            let state =
+                LeaderState::new(durable, tail, followers_in_sync, self.high_watermark.get());
+            Role::Leading(state)
+        });
+        // The log may have grown between the look and the change.
+        self.on_tail(tail_of(&self.log()));
+    }
+
+    /// Begins to follow a leader in an epoch. An epoch that is not newer than the replica's changes
+    /// nothing.
+    pub fn follow(&self, epoch: LeaderEpoch, leader: BrokerId) {
+        self.change_role(RoleKind::Following, epoch, || Role::Following(leader));
+    }
+
+    /// Serves nobody from now on: the partition is deleted, or its log cannot be used.
+    pub fn go_offline(&self) {
+        let epoch = self.leader_epoch();
+        self.set_role(RoleKind::Offline, epoch, || Role::Offline);
+    }
+
+    fn change_role(&self, kind: RoleKind, epoch: LeaderEpoch, role: impl FnOnce() -> Role) {
+        // What went offline may come back in its epoch.
+        let is_news = |now: RoleView| {
+            epoch > now.epoch || epoch == now.epoch && now.kind == RoleKind::Offline
+        };
+        if is_news(self.role_view()) {
+            self.set_role(kind, epoch, role);
+        }
+    }
+
+    fn set_role(&self, kind: RoleKind, epoch: LeaderEpoch, new: impl FnOnce() -> Role) {
+        {
+            let _gate = self.gate();
+            // Nobody waits for it: what is appended from now on comes behind it.
+            drop(self.place.load().log.begin_epoch(epoch));
+            let mut role = self.role();
+            *role = new();
+            let view = RoleView { kind, epoch };
+            self.role_view.store(view.pack(), Ordering::SeqCst);
+            if let Role::Leading(state) = &*role
+                && state.high_watermark() > self.high_watermark.get()
+            {
+                self.high_watermark.raise(state.high_watermark());
+            }
+        }
+        self.high_watermark.end_waits();
+    }
+
+    fn role_view(&self) -> RoleView {
+        RoleView::unpack(self.role_view.load(Ordering::SeqCst))
+    }
+
+    /// Whether this replica leads the partition.
+    pub fn is_leading(&self) -> bool {
+        self.role_view().kind == RoleKind::Leading
+    }
+
+    /// Who leads the partition, if this replica follows.
+    pub fn leader_followed(&self) -> Option<BrokerId> {
+        match *self.role() {
+            Role::Following(leader) => Some(leader),
+            Role::Leading(_) | Role::Offline => None,
+        }
     }
 
     /// Its topic and number.
@@ -83,9 +229,9 @@ impl Partition {
         self.place.load().directory
     }
 
-    /// The epoch in which this broker leads.
+    /// The leader epoch of the role that this replica has.
     pub fn leader_epoch(&self) -> LeaderEpoch {
-        LeaderEpoch(self.leader_epoch.load(Ordering::Acquire))
+        self.role_view().epoch
     }
 
     /// The exclusive end of what consumers may read.
@@ -117,12 +263,10 @@ impl Partition {
 
     /// Hands validated batches to the log's writer, all or none. The batches of one caller are
     /// appended in the order of its calls.
-    pub fn append(&self, batches: Vec<Batch>) -> AppendFuture {
-        let append = self.append_batches(batches);
-        match &mut *self.gate() {
-            Gate::Open => self.place.load().log.append(append),
-            shut => self.append_later(append, shut),
-        }
+    ///
+    /// A replica that does not lead answers as a log that is closed: clients look for the leader.
+    pub fn append(&self, batches: Vec<Batch>) -> StartedAppend {
+        self.start_append(batches, |log, append| log.append(append))
     }
 
     /// As [`Partition::append`]; but it may join or begin a round of the writer that the caller
@@ -131,31 +275,77 @@ impl Partition {
         &self,
         batches: Vec<Batch>,
         held: &mut Option<InlineRound>,
-    ) -> AppendFuture {
-        let append = self.append_batches(batches);
-        match &mut *self.gate() {
-            Gate::Open => self.place.load().log.append_inline(append, held),
-            shut => self.append_later(append, shut),
+    ) -> StartedAppend {
+        self.start_append(batches, |log, append| log.append_inline(append, held))
+    }
+
+    fn start_append(
+        &self,
+        batches: Vec<Batch>,
+        to_log: impl FnOnce(&Log, AppendBatches) -> AppendFuture,
+    ) -> StartedAppend {
+        let gate = &mut *self.gate();
+        let RoleView { kind, epoch } = self.role_view();
+        let append = AppendBatches { batches, leader_epoch: epoch };
+        let future = match (kind, gate) {
+            (RoleKind::Leading, Gate::Open) => to_log(&self.place.load().log, append),
+            (RoleKind::Leading, Gate::Held(waiting)) => {
+                let (held, answer) = self.held(append);
+                waiting.push(held);
+                answer
+            }
+            // Dropped, it is answered.
+            (_, Gate::Shut) | (RoleKind::Following | RoleKind::Offline, _) => self.held(append).1,
+        };
+        StartedAppend { future, epoch }
+    }
+
+    fn held(&self, append: AppendBatches) -> (HeldAppend, AppendFuture) {
+        HeldAppend::new(append, &self.topic_partition.to_string().into())
+    }
+
+    /// Waits until everything before `end` is committed, that is, below the high watermark of the epoch
+    /// in which it was appended.
+    ///
+    /// Fails if that epoch ends before: whether the records are kept is up to the next leader, and what it
+    /// makes of their offsets says nothing about them.
+    pub async fn committed(&self, end: Offset, epoch: LeaderEpoch) -> Result<(), EpochEnded> {
+        let leads = RoleView { kind: RoleKind::Leading, epoch };
+        // The watermark first: that the epoch goes on afterwards says that it is of the epoch.
+        let is_reached = self.high_watermark.get() >= end;
+        if self.role_view() != leads {
+            return Err(self.epoch_ended(epoch));
+        }
+        if is_reached {
+            return Ok(());
+        }
+        let waiting = {
+            // The role does not change meanwhile, so that its end ends this wait.
+            let _role = self.role();
+            if self.role_view() != leads {
+                return Err(self.epoch_ended(epoch));
+            }
+            self.high_watermark.when_committed(end)
+        };
+        match waiting {
+            None => Ok(()),
+            Some(committed) => committed.await.map_err(|_ended| self.epoch_ended(epoch)),
         }
     }
 
-    fn append_batches(&self, batches: Vec<Batch>) -> AppendBatches {
-        AppendBatches { batches, leader_epoch: self.leader_epoch() }
-    }
-
-    /// Has an append wait for an open gate, if it will be open again; dropped, it is answered.
-    fn append_later(&self, append: AppendBatches, gate: &mut Gate) -> AppendFuture {
-        let (held, answer) = HeldAppend::new(append, &self.topic_partition.to_string().into());
-        if let Gate::Held(waiting) = gate {
-            waiting.push(held);
-        }
-        answer
+    fn epoch_ended(&self, epoch: LeaderEpoch) -> EpochEnded {
+        EpochEnded { partition: self.topic_partition.clone(), epoch }
     }
 
     /// Forgets all records before an offset; as [`Log::delete_records_before`]. Fails with
-    /// `NOT_LEADER_OR_FOLLOWER`, after which clients try again, while appends are held back.
+    /// `NOT_LEADER_OR_FOLLOWER`, after which clients try again, while appends are held back or where
+    /// the replica does not lead.
     pub fn delete_records_before(&self, offset: Offset) -> Result<Completion<Offset>, ErrorCode> {
-        match *self.gate() {
+        let gate = self.gate();
+        if !self.is_leading() {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        match *gate {
             Gate::Open => Ok(self.place.load().log.delete_records_before(offset)),
             Gate::Held(_) | Gate::Shut => Err(ErrorCode::NotLeaderOrFollower),
         }
@@ -184,17 +374,21 @@ impl Partition {
     }
 
     fn set_durable(&self, durable: bool) {
-        // Raised under the lock, as every time.
-        let mut leader = self.leader();
-        if let Some(offset) = leader.set_durable(durable) {
-            self.high_watermark.raise(offset);
-        }
+        self.advance(|leader| leader.set_durable(durable));
     }
 
     fn on_tail(&self, tail: LocalTail) {
+        self.advance(|leader| leader.on_local_tail(tail));
+    }
+
+    /// Raises the high watermark to what the leader state says. Of a replica that does not lead, its leader says
+    /// where the watermark is.
+    fn advance(&self, event: impl FnOnce(&mut LeaderState) -> Option<Offset>) {
         // Raised under the lock, so that two threads cannot raise it in the wrong order.
-        let mut leader = self.leader();
-        if let Some(offset) = leader.on_local_tail(tail) {
+        let mut role = self.role();
+        if let Role::Leading(leader) = &mut *role
+            && let Some(offset) = event(leader)
+        {
             self.high_watermark.raise(offset);
         }
     }
@@ -203,8 +397,8 @@ impl Partition {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leader(&self) -> MutexGuard<'_, LeaderState> {
-        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    fn role(&self) -> MutexGuard<'_, Role> {
+        self.role.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -240,6 +434,8 @@ impl Hold<'_> {
         let log = Arc::clone(&place.log);
         debug_assert_eq!(log.log_end_offset(), partition.log().log_end_offset());
         let listener = partition.log().take_tail_listener();
+        // What was held back has the epoch of its time, which may be over.
+        drop(log.begin_epoch(partition.leader_epoch()));
         partition.place.store(Arc::new(place));
         if let Some(listener) = listener {
             log.set_tail_listener(listener);
@@ -286,7 +482,9 @@ impl TailListener for Listener {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::atomic::AtomicBool;
+    use std::task::{Context, Poll, Waker};
     use std::thread;
 
     use logway_log::fs::SimFs;
@@ -318,7 +516,7 @@ mod tests {
         let place = TopicPartition::new(name, PartitionId(0));
         let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
         let place = PlacedLog { log, directory: dir.directory_id() };
-        (dir, Partition::lead(place, LeaderEpoch(0)))
+        (dir, Partition::leading(place, LeaderEpoch(0)))
     }
 
     fn batch() -> Batch {
@@ -333,13 +531,88 @@ mod tests {
         let fs = SimFs::new(1);
         let (_dir, partition) = partition(&fs, not_durable());
         fs.hold_syncs();
-        partition.append(vec![batch()]).wait().expect("needs no sync");
+        partition.append(vec![batch()]).future.wait().expect("needs no sync");
         assert_eq!(partition.high_watermark().get(), Offset(1));
         partition.set_config(durable());
         assert_eq!(partition.high_watermark().get(), Offset(1));
         fs.release_syncs();
-        partition.append(vec![batch()]).wait().expect("is written");
+        partition.append(vec![batch()]).future.wait().expect("is written");
         assert_eq!(partition.high_watermark().get(), Offset(2));
+    }
+
+    #[test]
+    fn a_replica_that_does_not_lead_takes_no_append_and_knows_whom_it_follows() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        partition.append(vec![batch()]).future.wait().expect("it leads");
+        partition.follow(LeaderEpoch(1), BrokerId(7));
+        assert_eq!(partition.leader_followed(), Some(BrokerId(7)));
+        let refused = partition.append(vec![batch()]).future.wait();
+        assert!(matches!(refused, Err(LogError::Closed { .. })), "{refused:?}");
+        let refused = partition.delete_records_before(Offset(1)).expect_err("it follows");
+        assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
+        assert_eq!(partition.high_watermark().get(), Offset(1), "what was shown stays readable");
+
+        partition.lead(LeaderEpoch(1), Vec::new());
+        assert!(!partition.is_leading(), "an epoch has one leader");
+        partition.lead(LeaderEpoch(2), Vec::new());
+        let outcome = partition.append(vec![batch()]).future.wait().expect("it leads again");
+        assert_eq!((outcome.base_offset, partition.leader_epoch()), (Offset(1), LeaderEpoch(2)));
+        partition.follow(LeaderEpoch(1), BrokerId(7));
+        assert!(partition.is_leading(), "that was long ago");
+    }
+
+    #[test]
+    fn an_append_that_was_held_back_while_the_leader_changed_is_refused() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        let hold = partition.hold().expect("is open");
+        let held = partition.append(vec![batch()]).future;
+        partition.follow(LeaderEpoch(1), BrokerId(7));
+        partition.lead(LeaderEpoch(2), Vec::new());
+        let new = partition.append(vec![batch()]).future;
+        drop(hold);
+        assert!(matches!(held.wait(), Err(LogError::EpochOver { .. })));
+        assert_eq!(new.wait().expect("is of the epoch").base_offset, Offset(0));
+    }
+
+    fn follower(end: i64) -> ReplicaProgress {
+        ReplicaProgress { broker: BrokerId(2), end: Offset(end) }
+    }
+
+    #[test]
+    fn what_its_followers_do_not_have_is_not_committed() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        partition.lead(LeaderEpoch(1), vec![follower(0)]);
+        let StartedAppend { future, epoch } = partition.append(vec![batch()]);
+        let end = future.wait().expect("is flushed here").last_offset.next();
+        let mut committed = pin!(partition.committed(end, epoch));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(committed.as_mut().poll(&mut context).is_pending());
+        assert_eq!(partition.high_watermark().get(), Offset(0));
+
+        // The next leader may have other records at these offsets, and commit those.
+        partition.follow(LeaderEpoch(2), BrokerId(2));
+        let ended = Err(EpochEnded { partition: partition.topic_partition().clone(), epoch });
+        assert_eq!(committed.as_mut().poll(&mut context), Poll::Ready(ended.clone()));
+        partition.lead(LeaderEpoch(3), Vec::new());
+        assert_eq!(partition.high_watermark().get(), end, "that is the next epoch's");
+        let late = pin!(partition.committed(end, epoch)).poll(&mut context);
+        assert_eq!(late, Poll::Ready(ended));
+    }
+
+    #[test]
+    fn with_one_replica_what_is_flushed_is_committed() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        for _ in 0..100 {
+            let StartedAppend { future, epoch } = partition.append(vec![batch()]);
+            let end = future.wait().expect("is flushed").last_offset.next();
+            let committed = pin!(partition.committed(end, epoch));
+            let at_once = committed.poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(at_once, Poll::Ready(Ok(())), "nobody is woken twice");
+        }
     }
 
     /// The same records in another directory.
@@ -374,12 +647,12 @@ mod tests {
     fn what_is_held_back_goes_to_the_log_that_takes_over_in_its_order() {
         let fs = SimFs::new(1);
         let (_dir, partition) = partition(&fs, durable());
-        partition.append(vec![batch()]).wait().expect("is written");
+        partition.append(vec![batch()]).future.wait().expect("is written");
         let (_other, place) = copy(&fs, &partition);
 
         // A hold that comes to nothing.
         let hold = partition.hold().expect("is open");
-        let held = partition.append(vec![batch()]);
+        let held = partition.append(vec![batch()]).future;
         let refused = partition.delete_records_before(Offset(1)).expect_err("is held");
         assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
         drop(hold);
@@ -387,9 +660,9 @@ mod tests {
         place.log.append_copied(vec![at_offset(1)]).wait().expect("is written");
 
         let (before, hold) = (partition.log(), partition.hold().expect("is open"));
-        let held = [0, 1, 2].map(|_| partition.append(vec![batch()]));
+        let held = [0, 1, 2].map(|_| partition.append(vec![batch()]).future);
         hold.go_on_with(place.clone());
-        let late = partition.append(vec![batch()]);
+        let late = partition.append(vec![batch()]).future;
         let offsets = held.map(|held| held.wait().expect("is written").base_offset);
         assert_eq!(offsets, [Offset(2), Offset(3), Offset(4)]);
         assert_eq!(late.wait().expect("is written").base_offset, Offset(5));
@@ -403,22 +676,22 @@ mod tests {
         let fs = SimFs::new(1);
         let (_dir, partition) = partition(&fs, durable());
         let mut hold = partition.hold().expect("is open");
-        let held = partition.append(vec![batch()]);
+        let held = partition.append(vec![batch()]).future;
         hold.begin_decision();
         hold.refuse();
-        let late = partition.append(vec![batch()]);
+        let late = partition.append(vec![batch()]).future;
         for refused in [held, late] {
             assert!(matches!(refused.wait(), Err(LogError::Closed { .. })));
         }
         hold.stay();
-        let written = partition.append(vec![batch()]).wait().expect("goes on");
+        let written = partition.append(vec![batch()]).future.wait().expect("goes on");
         assert_eq!(written.base_offset, Offset(0));
 
         // A move that ends without an answer, since the broker stops.
         let mut hold = partition.hold().expect("is open");
         hold.begin_decision();
         drop(hold);
-        let refused = partition.append(vec![batch()]).wait();
+        let refused = partition.append(vec![batch()]).future.wait();
         assert!(matches!(refused, Err(LogError::Closed { .. })));
         assert!(partition.hold().is_none());
         assert_eq!(partition.log().log_end_offset(), Offset(1));

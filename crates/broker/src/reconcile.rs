@@ -267,7 +267,7 @@ impl<'a> Draft<'a> {
                 Ok(place) => {
                     // One that was there before has the settings of another time.
                     place.log.set_config(Arc::clone(&self.log_config));
-                    Some(Partition::lead(place, partition_image.leader_epoch))
+                    Some(Partition::leading(place, partition_image.leader_epoch))
                 }
                 Err(error) => {
                     offline.insert(id, error);
@@ -393,7 +393,7 @@ fn delete_vanished(broker: &Broker, vanished: &[Arc<Topic>]) {
 /// Those who wait for records of a deleted topic look again, and find that it is gone.
 fn wake_vanished(vanished: &[Arc<Topic>]) {
     for partition in vanished.iter().flat_map(|topic| topic.partitions.iter().flatten()) {
-        partition.high_watermark().wake();
+        partition.go_offline();
     }
 }
 
@@ -402,7 +402,7 @@ fn wake_offline(before: &TopicTable, after: &TopicTable) {
     for topic in after.iter().filter(|topic| !topic.offline.is_empty()) {
         let Ok(before) = before.by_id(topic.image.id) else { continue };
         let offline = topic.offline.keys().filter_map(|id| before.partition(*id).ok());
-        offline.for_each(|partition| partition.high_watermark().wake());
+        offline.for_each(|partition| partition.go_offline());
     }
 }
 

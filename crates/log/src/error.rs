@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use logway_model::{
-    BrokerId, ClusterId, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TopicId,
-    TopicPartition,
+    BrokerId, ClusterId, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence,
+    TopicId, TopicPartition,
 };
 use rustix::io::Errno;
 
@@ -262,7 +262,9 @@ pub enum LogError {
     },
 
     /// A leader whose epoch is over wanted to append.
-    #[error("{partition}: an append of leader epoch {got} comes too late, epoch {current} has begun")]
+    #[error(
+        "{partition}: an append of leader epoch {got} comes too late, epoch {current} has begun"
+    )]
     EpochOver {
         /// The partition.
         partition: TopicPartition,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -42,6 +42,8 @@ pub struct Log {
     /// See [`Log::written_log_start`].
     written_log_start: AtomicI64,
     replica_move: ArcSwapOption<ReplicaMove>,
+    /// Appends of earlier leader epochs are refused.
+    leader_epoch: AtomicI32,
 }
 
 /// Who a log is, and where its commands go.
@@ -74,6 +76,7 @@ impl Log {
             written_recovery_point: AtomicI64::new(0),
             written_log_start,
             replica_move: ArcSwapOption::from_pointee(replica_move),
+            leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
         }
     }
 
@@ -313,8 +316,18 @@ impl Log {
     /// written down: who opens the log again says again in which epoch.
     pub fn begin_epoch(&self, epoch: LeaderEpoch) -> Completion<Offset> {
         let (done, completion) = Completion::new(&self.name);
-        self.queue.push(Command::BeginEpoch { key: self.key, epoch, done });
+        self.raise_leader_epoch(epoch);
+        self.queue.push(Command::TellEnd { key: self.key, done });
         completion
+    }
+
+    /// The newest leader epoch that has begun, this one included.
+    pub(crate) fn raise_leader_epoch(&self, epoch: LeaderEpoch) -> LeaderEpoch {
+        let before = self.leader_epoch.load(Ordering::Acquire);
+        if before >= epoch.0 {
+            return LeaderEpoch(before);
+        }
+        LeaderEpoch(self.leader_epoch.fetch_max(epoch.0, Ordering::AcqRel).max(epoch.0))
     }
 
     /// What is known of the idempotent producers, after the appends made before this; in no order.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use logway_coordinator::{CommitToken, GroupRecord};
-use logway_log::{AppendFuture, LogError};
+use logway_log::LogError;
 
 use super::batches::batches_of;
 use crate::broker::wall_clock;
 use crate::failure::Failure;
-use crate::partition::Partition;
+use crate::partition::{Partition, StartedAppend};
 
 /// Encoded records of a shard that may be on their way to the log. In this form each repeats the
 /// names of group and topic; what comes behind is kept in one that shares them.
@@ -30,8 +30,11 @@ pub(super) struct Appends {
 struct Started {
     token: CommitToken,
     bytes: usize,
-    append: Result<AppendFuture, Failure>,
+    append: Result<Committing, Failure>,
 }
+
+/// An append until it is committed.
+type Committing = Pin<Box<dyn Future<Output = Result<(), AppendFailed>> + Send>>;
 
 pub(super) type AppendResult = Result<(), AppendFailed>;
 
@@ -66,8 +69,8 @@ impl Appends {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(CommitToken, AppendResult)> {
         let Some(first) = self.started.front_mut() else { return Poll::Pending };
         let outcome = match &mut first.append {
-            Ok(append) => match Pin::new(append).poll(cx) {
-                Poll::Ready(outcome) => outcome.map(drop).map_err(AppendFailed::of),
+            Ok(append) => match append.as_mut().poll(cx) {
+                Poll::Ready(outcome) => outcome,
                 Poll::Pending => return Poll::Pending,
             },
             Err(failure) => Err(AppendFailed::WithoutTrace(failure.clone())),
@@ -92,10 +95,20 @@ impl Appends {
         }
     }
 
-    fn append(&self, records: &[GroupRecord]) -> Result<AppendFuture, Failure> {
+    fn append(&self, records: &[GroupRecord]) -> Result<Committing, Failure> {
         let batch_bytes_max = self.partition.log().config().max_message_bytes as usize;
         let batches = batches_of(records, wall_clock(), batch_bytes_max)?;
-        Ok(self.partition.append(batches))
+        let StartedAppend { future, epoch } = self.partition.append(batches);
+        let partition = Arc::clone(&self.partition);
+        Ok(Box::pin(async move {
+            let appended = future.await.map_err(AppendFailed::of)?;
+            let committed = partition.committed(appended.last_offset.next(), epoch).await;
+            // The records are in this log, and the next leader may have them or not.
+            committed.map_err(|_epoch_over| {
+                let what = partition.topic_partition().to_string();
+                AppendFailed::Unknown(LogError::Closed { what })
+            })
+        }))
     }
 }
 
@@ -103,7 +116,9 @@ impl AppendFailed {
     /// A write that failed was taken back; a sync that failed leaves doubt.
     fn of(error: LogError) -> AppendFailed {
         match error {
-            LogError::Poisoned { .. } | LogError::Closed { .. } => AppendFailed::Unknown(error),
+            LogError::Poisoned { .. } | LogError::Closed { .. } | LogError::EpochOver { .. } => {
+                AppendFailed::Unknown(error)
+            }
             error => AppendFailed::WithoutTrace(error.into()),
         }
     }

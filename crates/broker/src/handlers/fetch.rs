@@ -19,6 +19,7 @@ use crate::connection::Reply;
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
 use crate::fetch_session::{FetchKey, FetchScope, FetchWish};
+use crate::high_watermark::WaitKey;
 use crate::partition::Partition;
 use crate::topics::Topic;
 
@@ -178,26 +179,26 @@ async fn read_or_wait(context: &RequestContext, limits: &Limits, scope: &FetchSc
 }
 
 /// Subscribed to every partition of a fetch, until dropped.
-struct Subscription<'a> {
-    partitions: Vec<Arc<Partition>>,
-    waiter: &'a Arc<Notify>,
-}
+struct Subscription(Vec<(Arc<Partition>, WaitKey)>);
 
-impl<'a> Subscription<'a> {
-    fn new(context: &RequestContext, scope: &FetchScope, waiter: &'a Arc<Notify>) -> Self {
-        let found = scope.wishes.iter().filter_map(|wish| find(context, &wish.key).ok());
-        let partitions: Vec<_> = found.map(|place| place.partition).collect();
-        for partition in &partitions {
-            partition.high_watermark().subscribe(waiter);
-        }
-        Subscription { partitions, waiter }
+impl Subscription {
+    fn new(context: &RequestContext, scope: &FetchScope, waiter: &Arc<Notify>) -> Subscription {
+        let subscribed = scope.wishes.iter().filter_map(|wish| {
+            let partition = find(context, &wish.key).ok()?.partition;
+            let watermark = partition.high_watermark();
+            // Below the watermark there may be something that was not enough: any rise is news then.
+            let beyond = watermark.get().max(Offset(wish.request.fetch_offset));
+            let key = watermark.subscribe(beyond, waiter);
+            Some((partition, key))
+        });
+        Subscription(subscribed.collect())
     }
 }
 
-impl Drop for Subscription<'_> {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        for partition in &self.partitions {
-            partition.high_watermark().unsubscribe(self.waiter);
+        for (partition, key) in &self.0 {
+            partition.high_watermark().unsubscribe(*key);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use logway_log::{AppendFuture, AppendOutcome};
+use logway_log::AppendOutcome;
 use logway_model::{ErrorCode, PartitionId};
 use logway_record::{Batch, BatchHeader, BatchSummary, Batches, Compression, TimestampType};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -21,6 +21,7 @@ use super::cluster_view::is_internal;
 use crate::connection::Reply;
 use crate::dispatch::{Answer, RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
+use crate::partition::{Partition, StartedAppend};
 use crate::topics::Topic;
 
 const ACKS_NONE: i16 = 0;
@@ -109,7 +110,10 @@ struct StartedPartition {
 }
 
 struct Append {
-    future: AppendFuture,
+    started: StartedAppend,
+    partition: Arc<Partition>,
+    /// The answer waits until the records are on all in-sync replicas.
+    waits_for_all: bool,
     topic: Arc<Topic>,
     size_bytes: usize,
     records: u64,
@@ -163,8 +167,15 @@ async fn append(
     let size_bytes = batch.size_bytes();
     let records = u64::try_from(summary.record_count).unwrap_or(0);
     let held = &context.connection.held_round;
-    let future = context.broker.inline_appends.append(held, partition, vec![batch]);
-    Ok(Append { future, topic: Arc::clone(topic), size_bytes, records })
+    let started = context.broker.inline_appends.append(held, partition, vec![batch]);
+    Ok(Append {
+        started,
+        partition: Arc::clone(partition),
+        waits_for_all: acks == ACKS_ALL,
+        topic: Arc::clone(topic),
+        size_bytes,
+        records,
+    })
 }
 
 /// The state of the coordinators is written by them alone.
@@ -262,7 +273,12 @@ impl StartedPartition {
 
 impl Append {
     async fn finish(self) -> Result<AppendOutcome, Failure> {
-        let outcome = self.future.await?;
+        let StartedAppend { future, epoch } = self.started;
+        let outcome = future.await?;
+        if self.waits_for_all {
+            let end = outcome.last_offset.next();
+            self.partition.committed(end, epoch).await?;
+        }
         if !outcome.is_duplicate {
             self.topic.traffic.produced(self.records, self.size_bytes);
         }

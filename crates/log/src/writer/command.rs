@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{LeaderEpoch, Offset, ProducerId, TopicPartition};
+use logway_model::{Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
 use super::seal::SealJob;
@@ -32,8 +32,8 @@ pub(crate) enum Command {
     Reconfigured { key: LogKey },
     /// Move the log start.
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
-    /// Refuse appends of earlier epochs from now on; tell the log end.
-    BeginEpoch { key: LogKey, epoch: LeaderEpoch, done: Completer<Offset> },
+    /// Tell the log end, behind all that was appended before.
+    TellEnd { key: LogKey, done: Completer<Offset> },
     /// Tell what is known of the idempotent producers of a log.
     DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
     /// Tell where the idempotent producers of a log have written last, if it can be cleaned now.

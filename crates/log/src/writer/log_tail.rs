@@ -66,8 +66,6 @@ pub(crate) struct LogTail {
     pub(super) must_roll: bool,
     /// When the oldest record that is not on stable storage was written.
     pub(super) unflushed_since: Option<Instant>,
-    /// Appends of earlier leader epochs are refused.
-    pub(super) leader_epoch: LeaderEpoch,
     /// The last sync could not be begun; until one is, no append is taken.
     pub(super) sync_delay: Option<SyncDelay>,
     /// The full segments that the background thread has not yet sealed.
@@ -143,7 +141,6 @@ impl LogTail {
             needs_dir_sync,
             must_roll: false,
             unflushed_since,
-            leader_epoch: LeaderEpoch::NONE,
             sync_delay: None,
             sealing,
             swap: None,
@@ -156,21 +153,14 @@ impl LogTail {
         &self.log
     }
 
-    /// Refuses appends of earlier epochs; says where the log ends.
-    pub(super) fn begin_epoch(&mut self, epoch: LeaderEpoch) -> Offset {
-        self.leader_epoch = self.leader_epoch.max(epoch);
-        self.view.end.offset
-    }
-
-    /// Refuses an append of an epoch that is over. One of a new epoch begins that: what the round does
-    /// beside appends comes behind them.
-    pub(super) fn check_epoch(&mut self, epoch: LeaderEpoch) -> Result<(), LogError> {
-        if epoch >= self.leader_epoch {
-            self.leader_epoch = epoch;
+    /// Refuses an append of an epoch that is over.
+    pub(super) fn check_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        let current = self.log.raise_leader_epoch(epoch);
+        if epoch >= current {
             return Ok(());
         }
         let partition = self.log.topic_partition().clone();
-        Err(LogError::EpochOver { partition, current: self.leader_epoch, got: epoch })
+        Err(LogError::EpochOver { partition, current, got: epoch })
     }
 
     /// The open file of the active segment.

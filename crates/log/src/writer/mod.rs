@@ -443,9 +443,9 @@ impl Writer {
             Command::Reconfigured { key } if self.must_sync(key) => _ = self.lagging.insert(key),
             Command::Reconfigured { key } => _ = self.note_lag(key),
             Command::DeleteRecords { key, before, done } => self.delete_records(key, before, done),
-            Command::BeginEpoch { key, epoch, done } => {
-                if let Some(tail) = self.tails.get_mut(&key) {
-                    done.complete(Ok(tail.begin_epoch(epoch)));
+            Command::TellEnd { key, done } => {
+                if let Some(tail) = self.tails.get(&key) {
+                    done.complete(Ok(tail.view.end.offset));
                 }
             }
             Command::DescribeProducers { key, done } => {
