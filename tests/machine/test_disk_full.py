@@ -7,7 +7,7 @@ import time
 import unittest
 
 from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from probe import KAFKA_STORAGE_ERROR, Probe
 from volume import MEBIBYTE, Volume
 
@@ -26,8 +26,8 @@ OLD_AFTER_MS = 6_000
 SAID_EVERY_S = 10
 # Appends leave 2 MiB.
 LEFT_FREE_BYTES = 3 * MEBIBYTE
-# Files of deleted records go at once.
-SETTINGS = {"log.segment.delete.delay.ms": "0", "log.retention.check.interval.ms": "300"}
+# Of the topic that is written to all the time. All else has the default settings: files of what is deleted are
+# kept for a minute, old records are looked for every five minutes, and a topic's records are in one segment.
 SEGMENTS = {"segment.bytes": str(MEBIBYTE)}
 
 
@@ -35,11 +35,12 @@ class DiskFull(unittest.TestCase):
     def setUp(self):
         """A broker with all that it has on a small disk, and writers to it."""
         self.disk = Volume(self, "machine-disk-full", DISK_BYTES)
-        self.broker = KIND("machine-disk-full", SETTINGS, data_dir=self.disk.path / "data").start()
+        self.broker = KIND("machine-disk-full", data_dir=self.disk.path / "data").start()
         self.began = time.monotonic()
         self.addCleanup(self.broker.kill)
-        aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000", **SEGMENTS})
-        others = [NewTopic(name, 1, 1, config=SEGMENTS) for name in ("probed", "trimmed", "spare", "doomed", "flood")]
+        aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000"})
+        names = ("probed", "trimmed", "spare", "doomed", "flood", "kept-by-time", "kept-by-size")
+        others = [NewTopic(name, 1, 1, config={"retention.ms": "-1"}) for name in names]
         create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), aging, *others)
         self.writer = self.enterContext(Writer(self.broker.bootstrap, "kept", PARTITIONS, producers=2))
         self.writer.wait_for_acks(5_000)
@@ -48,12 +49,14 @@ class DiskFull(unittest.TestCase):
         self.trimmed = 0
 
     def test_a_disk_that_others_fill_and_each_way_out(self):
-        for topic in ("spare", "doomed"):
+        for topic in ("spare", "doomed", "kept-by-time", "kept-by-size"):
             self.put(topic, SPARE_BYTES)
         ways_out = {
             "the space comes back": self.disk.make_room,
             "DeleteRecords": self.delete_records,
             "a topic is deleted": lambda: self.delete_topic("doomed"),
+            "retention.ms is lowered": lambda: self.alter_topic("kept-by-time", "retention.ms", "1"),
+            "retention.bytes is lowered": lambda: self.alter_topic("kept-by-size", "retention.bytes", "1"),
         }
         pid = self.broker.process.pid
         for name, make_room in ways_out.items():
@@ -70,6 +73,16 @@ class DiskFull(unittest.TestCase):
             self.assert_resumed("retention")
         self.disk.make_room()
         self.assertEqual(self.broker.process.pid, pid)
+        self.assert_all_there()
+
+    def test_what_was_deleted_while_there_was_space_goes_when_others_fill_the_disk(self):
+        """Its files would be there for a minute more."""
+        self.put("doomed", SPARE_BYTES)
+        self.delete_topic("doomed")
+        self.delete_topic("spare")
+        self.disk.fill()
+        self.assert_resumed("a topic was deleted before")
+        self.disk.make_room()
         self.assert_all_there()
 
     def test_a_disk_that_producers_fill(self):
@@ -135,6 +148,12 @@ class DiskFull(unittest.TestCase):
     def delete_topic(self, topic: str):
         admin = admin_client(self.broker.bootstrap)
         admin.delete_topics([topic])[topic].result(DEADLINE_S)
+
+    def alter_topic(self, topic: str, name: str, value: str):
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        admin = admin_client(self.broker.bootstrap)
+        admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
 
     def wait_for_retention(self):
         (directory,) = self.broker.data_dir.rglob("aging-0")

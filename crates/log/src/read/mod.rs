@@ -136,8 +136,7 @@ fn first_with_records(
     if first.header.record_count > 0 {
         return Ok(Some(*first));
     }
-    let mut headers =
-        HeaderScan::new(segment.file()?, segment.path(), first.end(), limit.position);
+    let mut headers = HeaderScan::new(segment.file()?, segment.path(), first.end(), limit.position);
     loop {
         match headers.next() {
             Ok(Some(batch)) if batch.header.record_count == 0 => {}

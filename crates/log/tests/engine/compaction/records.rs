@@ -126,11 +126,8 @@ fn a_last_record_behind_which_nothing_is_flushed_stays() {
 
 #[test]
 fn keyless_records_at_the_end_leave_the_last_of_them() {
-    let bench = Bench::new(LogConfig {
-        cleanup: CleanupPolicy::Delete,
-        segment_ms: 1000,
-        ..compacted()
-    });
+    let bench =
+        Bench::new(LogConfig { cleanup: CleanupPolicy::Delete, segment_ms: 1000, ..compacted() });
     append(&bench.log, batch_of_values(&["1", "2"])).expect("the disk works");
     bench.log.set_config(Arc::new(LogConfig { segment_ms: 1000, ..compacted() }));
     bench.disk.clock.advance(2000);
