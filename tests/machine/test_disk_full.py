@@ -62,15 +62,16 @@ class DiskFull(unittest.TestCase):
         for name, make_room in ways_out.items():
             with self.subTest(name):
                 self.fill()
+                began = time.monotonic()
                 make_room()
-                self.assert_resumed(name)
+                self.assert_resumed(name, began)
         with self.subTest("retention"):
             self.disk.make_room()
             # Old enough in a few seconds.
             self.put("aging", SPARE_BYTES, timestamp_ms=int(time.time() * 1_000) + OLD_AFTER_MS)
             self.fill()
             self.wait_for_retention()
-            self.assert_resumed("retention")
+            self.assert_resumed("retention", time.monotonic())
         self.disk.make_room()
         self.assertEqual(self.broker.process.pid, pid)
         self.assert_all_there()
@@ -81,7 +82,7 @@ class DiskFull(unittest.TestCase):
         self.delete_topic("doomed")
         self.delete_topic("spare")
         self.disk.fill()
-        self.assert_resumed("a topic was deleted before")
+        self.assert_resumed("a topic was deleted before", time.monotonic())
         self.disk.make_room()
         self.assert_all_there()
 
@@ -89,8 +90,9 @@ class DiskFull(unittest.TestCase):
         with Probe(self.broker.bootstrap, "flood") as flood, self.assertRaisesRegex(AssertionError, "error 56"):
             flood.fill(2 * DISK_BYTES)
         self.check_refusal(self.probe.until_refused())
+        began = time.monotonic()
         self.delete_topic("flood")
-        self.assert_resumed("the topic is deleted")
+        self.assert_resumed("the topic is deleted", began)
         self.assert_all_there()
 
     def test_a_disk_that_stays_full_and_a_broker_that_is_killed_and_started_on_it(self):
@@ -103,8 +105,9 @@ class DiskFull(unittest.TestCase):
         assert_kept(acked, read_all(self.broker.bootstrap, "kept", PARTITIONS))
         self.probe = self.enterContext(Probe(self.broker.bootstrap, "probed"))
         self.check_refusal(self.probe.until_refused())
+        began = time.monotonic()
         self.delete_records()
-        self.assert_resumed("DeleteRecords after a kill")
+        self.assert_resumed("DeleteRecords after a kill", began)
         self.disk.make_room()
         self.assert_all_there()
 
@@ -133,8 +136,10 @@ class DiskFull(unittest.TestCase):
         (free_bytes,) = re.findall(r"(\d+) bytes are free", message)
         self.assertLess(int(free_bytes), LEFT_FREE_BYTES, message)
 
-    def assert_resumed(self, why: str):
-        resumed_s = self.probe.until_taken()
+    def assert_resumed(self, why: str, began: float):
+        """From `began` on, when the way out was taken, to the first append that succeeds."""
+        self.probe.until_taken()
+        resumed_s = time.monotonic() - began
         acked, began = self.writer.acked_count(), time.monotonic()
         self.writer.wait_for_acks(acked + 1)
         print(f"{why}: appends resume after {resumed_s:.2f} s, the writers after {time.monotonic() - began:.2f} s more")

@@ -50,10 +50,10 @@ impl Timers {
         }
     }
 
-    /// Makes retention due at once; or half a second after this was last asked for, as it takes
+    /// Makes retention due at once; or a fifth of a second after this was last asked for, as it takes
     /// some time for each log of the directory.
     fn retention_soon(&mut self, now: Instant) {
-        const APART: Duration = Duration::from_millis(500);
+        const APART: Duration = Duration::from_millis(200);
         let soon = self.last_retention_soon.map_or(now, |last| now.max(last + APART));
         if soon < self.next_retention {
             self.next_retention = soon;
