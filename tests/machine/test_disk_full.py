@@ -7,7 +7,7 @@ import time
 import unittest
 
 from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from probe import KAFKA_STORAGE_ERROR, Probe
 from volume import MEBIBYTE, Volume
 
@@ -26,8 +26,8 @@ OLD_AFTER_MS = 6_000
 SAID_EVERY_S = 10
 # Appends leave 2 MiB.
 LEFT_FREE_BYTES = 3 * MEBIBYTE
-# Files of deleted records go at once.
-SETTINGS = {"log.segment.delete.delay.ms": "0", "log.retention.check.interval.ms": "300"}
+# Of the topic that is written to all the time. All else has the default settings: files of what is deleted are
+# kept for a minute, old records are looked for every five minutes, and a topic's records are in one segment.
 SEGMENTS = {"segment.bytes": str(MEBIBYTE)}
 
 
@@ -35,11 +35,12 @@ class DiskFull(unittest.TestCase):
     def setUp(self):
         """A broker with all that it has on a small disk, and writers to it."""
         self.disk = Volume(self, "machine-disk-full", DISK_BYTES)
-        self.broker = KIND("machine-disk-full", SETTINGS, data_dir=self.disk.path / "data").start()
+        self.broker = KIND("machine-disk-full", data_dir=self.disk.path / "data").start()
         self.began = time.monotonic()
         self.addCleanup(self.broker.kill)
-        aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000", **SEGMENTS})
-        others = [NewTopic(name, 1, 1, config=SEGMENTS) for name in ("probed", "trimmed", "spare", "doomed", "flood")]
+        aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000"})
+        names = ("probed", "trimmed", "spare", "doomed", "flood", "kept-by-time", "kept-by-size")
+        others = [NewTopic(name, 1, 1, config={"retention.ms": "-1"}) for name in names]
         create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), aging, *others)
         self.writer = self.enterContext(Writer(self.broker.bootstrap, "kept", PARTITIONS, producers=2))
         self.writer.wait_for_acks(5_000)
@@ -48,36 +49,50 @@ class DiskFull(unittest.TestCase):
         self.trimmed = 0
 
     def test_a_disk_that_others_fill_and_each_way_out(self):
-        for topic in ("spare", "doomed"):
+        for topic in ("spare", "doomed", "kept-by-time", "kept-by-size"):
             self.put(topic, SPARE_BYTES)
         ways_out = {
             "the space comes back": self.disk.make_room,
             "DeleteRecords": self.delete_records,
             "a topic is deleted": lambda: self.delete_topic("doomed"),
+            "retention.ms is lowered": lambda: self.alter_topic("kept-by-time", "retention.ms", "1"),
+            "retention.bytes is lowered": lambda: self.alter_topic("kept-by-size", "retention.bytes", "1"),
         }
         pid = self.broker.process.pid
         for name, make_room in ways_out.items():
             with self.subTest(name):
                 self.fill()
+                began = time.monotonic()
                 make_room()
-                self.assert_resumed(name)
+                self.assert_resumed(name, began)
         with self.subTest("retention"):
             self.disk.make_room()
             # Old enough in a few seconds.
             self.put("aging", SPARE_BYTES, timestamp_ms=int(time.time() * 1_000) + OLD_AFTER_MS)
             self.fill()
             self.wait_for_retention()
-            self.assert_resumed("retention")
+            self.assert_resumed("retention", time.monotonic())
         self.disk.make_room()
         self.assertEqual(self.broker.process.pid, pid)
+        self.assert_all_there()
+
+    def test_what_was_deleted_while_there_was_space_goes_when_others_fill_the_disk(self):
+        """Its files would be there for a minute more."""
+        self.put("doomed", SPARE_BYTES)
+        self.delete_topic("doomed")
+        self.delete_topic("spare")
+        self.disk.fill()
+        self.assert_resumed("a topic was deleted before", time.monotonic())
+        self.disk.make_room()
         self.assert_all_there()
 
     def test_a_disk_that_producers_fill(self):
         with Probe(self.broker.bootstrap, "flood") as flood, self.assertRaisesRegex(AssertionError, "error 56"):
             flood.fill(2 * DISK_BYTES)
         self.check_refusal(self.probe.until_refused())
+        began = time.monotonic()
         self.delete_topic("flood")
-        self.assert_resumed("the topic is deleted")
+        self.assert_resumed("the topic is deleted", began)
         self.assert_all_there()
 
     def test_a_disk_that_stays_full_and_a_broker_that_is_killed_and_started_on_it(self):
@@ -90,8 +105,9 @@ class DiskFull(unittest.TestCase):
         assert_kept(acked, read_all(self.broker.bootstrap, "kept", PARTITIONS))
         self.probe = self.enterContext(Probe(self.broker.bootstrap, "probed"))
         self.check_refusal(self.probe.until_refused())
+        began = time.monotonic()
         self.delete_records()
-        self.assert_resumed("DeleteRecords after a kill")
+        self.assert_resumed("DeleteRecords after a kill", began)
         self.disk.make_room()
         self.assert_all_there()
 
@@ -120,8 +136,10 @@ class DiskFull(unittest.TestCase):
         (free_bytes,) = re.findall(r"(\d+) bytes are free", message)
         self.assertLess(int(free_bytes), LEFT_FREE_BYTES, message)
 
-    def assert_resumed(self, why: str):
-        resumed_s = self.probe.until_taken()
+    def assert_resumed(self, why: str, began: float):
+        """From `began` on, when the way out was taken, to the first append that succeeds."""
+        self.probe.until_taken()
+        resumed_s = time.monotonic() - began
         acked, began = self.writer.acked_count(), time.monotonic()
         self.writer.wait_for_acks(acked + 1)
         print(f"{why}: appends resume after {resumed_s:.2f} s, the writers after {time.monotonic() - began:.2f} s more")
@@ -135,6 +153,12 @@ class DiskFull(unittest.TestCase):
     def delete_topic(self, topic: str):
         admin = admin_client(self.broker.bootstrap)
         admin.delete_topics([topic])[topic].result(DEADLINE_S)
+
+    def alter_topic(self, topic: str, name: str, value: str):
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        admin = admin_client(self.broker.bootstrap)
+        admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
 
     def wait_for_retention(self):
         (directory,) = self.broker.data_dir.rglob("aging-0")

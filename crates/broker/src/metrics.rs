@@ -263,7 +263,7 @@ impl Collector for BrokerState {
             ),
             (
                 "logway_log_dirs_offline",
-                "Log directories that failed",
+                "Log directories that failed or are missing",
                 broker.log_dirs.offline_count(),
             ),
             (

@@ -11,7 +11,7 @@ use logway_metadata::controller::{
 use logway_metadata::settings::broker::CLEANER_RATE_SETTING;
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
-use logway_model::{PartitionId, TopicId, TopicPartition};
+use logway_model::{DirectoryId, PartitionId, TopicId, TopicPartition};
 use logway_record::TimestampType as RecordTimestampType;
 use tokio::runtime::Handle;
 
@@ -84,6 +84,33 @@ impl Broker {
                 Err(error) => tracing::error!(%partition, %error,
                     "no topic has this log, and it cannot be set aside"),
             }
+        }
+    }
+
+    /// Names the log directories that cannot be used or are missing from `log.dirs`, with how many
+    /// partitions are in each. Done once, at the start.
+    pub(crate) fn report_absent_dirs(&self) {
+        let image = self.image();
+        let mut counts: BTreeMap<DirectoryId, usize> = BTreeMap::new();
+        for (_, replicas) in image.topics().flat_map(|topic| topic.numbered_partitions()) {
+            if replicas.replicas.contains(&self.settings.node_id) {
+                *counts.entry(replicas.directory_of(self.settings.node_id)).or_default() += 1;
+            }
+        }
+        counts.remove(&DirectoryId::UNASSIGNED);
+        counts.retain(|id, _| !self.log_dirs.is_given_up(*id));
+        self.log_dirs.online_ids().iter().for_each(|id| _ = counts.remove(id));
+        for (path, id) in self.log_dirs.absent() {
+            let partitions = id.and_then(|id| counts.remove(&id)).unwrap_or(0);
+            let (path, id) = (path.display(), id.map(tracing::field::display));
+            tracing::error!(%path, id, partitions, "a log directory that was in use is missing, and \
+                the partitions in it are offline; put it back and name it in log.dirs, or give it \
+                up with 'logway log forget-dir' while the broker is stopped");
+        }
+        for (id, partitions) in counts {
+            tracing::error!(%id, partitions, "partitions are offline that are in a log directory of \
+                which no path is known; name it in log.dirs, or give it up with 'logway log \
+                forget-dir' while the broker is stopped");
         }
     }
 

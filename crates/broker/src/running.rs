@@ -137,6 +137,7 @@ impl RunningBroker {
         let (reports, failures) = FailureReports::new(Arc::clone(&fs));
         let broker = Arc::new(open(fs, &settings, reports, registry).await?);
         broker.set_strays_aside();
+        broker.report_absent_dirs();
         broker.report_missing_logs();
         broker.register().await.map_err(BrokerError::Register)?;
         broker.resume_moves().await;

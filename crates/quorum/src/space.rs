@@ -9,8 +9,8 @@ use tokio::sync::watch;
 /// The pauses between two tries grow from this one…
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// … to this one.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// … to this one: whoever has made space should not have to wait for long.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Lets what does not fit on the disk wait until it does.
 ///

@@ -45,7 +45,9 @@ fn answer(broker: &Broker, request: DescribeLogDirsRequest) -> DescribeLogDirsRe
     let asked = request.topics.as_deref().map(partitions);
     let dirs = broker.log_dirs.all().iter();
     let results = dirs.map(|dir| describe(broker, dir, asked.as_ref()));
-    DescribeLogDirsResponse { results: results.collect(), ..Default::default() }
+    // Those that nobody has given up are part of what there is, if offline.
+    let missing = broker.log_dirs.missing_paths().map(offline);
+    DescribeLogDirsResponse { results: results.chain(missing).collect(), ..Default::default() }
 }
 
 fn describe(
@@ -54,16 +56,10 @@ fn describe(
     asked: Option<&HashSet<(&str, i32)>>,
 ) -> DescribeLogDirsResult {
     let path = dir.path();
-    let log_dir = WireString::from(path.to_string_lossy().into_owned());
-    let offline = DescribeLogDirsResult {
-        log_dir: log_dir.clone(),
-        error_code: ErrorCode::KafkaStorageError.code(),
-        ..Default::default()
-    };
-    let Some(online) = dir.online() else { return offline };
+    let Some(online) = dir.online() else { return offline(path) };
     match disk_space(path) {
         Ok(space) => DescribeLogDirsResult {
-            log_dir,
+            log_dir: name(path),
             topics: topics(broker, &online, asked),
             total_bytes: space.total_bytes,
             usable_bytes: space.usable_bytes,
@@ -71,9 +67,19 @@ fn describe(
         },
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "cannot tell how full the disk is");
-            offline
+            offline(path)
         }
     }
+}
+
+/// A directory that cannot be used.
+fn offline(path: &Path) -> DescribeLogDirsResult {
+    let error_code = ErrorCode::KafkaStorageError.code();
+    DescribeLogDirsResult { log_dir: name(path), error_code, ..Default::default() }
+}
+
+fn name(path: &Path) -> WireString {
+    WireString::from(path.to_string_lossy().into_owned())
 }
 
 struct DiskSpace {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 
+use logway_log::checkpoint::known_dirs::KnownDirs;
 use logway_log::{Log, LogDir, LogError};
 use logway_model::{DirectoryId, TopicPartition};
 
@@ -34,6 +35,11 @@ pub(crate) use placement::WantedLog;
 /// is no broker.
 pub struct LogDirs {
     dirs: Vec<ConfiguredDir>,
+    /// Those that were in use and that `log.dirs` does not name any more: remembered until somebody
+    /// gives them up.
+    missing: KnownDirs,
+    /// Those that somebody has given up: what was in them is made anew.
+    given_up: KnownDirs,
     reports: FailureReports,
 }
 
@@ -83,9 +89,27 @@ impl LogDirs {
         self.online().map(|dir| dir.directory_id()).collect()
     }
 
-    /// How many cannot be used.
+    /// How many cannot be used, with those that are missing from `log.dirs`.
     pub fn offline_count(&self) -> usize {
-        self.dirs.len() - self.online().count()
+        self.dirs.len() - self.online().count() + self.missing.len()
+    }
+
+    /// The directories that cannot be used, with their paths and, as far as they are known, their
+    /// ids: those of `log.dirs`, then those that are missing from it.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = (&Path, Option<DirectoryId>)> {
+        let offline = self.dirs.iter().filter(|dir| dir.online().is_none());
+        let offline = offline.map(|dir| (&*dir.path, dir.id()));
+        offline.chain(self.missing.iter().map(|(path, id)| (&**path, Some(*id))))
+    }
+
+    /// The paths of those that are missing from `log.dirs`.
+    pub(crate) fn missing_paths(&self) -> impl Iterator<Item = &Path> {
+        self.missing.keys().map(|path| &**path)
+    }
+
+    /// Whether somebody has given a directory up.
+    pub(crate) fn is_given_up(&self, id: DirectoryId) -> bool {
+        self.given_up.values().any(|given_up| *given_up == id)
     }
 
     /// The id of the directory that holds the metadata.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::thread;
 
-use logway_log::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE, KnownDirs};
+use logway_log::checkpoint::known_dirs::{self, GIVEN_UP_DIRS_FILE, KNOWN_DIRS_FILE, KnownDirs};
 use logway_log::checkpoint::{MetaProperties, remove_file};
 use logway_log::fs::Fs;
 use logway_log::{
@@ -49,7 +49,9 @@ impl LogDirs {
             .iter()
             .map(|path| MetaProperties::read(fs, &path.join(MetaProperties::FILE)))
             .collect();
-        let known = known_dirs::read(fs, &paths[0].join(KNOWN_DIRS_FILE))?;
+        let mut known = known_dirs::read(fs, &paths[0].join(KNOWN_DIRS_FILE))?;
+        let mut given_up = known_dirs::read(fs, &paths[0].join(GIVEN_UP_DIRS_FILE))?;
+        known.retain(|_, id| !given_up.values().any(|given_up| given_up == id));
         let cluster_id = find_cluster(fs, &paths, &owners, &known)?;
 
         let refused = refusals(fs, &paths, &owners, &known);
@@ -79,8 +81,14 @@ impl LogDirs {
             let known_id = known.get(&path).copied();
             ConfiguredDir::new(path, opened, known_id)
         });
-        let log_dirs = LogDirs { dirs: dirs.collect(), reports: opening.reports.clone() };
-        Ok(OpenedDirs { log_dirs, cluster_id })
+        let dirs: Vec<ConfiguredDir> = dirs.collect();
+        let is_configured = |id: DirectoryId| dirs.iter().any(|dir| dir.id() == Some(id));
+        let mut missing = known;
+        missing.retain(|_, id| !is_configured(*id));
+        // One that is back is lost like any other when it is missing again.
+        given_up.retain(|_, id| !is_configured(*id));
+        let reports = opening.reports.clone();
+        Ok(OpenedDirs { log_dirs: LogDirs { dirs, missing, given_up, reports }, cluster_id })
     }
 
     /// Writes down which directories there are. To be done when there is metadata: the file tells
@@ -90,12 +98,17 @@ impl LogDirs {
     ///
     /// If that cannot be done, unless the disk is full.
     pub(crate) fn write_known(&self, fs: &dyn Fs) -> Result<(), LogError> {
-        let path = self.dirs[0].path.join(KNOWN_DIRS_FILE);
-        let known = self.known();
-        if known_dirs::read(fs, &path)? == known {
-            return Ok(());
-        }
-        match known_dirs::write(fs, &path, &known) {
+        let root = &self.dirs[0].path;
+        let write = |name: &str, dirs: &KnownDirs| {
+            let path = root.join(name);
+            match known_dirs::read(fs, &path)? == *dirs {
+                true => Ok(()),
+                false => known_dirs::write(fs, &path, dirs),
+            }
+        };
+        // In this order, as one that is in both is given up.
+        let known = write(KNOWN_DIRS_FILE, &self.known());
+        match known.and_then(|()| write(GIVEN_UP_DIRS_FILE, &self.given_up)) {
             // Without it the broker can make space, and it is only needed when something is missing.
             Err(error) if error.is_disk_full() => {
                 tracing::error!(%error, "the log directories cannot be written down; the next start tries again");
@@ -105,9 +118,12 @@ impl LogDirs {
         }
     }
 
-    /// The ids of the directories as far as they are known.
+    /// The ids of the directories as far as they are known. Of two that were under one path, the one
+    /// that is there now.
     fn known(&self) -> KnownDirs {
-        self.dirs.iter().filter_map(|dir| Some((dir.path.clone(), dir.id()?))).collect()
+        let mut known = self.missing.clone();
+        known.extend(self.dirs.iter().filter_map(|dir| Some((dir.path.clone(), dir.id()?))));
+        known
     }
 }
 

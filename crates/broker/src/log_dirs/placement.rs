@@ -91,8 +91,7 @@ impl LogDirs {
             if let Some(found) = self.find(&online, wanted)? {
                 return Ok(Arc::clone(found));
             }
-            let is_assigned = wanted.assigned != DirectoryId::UNASSIGNED;
-            if is_assigned || online.len() < self.dirs.len() {
+            if !self.may_be_made(wanted, &online) {
                 return Err(self.offline(wanted, wanted.assigned));
             }
             let (fewest, _) = counts
@@ -104,6 +103,18 @@ impl LogDirs {
             Ok(Arc::clone(&online[fewest]))
         };
         wanted.iter().map(place).collect()
+    }
+
+    /// Whether a log that was found nowhere may be made: nobody knows of a place where its records are.
+    fn may_be_made(&self, wanted: &WantedLog, online: &[Arc<LogDir>]) -> bool {
+        if self.is_given_up(wanted.assigned) {
+            let (partition, directory) = (&wanted.new.partition, wanted.assigned);
+            tracing::warn!(%partition, %directory, "the log directory of the partition was given up: \
+                its log is made anew, and begins at offset 0");
+            return true;
+        }
+        let is_all_there = online.len() == self.dirs.len() && self.missing.is_empty();
+        wanted.assigned == DirectoryId::UNASSIGNED && is_all_there
     }
 
     fn open_in(&self, dir: &LogDir, wanted: &[NewLog]) -> Vec<Result<PlacedLog, LogError>> {
@@ -142,8 +153,14 @@ impl LogDirs {
             .filter(|dir| matches!(dir.state(), DirState::Offline { .. }))
             .collect();
         let by_id = offline.iter().find(|dir| dir.id() == Some(id));
+        if let Some((path, _)) = self.missing.iter().find(|(_, missing)| **missing == id) {
+            return format!("{}, which is missing from log.dirs", path.display());
+        }
         match (by_id, &offline[..]) {
             (Some(dir), _) => dir.path.display().to_string(),
+            (None, _) if id != DirectoryId::UNASSIGNED && !self.missing.is_empty() => {
+                format!("directory {id}, which is none of log.dirs")
+            }
             (None, [only]) => only.path.display().to_string(),
             (None, []) => format!("directory {id}, which is none of log.dirs"),
             (None, several) => format!("one of {} directories", several.len()),
@@ -208,7 +225,7 @@ impl LogDirs {
         found_end: Offset,
     ) -> Result<&'a Arc<LogDir>, LogError> {
         let partition = wanted.new.partition.clone();
-        if found.is_loss_accepted(&partition)? {
+        if found.is_loss_accepted(&partition)? || self.is_given_up(wanted.assigned) {
             tracing::warn!(%partition, path = %found.path().display(), "a log is accepted that was \
                 found elsewhere than it was");
             return Ok(found);

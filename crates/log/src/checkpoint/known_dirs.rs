@@ -1,4 +1,5 @@
-//! `known-log-dirs`: which log directory a broker found under which path.
+//! `known-log-dirs`: which log directory a broker found under which path; and `given-up-log-dirs`, of the
+//! same format: those of them that an operator has given up.
 //!
 //! ```text
 //! 0                                    version
@@ -7,8 +8,9 @@
 //! C8YZHQRKTNCSQNzHhVnLLw /data/two
 //! ```
 //!
-//! The file is Logway's own. A disk that is not mounted looks like a new directory; by this file a
-//! start knows that it is not one.
+//! The files are Logway's own. A disk that is not mounted looks like a new directory; by the first file a
+//! start knows that it is not one. It also names the directories that are missing from `log.dirs`,
+//! until they are given up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,9 @@ use crate::fs::Fs;
 
 /// The name of the file in the first log directory.
 pub const KNOWN_DIRS_FILE: &str = "known-log-dirs";
+
+/// The name of the file with those that were given up, beside it.
+pub const GIVEN_UP_DIRS_FILE: &str = "given-up-log-dirs";
 
 /// Thousands of directories.
 const FILE_MAX_BYTES: usize = 4 << 20;
@@ -35,6 +40,19 @@ pub fn write(fs: &dyn Fs, path: &Path, dirs: &KnownDirs) -> Result<(), LogError>
     let lines = dirs.iter().map(|(dir, id)| format!("{id} {}\n", dir.display()));
     let text = format!("{VERSION}\n{}\n{}", dirs.len(), lines.collect::<String>());
     replace_file(fs, path, text.as_bytes())
+}
+
+/// Gives a known directory up: moves it from one file of the first log directory `root` to the other,
+/// durably. Cut short, it is in both, and given up.
+pub fn give_up(fs: &dyn Fs, root: &Path, dir: &Path, id: DirectoryId) -> Result<(), LogError> {
+    let (known_path, given_up_path) = (root.join(KNOWN_DIRS_FILE), root.join(GIVEN_UP_DIRS_FILE));
+    let mut given_up = read(fs, &given_up_path)?;
+    given_up.retain(|_, other| *other != id);
+    given_up.insert(dir.to_owned(), id);
+    write(fs, &given_up_path, &given_up)?;
+    let mut known = read(fs, &known_path)?;
+    known.retain(|_, other| *other != id);
+    write(fs, &known_path, &known)
 }
 
 /// Reads the file at `path`; one that does not exist is empty.
@@ -81,6 +99,20 @@ mod tests {
             dirs.into_iter().zip([1, 2].map(|n| DirectoryId(Uuid([n; 16])))).collect();
         write(&fs, path, &dirs).expect("is written");
         assert_eq!(read(&fs, path).expect("is read"), dirs);
+    }
+
+    #[test]
+    fn one_that_is_given_up_is_known_no_more() {
+        let (fs, root) = (SimFs::new(1), Path::new("/data"));
+        fs.create_dir(root).expect("is made");
+        let [one, two] = [1, 2].map(|n| (PathBuf::from(format!("/{n}")), DirectoryId(Uuid([n; 16]))));
+        let known = KnownDirs::from([one.clone(), two.clone()]);
+        write(&fs, &root.join(KNOWN_DIRS_FILE), &known).expect("is written");
+        give_up(&fs, root, &two.0, two.1).expect("is given up");
+        let left = read(&fs, &root.join(KNOWN_DIRS_FILE)).expect("is read");
+        assert_eq!(left, KnownDirs::from([one]));
+        let given_up = read(&fs, &root.join(GIVEN_UP_DIRS_FILE)).expect("is read");
+        assert_eq!(given_up, KnownDirs::from([two]));
     }
 
     #[test]

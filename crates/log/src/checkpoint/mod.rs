@@ -5,7 +5,7 @@
 //! | `meta.properties` | log directory | [`MetaProperties`] |
 //! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint` | log directory | [`offset_checkpoint`] |
 //! | `segment-lists` | log directory | [`segment_lists`] |
-//! | `known-log-dirs` | first log directory | [`known_dirs`] |
+//! | `known-log-dirs`, `given-up-log-dirs` | first log directory | [`known_dirs`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
 //! | `.page-cache` | log directory | [`cache_life`] |
 //! | `partition.metadata` | partition | [`PartitionMetadata`] |

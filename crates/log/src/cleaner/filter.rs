@@ -26,6 +26,17 @@ pub(super) enum Filtered {
     Dropped,
 }
 
+/// What comes behind a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Another batch of its segment.
+    Batch,
+    /// Another segment, with batches or about to get some.
+    Segment,
+    /// Nothing yet: the log ends with it.
+    LogEnd,
+}
+
 /// Where a producer that may go on has written last: that batch is never dropped, because the next
 /// start may have to learn its sequence from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +70,18 @@ pub(super) struct FilterCounts {
 /// A tombstone stays until its batch's delete horizon, which the first cleaning that finds it sets.
 /// A marker stays while anything of its transaction does, and then until a horizon of its own. What
 /// is the last write of a producer, or the end of a segment, leaves an empty batch.
+///
+/// The last record of the log stays, whatever it is, until something is appended behind it. In Apache
+/// Kafka it is in the segment that is appended to, which is never cleaned. Clients count on a record
+/// before the end offset: without one, some ask for the empty batch again and again, and others wait
+/// for ever.
 pub(super) struct Filter<'a> {
     pub(super) keys: &'a KeyMap,
     pub(super) transactions: &'a Transactions,
     pub(super) last_writes: &'a LastWrites,
     pub(super) end: Offset,
+    /// Where the log ended on stable storage when the round began: a crash may take what is behind.
+    pub(super) log_end: Offset,
     pub(super) now: TimestampMs,
     /// The horizon of what is found for the first time.
     pub(super) new_horizon: TimestampMs,
@@ -81,6 +99,8 @@ struct Judge<'a> {
     is_past_horizon: bool,
     /// Its transaction was taken back.
     is_aborted: bool,
+    /// The last record of the log, if the batch has it.
+    logs_last: Option<Offset>,
     /// Of the key that passes.
     key: KeyHasher,
     retained: RetainedRecords,
@@ -98,22 +118,22 @@ enum Verdict {
 }
 
 impl Filter<'_> {
-    /// Judges the next batch; `is_segments_end` if nothing follows it in its segment.
+    /// Judges the next batch.
     pub(super) fn filter(
         &mut self,
         batch: &Batch,
-        is_segments_end: bool,
+        behind: Behind,
     ) -> Result<Filtered, RecordError> {
         let header = batch.header();
         if header.base_offset >= self.end {
             return Ok(Filtered::AsIs);
         }
-        let keeps_place = is_segments_end || self.is_last_write(header);
+        let keeps_place = behind != Behind::Batch || self.is_last_write(header);
         let is_transactional = header.attributes.is_transactional();
         if header.attributes.is_control() {
             // Other control batches than markers say something of the log itself.
             return if is_transactional {
-                self.filter_marker(batch, keeps_place)
+                self.filter_marker(batch, behind, keeps_place)
             } else {
                 Ok(Filtered::AsIs)
             };
@@ -123,6 +143,7 @@ impl Filter<'_> {
         }
         let mut judge = self.judge(header);
         judge.is_aborted = is_transactional && self.transactions.is_aborted(header);
+        judge.logs_last = (behind == Behind::LogEnd).then(|| header.last_offset());
         batch.visit(DecodeLimit::BATCH_MAX, &mut judge)?;
         let Judge { retained, has_tombstones, counts, .. } = judge;
         self.counts = counts;
@@ -136,7 +157,12 @@ impl Filter<'_> {
         Ok(Filtered::Rewritten(Rewrite { retained, delete_horizon }))
     }
 
-    fn filter_marker(&mut self, batch: &Batch, keeps_place: bool) -> Result<Filtered, RecordError> {
+    fn filter_marker(
+        &mut self,
+        batch: &Batch,
+        behind: Behind,
+        keeps_place: bool,
+    ) -> Result<Filtered, RecordError> {
         let header = batch.header();
         let has_data = self.with_data.remove(&header.producer_id);
         if header.record_count == 0 {
@@ -146,7 +172,12 @@ impl Filter<'_> {
             self.counts.kept += 1;
             return Ok(Filtered::AsIs);
         }
-        if header.delete_horizon().is_some_and(|horizon| horizon <= self.now) {
+        let is_past_horizon = header.delete_horizon().is_some_and(|horizon| horizon <= self.now);
+        if is_past_horizon && behind == Behind::LogEnd {
+            self.counts.kept += 1;
+            return Ok(Filtered::AsIs);
+        }
+        if is_past_horizon {
             self.counts.deleted += 1;
             return Ok(emptied(header, keeps_place));
         }
@@ -165,6 +196,7 @@ impl Filter<'_> {
             filter: self,
             is_past_horizon: header.delete_horizon().is_some_and(|horizon| horizon <= self.now),
             is_aborted: false,
+            logs_last: None,
             key: self.keys.hasher(),
             retained: RetainedRecords::default(),
             has_tombstones: false,
@@ -200,8 +232,9 @@ impl Judge<'_> {
         if self.is_aborted {
             return Verdict::Superseded;
         }
+        let is_logs_last = self.logs_last == Some(record.offset);
         if !record.has_key {
-            return Verdict::Keyless;
+            return if is_logs_last { Verdict::Kept } else { Verdict::Keyless };
         }
         if self.filter.keys.get(key).is_some_and(|newest| newest > record.offset) {
             return Verdict::Superseded;
@@ -209,11 +242,12 @@ impl Judge<'_> {
         if record.has_value {
             return Verdict::Kept;
         }
-        if self.is_past_horizon {
-            return Verdict::Deleted;
+        if !self.is_past_horizon {
+            self.has_tombstones = true;
+            return Verdict::Kept;
         }
-        self.has_tombstones = true;
-        Verdict::Kept
+        // Its horizon is over and not noted again: the next record behind it brings the next round.
+        if is_logs_last { Verdict::Kept } else { Verdict::Deleted }
     }
 }
 

@@ -8,7 +8,7 @@ use logway_model::{LeaderEpoch, Offset};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchHeader, DecodeLimit, RecordError, Rewriting};
 
 use super::batches::{Batches, PlacedBatch, corrupt};
-use super::filter::{Filter, Filtered};
+use super::filter::{Behind, Filter, Filtered};
 use super::pace::{Cancelled, Pace};
 use super::range::Group;
 use super::swap::{self, cleaned_path};
@@ -92,7 +92,12 @@ pub(super) fn rewrite(
         let end = next.map_or(group.end, |next| next.base_offset());
         let mut batches = Batches::of(segment, end, place.pace)?;
         while let Some(PlacedBatch { batch, position, is_last }) = batches.next()? {
-            let filtered = filter.filter(&batch, is_last && next.is_none());
+            let behind = match is_last && next.is_none() {
+                false => Behind::Batch,
+                true if group.end >= filter.log_end => Behind::LogEnd,
+                true => Behind::Segment,
+            };
+            let filtered = filter.filter(&batch, behind);
             let filtered = filtered.map_err(|error| corrupt(segment, position, &error))?;
             leader_epoch = batch.header().leader_epoch;
             let output = match &mut output {

@@ -89,6 +89,7 @@ impl Round<'_> {
             transactions: &transactions,
             last_writes: &last_writes,
             end,
+            log_end: view.flushed.offset,
             now: self.limits.now,
             new_horizon: TimestampMs(self.limits.now.0.saturating_add(retention_ms)),
             with_data: HashSet::new(),

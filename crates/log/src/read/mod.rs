@@ -10,7 +10,7 @@ pub use slice::{FileRange, ReadRequest, ReadSlice};
 use logway_model::Offset;
 
 use crate::LogError;
-use crate::scan::BatchScan;
+use crate::scan::{BatchScan, HeaderScan, ScannedBatch};
 use crate::segment::Segment;
 use crate::view::LogView;
 use locate::Boundary;
@@ -33,26 +33,28 @@ impl LogView {
             return Ok(slice);
         }
         let mut bytes_left = request.max_bytes;
+        let mut is_owed = request.at_least_one_batch;
         let mut index = self.segment_index(request.offset);
         while index < self.segments.len() && self.segments[index].base_offset() < bound {
             let segment = &self.segments[index];
             let limit = self.limit(index, bound)?;
-            let found = if slice.ranges.is_empty() {
-                first_piece(segment, limit, request)?
+            let found = if slice.ranges.is_empty() || is_owed {
+                first_piece(segment, limit, request.offset, bytes_left, is_owed)?
             } else {
                 further_piece(segment, limit, bytes_left)?
             };
             index += 1;
             // Nothing of the segment is asked for: compaction can leave such a one.
-            let Some(Piece { start, end }) = found else { continue };
+            let Some(Piece { start, end, has_records }) = found else { continue };
             if start < end.position {
                 let len_bytes = end.position - start;
                 bytes_left = bytes_left.saturating_sub(len_bytes);
                 let file = segment.file()?;
                 slice.ranges.push(FileRange { file, position: start, len_bytes });
                 slice.next_offset = end.offset;
+                is_owed &= !has_records;
             }
-            if end.position < limit.position || bytes_left == 0 {
+            if end.position < limit.position || (bytes_left == 0 && !is_owed) {
                 break;
             }
         }
@@ -89,28 +91,60 @@ impl LogView {
 struct Piece {
     start: u64,
     end: Boundary,
+    /// Whether a batch of it is known to have records.
+    has_records: bool,
 }
 
-/// The part of the first segment: empty if not even one batch fits, `None` if no batch in it ends
-/// at or after the offset.
+/// The part of the first segment, or of a further one if there were only batches without records
+/// before: empty if not even one batch fits, `None` if no batch in it ends at or after the offset.
+///
+/// If a batch is owed, it is one with records. Those without, which compaction leaves, do not get
+/// every client on: some ask for them again and again.
 fn first_piece(
     segment: &Segment,
     limit: Boundary,
-    request: &ReadRequest,
+    offset: Offset,
+    bytes_left: u64,
+    is_owed: bool,
 ) -> Result<Option<Piece>, LogError> {
-    let Some(first) = segment.find_batch(request.offset, limit.position)? else { return Ok(None) };
+    let Some(first) = segment.find_batch(offset, limit.position)? else { return Ok(None) };
     let start = first.position;
-    let wanted_end = start.saturating_add(request.max_bytes);
-    let end = if wanted_end >= limit.position {
-        limit
-    } else if wanted_end >= first.end() {
-        segment.floor_boundary(Boundary::after(&first), wanted_end, limit)?
-    } else if request.at_least_one_batch {
-        Boundary::after(&first)
-    } else {
-        Boundary::before(&first)
+    let with_records = match is_owed {
+        true => first_with_records(segment, &first, limit)?,
+        false => None,
     };
-    Ok(Some(Piece { start, end }))
+    let wanted_end = start.saturating_add(bytes_left);
+    let end = match &with_records {
+        _ if wanted_end >= limit.position => limit,
+        Some(owed) if wanted_end < owed.end() => Boundary::after(owed),
+        None if is_owed => limit,
+        _ if wanted_end >= first.end() => {
+            segment.floor_boundary(Boundary::after(&first), wanted_end, limit)?
+        }
+        _ => Boundary::before(&first),
+    };
+    Ok(Some(Piece { start, end, has_records: with_records.is_some() }))
+}
+
+/// The first batch with records, from a batch on. In front of damage the batch itself: who reads on
+/// finds the damage.
+fn first_with_records(
+    segment: &Segment,
+    first: &ScannedBatch,
+    limit: Boundary,
+) -> Result<Option<ScannedBatch>, LogError> {
+    if first.header.record_count > 0 {
+        return Ok(Some(*first));
+    }
+    let mut headers = HeaderScan::new(segment.file()?, segment.path(), first.end(), limit.position);
+    loop {
+        match headers.next() {
+            Ok(Some(batch)) if batch.header.record_count == 0 => {}
+            Ok(found) => return Ok(found),
+            Err(LogError::Corrupt { .. }) => return Ok(Some(*first)),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The part of a further segment, from its beginning.
@@ -125,5 +159,5 @@ fn further_piece(
         _ if bytes_left >= limit.position => limit,
         _ => segment.floor_boundary(start, bytes_left, limit)?,
     };
-    Ok(Some(Piece { start: 0, end }))
+    Ok(Some(Piece { start: 0, end, has_records: true }))
 }

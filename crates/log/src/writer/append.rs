@@ -86,8 +86,9 @@ impl LogTail {
                 Ok(placed) if is_durable => placed.end,
                 _ => Offset::ZERO,
             };
-            if result.is_err() {
+            if let Err(error) = &result {
                 round.metrics.failed_appends.inc();
+                round.is_disk_full |= error.is_disk_full();
             }
             let result = result.map(|placed| placed.outcome);
             self.waiting.push_back(Waiter { flushed_to, result, done });

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -34,9 +35,15 @@ use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 /// Nobody waits for room among the jobs, and they are few: the writer has a few seals and one
 /// checkpoint under way at any time, with at most one closing of files behind each checkpoint;
 /// and the removal of a deleted log's directory is one path.
+///
+/// What is deleted keeps its files for `file.delete.delay.ms`, but not on a disk that is short of
+/// space: there they go at once, as they may be what somebody has deleted to get space. Readers
+/// that have a file open keep it all the same.
 pub(crate) struct Background {
     sender: JobSender,
     thread: Option<JoinHandle<()>>,
+    /// A [`Job::MakeRoom`] is on its way.
+    is_room_wanted: Arc<AtomicBool>,
 }
 
 /// A way to the thread.
@@ -59,6 +66,8 @@ pub(crate) enum Job {
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
     DeleteDir { path: PathBuf, delay: Duration },
+    /// Remove at once what was to be removed later: an append found no space.
+    MakeRoom,
     /// Close the files of those that nobody has used since they were last sent here.
     CloseUnused(Vec<Arc<Segment>>),
     /// End.
@@ -115,7 +124,9 @@ impl Background {
         let (sender, receiver) = channel();
         let reserve = Reserve::new(Arc::clone(&fs), &dir);
         let spawn_failed = LogError::io("start a thread for", &dir);
+        let is_room_wanted = Arc::new(AtomicBool::new(false));
         let worker = Worker {
+            is_room_wanted: Arc::clone(&is_room_wanted),
             fs,
             dir: dir.clone(),
             queue,
@@ -128,7 +139,7 @@ impl Background {
             .name("log-background".to_owned())
             .spawn(move || worker.run())
             .map_err(spawn_failed)?;
-        Ok(Background { sender: JobSender(sender), thread: Some(thread) })
+        Ok(Background { sender: JobSender(sender), thread: Some(thread), is_room_wanted })
     }
 
     /// Another way to the thread.
@@ -139,6 +150,14 @@ impl Background {
     /// See [`JobSender::send`].
     pub(crate) fn send(&self, job: Job) {
         self.sender.send(job);
+    }
+
+    /// Has what is to be removed some time removed now; however often this is called, one such job
+    /// is under way.
+    pub(crate) fn make_room(&self) {
+        if !self.is_room_wanted.swap(true, Ordering::Relaxed) {
+            self.send(Job::MakeRoom);
+        }
     }
 
     /// Waits until all jobs are done and the thread has ended. Files that were to be removed
@@ -168,6 +187,14 @@ impl JobSender {
     }
 }
 
+/// A disk with less free space is short of it: a few of the largest appends may fill it, and compaction
+/// is about to stop.
+const SHORT_BYTES: u64 = 64 << 20;
+
+/// While something waits to be removed, it is looked so often whether the disk is short of space. Others
+/// write to it, too, and who needs the space may not be the writer of this directory.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
 struct Worker {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
@@ -176,11 +203,13 @@ struct Worker {
     receiver: Receiver<Job>,
     reserve: Reserve,
     removals: Vec<Removal>,
+    is_room_wanted: Arc<AtomicBool>,
 }
 
 /// A file or directory to be removed at some time.
 struct Removal {
-    due: Instant,
+    /// `None` for a time that no clock can name: the next start removes it, if nothing does before.
+    due: Option<Instant>,
     path: PathBuf,
     is_dir: bool,
 }
@@ -194,7 +223,7 @@ impl Worker {
                 Ok(job) => self.work(job),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.remove_due();
+            self.remove_due(false);
         }
     }
 
@@ -228,6 +257,10 @@ impl Worker {
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),
             Job::DeleteDir { path, delay } => self.remove_later(path, delay, true),
+            Job::MakeRoom => {
+                self.is_room_wanted.store(false, Ordering::Relaxed);
+                self.remove_due(true);
+            }
             Job::CloseUnused(segments) => {
                 for segment in segments {
                     if let Err(error) = segment.close_if_unused() {
@@ -362,21 +395,30 @@ impl Worker {
     }
 
     fn remove_later(&mut self, path: PathBuf, delay: Duration, is_dir: bool) {
-        // A time that no clock can name never comes; the next start removes the file.
-        if let Some(due) = Instant::now().checked_add(delay) {
-            self.removals.push(Removal { due, path, is_dir });
-        }
+        let due = Instant::now().checked_add(delay);
+        self.removals.push(Removal { due, path, is_dir });
     }
 
     fn time_to_next_removal(&self) -> Duration {
         const IDLE: Duration = Duration::from_secs(3600);
-        let next = self.removals.iter().map(|removal| removal.due).min();
-        next.map_or(IDLE, |due| due.saturating_duration_since(Instant::now()))
+        if self.removals.is_empty() {
+            return IDLE;
+        }
+        let next = self.removals.iter().filter_map(|removal| removal.due).min();
+        let next = next.map_or(IDLE, |due| due.saturating_duration_since(Instant::now()));
+        next.min(LOOK_INTERVAL)
     }
 
-    fn remove_due(&mut self) {
+    /// Removes what is due, or all if there has to be room.
+    fn remove_due(&mut self, is_room_wanted: bool) {
+        if self.removals.is_empty() {
+            return;
+        }
         let now = Instant::now();
-        for removal in self.removals.extract_if(.., |removal| removal.due <= now) {
+        let are_all_due = is_room_wanted || self.is_disk_short();
+        let is_due =
+            |removal: &mut Removal| are_all_due || removal.due.is_some_and(|due| due <= now);
+        for removal in self.removals.extract_if(.., is_due) {
             let removed = match removal.is_dir {
                 true => self.fs.remove_dir_all(&removal.path),
                 false => self.fs.remove_file(&removal.path),
@@ -386,5 +428,10 @@ impl Worker {
                 tracing::warn!(%path, %error, "cannot remove it; the next start tries again");
             }
         }
+    }
+
+    /// A disk that does not tell is not.
+    fn is_disk_short(&self) -> bool {
+        self.fs.free_bytes(&self.dir).is_ok_and(|free_bytes| free_bytes < SHORT_BYTES)
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Timers {
     is_checkpoint_due: bool,
     /// When that was the last time.
     last_checkpoint: Option<Instant>,
+    /// When retention was last brought forward, because a disk is full.
+    last_retention_soon: Option<Instant>,
 }
 
 impl Timers {
@@ -44,6 +46,18 @@ impl Timers {
             next_retention: now + retention_interval,
             is_checkpoint_due: false,
             last_checkpoint: None,
+            last_retention_soon: None,
+        }
+    }
+
+    /// Makes retention due at once; or a fifth of a second after this was last asked for, as it takes
+    /// some time for each log of the directory.
+    fn retention_soon(&mut self, now: Instant) {
+        const APART: Duration = Duration::from_millis(200);
+        let soon = self.last_retention_soon.map_or(now, |last| now.max(last + APART));
+        if soon < self.next_retention {
+            self.next_retention = soon;
+            self.last_retention_soon = Some(soon);
         }
     }
 
@@ -98,6 +112,13 @@ impl Writer {
         tail.publish();
     }
 
+    /// An append was refused because the disk is full: what was deleted goes, and so does what is past
+    /// its limits. These may have just been lowered to make room.
+    pub(super) fn look_for_room(&mut self) {
+        self.round.background.make_room();
+        self.timers.retention_soon(self.round.started);
+    }
+
     /// Deletes the segments that are past their limits, in all logs.
     pub(super) fn enforce_retention(&mut self) {
         for tail in self.tails.values_mut() {
@@ -110,10 +131,11 @@ impl Writer {
                     let delay = self.round.config.file_delete_delay();
                     self.deleted.extend(segments.into_iter().map(|segment| (segment, delay)));
                 }
-                Err(error) => {
+                Err(error) if self.retention_reports.is_time() => {
                     let partition = tail.log.name();
                     tracing::warn!(%partition, %error, "retention has to wait");
                 }
+                Err(_) => {}
             }
         }
     }

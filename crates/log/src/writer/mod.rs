@@ -128,6 +128,7 @@ struct Writer {
     are_syncs_delayed: bool,
     delay_reports: Rarely,
     eviction_reports: Rarely,
+    retention_reports: Rarely,
     /// Segments that were deleted since the last checkpoint was sent.
     deleted: Vec<(Arc<Segment>, Duration)>,
     /// Segments that were deleted, but whose files wait for the next checkpoint: one failed.
@@ -199,6 +200,7 @@ pub(crate) fn spawn(
         are_syncs_delayed: false,
         delay_reports: Rarely::default(),
         eviction_reports: Rarely::default(),
+        retention_reports: Rarely::default(),
         deleted: Vec::new(),
         undeleted: Vec::new(),
         left: Vec::new(),
@@ -225,6 +227,7 @@ pub(crate) fn spawn(
             background,
             metrics: options.metrics,
             free_space: FreeSpace::default(),
+            is_disk_full: false,
             fs: options.fs,
             dir: options.dir,
             now: options.clock.now(),
@@ -376,6 +379,10 @@ impl Writer {
         }
         self.touched = touched;
         self.evict_producers();
+        if std::mem::take(&mut self.round.is_disk_full) {
+            self.look_for_room();
+            is_thread_wanted = true;
+        }
         is_thread_wanted
     }
 
@@ -533,7 +540,8 @@ impl Writer {
             self.note_lag(key);
         }
         let Some(tail) = self.tails.get_mut(&key) else { return };
-        match tail.delete_records(before) {
+        self.round.config = tail.log.config();
+        match tail.delete_records(before, &mut self.round) {
             Ok(segments) => {
                 tail.publish();
                 let delay = tail.log.config().file_delete_delay();

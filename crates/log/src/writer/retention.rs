@@ -53,8 +53,13 @@ impl LogTail {
         Ok(deleted)
     }
 
-    /// Moves the log start to `before`; returns the segments that have no record left.
-    pub(super) fn delete_records(&mut self, before: Offset) -> Result<Vec<Arc<Segment>>, LogError> {
+    /// Moves the log start to `before`; returns the segments that have no record left. If that is all of
+    /// them, the active one is rolled first: who deletes all records may need the space.
+    pub(super) fn delete_records(
+        &mut self,
+        before: Offset,
+        round: &mut Round,
+    ) -> Result<Vec<Arc<Segment>>, LogError> {
         let (start, end) = (self.view.log_start, self.view.end.offset);
         if before > end {
             let partition = self.log.topic_partition().clone();
@@ -66,6 +71,17 @@ impl LogTail {
             return Err(error);
         }
         self.advance_log_start(before);
+        let has_records = self.view.end.position > 0;
+        if before == end
+            && has_records
+            && self.poison.is_none()
+            && self.synced.offset == end
+            && let Err(error) = self.roll(round)
+        {
+            // The records are gone all the same, and the next one to be appended brings another try.
+            let partition = self.log.name();
+            tracing::warn!(%partition, %error, "the last segment of a log keeps its space for now");
+        }
         Ok(self.drop_before_log_start())
     }
 

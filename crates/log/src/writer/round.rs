@@ -30,6 +30,8 @@ pub(super) struct Round {
     pub(super) background: Background,
     pub(super) metrics: LogMetrics,
     pub(super) free_space: FreeSpace,
+    /// An append was refused because the disk is full.
+    pub(super) is_disk_full: bool,
     pub(super) fs: Arc<dyn Fs>,
     /// The log directory.
     pub(super) dir: PathBuf,

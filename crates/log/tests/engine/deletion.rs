@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode};
-use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
+use logway_log::{CleanupPolicy, Log, LogConfig, LogDir, LogError, NewLog};
 use logway_model::{Offset, TopicId, Uuid};
 
 use crate::support::*;
@@ -445,4 +446,94 @@ fn leader_epochs_that_a_checkpoint_could_not_save_are_saved_by_the_close() {
         assert!(dir.recovery_report().was_clean);
         assert_eq!(disk.log(&dir).latest_epoch(), EPOCH, "round {round}");
     }
+}
+
+/// Long enough for the background thread to look at the disk, and far less than `file.delete.delay.ms`.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Appends again and again, as a producer does whose append is refused for want of space, until one
+/// is taken.
+fn append_until_taken(log: &Log) {
+    let began = Instant::now();
+    loop {
+        match append(log, batch(1, 1000)) {
+            Ok(_) => return,
+            Err(error) => assert!(error.is_disk_full(), "{error}"),
+        }
+        assert!(began.elapsed() < SOON, "there is still no space");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A full disk, with a log that takes most of it and one that somebody wants to append to. The delays
+/// are the default ones.
+fn full_disk_with_two_logs(config: LogConfig) -> (TestDisk, LogDir, Arc<Log>, Arc<Log>) {
+    let disk = TestDisk::new(1).with_config(config);
+    let dir = disk.open();
+    let (large, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    for _ in 0..5 {
+        append(&large, batch(1, 1 << 20)).expect("there is space");
+    }
+    append_records(&other, 1, 10);
+    disk.leave_free(1 << 20);
+    // What was free before is believed for a moment.
+    let began = Instant::now();
+    let error = loop {
+        match append(&other, batch(1, 1000)) {
+            Err(error) => break error,
+            Ok(_) => assert!(began.elapsed() < SOON, "the disk is full"),
+        }
+    };
+    assert!(error.is_disk_full(), "{error}");
+    (disk, dir, large, other)
+}
+
+#[test]
+fn a_log_that_is_deleted_on_a_full_disk_gives_its_space_back_at_once() {
+    let (_disk, dir, large, other) = full_disk_with_two_logs(LogConfig::default());
+    let partition = large.topic_partition().clone();
+    drop(large);
+    dir.delete_log(&partition).expect("there is space for that");
+    append_until_taken(&other);
+}
+
+#[test]
+fn deleted_records_give_their_space_back_at_once_also_if_they_are_all_in_the_last_segment() {
+    let (_disk, _dir, large, other) = full_disk_with_two_logs(LogConfig::default());
+    let end = large.log_end_offset();
+    large.delete_records_before(end).wait().expect("there is space for that");
+    assert_eq!((large.segment_count(), large.size_bytes()), (1, 0));
+    append_until_taken(&other);
+    assert_eq!(append_records(&large, 1, 10), end);
+}
+
+#[test]
+fn retention_that_is_lowered_on_a_full_disk_makes_room_before_its_next_turn() {
+    let forever = LogConfig { retention_ms: None, ..LogConfig::default() };
+    let (disk, _dir, large, other) = full_disk_with_two_logs(forever);
+    disk.clock.advance(60_000);
+    large.set_config(Arc::new(LogConfig { retention_ms: Some(1000), ..LogConfig::default() }));
+    append_until_taken(&other);
+    assert_eq!(large.size_bytes(), 0);
+}
+
+#[test]
+fn what_was_deleted_before_the_disk_was_full_goes_when_it_is() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let (large, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
+    append(&large, batch(1, 1 << 20)).expect("there is space");
+    let partition = large.topic_partition().clone();
+    drop(large);
+    dir.delete_log(&partition).expect("the disk works");
+    let is_kept = || names_in(&disk.fs, "/data").iter().any(|name| name.ends_with("-delete"));
+    assert!(is_kept(), "there is space, so the files stay for a while");
+    disk.leave_free(1 << 20);
+    // Also if nobody appends here: others may need the space.
+    let began = Instant::now();
+    while is_kept() {
+        assert!(began.elapsed() < SOON, "it is still there");
+        thread::sleep(Duration::from_millis(1));
+    }
+    append_until_taken(&other);
 }

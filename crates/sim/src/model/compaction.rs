@@ -13,7 +13,7 @@ use crate::violation::{Violation, ensure};
 /// What compaction has taken from a log, as far as somebody has seen it.
 ///
 /// Of each key the newest record stays, unless it is a tombstone whose time was over; what is gone
-/// stays gone; and what is there is as it was sent.
+/// stays gone; what is there is as it was sent; and the record before the end of the log is there.
 #[derive(Debug)]
 pub(crate) struct Compaction {
     min_lag_ms: i64,
@@ -101,6 +101,10 @@ impl Compaction {
         }
         let stranger = found.next().map(Batch::header);
         ensure(stranger.is_none(), || format!("{name}: nobody has sent {stranger:?}"))?;
+        let last = kept.back().map(|kept| kept.last).filter(|last| *last >= start);
+        ensure(last.is_none_or(|last| there.contains(&last)), || {
+            format!("{name}: the last record of the log, {last:?}, is missing")
+        })?;
         let records: Vec<Record> = kept.iter().flat_map(Kept::records).collect();
         let newest = self.newest_of_each_key(kept, &records);
         let mut older = BTreeMap::new();

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use logway_log::{CleanerOptions, CleanupPolicy, LogConfig};
+use logway_log::{CleanerOptions, CleanupPolicy, LogConfig, ReadRequest};
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
-use logway_record::{Batch, BatchBuilder, Compression, DecodeLimit, Header, Record};
+use logway_record::{Batch, BatchBuilder, Batches, Compression, DecodeLimit, Header, Record};
 
-use super::{Bench, compacted, shown};
+use super::{Bench, compacted, shown, wait_sealed};
 use crate::support::*;
 
 #[test]
@@ -61,6 +61,113 @@ fn a_tombstone_goes_only_after_its_horizon() {
     assert_eq!(bench.contents(), shown(&[(2, "b", Some("1"))]));
     assert_eq!(bench.metrics.deleted_records.get(), 1);
     bench.check_files();
+}
+
+/// Clients count on a record before the end offset, as there always is one in Apache Kafka.
+#[test]
+fn the_last_record_of_a_log_stays_until_another_comes_behind_it() {
+    let config = LogConfig { max_compaction_lag_ms: 1000, delete_retention_ms: 0, ..compacted() };
+    let bench = Bench::new(config);
+    let keys = ["k0", "k1", "k2"];
+    for key in keys {
+        bench.put(key, Some("value"));
+    }
+    bench.put_all(&keys.map(|key| (key, None)));
+    // The clock ends the last segment, and twice the tombstones' time comes.
+    let clean_later = |bench: &Bench| {
+        bench.disk.clock.advance(2000);
+        bench.clean();
+        bench.clean();
+    };
+    clean_later(&bench);
+    clean_later(&bench);
+    let last = shown(&[(5, "k2", None)]);
+    assert_eq!(bench.contents(), last);
+    assert_eq!(bench.log.log_end_offset(), Offset(6));
+    let bench = bench.reopen();
+    clean_later(&bench);
+    assert_eq!(bench.contents(), last);
+    // Nothing is left to do for it.
+    let cleaned = bench.metrics.cleaned_bytes.get();
+    clean_later(&bench);
+    assert_eq!(bench.metrics.cleaned_bytes.get(), cleaned);
+
+    bench.put("k3", Some("value"));
+    clean_later(&bench);
+    assert_eq!(bench.contents(), shown(&[(6, "k3", Some("value"))]));
+    bench.check_files();
+}
+
+/// A crash may take the records behind it that are not on stable storage.
+#[test]
+fn a_last_record_behind_which_nothing_is_flushed_stays() {
+    let bench = Bench::new(LogConfig { delete_retention_ms: 0, ..compacted() });
+    bench.put("a", None);
+    bench.roll();
+    bench.log.set_config(Arc::new(LogConfig {
+        cleanup: CleanupPolicy::Compact,
+        delete_retention_ms: 0,
+        flush_messages: u64::MAX,
+        flush_ms: u64::MAX,
+        segment_bytes: 1,
+        ..compacted()
+    }));
+    bench.put("b", None);
+    bench.log.flush().wait().expect("the disk works");
+    bench.put("c", None);
+    wait_sealed(&bench.dir);
+    bench.disk.clock.advance(1);
+    bench.clean();
+    bench.clean();
+    assert!(bench.log.flushed_offset() < bench.log.log_end_offset());
+    let keys: Vec<String> = bench.contents().into_iter().map(|(_, key, _)| key).collect();
+    assert_eq!(keys, ["b", "c"]);
+}
+
+#[test]
+fn keyless_records_at_the_end_leave_the_last_of_them() {
+    let bench =
+        Bench::new(LogConfig { cleanup: CleanupPolicy::Delete, segment_ms: 1000, ..compacted() });
+    append(&bench.log, batch_of_values(&["1", "2"])).expect("the disk works");
+    bench.log.set_config(Arc::new(LogConfig { segment_ms: 1000, ..compacted() }));
+    bench.disk.clock.advance(2000);
+    bench.clean();
+    bench.clean();
+    assert_eq!(bench.contents(), shown(&[(1, "", Some("2"))]));
+}
+
+/// Batches without records are what is left of the last writes of producers. A reader who has little
+/// room must get on all the same.
+#[test]
+fn a_small_read_goes_on_behind_batches_without_records() {
+    let bench = Bench::new(compacted());
+    for producer in 0..20 {
+        let mut builder = BatchBuilder::new(Compression::None).with_producer(
+            ProducerId(producer),
+            ProducerEpoch(0),
+            Sequence(0),
+        );
+        builder.append(TimestampMs(NOW_MS), Some(b"same"), Some(b"1"), &[]).expect("it fits");
+        let batch = Batch::parse(builder.finish().expect("it is encoded")).expect("it is good");
+        append(&bench.log, batch).expect("the disk works");
+    }
+    bench.put("same", Some("newest"));
+    bench.roll();
+    bench.clean();
+    let end = bench.log.log_end_offset();
+    assert!(read_batches(&bench.log, Offset(0))[0].header().record_count == 0);
+    for offset in 0..end.0 {
+        let request = ReadRequest {
+            offset: Offset(offset),
+            max_bytes: 1,
+            upper_bound: end,
+            at_least_one_batch: true,
+        };
+        let slice = bench.log.read(request).expect("the log is whole");
+        let batches = Batches::new(slice.read().expect("it can be read"));
+        let records: i32 = batches.map(|batch| batch.expect("is good").header().record_count).sum();
+        assert!(records > 0, "from {offset}");
+    }
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn expect_logs(roots: &mut [Root]) {
     }
 }
 
-fn with_advice(error: LogError) -> CliError {
+pub(super) fn with_advice(error: LogError) -> CliError {
     let is_locked = matches!(error, LogError::Locked { .. });
     match CliError::from(error) {
         error if is_locked => error.with_hint(

@@ -3,6 +3,7 @@
 mod batch_row;
 mod check;
 mod dump;
+mod forget_dir;
 mod group_record;
 mod metadata;
 mod problem_row;
@@ -25,6 +26,7 @@ pub(super) enum LogCommand {
     Dump(dump::DumpArgs),
     Verify(verify::VerifyArgs),
     Repair(repair::RepairArgs),
+    ForgetDir(forget_dir::ForgetDirArgs),
 }
 
 /// Carries a command out.
@@ -33,6 +35,7 @@ pub(super) fn run(command: LogCommand, global: &GlobalArgs) -> Result<(), CliErr
         LogCommand::Dump(args) => dump::run(&args, global),
         LogCommand::Verify(args) => verify::run(&args, global),
         LogCommand::Repair(args) => repair::run(&args, global),
+        LogCommand::ForgetDir(args) => forget_dir::run(&args, global),
     }
 }
 
