@@ -11,6 +11,7 @@ use logway_log::{Log, LogCleaner, LogError, ReadRequest, ReadSlice};
 use logway_metadata::controller::{Command, RegisterBroker};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode, TimestampMs};
 use logway_quorum::MetadataQuorum;
@@ -30,6 +31,7 @@ use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
 use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{LogDirs, LostDirectories};
+use crate::log_levels::LogLevels;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
@@ -49,6 +51,8 @@ pub struct Broker {
     pub quorum: MetadataQuorum,
     /// The logs.
     pub log_dirs: LogDirs,
+    /// How much the broker writes to its own log.
+    pub log_levels: LogLevels,
     /// Compacts the logs.
     pub log_cleaner: LogCleaner,
     /// The replicas that move from one log directory to another.
@@ -117,6 +121,17 @@ impl Broker {
             .iter()
             .find_map(|resource| image.overrides(resource)?.get(name)?.parse().ok());
         set.or_else(|| self.settings.given(name)?.parse().ok())
+    }
+
+    /// `max.connections` as it is in force.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.changeable_setting(CONNECTIONS_SETTING).unwrap_or(self.settings.connections_max)
+    }
+
+    /// `max.connection.creation.rate` as it is in force.
+    pub(crate) fn connections_per_second_max(&self) -> u32 {
+        let changed = self.changeable_setting(CONNECTION_RATE_SETTING);
+        changed.unwrap_or(self.settings.connections_per_second_max)
     }
 
     /// Commits a change of the metadata. When this returns, the change is in force here: the logs

@@ -268,12 +268,12 @@ macro_rules! answered_by {
     };
 }
 
-/// Prepares a request of delegation tokens.
-macro_rules! token_answered_by {
-    ($handle:ident) => {
+/// Prepares a request of a module that answers several.
+macro_rules! answered_in {
+    ($module:ident::$handle:ident) => {
         |context, body| {
-            let built_bytes = handlers::delegation_tokens::built_bytes;
-            prepare_for(context, body, built_bytes, handlers::delegation_tokens::$handle)
+            let built_bytes = handlers::$module::built_bytes;
+            prepare_for(context, body, built_bytes, handlers::$module::$handle)
         }
     };
 }
@@ -293,6 +293,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     SyncGroupRequest => groups::sync_group::prepare;
     DescribeGroupsRequest => groups::describe_groups::prepare;
     ListGroupsRequest => groups::list_groups::prepare;
+    SaslHandshakeRequest => answered_in!(sasl::handshake);
     ApiVersionsRequest => answered_by!(api_versions);
     CreateTopicsRequest => answered_by!(create_topics);
     DeleteTopicsRequest => answered_by!(delete_topics);
@@ -306,11 +307,12 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     AlterConfigsRequest => answered_by!(alter_configs);
     AlterReplicaLogDirsRequest => answered_by!(alter_replica_log_dirs);
     DescribeLogDirsRequest => answered_by!(describe_log_dirs);
+    SaslAuthenticateRequest => answered_in!(sasl::authenticate);
     CreatePartitionsRequest => answered_by!(create_partitions);
-    CreateDelegationTokenRequest => token_answered_by!(create);
-    RenewDelegationTokenRequest => token_answered_by!(renew);
-    ExpireDelegationTokenRequest => token_answered_by!(expire);
-    DescribeDelegationTokenRequest => token_answered_by!(describe);
+    CreateDelegationTokenRequest => answered_in!(delegation_tokens::create);
+    RenewDelegationTokenRequest => answered_in!(delegation_tokens::renew);
+    ExpireDelegationTokenRequest => answered_in!(delegation_tokens::expire);
+    DescribeDelegationTokenRequest => answered_in!(delegation_tokens::describe);
     DeleteGroupsRequest => groups::delete_groups::prepare;
     ElectLeadersRequest => answered_by!(elect_leaders);
     IncrementalAlterConfigsRequest => answered_by!(incremental_alter_configs);

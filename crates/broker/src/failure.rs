@@ -6,7 +6,7 @@ use logway_log::LogError;
 use logway_metadata::controller::ControllerError;
 use logway_model::{ErrorCode, PartitionId, TopicPartition, Uuid};
 use logway_quorum::QuorumError;
-use logway_record::{InvalidBatch, RecordError};
+use logway_record::{InvalidBatch, RecordError, RefusedRecords};
 
 use crate::partition::EpochEnded;
 use crate::topics::Topic;
@@ -19,12 +19,14 @@ pub struct Failure {
     pub code: ErrorCode,
     /// The reason, for a person.
     pub message: String,
+    /// The records of a batch that are the reason, if some are.
+    pub records: RefusedRecords,
 }
 
 impl Failure {
     /// A failure with its reason.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into() }
+        Failure { code, message: message.into(), records: RefusedRecords::default() }
     }
 
     /// A log that could not be read.
@@ -124,9 +126,10 @@ impl From<InvalidBatch> for Failure {
             InvalidBatch::BadCrc { .. } => ErrorCode::CorruptMessage,
             InvalidBatch::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             InvalidBatch::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
-            InvalidBatch::TimestampOutOfRange { .. } | InvalidBatch::LogAppendTimeFromProducer => {
+            InvalidBatch::Records(records) if records.is_timestamp_wrong() => {
                 ErrorCode::InvalidTimestamp
             }
+            InvalidBatch::LogAppendTimeFromProducer => ErrorCode::InvalidTimestamp,
             InvalidBatch::NonZeroBaseOffset { .. }
             | InvalidBatch::NoRecords { .. }
             | InvalidBatch::RecordCountMismatch { .. }
@@ -134,16 +137,21 @@ impl From<InvalidBatch> for Failure {
             | InvalidBatch::DeleteHorizon
             | InvalidBatch::InvalidSequence { .. }
             | InvalidBatch::TransactionWithoutProducer
-            | InvalidBatch::MissingKey { .. }
+            | InvalidBatch::Records(_)
             | InvalidBatch::Undecodable(_) => ErrorCode::InvalidRecord,
         };
-        Failure::new(code, error.to_string())
+        let message = error.to_string();
+        let records = match error {
+            InvalidBatch::Records(records) => records,
+            _ => RefusedRecords::default(),
+        };
+        Failure { code, message, records }
     }
 }
 
 impl From<ControllerError> for Failure {
     fn from(error: ControllerError) -> Failure {
-        Failure { code: error.code, message: error.message }
+        Failure::new(error.code, error.message)
     }
 }
 

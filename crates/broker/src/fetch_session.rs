@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use logway_model::{ErrorCode, Uuid};
+use logway_model::{ErrorCode, TopicName, Uuid};
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use logway_wire::messages::fetch_response::PartitionData;
 
@@ -39,6 +39,31 @@ pub struct FetchWish {
     pub key: FetchKey,
     /// From where, how much, and in which epoch.
     pub request: FetchPartition,
+    /// What the topic's id stood for when it was first known, also if the topic is gone since.
+    /// `None` where the client names topics by name, or the id was never known.
+    pub known_name: Option<TopicName>,
+}
+
+/// How the topics of a request are named.
+#[derive(Clone, Copy)]
+pub enum TopicNaming<'a> {
+    /// By name.
+    ByName,
+    /// By id; with a look at which topic has an id now.
+    ById(&'a dyn Fn(Uuid) -> Option<TopicName>),
+}
+
+impl TopicNaming<'_> {
+    fn is_by_id(self) -> bool {
+        matches!(self, TopicNaming::ById(_))
+    }
+
+    fn name_of(self, id: Uuid) -> Option<TopicName> {
+        match self {
+            TopicNaming::ByName => None,
+            TopicNaming::ById(name_of) => name_of(id),
+        }
+    }
 }
 
 /// What a session was last told of a partition: it hears of it again when that changes.
@@ -53,6 +78,7 @@ struct Told {
 #[derive(Debug)]
 struct SessionPartition {
     request: FetchPartition,
+    known_name: Option<TopicName>,
     told: Option<Told>,
 }
 
@@ -109,23 +135,17 @@ impl FetchSessions {
         epoch: i32,
         topics: Vec<FetchTopic>,
         forgotten: &[ForgottenTopic],
-        by_topic_id: bool,
+        naming: TopicNaming<'_>,
     ) -> Result<FetchScope, ErrorCode> {
-        let wishes = wishes_of(topics);
+        let wishes = wishes_of(topics, naming);
         let mut sessions = self.sessions();
         if epoch != FINAL_EPOCH && epoch != INITIAL_EPOCH {
-            return sessions.advance(
-                session_id,
-                epoch,
-                wishes,
-                forgotten,
-                by_topic_id,
-                self.partitions_max,
-            );
+            let step = Step { session_id, epoch, wishes, forgotten, naming };
+            return sessions.advance(step, self.partitions_max);
         }
         sessions.remove(session_id);
         let session_id = match epoch {
-            INITIAL_EPOCH => self.open(&mut sessions, &wishes, by_topic_id),
+            INITIAL_EPOCH => self.open(&mut sessions, &wishes, naming.is_by_id()),
             _ => NO_SESSION,
         };
         Ok(FetchScope { wishes, session_id, incremental: false })
@@ -173,6 +193,15 @@ impl FetchSessions {
     }
 }
 
+/// A request that goes on with a session.
+struct Step<'a> {
+    session_id: i32,
+    epoch: i32,
+    wishes: Vec<FetchWish>,
+    forgotten: &'a [ForgottenTopic],
+    naming: TopicNaming<'a>,
+}
+
 impl Sessions {
     fn insert(&mut self, wishes: &[FetchWish], by_topic_id: bool) -> i32 {
         let mut session = Session {
@@ -213,30 +242,28 @@ impl Sessions {
         }
     }
 
-    fn advance(
-        &mut self,
-        session_id: i32,
-        epoch: i32,
-        wishes: Vec<FetchWish>,
-        forgotten: &[ForgottenTopic],
-        by_topic_id: bool,
-        partitions_max: usize,
-    ) -> Result<FetchScope, ErrorCode> {
+    fn advance(&mut self, step: Step<'_>, partitions_max: usize) -> Result<FetchScope, ErrorCode> {
+        let Step { session_id, epoch, wishes, forgotten, naming } = step;
         let others = self.partitions;
         let session = self.by_id.get_mut(&session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
         if session.next_epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
-        if session.by_topic_id != by_topic_id {
+        if session.by_topic_id != naming.is_by_id() {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
         let before = session.partitions.len();
+        session.set(wishes.clone());
+        // Behind it, as in Kafka: what a request both names and forgets is forgotten.
         session.forget(forgotten);
-        session.set(wishes);
         session.next_epoch = epoch.checked_add(1).unwrap_or(INITIAL_EPOCH + 1);
         session.last_used = Instant::now();
-        let wishes = session.wishes();
-        self.partitions = others - before + wishes.len();
+        self.partitions = others - before + session.partitions.len();
+        if session.partitions.is_empty() {
+            self.remove(session_id);
+            return Ok(FetchScope { wishes, session_id: NO_SESSION, incremental: false });
+        }
+        let wishes = session.wishes(naming);
         if self.partitions > partitions_max {
             // The client opens a new one, and is told then that there is no room.
             self.remove(session_id);
@@ -248,12 +275,13 @@ impl Sessions {
 
 impl Session {
     fn set(&mut self, wishes: Vec<FetchWish>) {
-        for FetchWish { key, request } in wishes {
+        for FetchWish { key, request, known_name } in wishes {
             match self.partitions.get_mut(&key) {
                 Some(partition) => partition.request = request,
                 None => {
                     self.order.push_back(key.clone());
-                    self.partitions.insert(key, SessionPartition { request, told: None });
+                    let partition = SessionPartition { request, known_name, told: None };
+                    self.partitions.insert(key, partition);
                 }
             }
         }
@@ -272,10 +300,17 @@ impl Session {
         }
     }
 
-    fn wishes(&self) -> Vec<FetchWish> {
+    /// All that the session wants. A name that could be found is never looked for again, so that
+    /// the topic that has gone is told apart from the id that nobody knew.
+    fn wishes(&mut self, naming: TopicNaming<'_>) -> Vec<FetchWish> {
+        let partitions = &mut self.partitions;
         let wish = |key: &FetchKey| {
-            let partition = self.partitions.get(key)?;
-            Some(FetchWish { key: key.clone(), request: partition.request.clone() })
+            let partition = partitions.get_mut(key)?;
+            if partition.known_name.is_none() {
+                partition.known_name = naming.name_of(key.topic_id);
+            }
+            let (request, known_name) = (partition.request.clone(), partition.known_name.clone());
+            Some(FetchWish { key: key.clone(), request, known_name })
         };
         self.order.iter().filter_map(wish).collect()
     }
@@ -310,12 +345,13 @@ impl Session {
 }
 
 /// The partitions of a request, each once: of two wishes for the same one the last counts.
-fn wishes_of(topics: Vec<FetchTopic>) -> Vec<FetchWish> {
+fn wishes_of(topics: Vec<FetchTopic>, naming: TopicNaming<'_>) -> Vec<FetchWish> {
     let mut wishes: Vec<FetchWish> = Vec::new();
     let mut places: HashMap<FetchKey, usize> = HashMap::new();
     for topic in topics {
         // A copy, so that a session does not keep the whole request in memory.
         let name: Arc<str> = (&*topic.topic).into();
+        let known_name = naming.name_of(topic.topic_id);
         for mut request in topic.partitions {
             request.unknown_tagged_fields.clear();
             let partition = request.partition;
@@ -323,7 +359,8 @@ fn wishes_of(topics: Vec<FetchTopic>) -> Vec<FetchWish> {
             match places.entry(key) {
                 Entry::Occupied(place) => wishes[*place.get()].request = request,
                 Entry::Vacant(place) => {
-                    wishes.push(FetchWish { key: place.key().clone(), request });
+                    let (key, known_name) = (place.key().clone(), known_name.clone());
+                    wishes.push(FetchWish { key, request, known_name });
                     place.insert(wishes.len() - 1);
                 }
             }
@@ -337,6 +374,7 @@ mod tests {
     use bytes::Bytes;
     use logway_wire::Records;
 
+    use super::TopicNaming::ByName;
     use super::*;
 
     fn topic(partitions: impl IntoIterator<Item = (i32, i64)>) -> Vec<FetchTopic> {
@@ -362,28 +400,28 @@ mod tests {
     #[test]
     fn a_session_remembers_what_the_client_wants() {
         let sessions = FetchSessions::new(10, 100);
-        let first = sessions.scope(0, 0, topic([(0, 5), (1, 6)]), &[], false).expect("opens");
+        let first = sessions.scope(0, 0, topic([(0, 5), (1, 6)]), &[], ByName).expect("opens");
         assert!(first.session_id > 0 && !first.incremental);
         let id = first.session_id;
 
-        let same = sessions.scope(id, 1, Vec::new(), &[], false).expect("goes on");
+        let same = sessions.scope(id, 1, Vec::new(), &[], ByName).expect("goes on");
         assert!(same.incremental);
         assert_eq!(offsets(&same), [(0, 5), (1, 6)]);
 
         let forgotten =
             ForgottenTopic { topic: "t".into(), partitions: vec![0], ..Default::default() };
-        let changed = sessions.scope(id, 2, topic([(1, 7), (2, 0)]), &[forgotten], false);
+        let changed = sessions.scope(id, 2, topic([(1, 7), (2, 0)]), &[forgotten], ByName);
         assert_eq!(offsets(&changed.expect("goes on")), [(1, 7), (2, 0)]);
     }
 
     #[test]
     fn an_incremental_response_mentions_only_what_is_new() {
         let sessions = FetchSessions::new(10, 100);
-        let first = sessions.scope(0, 0, topic([(0, 0), (1, 0)]), &[], false).expect("opens");
+        let first = sessions.scope(0, 0, topic([(0, 0), (1, 0)]), &[], ByName).expect("opens");
         let quiet = [answer(3, b""), answer(4, b"")];
         assert_eq!(sessions.filter_answers(&first, &quiet), [true, true]);
 
-        let next = sessions.scope(first.session_id, 1, Vec::new(), &[], false).expect("goes on");
+        let next = sessions.scope(first.session_id, 1, Vec::new(), &[], ByName).expect("goes on");
         assert_eq!(sessions.filter_answers(&next, &quiet), [false, false]);
         assert_eq!(
             sessions.filter_answers(&next, &[answer(3, b"x"), answer(5, b"")]),
@@ -394,38 +432,79 @@ mod tests {
     #[test]
     fn a_partition_that_was_served_goes_to_the_end_of_the_line() {
         let sessions = FetchSessions::new(10, 100);
-        let first = sessions.scope(0, 0, topic([(0, 0), (1, 0)]), &[], false).expect("opens");
+        let first = sessions.scope(0, 0, topic([(0, 0), (1, 0)]), &[], ByName).expect("opens");
         sessions.filter_answers(&first, &[answer(3, b"x"), answer(4, b"")]);
-        let next = sessions.scope(first.session_id, 1, Vec::new(), &[], false).expect("goes on");
+        let next = sessions.scope(first.session_id, 1, Vec::new(), &[], ByName).expect("goes on");
         assert_eq!(offsets(&next), [(1, 0), (0, 0)]);
     }
 
     #[test]
     fn wrong_sessions_epochs_and_names_are_told_apart() {
         let sessions = FetchSessions::new(10, 100);
-        let scope = |id, epoch, by_id| {
-            sessions.scope(id, epoch, topic([(0, 0)]), &[], by_id).map(|scope| scope.session_id)
+        let scope = |id, epoch, naming| {
+            sessions.scope(id, epoch, topic([(0, 0)]), &[], naming).map(|scope| scope.session_id)
         };
-        let id = scope(0, 0, false).expect("opens");
-        assert_eq!(scope(id + 1, 1, false), Err(ErrorCode::FetchSessionIdNotFound));
-        assert_eq!(scope(id, 2, false), Err(ErrorCode::InvalidFetchSessionEpoch));
-        assert_eq!(scope(id, 1, true), Err(ErrorCode::FetchSessionTopicIdError));
-        assert_eq!(scope(id, -1, false), Ok(0));
-        assert_eq!(scope(id, 1, false), Err(ErrorCode::FetchSessionIdNotFound));
+        let by_id = TopicNaming::ById(&|_| None);
+        let id = scope(0, 0, ByName).expect("opens");
+        assert_eq!(scope(id + 1, 1, ByName), Err(ErrorCode::FetchSessionIdNotFound));
+        assert_eq!(scope(id, 2, ByName), Err(ErrorCode::InvalidFetchSessionEpoch));
+        assert_eq!(scope(id, 1, by_id), Err(ErrorCode::FetchSessionTopicIdError));
+        assert_eq!(scope(id, -1, ByName), Ok(0));
+        assert_eq!(scope(id, 1, ByName), Err(ErrorCode::FetchSessionIdNotFound));
+    }
+
+    #[test]
+    fn a_session_without_partitions_ends() {
+        let sessions = FetchSessions::new(10, 100);
+        let forget_0 =
+            || ForgottenTopic { topic: "t".into(), partitions: vec![0], ..Default::default() };
+        let id = sessions.scope(0, 0, topic([(0, 5)]), &[], ByName).expect("opens").session_id;
+        let empty = sessions.scope(id, 1, Vec::new(), &[forget_0()], ByName).expect("is told");
+        assert_eq!((empty.session_id, offsets(&empty)), (0, vec![]));
+        let gone = sessions.scope(id, 2, Vec::new(), &[], ByName);
+        assert_eq!(gone, Err(ErrorCode::FetchSessionIdNotFound));
+
+        // Named and forgotten at once.
+        let id = sessions.scope(0, 0, topic([(0, 5)]), &[], ByName).expect("opens").session_id;
+        let last = sessions.scope(id, 1, topic([(0, 7)]), &[forget_0()], ByName).expect("is told");
+        assert_eq!((last.session_id, offsets(&last)), (0, vec![(0, 7)]));
+        assert_eq!(sessions.count(), 0);
+    }
+
+    #[test]
+    fn what_a_topics_id_stood_for_is_remembered() {
+        let name = TopicName::new("t").expect("a legal name");
+        let topics = vec![FetchTopic {
+            topic_id: Uuid([1; 16]),
+            partitions: vec![FetchPartition::default()],
+            ..Default::default()
+        }];
+        let (absent, present) = (|_| None, |_| Some(name.clone()));
+        let (absent, present) = (TopicNaming::ById(&absent), TopicNaming::ById(&present));
+        let sessions = FetchSessions::new(10, 100);
+        let first = sessions.scope(0, 0, topics, &[], absent).expect("opens");
+        let names = |scope: &FetchScope| scope.wishes[0].known_name.clone();
+        assert_eq!(names(&first), None);
+        for (epoch, naming, known) in
+            [(1, absent, None), (2, present, Some(&name)), (3, absent, Some(&name))]
+        {
+            let scope = sessions.scope(first.session_id, epoch, Vec::new(), &[], naming);
+            assert_eq!(names(&scope.expect("goes on")).as_ref(), known, "epoch {epoch}");
+        }
     }
 
     #[test]
     fn without_room_there_is_no_session_but_an_answer() {
         let few = FetchSessions::new(1, 100);
-        few.scope(0, 0, topic([(0, 0)]), &[], false).expect("opens");
-        let second = few.scope(0, 0, topic([(0, 0)]), &[], false).expect("is served");
+        few.scope(0, 0, topic([(0, 0)]), &[], ByName).expect("opens");
+        let second = few.scope(0, 0, topic([(0, 0)]), &[], ByName).expect("is served");
         assert_eq!(second.session_id, 0);
 
         let small = FetchSessions::new(10, 1);
-        let large = small.scope(0, 0, topic([(0, 0), (1, 0)]), &[], false).expect("is served");
+        let large = small.scope(0, 0, topic([(0, 0), (1, 0)]), &[], ByName).expect("is served");
         assert_eq!((large.session_id, large.wishes.len()), (0, 2));
-        let id = small.scope(0, 0, topic([(0, 0)]), &[], false).expect("opens").session_id;
-        let grown = small.scope(id, 1, topic([(1, 0)]), &[], false);
+        let id = small.scope(0, 0, topic([(0, 0)]), &[], ByName).expect("opens").session_id;
+        let grown = small.scope(id, 1, topic([(1, 0)]), &[], ByName);
         assert_eq!(grown, Err(ErrorCode::FetchSessionIdNotFound));
         assert_eq!(small.count(), 0);
     }

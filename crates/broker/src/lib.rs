@@ -17,6 +17,7 @@ mod heavy_work;
 pub mod high_watermark;
 mod inline_appends;
 pub mod log_dirs;
+pub mod log_levels;
 pub mod metrics;
 pub mod partition;
 pub mod producer_ids;

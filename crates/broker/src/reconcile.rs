@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use logway_coordinator::{CommittedTopic, DeletedTopic};
 use logway_log::{CleanupPolicy, LogConfig, LogError, NewLog};
 use logway_metadata::controller::{
     AssignReplicasToDirs, COMMAND_RECORDS_MAX, ReplicaDirectory, TopicReference,
 };
-use logway_metadata::settings::broker::CLEANER_RATE_SETTING;
+use logway_metadata::settings::broker::{
+    CLEANER_BACKOFF_SETTING, CLEANER_MEMORY_SETTING, CLEANER_RATE_SETTING, CLEANER_THREADS_SETTING,
+    PRODUCER_EXPIRATION_SETTING,
+};
 use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
 use logway_model::{DirectoryId, PartitionId, TopicId, TopicPartition};
@@ -47,8 +51,7 @@ impl Broker {
             delete_vanished(&broker, &part.vanished);
             let table = Arc::new(next_table(&broker, &image, &before, &part));
             broker.topics.store(Arc::clone(&table));
-            let rate = broker.changeable_setting(CLEANER_RATE_SETTING);
-            broker.log_cleaner.set_io_rate(rate.unwrap_or(f64::MAX));
+            broker.put_changes_in_force();
             wake_vanished(&part.vanished);
             wake_offline(&before, &table);
             broker.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
@@ -59,6 +62,30 @@ impl Broker {
             broker.groups.forget_topics(deleted);
         })
         .await;
+    }
+
+    /// Puts the broker's own settings in force that can be changed while it runs, but for those that
+    /// are looked up when they are needed.
+    fn put_changes_in_force(&self) {
+        let given = &self.settings;
+        let backoff_ms = self.changeable_setting(CLEANER_BACKOFF_SETTING);
+        let cleaner = self.log_cleaner.set_options(|options| {
+            options.io_bytes_per_second =
+                self.changeable_setting(CLEANER_RATE_SETTING).unwrap_or(f64::MAX);
+            options.threads =
+                self.changeable_setting(CLEANER_THREADS_SETTING).unwrap_or(given.cleaner.threads);
+            options.keys_bytes_max = self
+                .changeable_setting(CLEANER_MEMORY_SETTING)
+                .unwrap_or(given.cleaner.keys_bytes_max);
+            options.backoff = backoff_ms.map_or(given.cleaner.backoff, Duration::from_millis);
+        });
+        if let Err(error) = cleaner {
+            tracing::error!(%error, "fewer logs are compacted at a time than log.cleaner.threads");
+        }
+        let expiration_ms = self.changeable_setting(PRODUCER_EXPIRATION_SETTING);
+        let given_ms = i64::try_from(given.producer_id_expiration.as_millis()).unwrap_or(i64::MAX);
+        let expiration_ms = expiration_ms.unwrap_or(given_ms);
+        self.log_dirs.online().for_each(|dir| dir.set_producer_expiration_ms(expiration_ms));
     }
 
     /// Takes the logs out of service that belong to no topic. Done once, at the start, before any

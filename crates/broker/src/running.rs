@@ -26,6 +26,7 @@ use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
 use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
+use crate::log_levels::LogLevels;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
@@ -215,6 +216,7 @@ async fn open(
         cluster_id,
         quorum,
         log_dirs,
+        log_levels: LogLevels::default(),
         log_cleaner,
         replica_moves: ReplicaMoves::default(),
         memory: RequestMemory::new(requests_bytes, &attention),

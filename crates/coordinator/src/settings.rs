@@ -33,7 +33,7 @@ pub struct GroupSettings {
     /// records are over the `max.message.bytes` of `__consumer_offsets`, 1 MiB.
     pub commit_bytes_max: usize,
     /// `offset.metadata.max.bytes`: a commit with a longer text gets OFFSET_METADATA_TOO_LARGE. Kafka's default, 4096.
-    pub offset_metadata_max_bytes: usize,
+    pub offset_metadata_max_units: usize,
     /// `offsets.retention.minutes`, in milliseconds: how long the offsets of a group without members are kept
     /// (KIP-211). Kafka's default, 7 days.
     pub offsets_retention_ms: i64,
@@ -58,7 +58,7 @@ impl Default for GroupSettings {
             group_bytes_max: 32 << 20,
             group_offsets_max: 100_000,
             commit_bytes_max: 16 << 20,
-            offset_metadata_max_bytes: 4096,
+            offset_metadata_max_units: 4096,
             offsets_retention_ms: 7 * 24 * 60 * 60 * 1000,
             offsets_retention_check_interval_ms: 10 * 60 * 1000,
             append_records_max: 1000,

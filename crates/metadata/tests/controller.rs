@@ -300,10 +300,15 @@ fn settings_change_one_by_one() {
     assert_eq!(policy(&cluster), None);
 
     let broker = ConfigResource::Broker;
+    // What is not there, or never could be, has ended.
+    let ended = [("segment.mss", Delete, None), ("segment.ms", Set, Some("5"))];
+    cluster.operate(t(), &ended).expect("one is deleted and the other set");
+    assert_eq!(cluster.topic_override("t", "segment.ms"), Some("5"));
+    cluster.operate(broker(BrokerId(1)), &[("node.id", Delete, None)]).expect("was not set");
     for (resource, operation, code, part) in [
         (t(), ("segment.ms", Append, Some("1")), InvalidConfig, "is not a list"),
         (t(), ("segment.ms", Set, None), InvalidRequest, "given no value"),
-        (t(), ("segment.mss", Delete, None), InvalidConfig, "did you mean 'segment.ms'"),
+        (t(), ("segment.mss", Set, Some("1")), InvalidConfig, "did you mean 'segment.ms'"),
         (t(), ("cleanup.policy", Append, Some("burn")), InvalidConfig, "any of compact, delete"),
         (named("u"), ("segment.ms", Set, Some("1")), UnknownTopicOrPartition, "'u' does not exist"),
         (broker(BrokerId(9)), ("log.roll.ms", Set, Some("1")), BrokerIdNotRegistered, "broker 9"),

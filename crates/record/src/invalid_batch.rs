@@ -1,8 +1,8 @@
 //! Why a batch is not appended.
 
-use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
+use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence};
 
-use crate::RecordError;
+use crate::{RecordError, RefusedRecords};
 
 /// The reason for which a leader refuses a producer's batch.
 ///
@@ -91,23 +91,9 @@ pub enum InvalidBatch {
     #[error("a producer may not set the timestamp type LogAppendTime")]
     LogAppendTimeFromProducer,
 
-    /// Outside what `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms` allow.
-    #[error("timestamp {timestamp} is not within {earliest} and {latest}")]
-    TimestampOutOfRange {
-        /// The timestamp that is.
-        timestamp: TimestampMs,
-        /// The earliest that is allowed.
-        earliest: TimestampMs,
-        /// The latest that is allowed.
-        latest: TimestampMs,
-    },
-
-    /// Compaction keeps the last record of each key, so that there must be one.
-    #[error("record {index} has no key, and the topic is compacted")]
-    MissingKey {
-        /// Which record of the batch, from 0.
-        index: usize,
-    },
+    /// Some of its records break a rule of the topic.
+    #[error("{0}")]
+    Records(RefusedRecords),
 
     /// Nobody could read the records.
     #[error("the records do not decode: {0}")]

@@ -34,6 +34,7 @@ mod placeholder;
 mod raw_record;
 mod record;
 mod record_iter;
+mod refused_records;
 mod retained_records;
 mod rewriting;
 mod validate;
@@ -54,6 +55,7 @@ pub use limit::DecodeLimit;
 pub use patch::PatchedHeader;
 pub use record::{Header, Record};
 pub use record_iter::RecordIter;
+pub use refused_records::{RecordFault, RefusedRecord, RefusedRecords};
 pub use retained_records::RetainedRecords;
 pub use rewriting::{Rewrite, Rewriting};
 pub use validate::{

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 
 use crate::{
-    Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError, RecordProblem,
-    TimestampType,
+    Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError, RecordFault,
+    RecordProblem, RefusedRecords, TimestampType,
 };
 
 /// What a topic's settings, and the clock, say about its batches.
@@ -70,7 +70,7 @@ pub struct ProducerStamp {
 ///
 /// # Errors
 ///
-/// The first rule that the batch breaks.
+/// The first rule that the batch breaks; of its records, all that break one of the topic's.
 pub fn validate_for_append(
     batch: &Batch,
     rules: &AppendRules,
@@ -198,22 +198,23 @@ fn check_records(batch: &Batch, rules: &AppendRules) -> Result<TimestampMs, Inva
     let is_create_time = rules.timestamp_type == TimestampType::CreateTime;
     let mut max_timestamp = TimestampMs::NONE;
     let mut index = 0;
-    let mut broken = None;
+    let mut refused = RefusedRecords::default();
     let walked = batch.walk(rules.decode_limit, |record| {
         let timestamp = record.timestamp;
-        if rules.keys_required && !record.has_key {
-            broken = Some(InvalidBatch::MissingKey { index });
-            return ControlFlow::Break(());
-        }
         let is_in_range = (earliest..=latest).contains(&timestamp);
-        if is_create_time && !is_in_range && timestamp != TimestampMs::NONE {
-            broken = Some(InvalidBatch::TimestampOutOfRange { timestamp, earliest, latest });
-            return ControlFlow::Break(());
+        if rules.keys_required && !record.has_key {
+            refused.add(index, RecordFault::MissingKey);
+        } else if is_create_time && !is_in_range && timestamp != TimestampMs::NONE {
+            let fault = RecordFault::TimestampOutOfRange { timestamp, earliest, latest };
+            refused.add(index, fault);
         }
         max_timestamp = max_timestamp.max(timestamp);
         index += 1;
         ControlFlow::Continue(())
     });
     walked.map_err(InvalidBatch::Undecodable)?;
-    broken.map_or(Ok(max_timestamp), Err)
+    match refused.count() {
+        0 => Ok(max_timestamp),
+        _ => Err(InvalidBatch::Records(refused)),
+    }
 }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{
     AppendRules, Attributes, Batch, BatchBuilder, BatchHeader, BatchSummary, Compression,
-    DecodeLimit, InvalidBatch, PatchedHeader, ProducerStamp, RecordError, RecordProblem,
-    TimestampType, validate_for_append, validate_records_deep,
+    DecodeLimit, InvalidBatch, PatchedHeader, ProducerStamp, RecordError, RecordFault,
+    RecordProblem, RefusedRecord, RefusedRecords, TimestampType, validate_for_append,
+    validate_records_deep,
 };
 use rules::{NOW, RULES};
 
@@ -176,15 +177,22 @@ fn timestamps_are_held_against_the_clock() {
         validate_for_append(&batch, &rules).err()
     };
     let (earliest, latest) = (TimestampMs(NOW.0 - 1_000), TimestampMs(NOW.0 + 3_600_000));
-    let out_of_range = |timestamp_ms| {
+    let judge = |first_ms, second_ms| {
+        let refused = judge(first_ms, second_ms)?;
+        let InvalidBatch::Records(records) = refused else { panic!("{refused:?}") };
+        assert!(records.is_timestamp_wrong());
+        Some(records.listed().to_vec())
+    };
+    let at = |index, timestamp_ms| {
         let timestamp = TimestampMs(timestamp_ms);
-        Some(InvalidBatch::TimestampOutOfRange { timestamp, earliest, latest })
+        let fault = RecordFault::TimestampOutOfRange { timestamp, earliest, latest };
+        RefusedRecord { index, fault }
     };
     assert_eq!(judge(earliest.0, latest.0), None);
     assert_eq!(judge(latest.0, earliest.0), None);
-    assert_eq!(judge(NOW.0, latest.0 + 1), out_of_range(latest.0 + 1));
-    assert_eq!(judge(NOW.0, earliest.0 - 1), out_of_range(earliest.0 - 1));
-    assert_eq!(judge(0, i64::MAX), out_of_range(0));
+    assert_eq!(judge(NOW.0, latest.0 + 1), Some(vec![at(1, latest.0 + 1)]));
+    assert_eq!(judge(NOW.0, earliest.0 - 1), Some(vec![at(1, earliest.0 - 1)]));
+    assert_eq!(judge(0, i64::MAX), Some(vec![at(0, 0), at(1, i64::MAX)]));
     // Records without a timestamp are not late.
     assert_eq!(judge(-1, -1), None);
     assert_eq!(judge(-1, NOW.0), None);
@@ -288,7 +296,9 @@ fn a_compacted_topic_wants_keys() {
         let batch = Batch::parse(builder.finish().expect("has records")).expect("is a batch");
         assert!(validate_for_append(&batch, &RULES).is_ok());
         let refused = validate_for_append(&batch, &compacted);
-        assert_eq!(refused, Err(InvalidBatch::MissingKey { index: 1 }), "{codec}");
+        let Err(InvalidBatch::Records(records)) = refused else { panic!("{codec}: {refused:?}") };
+        let missing = RefusedRecord { index: 1, fault: RecordFault::MissingKey };
+        assert_eq!((records.listed(), records.is_timestamp_wrong()), (&[missing][..], false));
     }
 
     let bomb_limit = AppendRules { decode_limit: DecodeLimit::new(10), ..compacted };
@@ -297,6 +307,27 @@ fn a_compacted_topic_wants_keys() {
         matches!(refused, Err(InvalidBatch::Undecodable(RecordError::DecompressedTooLarge { .. }))),
         "{refused:?}"
     );
+}
+
+#[test]
+fn all_records_that_break_a_rule_are_counted_and_the_first_ones_listed() {
+    const MANY: usize = 2 * RefusedRecords::LISTED_MAX;
+    let compacted = AppendRules { keys_required: true, ..RULES };
+    let late = TimestampMs(NOW.0 + 10 * 3_600_000);
+    let mut builder = BatchBuilder::new(Compression::Zstd);
+    builder.append(NOW, Some(b"key"), None, &[]).expect("fits");
+    for _ in 1..MANY {
+        builder.append(NOW, None, None, &[]).expect("fits");
+    }
+    builder.append(late, Some(b"key"), None, &[]).expect("fits");
+    let batch = Batch::parse(builder.finish().expect("has records")).expect("is a batch");
+    let refused = validate_for_append(&batch, &compacted).expect_err("is refused");
+    assert!(refused.to_string().starts_with("800 records"), "{refused}");
+    let InvalidBatch::Records(records) = refused else { panic!("{refused:?}") };
+    assert_eq!(records.count(), MANY);
+    assert!(records.is_timestamp_wrong(), "the last one, which is not listed");
+    let indexes: Vec<usize> = records.listed().iter().map(|record| record.index).collect();
+    assert!(indexes.into_iter().eq(1..=RefusedRecords::LISTED_MAX));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod cli;
 pub mod log;
+pub mod log_filter;
 mod serve;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use logway_server::log::{LimitedLines, write_fields};
+use logway_server::log_filter;
 use tracing_subscriber::EnvFilter;
 
 /// Gives freed memory back and shares it between threads better than the system's allocator, which
@@ -18,17 +19,24 @@ const LOG_FILTER_VARIABLE: &str = "LOGWAY_LOG";
 const LOG_FILTER_DEFAULT: &str = "info,openraft=error";
 
 fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_env(LOG_FILTER_VARIABLE)
-        .unwrap_or_else(|_| EnvFilter::new(LOG_FILTER_DEFAULT));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = std::env::var(LOG_FILTER_VARIABLE).ok();
+    let filter = filter.filter(|text| !text.is_empty() && EnvFilter::try_new(text).is_ok());
+    let filter = filter.unwrap_or_else(|| LOG_FILTER_DEFAULT.to_owned());
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(&filter))
         .with_writer(|| Unfailing(io::stderr()))
         // It would report a failed write to stderr, and panic over the failure of that.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .fmt_fields(write_fields())
         .event_format(LimitedLines::default())
-        .init();
+        .with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    subscriber.init();
+    log_filter::set(filter, move |text| {
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    });
     logway_server::run()
 }
 

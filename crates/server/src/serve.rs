@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::log_filter;
 use anyhow::Context;
 use clap::Args;
 use logway_broker::{Broker, BrokerError, RunningBroker};
@@ -247,6 +248,7 @@ pub async fn start_broker(settings: BrokerSettings) -> anyhow::Result<(RunningBr
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
     let broker = RunningBroker::start(settings, &mut registry).await?;
+    log_filter::connect(&broker.broker().log_levels);
     Ok((broker, registry))
 }
 

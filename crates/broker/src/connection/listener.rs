@@ -4,11 +4,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use logway_metadata::quota::QuotaKey;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -33,7 +34,7 @@ pub(crate) async fn accept_connections(
     broker: Arc<Broker>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let places = Places::new(broker.settings.connections_max);
+    let places = Places::default();
     let mut connections = JoinSet::new();
     let mut next_accept = Instant::now();
     loop {
@@ -51,7 +52,8 @@ pub(crate) async fn accept_connections(
         };
         let admission = broker.connection_rates.admit(&broker.image(), peer.ip());
         if let Admission::In(_) = admission {
-            next_accept = Instant::now() + broker.connection_rates.count();
+            next_accept =
+                Instant::now() + broker.connection_rates.count(broker.connections_per_second_max());
         }
         let Some(mut place) = places.take(admission, peer, &broker) else { continue };
         let (broker, mut stopping) = (Arc::clone(&broker), stopping.clone());
@@ -78,34 +80,49 @@ async fn accept_at(time: Instant, listener: &TcpListener) -> io::Result<(TcpStre
     listener.accept().await
 }
 
-/// The connections that there may be.
+/// The connections that there are. How many there may be can change at any time.
+#[derive(Default)]
 struct Places {
-    all: Arc<Semaphore>,
-    held_back: Arc<Semaphore>,
+    all: Seats,
+    held_back: Seats,
 }
 
 /// A connection's place, as long as it lives.
 struct Place {
-    _of_all: OwnedSemaphorePermit,
+    _of_all: Seat,
     /// Until when it waits, and its place among those that do.
-    held_back: Option<(Instant, OwnedSemaphorePermit)>,
+    held_back: Option<(Instant, Seat)>,
+}
+
+/// Counts what there may be so many of.
+#[derive(Default)]
+struct Seats(Arc<AtomicUsize>);
+
+/// One of them, as long as it lives.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seats {
+    /// One more, if there are fewer than `max`.
+    fn take(&self, max: usize) -> Option<Seat> {
+        let more = |taken| (taken < max).then_some(taken + 1);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| Seat(Arc::clone(&self.0)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Places {
-    fn new(connections_max: usize) -> Places {
-        let held_back_max = connections_max.div_ceil(HELD_BACK_PART);
-        Places {
-            all: Arc::new(Semaphore::new(connections_max)),
-            held_back: Arc::new(Semaphore::new(held_back_max)),
-        }
-    }
-
     /// A place for a new connection; `None` if it must be closed.
     fn take(&self, admission: Admission, peer: SocketAddr, broker: &Broker) -> Option<Place> {
-        let metrics = &broker.metrics;
-        let Ok(of_all) = Arc::clone(&self.all).try_acquire_owned() else {
+        let (metrics, max) = (&broker.metrics, broker.connections_max());
+        let Some(of_all) = self.all.take(max) else {
             metrics.connections.refused.inc();
-            tracing::warn!(target: CLIENTS, %peer, max = broker.settings.connections_max,
+            tracing::warn!(target: CLIENTS, %peer, max,
                 "connection refused: max.connections is reached");
             return None;
         };
@@ -113,7 +130,7 @@ impl Places {
         if wait.is_zero() {
             return Some(Place { _of_all: of_all, held_back: None });
         }
-        let Ok(place) = Arc::clone(&self.held_back).try_acquire_owned() else {
+        let Some(place) = self.held_back.take(max.div_ceil(HELD_BACK_PART)) else {
             return refuse_for_now(peer, broker);
         };
         metrics.quotas.throttled(QuotaKey::ConnectionCreationRate, wait);

@@ -154,7 +154,7 @@ impl Connection {
         let frames = FrameReader::new(broker.settings.request_max_bytes, broker.memory.clone());
         let idle_max = broker.settings.connections_max_idle.unwrap_or(FOR_EVER);
         let held_freely_bytes =
-            held_freely_bytes(broker.memory.limit_bytes(), broker.settings.connections_max);
+            held_freely_bytes(broker.memory.limit_bytes(), broker.connections_max());
         let attention = broker.attention.listen();
         Ok(Connection {
             socket,

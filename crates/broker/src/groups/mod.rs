@@ -217,7 +217,7 @@ fn group_settings(broker: &BrokerSettings, replies_max_bytes: usize) -> GroupSet
         initial_rebalance_delay_ms: ms(groups.initial_rebalance_delay),
         group_size_max: groups.group_size_max,
         group_bytes_max: defaults.group_bytes_max.min(replies_max_bytes / GROUP_REPLY_PART),
-        offset_metadata_max_bytes: groups.offset_metadata_max_bytes,
+        offset_metadata_max_units: groups.offset_metadata_max_units,
         offsets_retention_ms: i64::try_from(groups.offsets_retention.as_millis())
             .unwrap_or(i64::MAX),
         offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),

@@ -11,6 +11,18 @@ pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
+/// Checks that the loggers are meant that a broker has; they are no part of the metadata.
+///
+/// Fails with `INVALID_REQUEST`.
+pub(super) fn check_loggers(name: &str, own_id: BrokerId) -> Result<(), Failure> {
+    let message = match name.parse().map(BrokerId) {
+        Ok(id) if id == own_id => return Ok(()),
+        Ok(id) => format!("this is broker {own_id}, not broker {id}"),
+        Err(_) => "loggers are those of a broker, which is named by its number".to_owned(),
+    };
+    Err(Failure::new(ErrorCode::InvalidRequest, message))
+}
+
 /// The resource of a type and a name, as asked of the broker `own_id`.
 ///
 /// A broker answers for itself (by its number) and for the defaults of all (by an empty name);
@@ -32,7 +44,6 @@ pub(super) fn resolve(
             Ok(id) => invalid(format!("this is broker {own_id}, not broker {id}")),
             Err(_) => invalid("a broker is named by its number, or by nothing for all".to_owned()),
         },
-        BROKER_LOGGER => invalid("log levels cannot be read or changed here".to_owned()),
         CLIENT_METRICS | GROUP if name.is_empty() => invalid("the resource has no name".to_owned()),
         CLIENT_METRICS => Ok(ConfigResource::ClientMetrics(name.to_owned())),
         GROUP => Ok(ConfigResource::Group(name.to_owned())),

@@ -3,14 +3,15 @@
 //! A few bytes that name a topic ask for kilobytes about its settings. So each resource is written as
 //! soon as it is described, and those whose settings find no room are refused by themselves.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use logway_metadata::settings::broker::broker_settings;
 use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{
-    BrokerSettings, ConfigEntry, ConfigSynonym, describe_broker, describe_broker_default,
-    describe_client_metrics, describe_group, describe_topic,
+    BrokerSettings, ConfigEntry, ConfigSource, ConfigSynonym, describe_broker,
+    describe_broker_default, describe_client_metrics, describe_group, describe_topic,
 };
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{BrokerId, ErrorCode};
@@ -22,7 +23,8 @@ use logway_wire::messages::describe_configs_response::{
 use logway_wire::{ApiKey, Decoder, DescribeConfigsWriter, WireString};
 
 use super::building::with_all;
-use super::config_resource;
+use super::config_resource::{self, BROKER_LOGGER};
+use crate::Broker;
 use crate::connection::{EncodedReply, Reply, UNCOUNTED_BYTES_MAX};
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_error};
 use crate::failure::Failure;
@@ -40,6 +42,9 @@ impl Detail {
         Detail { synonyms: request.include_synonyms, documentation: request.include_documentation }
     }
 }
+
+/// Where Kafka does not say of which type a value is.
+const UNKNOWN_TYPE: i8 = 0;
 
 /// One setting on the wire, on average: its name, its value and what they are.
 const SETTING_BYTES: usize = 64;
@@ -116,6 +121,7 @@ async fn answer(
         kept_bytes -= refusal_bytes(&asked);
         let is_new = described.insert((asked.resource_type, asked.resource_name.clone()));
         let entries = match is_new {
+            true if asked.resource_type == BROKER_LOGGER => loggers(&context, &asked),
             true => entries(&context.settings, &image, &asked),
             false => Err(asked_twice()),
         };
@@ -155,27 +161,47 @@ fn entries(
     asked: &DescribeConfigsResource,
 ) -> Result<Vec<ConfigEntry>, Failure> {
     let own_id = settings.node_id;
-    let mut entries =
-        match config_resource::resolve(asked.resource_type, &asked.resource_name, own_id)? {
-            ConfigResource::Topic(name) => match image.topic(name.as_str()) {
-                Some(topic) => describe_topic(&topic.overrides, image, settings),
-                None => {
-                    let message = format!("topic '{name}' does not exist");
-                    return Err(Failure::new(ErrorCode::UnknownTopicOrPartition, message));
-                }
-            },
-            ConfigResource::Broker(_) => describe_broker(image, settings),
-            ConfigResource::BrokerDefault => describe_broker_default(image),
-            group @ ConfigResource::Group(_) => describe_group(image.overrides(&group)),
-            subscription @ ConfigResource::ClientMetrics(_) => {
-                describe_client_metrics(image.overrides(&subscription))
+    let entries = match config_resource::resolve(asked.resource_type, &asked.resource_name, own_id)?
+    {
+        ConfigResource::Topic(name) => match image.topic(name.as_str()) {
+            Some(topic) => describe_topic(&topic.overrides, image, settings),
+            None => {
+                let message = format!("topic '{name}' does not exist");
+                return Err(Failure::new(ErrorCode::UnknownTopicOrPartition, message));
             }
-        };
-    // As in Kafka, an empty list of names asks for all, as none does.
+        },
+        ConfigResource::Broker(_) => describe_broker(image, settings),
+        ConfigResource::BrokerDefault => describe_broker_default(image),
+        group @ ConfigResource::Group(_) => describe_group(image.overrides(&group)),
+        subscription @ ConfigResource::ClientMetrics(_) => {
+            describe_client_metrics(image.overrides(&subscription))
+        }
+    };
+    Ok(only_asked(entries, asked))
+}
+
+/// As in Kafka, an empty list of names asks for all, as none does.
+fn only_asked(mut entries: Vec<ConfigEntry>, asked: &DescribeConfigsResource) -> Vec<ConfigEntry> {
     if let Some(keys) = asked.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
         entries.retain(|entry| keys.iter().any(|key| *key == entry.name));
     }
-    Ok(entries)
+    entries
+}
+
+/// The parts of the broker's log, with their levels as values.
+fn loggers(broker: &Broker, asked: &DescribeConfigsResource) -> Result<Vec<ConfigEntry>, Failure> {
+    config_resource::check_loggers(&asked.resource_name, broker.settings.node_id)?;
+    let entries = broker.log_levels.all().into_iter().map(|(name, level)| ConfigEntry {
+        name,
+        value: Some(level),
+        source: ConfigSource::DynamicBrokerLoggerConfig,
+        read_only: false,
+        sensitive: false,
+        type_code: UNKNOWN_TYPE,
+        documentation: Cow::Borrowed(""),
+        synonyms: Vec::new(),
+    });
+    Ok(only_asked(entries.collect(), asked))
 }
 
 fn result(

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_log::{FileRange, LogError, ReadRequest, ReadSlice};
-use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId};
+use logway_metadata::settings::CompressionType;
+use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
     EpochEndOffset, FetchableTopicResponse, PartitionData,
@@ -18,13 +19,17 @@ use crate::broker::off_thread;
 use crate::connection::Reply;
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
-use crate::fetch_session::{FetchKey, FetchScope, FetchWish};
+use crate::fetch_session::{FetchScope, FetchWish, TopicNaming};
 use crate::high_watermark::WaitKey;
 use crate::partition::Partition;
-use crate::topics::Topic;
+use crate::topics::{Topic, TopicTable};
 
 /// From this version on topics are named by their ids (KIP-516).
 const BY_TOPIC_ID_FROM: i16 = 13;
+/// Clients of older versions may not know of a log that is offline, and would give up.
+const STORAGE_ERROR_FROM: i16 = 6;
+/// Clients of older versions cannot unpack Zstandard (KIP-110).
+const ZSTD_FROM: i16 = 10;
 /// A consumer, not a follower.
 const NO_REPLICA: i32 = -1;
 const READ_COMMITTED: i8 = 1;
@@ -53,12 +58,16 @@ async fn fetch(
     request: FetchRequest,
 ) -> (FetchResponse, Vec<Vec<FileRange>>) {
     let limits = Limits::of(context, &request);
+    let name_of = |id: Uuid| Some(context.topics().by_id(TopicId(id)).ok()?.name().clone());
     let scope = context.fetch_sessions.scope(
         request.session_id,
         request.session_epoch,
         request.topics,
         &request.forgotten_topics_data,
-        context.version >= BY_TOPIC_ID_FROM,
+        match context.version >= BY_TOPIC_ID_FROM {
+            true => TopicNaming::ById(&name_of),
+            false => TopicNaming::ByName,
+        },
     );
     let scope = match scope {
         Ok(scope) => scope,
@@ -143,7 +152,9 @@ struct Outcome {
     /// To be looked at and counted once it is certain that this is sent.
     sent: Vec<Sent>,
     read_bytes: u64,
-    /// Something that the client should hear at once: an error, or that its log diverges.
+    /// How many partitions there are to wait for.
+    found_partitions: usize,
+    /// Something that the client should hear at once: an error of reading, or that its log diverges.
     is_urgent: bool,
 }
 
@@ -155,19 +166,27 @@ struct Sent {
     bytes: usize,
 }
 
-/// Reads until there is enough, something urgent, or no time left. It waits on the partitions
-/// themselves: whatever raises a high watermark wakes it.
+/// Reads until there is enough, something urgent, nothing to wait for, or no time left. It waits on
+/// the partitions themselves: whatever raises a high watermark wakes it.
+///
+/// A topic that does not exist ends no wait, or clients that go on asking for it would do so as fast
+/// as the network allows. One that goes during the wait is told of at once, which happens once.
 async fn read_or_wait(context: &RequestContext, limits: &Limits, scope: &FetchScope) -> Outcome {
     let mut outcome = read_all(context, limits, scope).await;
-    let enough = |outcome: &Outcome| outcome.is_urgent || outcome.read_bytes >= limits.min_bytes;
-    if enough(&outcome) || scope.wishes.is_empty() {
+    let found_at_first = outcome.found_partitions;
+    let is_due = |outcome: &Outcome| {
+        outcome.is_urgent
+            || outcome.read_bytes >= limits.min_bytes
+            || outcome.found_partitions < found_at_first
+    };
+    if is_due(&outcome) || found_at_first == 0 {
         return outcome;
     }
     let waiter = Arc::new(Notify::new());
     loop {
         let _subscription = Subscription::new(context, scope, &waiter);
         outcome = read_all(context, limits, scope).await;
-        if enough(&outcome) {
+        if is_due(&outcome) {
             return outcome;
         }
         tokio::select! {
@@ -184,7 +203,7 @@ struct Subscription(Vec<(Arc<Partition>, WaitKey)>);
 impl Subscription {
     fn new(context: &RequestContext, scope: &FetchScope, waiter: &Arc<Notify>) -> Subscription {
         let subscribed = scope.wishes.iter().filter_map(|wish| {
-            let partition = find(context, &wish.key).ok()?.partition;
+            let partition = find(context, wish).ok()?.partition;
             let watermark = partition.high_watermark();
             // Below the watermark there may be something that was not enough: any rise is news then.
             let beyond = watermark.get().max(Offset(wish.request.fetch_offset));
@@ -209,14 +228,32 @@ struct Place {
     partition: Arc<Partition>,
 }
 
-fn find(context: &RequestContext, key: &FetchKey) -> Result<Place, ErrorCode> {
-    if context.version >= BY_TOPIC_ID_FROM && key.topic_id.is_zero() {
-        return Err(ErrorCode::UnknownTopicId);
-    }
-    let table = context.topics();
-    let topic = Arc::clone(table.by_name_or_id(&key.topic, key.topic_id)?);
-    let partition = Arc::clone(topic.partition(PartitionId(key.partition))?);
+fn find(context: &RequestContext, wish: &FetchWish) -> Result<Place, ErrorCode> {
+    let (key, table) = (&wish.key, context.topics());
+    let id = PartitionId(key.partition);
+    let topic = match context.version >= BY_TOPIC_ID_FROM {
+        false => table.by_name(&key.topic),
+        true => table.by_id(TopicId(key.topic_id)).map_err(|_| why_gone(&table, wish)),
+    };
+    let topic = Arc::clone(topic?);
+    let partition = Arc::clone(topic.partition(id)?);
     Ok(Place { topic, partition })
+}
+
+/// What is said of a topic id that is not known, or not any more: a client that was served under it
+/// learns whether the topic is gone, or another one has its name.
+fn why_gone(table: &TopicTable, wish: &FetchWish) -> ErrorCode {
+    let Some(name) = &wish.known_name else { return ErrorCode::UnknownTopicId };
+    let partition = PartitionId(wish.key.partition);
+    match table.by_name(name.as_str()).and_then(|topic| topic.partition(partition)) {
+        Ok(_) | Err(ErrorCode::KafkaStorageError) => ErrorCode::InconsistentTopicId,
+        Err(code) => code,
+    }
+}
+
+/// Whether an error can be told with the answer that is due anyway.
+fn can_wait(code: i16) -> bool {
+    code == ErrorCode::UnknownTopicOrPartition.code() || code == ErrorCode::UnknownTopicId.code()
 }
 
 async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope) -> Outcome {
@@ -225,10 +262,15 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
         // A request for very many partitions takes turns with others.
         tokio::task::coop::consume_budget().await;
         let answer = match read_one(context, limits, wish, outcome.read_bytes).await {
+            Ok((place, slice)) if is_unreadable(context, &place) => {
+                outcome.count(&slice);
+                refusal(ErrorCode::UnsupportedCompressionType)
+            }
             Ok((place, slice)) => found(&mut outcome, place, wish, slice),
-            Err(refusal) => {
-                outcome.is_urgent = true;
-                refusal
+            Err(refused) => {
+                outcome.is_urgent |= !can_wait(refused.error_code);
+                let error_code = code_for(context.version, refused.error_code);
+                PartitionData { error_code, ..refused }
             }
         };
         outcome.answers.push(PartitionData { partition_index: wish.key.partition, ..answer });
@@ -236,9 +278,30 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
     outcome
 }
 
+/// Whether the topic's records are stored in a way that the client's version cannot read.
+fn is_unreadable(context: &RequestContext, place: &Place) -> bool {
+    context.version < ZSTD_FROM && place.topic.settings.compression_type == CompressionType::Zstd
+}
+
+/// An error as a client of this version knows it.
+fn code_for(version: i16, code: i16) -> i16 {
+    match version < STORAGE_ERROR_FROM && code == ErrorCode::KafkaStorageError.code() {
+        true => ErrorCode::NotLeaderOrFollower.code(),
+        false => code,
+    }
+}
+
+impl Outcome {
+    /// Counts what was found in a partition.
+    fn count(&mut self, slice: &ReadSlice) {
+        self.read_bytes += slice.size_bytes();
+        self.found_partitions += 1;
+    }
+}
+
 fn found(outcome: &mut Outcome, place: Place, wish: &FetchWish, slice: ReadSlice) -> PartitionData {
     let bytes = usize::try_from(slice.size_bytes()).expect("bounded by max_bytes and a batch");
-    outcome.read_bytes += bytes as u64;
+    outcome.count(&slice);
     let mut answer = PartitionData {
         high_watermark: place.partition.high_watermark().get().0,
         last_stable_offset: place.partition.last_stable_offset().0,
@@ -263,7 +326,7 @@ async fn read_one(
     wish: &FetchWish,
     read_bytes: u64,
 ) -> Result<(Place, ReadSlice), PartitionData> {
-    let place = find(context, &wish.key).map_err(refusal)?;
+    let place = find(context, wish).map_err(refusal)?;
     let partition = &place.partition;
     if limits.is_follower {
         return Err(refusal(ErrorCode::NotLeaderOrFollower));

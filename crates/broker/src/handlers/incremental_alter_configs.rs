@@ -12,9 +12,12 @@ use logway_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConf
 
 use super::batched_command::submit_each;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
-use super::config_resource;
+use super::config_resource::{self, BROKER_LOGGER};
+use super::repeats::repeated;
+use crate::Broker;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
+use crate::log_levels::LevelChange;
 
 /// One answer for each resource, and a copy of what it is to have.
 pub(crate) fn built_bytes(
@@ -33,9 +36,20 @@ pub(crate) async fn handle(
 ) -> IncrementalAlterConfigsResponse {
     let validate_only = request.validate_only;
     let own_id = context.settings.node_id;
-    let changes = request.resources.iter().map(|resource| change(resource, own_id)).collect();
+    let names = request.resources.iter().map(|asked| (asked.resource_type, &*asked.resource_name));
+    let repeated = repeated(names);
+    let of_log = request.resources.iter().map(|asked| {
+        let is_repeated = repeated.contains(&(asked.resource_type, &*asked.resource_name));
+        (asked.resource_type == BROKER_LOGGER)
+            .then(|| change_levels(&context, asked, is_repeated, validate_only))
+    });
+    let of_log: Vec<Option<Result<(), Failure>>> = of_log.collect();
+    let others = request.resources.iter().filter(|asked| asked.resource_type != BROKER_LOGGER);
+    let changes = others.map(|resource| change(resource, own_id)).collect();
     let alter = |resources| IncrementalAlterConfigs { resources, validate_only };
-    let results = submit_each(&context, None, changes, alter).await;
+    let mut results = submit_each(&context, None, changes, alter).await.into_iter();
+    let mut next = || results.next().expect("there is a result for each of the others");
+    let results = of_log.into_iter().map(|result| result.unwrap_or_else(&mut next));
     let responses = request.resources.into_iter().zip(results);
     IncrementalAlterConfigsResponse {
         responses: responses.map(|(resource, result)| response(resource, result)).collect(),
@@ -47,6 +61,37 @@ fn change(asked: &AlterConfigsResource, own_id: BrokerId) -> Result<ResourceOper
     let resource = config_resource::resolve(asked.resource_type, &asked.resource_name, own_id)?;
     let operations = asked.configs.iter().map(operation).collect::<Result<_, _>>()?;
     Ok(ResourceOperations { resource, operations })
+}
+
+/// Changes the levels of the broker's log, which are not kept (KIP-412).
+fn change_levels(
+    broker: &Broker,
+    asked: &AlterConfigsResource,
+    is_repeated: bool,
+    validate_only: bool,
+) -> Result<(), Failure> {
+    let invalid = |message: &str| Err(Failure::new(ErrorCode::InvalidRequest, message));
+    if is_repeated {
+        return invalid("the request has these loggers twice");
+    }
+    if !repeated(asked.configs.iter().map(|config| &*config.name)).is_empty() {
+        return invalid("the request has a logger twice");
+    }
+    config_resource::check_loggers(&asked.resource_name, broker.settings.node_id)?;
+    let mut changes = Vec::with_capacity(asked.configs.len());
+    for config in &asked.configs {
+        let ConfigOperation { name, kind, value } = operation(config)?;
+        let change = match (kind, value) {
+            (OperationKind::Set, Some(level)) => LevelChange::Set(level),
+            (OperationKind::Set, None) => return invalid("a level is missing"),
+            (OperationKind::Delete, _) => LevelChange::Reset,
+            (OperationKind::Append | OperationKind::Subtract, _) => {
+                return invalid("a level is no list, to which something could be added");
+            }
+        };
+        changes.push((name, change));
+    }
+    broker.log_levels.change(&changes, validate_only)
 }
 
 fn operation(config: &AlterableConfig) -> Result<ConfigOperation, Failure> {

@@ -47,6 +47,7 @@ pub(crate) mod push_telemetry;
 pub(crate) mod acls;
 pub(crate) mod delegation_tokens;
 pub(crate) mod describe_user_scram_credentials;
+pub(crate) mod sasl;
 
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod elect_leaders;

@@ -10,12 +10,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use logway_log::AppendOutcome;
-use logway_model::{ErrorCode, PartitionId};
-use logway_record::{Batch, BatchHeader, BatchSummary, Batches, Compression, TimestampType};
+use logway_model::{ErrorCode, Offset, PartitionId};
+use logway_record::{
+    Batch, BatchHeader, BatchSummary, Batches, Compression, RecordFault, RefusedRecord,
+    RefusedRecords, TimestampType,
+};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use logway_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use logway_wire::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
+};
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
-use logway_wire::{Decoder, Records};
+use logway_wire::{Decoder, Records, WireString};
 
 use super::cluster_view::is_internal;
 use crate::connection::Reply;
@@ -30,6 +35,13 @@ const ACKS_ALL: i16 = -1;
 
 /// From this version on topics have ids in place of names (KIP-516).
 const TOPIC_IDS_FROM: i16 = 13;
+
+/// From this version on a batch may be compressed with Zstandard (KIP-110).
+const ZSTD_FROM: i16 = 7;
+
+/// How many records an answer names at most for which batches are refused, and how long it says what
+/// is wrong with each. All of them together take no more than replies may without being counted.
+const NAMED_RECORDS_MAX: usize = RefusedRecords::LISTED_MAX;
 
 /// What one partition takes while its append is under way and as an answer. A batch is larger, but a
 /// request may have many partitions and no batch in any.
@@ -106,7 +118,36 @@ struct StartedTopic {
 
 struct StartedPartition {
     index: i32,
-    outcome: Result<Append, Failure>,
+    outcome: Result<Append, Refused>,
+}
+
+/// A batch that is not appended.
+struct Refused {
+    failure: Failure,
+    /// Where the log begins, if it was asked for the append.
+    log_start: Option<Offset>,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        Refused { failure, log_start: None }
+    }
+}
+
+impl Refused {
+    /// A batch that the partition has refused. As in Kafka, the client learns where its log begins,
+    /// but for errors that say nothing of the log.
+    fn by(partition: &Partition, failure: Failure) -> Refused {
+        let says_nothing = matches!(
+            failure.code,
+            ErrorCode::NotLeaderOrFollower
+                | ErrorCode::MessageTooLarge
+                | ErrorCode::CorruptMessage
+                | ErrorCode::KafkaStorageError
+        );
+        let log_start = (!says_nothing).then(|| partition.log().log_start_offset());
+        Refused { failure, log_start }
+    }
 }
 
 struct Append {
@@ -122,15 +163,21 @@ struct Append {
 async fn start(context: &RequestContext, request: ProduceRequest) -> StartedProduce {
     let acks = request.acks;
     let mut topics = Vec::with_capacity(request.topic_data.len());
+    let mut names_left = NAMED_RECORDS_MAX;
     for data in request.topic_data {
-        topics.push(start_topic(context, acks, data).await);
+        topics.push(start_topic(context, acks, data, &mut names_left).await);
     }
     StartedProduce { acks, topics }
 }
 
 /// A partition that is there twice gets both batches and gives two answers. Kafka appends the last
 /// and says nothing of the others.
-async fn start_topic(context: &RequestContext, acks: i16, data: TopicProduceData) -> StartedTopic {
+async fn start_topic(
+    context: &RequestContext,
+    acks: i16,
+    data: TopicProduceData,
+    names_left: &mut usize,
+) -> StartedTopic {
     let topic = match context.version >= TOPIC_IDS_FROM && data.topic_id.is_zero() {
         true => Err(ErrorCode::UnknownTopicId),
         false => context.topics().by_name_or_id(&data.name, data.topic_id).cloned(),
@@ -140,8 +187,13 @@ async fn start_topic(context: &RequestContext, acks: i16, data: TopicProduceData
         let index = partition.index;
         let outcome = match &topic {
             Ok(topic) => append(context, acks, topic, partition).await,
-            Err(code) => Err(Failure::of_topic(*code, &data.name, data.topic_id)),
+            Err(code) => Err(Failure::of_topic(*code, &data.name, data.topic_id).into()),
         };
+        let outcome = outcome.map_err(|mut refused: Refused| {
+            refused.failure.records.shorten_list(*names_left);
+            *names_left -= refused.failure.records.listed().len();
+            refused
+        });
         partitions.push(StartedPartition { index, outcome });
     }
     let (name, topic_id) = (data.name, data.topic_id);
@@ -154,15 +206,19 @@ async fn append(
     acks: i16,
     topic: &Arc<Topic>,
     data: PartitionProduceData,
-) -> Result<Append, Failure> {
+) -> Result<Append, Refused> {
     let id = PartitionId(data.index);
     let partition = topic.partition(id).map_err(|code| Failure::of_partition(code, topic, id))?;
     check_not_internal(topic)?;
-    check_acks(acks, topic)?;
+    check_acks(acks)?;
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
+    check_codec(&batch, context.version)?;
     refuse_transactional(&batch)?;
-    let summary = context.validate(&batch, &topic.append_rules(context.now())).await?;
+    let by_partition = |failure| Refused::by(partition, failure);
+    check_in_sync(acks, topic, id).map_err(by_partition)?;
+    let summary = context.validate(&batch, &topic.append_rules(context.now())).await;
+    let summary = summary.map_err(by_partition)?;
     let batch = with_true_max_timestamp(batch, topic, &summary);
     let size_bytes = batch.size_bytes();
     let records = u64::try_from(summary.record_count).unwrap_or(0);
@@ -187,25 +243,32 @@ fn check_not_internal(topic: &Topic) -> Result<(), Failure> {
     Err(Failure::new(ErrorCode::InvalidTopicException, message))
 }
 
-fn check_acks(acks: i16, topic: &Topic) -> Result<(), Failure> {
-    // This broker is the only replica there can be.
-    const IN_SYNC_REPLICAS: i32 = 1;
+fn check_acks(acks: i16) -> Result<(), Failure> {
     match acks {
-        ACKS_NONE | ACKS_LEADER => Ok(()),
-        ACKS_ALL if topic.settings.min_insync_replicas <= IN_SYNC_REPLICAS => Ok(()),
-        ACKS_ALL => Err(Failure::new(
-            ErrorCode::NotEnoughReplicas,
-            format!(
-                "topic '{}' wants {} in-sync replicas (min.insync.replicas), there is 1",
-                topic.name(),
-                topic.settings.min_insync_replicas
-            ),
-        )),
+        ACKS_NONE | ACKS_LEADER | ACKS_ALL => Ok(()),
         _ => {
             let message = format!("acks must be -1 (all), 0 or 1, not {acks}");
             Err(Failure::new(ErrorCode::InvalidRequiredAcks, message))
         }
     }
+}
+
+/// Whether enough replicas are in sync. More than the partition has are never asked for, as in Kafka
+/// (KAFKA-15583): a topic that came from a larger cluster with its settings could not be written to.
+fn check_in_sync(acks: i16, topic: &Topic, id: PartitionId) -> Result<(), Failure> {
+    let partition = topic.image.partition(id).filter(|_| acks == ACKS_ALL);
+    let Some(partition) = partition else { return Ok(()) };
+    let wanted = usize::try_from(topic.settings.min_insync_replicas).unwrap_or(0);
+    let (wanted, in_sync) = (wanted.min(partition.replicas.len()), partition.isr.len());
+    if in_sync >= wanted {
+        return Ok(());
+    }
+    let message = format!(
+        "partition {id} of topic '{}' has {in_sync} replicas in sync and needs {wanted} \
+         (min.insync.replicas)",
+        topic.name(),
+    );
+    Err(Failure::new(ErrorCode::NotEnoughReplicas, message))
 }
 
 /// Since version 3 a request carries exactly one batch per partition, as Kafka demands. Kafka lets
@@ -221,6 +284,18 @@ fn only_batch(mut batches: Batches) -> Result<Batch, Failure> {
         Some(Ok(_)) => Err(wrong_count()),
         Some(Err(error)) => Err(error.into()),
     }
+}
+
+/// A client that sends an older version may have partners that cannot unpack Zstandard.
+fn check_codec(batch: &Batch, version: i16) -> Result<(), Failure> {
+    if version >= ZSTD_FROM || batch.header().attributes.compression() != Ok(Compression::Zstd) {
+        return Ok(());
+    }
+    let message = format!(
+        "batches that are compressed with zstd need version {ZSTD_FROM} of Produce, and the \
+         request has version {version}"
+    );
+    Err(Failure::new(ErrorCode::UnsupportedCompressionType, message))
 }
 
 /// As Kafka refuses what is not part of a transaction that it knows of, before it looks further;
@@ -262,22 +337,24 @@ impl StartedPartition {
     async fn finish(self) -> PartitionProduceResponse {
         let outcome = match self.outcome {
             Ok(append) => append.finish().await,
-            Err(failure) => Err(failure),
+            Err(refused) => Err(refused),
         };
         match outcome {
             Ok(outcome) => appended(self.index, outcome),
-            Err(failure) => failed(self.index, failure),
+            Err(refused) => failed(self.index, refused),
         }
     }
 }
 
 impl Append {
-    async fn finish(self) -> Result<AppendOutcome, Failure> {
+    async fn finish(self) -> Result<AppendOutcome, Refused> {
         let StartedAppend { future, epoch } = self.started;
-        let outcome = future.await?;
+        let by_partition = |failure: Failure| Refused::by(&self.partition, failure);
+        let outcome = future.await.map_err(|error| by_partition(error.into()))?;
         if self.waits_for_all {
             let end = outcome.last_offset.next();
-            self.partition.committed(end, epoch).await?;
+            let committed = self.partition.committed(end, epoch).await;
+            committed.map_err(|ended| by_partition(ended.into()))?;
         }
         if !outcome.is_duplicate {
             self.topic.traffic.produced(self.records, self.size_bytes);
@@ -296,14 +373,33 @@ fn appended(index: i32, outcome: AppendOutcome) -> PartitionProduceResponse {
     }
 }
 
-fn failed(index: i32, failure: Failure) -> PartitionProduceResponse {
+fn failed(index: i32, refused: Refused) -> PartitionProduceResponse {
+    let Refused { failure, log_start } = refused;
     PartitionProduceResponse {
         index,
         error_code: failure.code.code(),
         error_message: Some(failure.message.into()),
         base_offset: -1,
+        log_start_offset: log_start.map_or(-1, |offset| offset.0),
+        record_errors: record_errors(&failure.records),
         ..Default::default()
     }
+}
+
+/// What is wrong with single records: a producer fails those, and can send the others again.
+fn record_errors(records: &RefusedRecords) -> Vec<BatchIndexAndErrorMessage> {
+    // Mostly the same for all, and then in memory once.
+    let keyless = WireString::from(RecordFault::MissingKey.to_string());
+    let named =
+        records.listed().iter().map(|&RefusedRecord { index, fault }| BatchIndexAndErrorMessage {
+            batch_index: i32::try_from(index).expect("a batch counts its records in 32 bits"),
+            batch_index_error_message: Some(match fault {
+                RecordFault::MissingKey => keyless.clone(),
+                RecordFault::TimestampOutOfRange { .. } => fault.to_string().into(),
+            }),
+            ..Default::default()
+        });
+    named.collect()
 }
 
 /// Without acks there is nobody to tell of a failure but by closing the connection, as Kafka

@@ -24,7 +24,6 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct ConnectionRates {
     window: QuotaWindow,
-    rate_of_all: f64,
     all: Mutex<Balance>,
     by_address: Mutex<Balances>,
 }
@@ -35,7 +34,7 @@ impl ConnectionRates {
         let window = QuotaWindow::new(settings.quota_window_size, settings.quota_windows);
         let rate_of_all = f64::from(settings.connections_per_second_max);
         let all = Mutex::new(Balance::new(rate_of_all, window, Instant::now()));
-        ConnectionRates { window, rate_of_all, all, by_address: Mutex::default() }
+        ConnectionRates { window, all, by_address: Mutex::default() }
     }
 
     /// Counts a connection of an address against that address's quota.
@@ -51,8 +50,9 @@ impl ConnectionRates {
 
     /// Counts a connection against what the whole broker accepts; says for how long no further one
     /// is to be accepted.
-    pub(crate) fn count(&self) -> Duration {
-        locked(&self.all).charge(1.0, self.rate_of_all, self.window, Instant::now())
+    pub(crate) fn count(&self, per_second_max: u32) -> Duration {
+        let rate = f64::from(per_second_max);
+        locked(&self.all).charge(1.0, rate, self.window, Instant::now())
     }
 
     /// How many addresses are remembered.

@@ -121,6 +121,12 @@ impl Groups {
     }
 }
 
+/// Whether a text has more UTF-16 code units than that. So Kafka measures it, whatever the name of the
+/// setting says; in bytes, a text may be three times as long.
+fn is_longer(text: &str, units_max: usize) -> bool {
+    text.len() > units_max && text.encode_utf16().count() > units_max
+}
+
 /// The records of a commit in the making: one for each partition, however often the request names it. Of several
 /// offsets for one partition the last counts, as if all of them had been written.
 struct StagedCommit<'a> {
@@ -129,7 +135,7 @@ struct StagedCommit<'a> {
     group_id: &'a GroupId,
     commit_timestamp: TimestampMs,
     expire_timestamp: Option<TimestampMs>,
-    metadata_bytes_max: usize,
+    metadata_units_max: usize,
     /// How many more partitions the group can have offsets for,
     partitions_left: usize,
     /// but for those that records on their way may be about.
@@ -163,7 +169,7 @@ impl<'a> StagedCommit<'a> {
             group_id,
             commit_timestamp,
             expire_timestamp,
-            metadata_bytes_max: settings.offset_metadata_max_bytes,
+            metadata_units_max: settings.offset_metadata_max_units,
             partitions_left: settings.group_offsets_max.saturating_sub(present),
             partitions_coming: coming,
             bytes_left: settings.commit_bytes_max,
@@ -181,7 +187,7 @@ impl<'a> StagedCommit<'a> {
         asked: &OffsetCommitRequestPartition,
     ) -> Result<(), ErrorCode> {
         let metadata = asked.committed_metadata.as_deref().unwrap_or_default();
-        if metadata.len() > self.metadata_bytes_max {
+        if is_longer(metadata, self.metadata_units_max) {
             return Err(ErrorCode::OffsetMetadataTooLarge);
         }
         let partition = PartitionId(asked.partition_index);

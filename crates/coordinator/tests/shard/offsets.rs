@@ -146,7 +146,7 @@ fn what_is_committed_is_what_is_fetched() {
 
 #[test]
 fn a_text_that_is_too_long_fails_its_own_partition_only() {
-    let mut driver = Driver::new(GroupSettings { offset_metadata_max_bytes: 4, ..settings() });
+    let mut driver = Driver::new(GroupSettings { offset_metadata_max_units: 4, ..settings() });
     let mut request = commit_request("g", &[("t", 0, 1), ("t", 1, 1), ("t", 2, 1)]);
     request.topics[0].partitions[0].committed_metadata = Some("long!".into());
     request.topics[1].partitions[0].committed_metadata = None;
@@ -154,6 +154,20 @@ fn a_text_that_is_too_long_fails_its_own_partition_only() {
     let codes = commit_with(&mut driver, 9, request);
     assert_eq!(codes, [ErrorCode::OffsetMetadataTooLarge, ErrorCode::None, ErrorCode::None]);
     assert_eq!((fetch(&mut driver, "t", 0), fetch(&mut driver, "t", 1)), (-1, 1));
+}
+
+#[test]
+fn a_text_is_as_long_as_kafka_counts_it() {
+    let mut driver = Driver::new(GroupSettings { offset_metadata_max_units: 4, ..settings() });
+    for (text, is_taken) in
+        [("üüüü", true), ("üüüüü", false), ("😀😀", true), ("😀😀a", false), ("世界你好", true)]
+    {
+        let mut request = commit_request("g", &[("t", 0, 1)]);
+        request.topics[0].partitions[0].committed_metadata = Some(text.into());
+        let code = commit_with(&mut driver, 9, request)[0];
+        let expected = if is_taken { ErrorCode::None } else { ErrorCode::OffsetMetadataTooLarge };
+        assert_eq!(code, expected, "{text}");
+    }
 }
 
 #[test]

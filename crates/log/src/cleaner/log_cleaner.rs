@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -53,20 +53,33 @@ impl Default for CleanerOptions {
 ///
 /// A log that cannot be cleaned, because a batch of it is damaged, is left alone until it begins
 /// elsewhere or the broker is started again; the others are cleaned all the same. A thread never
-/// ends before [`LogCleaner::stop`], whatever happens in it.
+/// ends before [`LogCleaner::stop`], or before there are to be fewer, whatever happens in it.
+///
+/// Lock order: `threads`, then `work`.
 pub struct LogCleaner {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
-    options: CleanerOptions,
+    work: Mutex<Work>,
+    /// The options have changed, or it ends.
+    changed: Condvar,
     metrics: CleanerMetrics,
     throttle: Throttle,
     dirs: Mutex<Vec<Weak<LogDir>>>,
     stop: Cancel,
     /// One looks for work at a time.
     choosing: Mutex<()>,
+}
+
+/// How it is worked, and by whom.
+struct Work {
+    options: CleanerOptions,
+    /// Whether there are to be threads.
+    is_started: bool,
+    /// Which of the threads there are; a number has one at a time.
+    threads: Vec<bool>,
 }
 
 /// A log that is to be cleaned.
@@ -93,7 +106,8 @@ impl LogCleaner {
     pub fn new(options: CleanerOptions, metrics: CleanerMetrics) -> LogCleaner {
         let shared = Shared {
             throttle: Throttle::new(options.io_bytes_per_second),
-            options,
+            work: Mutex::new(Work { options, is_started: false, threads: Vec::new() }),
+            changed: Condvar::new(),
             metrics,
             dirs: Mutex::default(),
             stop: Cancel::default(),
@@ -113,30 +127,65 @@ impl LogCleaner {
     ///
     /// [`LogError::Io`] if the system gives none.
     pub fn start(&self) -> Result<(), LogError> {
-        let mut threads = lock(&self.threads);
-        for _ in 0..self.shared.options.threads {
+        lock(&self.shared.work).is_started = true;
+        self.spawn_missing()
+    }
+
+    /// Has other options in force. A thread too many ends when it is done with the log at hand; the
+    /// memory for keys counts from the next log on.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`] if the system gives no thread.
+    pub fn set_options(&self, change: impl FnOnce(&mut CleanerOptions)) -> Result<(), LogError> {
+        {
+            let mut work = lock(&self.shared.work);
+            let before = work.options.clone();
+            change(&mut work.options);
+            if work.options == before {
+                return Ok(());
+            }
+            self.shared.throttle.set_rate(work.options.io_bytes_per_second);
+        }
+        self.shared.changed.notify_all();
+        self.spawn_missing()
+    }
+
+    fn spawn_missing(&self) -> Result<(), LogError> {
+        let mut handles = lock(&self.threads);
+        handles.retain(|handle| !handle.is_finished());
+        let mut work = lock(&self.shared.work);
+        if !work.is_started {
+            return Ok(());
+        }
+        let wanted = work.options.threads;
+        if work.threads.len() < wanted {
+            work.threads.resize(wanted, false);
+        }
+        for number in 0..wanted {
+            if work.threads[number] {
+                continue;
+            }
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name("log-cleaner".to_owned());
-            let thread = thread.spawn(move || shared.run());
+            let thread = thread.spawn(move || shared.run(number));
             let failed = LogError::io("start a thread of", Path::new("the log cleaner"));
-            threads.push(thread.map_err(failed)?);
+            handles.push(thread.map_err(failed)?);
+            work.threads[number] = true;
         }
         Ok(())
     }
 
-    /// Changes what all threads together may read and write in a second.
-    pub fn set_io_rate(&self, bytes_per_second: f64) {
-        self.shared.throttle.set_rate(bytes_per_second);
-    }
-
     /// Cleans what is due, on this thread, until nothing is.
     pub fn clean_due(&self) {
-        self.shared.clean_due();
+        self.shared.clean_due(None);
     }
 
     /// Ends the threads; what they are at is left as it was. Nothing is cleaned any more.
     pub fn stop(&self) {
         self.shared.stop.cancel();
+        lock(&self.shared.work).is_started = false;
+        self.shared.changed.notify_all();
         for dir in lock(&self.shared.dirs).iter().filter_map(Weak::upgrade) {
             dir.cancel_cleaning();
         }
@@ -155,17 +204,44 @@ impl Drop for LogCleaner {
 }
 
 impl Shared {
-    fn run(&self) {
-        while !self.stop.is_cancelled() {
-            self.clean_due();
-            self.stop.sleep(self.options.backoff);
+    /// What a thread does until there are fewer.
+    fn run(&self, number: usize) {
+        while !self.is_over(number) {
+            self.clean_due(Some(number));
+            self.sleep(number);
         }
     }
 
-    fn clean_due(&self) {
+    /// Whether a thread ends. If so, another one may be made in its place.
+    fn is_over(&self, number: usize) -> bool {
+        let mut work = lock(&self.work);
+        let is_over = !work.is_started || number >= work.options.threads;
+        if is_over {
+            work.threads[number] = false;
+        }
+        is_over
+    }
+
+    /// Until it is time to look again, or for other options.
+    fn sleep(&self, number: usize) {
+        let work = lock(&self.work);
+        if work.is_started && number < work.options.threads {
+            let backoff = work.options.backoff;
+            let waited = self.changed.wait_timeout(work, backoff);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Whether a thread should take on another log.
+    fn goes_on(&self, number: Option<usize>) -> bool {
+        let is_wanted = number.is_none_or(|number| number < lock(&self.work).options.threads);
+        is_wanted && !self.stop.is_cancelled()
+    }
+
+    fn clean_due(&self, number: Option<usize>) {
         self.roll_old();
         let mut given_up = BTreeSet::new();
-        while !self.stop.is_cancelled() {
+        while self.goes_on(number) {
             let Some(candidate) = self.choose(&given_up) else { return };
             let partition = candidate.log.topic_partition();
             let worked = catch_unwind(AssertUnwindSafe(|| self.clean(&candidate)));
@@ -277,6 +353,7 @@ impl Shared {
         let Chosen { visit, start, mut progress, limits } = chosen;
         let started = Instant::now();
         let partition_dir = dir.path().join(log.topic_partition().to_string());
+        let options = lock(&self.work).options.clone();
         let pace = Pace { throttle: &self.throttle, cancel: visit.cancel() };
         let round = Round {
             fs: dir.fs(),
@@ -284,8 +361,8 @@ impl Shared {
             log,
             limits,
             pace,
-            keys_bytes_max: self.options.keys_bytes_max / self.options.threads.max(1),
-            transactions_max: self.options.transactions_max,
+            keys_bytes_max: options.keys_bytes_max / options.threads.max(1),
+            transactions_max: options.transactions_max,
             next_horizon: progress.next_horizon,
         };
         let mut outcome = RoundOutcome::default();

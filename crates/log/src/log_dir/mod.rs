@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
@@ -48,6 +49,7 @@ pub struct LogDir {
     queue: Arc<CommandQueue>,
     root_syncs: Arc<DirSyncs>,
     producer_limits: ProducerLimits,
+    producer_expiration_ms: Arc<AtomicI64>,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// Logs are made, opened and deleted by one caller at a time, and by none while the directory
     /// closes or later.
@@ -144,6 +146,12 @@ impl LogDir {
     /// How many idempotent producers all logs remember together, each counted once for each log.
     pub fn producer_count(&self) -> usize {
         self.producer_limits.known()
+    }
+
+    /// Changes how long idle idempotent producers are remembered, from
+    /// [`LogDirOptions::producer_expiration_ms`].
+    pub fn set_producer_expiration_ms(&self, expiration_ms: i64) {
+        self.producer_expiration_ms.store(expiration_ms, Ordering::Relaxed);
     }
 
     /// Whether the writer thread works; without it nothing can be appended.

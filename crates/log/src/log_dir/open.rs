@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -96,6 +96,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
     let cleaning = Cleaning::open(fs, root, is_same)?;
 
     let jobs = background.sender();
+    let producer_expiration_ms = Arc::new(AtomicI64::new(options.producer_expiration_ms));
     let writer_options = WriterOptions {
         dir: root.clone(),
         fs: Arc::clone(&options.fs),
@@ -104,7 +105,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         burst_bytes_max: options.burst_bytes_max,
         checkpoint_interval: options.checkpoint_interval,
         retention_check_interval: options.retention_check_interval,
-        producer_expiration_ms: options.producer_expiration_ms,
+        producer_expiration_ms: Arc::clone(&producer_expiration_ms),
         producer_limits: producer_limits.clone(),
         sync_threads_max: options.sync_threads_max,
         journal_bytes: options.journal_bytes,
@@ -122,6 +123,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         queue,
         root_syncs,
         producer_limits,
+        producer_expiration_ms,
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
         lists: Mutex::new(lists),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use logway_model::Offset;
@@ -232,8 +233,9 @@ impl Writer {
     }
 
     fn expire_producers(&mut self) {
+        let expiration_ms = self.producer_expiration_ms.load(Ordering::Relaxed);
         for tail in self.tails.values_mut() {
-            tail.producers.expire(self.round.now, self.producer_expiration_ms);
+            tail.producers.expire(self.round.now, expiration_ms);
         }
     }
 

@@ -27,6 +27,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ pub(crate) struct WriterOptions {
     pub(crate) burst_bytes_max: usize,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) retention_check_interval: Duration,
-    pub(crate) producer_expiration_ms: i64,
+    pub(crate) producer_expiration_ms: Arc<AtomicI64>,
     pub(crate) producer_limits: ProducerLimits,
     pub(crate) sync_threads_max: usize,
     pub(crate) journal_bytes: u64,
@@ -110,7 +111,7 @@ struct Writer {
     queue: Arc<CommandQueue>,
     clock: Arc<dyn Clock>,
     burst_bytes_max: usize,
-    producer_expiration_ms: i64,
+    producer_expiration_ms: Arc<AtomicI64>,
     producer_limits: ProducerLimits,
     /// Keys are ours and need no random hasher, and with a fixed one the logs have the same order in
     /// each run of a simulation.

@@ -175,14 +175,19 @@ fn operate(
     wanted: &mut Overrides,
 ) -> Result<(), ControllerError> {
     let name = &operation.name;
-    if operation.kind == OperationKind::Delete && wanted.remove(name).is_some() {
-        return Ok(());
-    }
-    let setting = changeable_setting(resource, name)?;
     let value = match operation.kind {
-        OperationKind::Delete => return Ok(()),
-        OperationKind::Set => checked_value(resource, setting, operation.value.as_deref())?,
+        OperationKind::Delete => {
+            // As in Kafka, whatever the name: tools end all that they know of, and not only what
+            // there is.
+            wanted.remove(name);
+            return Ok(());
+        }
+        OperationKind::Set => {
+            let setting = changeable_setting(resource, name)?;
+            checked_value(resource, setting, operation.value.as_deref())?
+        }
         OperationKind::Append | OperationKind::Subtract => {
+            let setting = changeable_setting(resource, name)?;
             changed_list(resource, setting, operation, wanted.get(name))?
         }
     };

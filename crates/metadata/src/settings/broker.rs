@@ -109,6 +109,24 @@ pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.se
 /// How fast logs are compacted.
 pub const CLEANER_RATE_SETTING: &str = "log.cleaner.io.max.bytes.per.second";
 
+/// How many logs are compacted at the same time.
+pub const CLEANER_THREADS_SETTING: &str = "log.cleaner.threads";
+
+/// The memory for keys of compaction.
+pub const CLEANER_MEMORY_SETTING: &str = "log.cleaner.dedupe.buffer.size";
+
+/// How often logs to compact are looked for.
+pub const CLEANER_BACKOFF_SETTING: &str = "log.cleaner.backoff.ms";
+
+/// How many connections there may be.
+pub const CONNECTIONS_SETTING: &str = "max.connections";
+
+/// How many connections are accepted per second.
+pub const CONNECTION_RATE_SETTING: &str = "max.connection.creation.rate";
+
+/// How long an idempotent producer is remembered.
+pub const PRODUCER_EXPIRATION_SETTING: &str = "producer.id.expiration.ms";
+
 /// The settings of the broker itself.
 static OWN_SETTINGS: &[Setting] = &[
     row(
@@ -212,17 +230,17 @@ static OWN_SETTINGS: &[Setting] = &[
         "Where Kafka clients connect, as `host:port`; Kafka's `PLAINTEXT://host:port` is taken too. \
          Port 0 takes a free one.",
     ),
-    row(
-        "log.cleaner.backoff.ms",
+    Setting::dynamic(
+        CLEANER_BACKOFF_SETTING,
         Kind::long(0),
-        Some("15000"),
+        "15000",
         "ms",
         "How often compacted topics are looked at when none of them has to be compacted.",
     ),
-    row(
-        "log.cleaner.dedupe.buffer.size",
+    Setting::dynamic(
+        CLEANER_MEMORY_SETTING,
         Kind::long(1_048_576),
-        Some("134217728"),
+        "134217728",
         "bytes",
         "The memory for the keys of what is being compacted, of all threads together: 24 bytes for \
          each key and some room. It is taken as it is needed and given back afterwards; a log with \
@@ -235,10 +253,10 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes per second",
         "What compaction may read and write in a second, on all disks together.",
     ),
-    row(
-        "log.cleaner.threads",
+    Setting::dynamic(
+        CLEANER_THREADS_SETTING,
         Kind::Int { min: 0, max: 256, special: None },
-        Some("1"),
+        "1",
         "threads",
         "How many logs are compacted at the same time; 0 compacts none.",
     ),
@@ -304,20 +322,21 @@ static OWN_SETTINGS: &[Setting] = &[
          of them, where else each partition's file is synced. Larger batches, of 96 KiB and more for \
          a partition, are not written twice. 0 for none. It takes no memory.",
     ),
-    row(
-        "max.connection.creation.rate",
+    Setting::dynamic(
+        CONNECTION_RATE_SETTING,
         Kind::int(1),
-        Some("2147483647"),
+        "2147483647",
         "connections/s",
         "How many connections are accepted per second (KIP-612); further ones wait until their \
          turn comes. Addresses can have a quota of their own, `connection_creation_rate`.",
     ),
-    row(
-        "max.connections",
+    Setting::dynamic(
+        CONNECTIONS_SETTING,
         Kind::int(1),
-        Some("10000"),
+        "10000",
         "connections",
-        "How many connections may be open at once; further ones are closed as they come.",
+        "How many connections may be open at once; further ones are closed as they come. A lower \
+         number closes none that are open.",
     ),
     row(
         "max.incremental.fetch.session.cache.slots",
@@ -353,8 +372,9 @@ static OWN_SETTINGS: &[Setting] = &[
         "offset.metadata.max.bytes",
         Kind::int(0),
         Some("4096"),
-        "bytes",
-        "The longest text that may be committed with an offset.",
+        "UTF-16 units",
+        "The longest text that may be committed with an offset. As in Kafka it is measured in UTF-16 \
+         code units, in spite of its name: `ü` counts one, an emoji two.",
     ),
     row(
         "offsets.retention.check.interval.ms",
@@ -385,10 +405,10 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The segment size of `__consumer_offsets`.",
     ),
-    row(
-        "producer.id.expiration.ms",
+    Setting::dynamic(
+        PRODUCER_EXPIRATION_SETTING,
         Kind::int(1),
-        Some("86400000"),
+        "86400000",
         "ms",
         "How long a partition remembers an idempotent producer that has stopped writing.",
     ),

@@ -78,7 +78,7 @@ pub struct BrokerSettings {
     pub groups: GroupCoordinatorSettings,
 }
 
-/// The settings of compaction that last until the broker stops.
+/// What file and flags say of compaction; all of it can be changed while the broker runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CleanerSettings {
     /// `log.cleaner.threads`
@@ -103,7 +103,7 @@ pub struct GroupCoordinatorSettings {
     /// `group.max.size`
     pub group_size_max: usize,
     /// `offset.metadata.max.bytes`
-    pub offset_metadata_max_bytes: usize,
+    pub offset_metadata_max_units: usize,
     /// `offsets.retention.minutes`
     pub offsets_retention: Duration,
     /// `offsets.retention.check.interval.ms`
@@ -241,7 +241,7 @@ impl Fields<'_> {
             initial_rebalance_delay: self.interval("group.initial.rebalance.delay.ms"),
             memory_max_bytes: self.size("logway.groups.max.bytes"),
             group_size_max: self.size("group.max.size"),
-            offset_metadata_max_bytes: self.size("offset.metadata.max.bytes"),
+            offset_metadata_max_units: self.size("offset.metadata.max.bytes"),
             offsets_retention: MINUTE * minutes,
             offsets_retention_check_interval: self.interval("offsets.retention.check.interval.ms"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),

@@ -22,6 +22,8 @@ pub enum ConfigSource {
     StaticBrokerConfig = 4,
     /// Built in.
     DefaultConfig = 5,
+    /// The level of a part of the broker's log.
+    DynamicBrokerLoggerConfig = 6,
     /// Set on the subscription to metrics.
     ClientMetricsConfig = 7,
     /// Set on the group.

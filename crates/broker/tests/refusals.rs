@@ -1,0 +1,163 @@
+//! What a producer is told of batches that are refused, and which versions may send what.
+
+mod common;
+
+use common::*;
+use logway_client::Connection;
+use logway_model::{ErrorCode, TimestampMs};
+use logway_record::{BatchBuilder, Compression};
+use logway_wire::messages::DeleteRecordsRequest;
+use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use logway_wire::messages::produce_response::PartitionProduceResponse;
+
+const HOUR_MS: i64 = 3_600_000;
+
+async fn produce_at(
+    connection: &Connection,
+    version: i16,
+    topic: &str,
+    records: bytes::Bytes,
+) -> PartitionProduceResponse {
+    let request = produce_request(topic, 0, records);
+    let pending = connection.send(&request, version).await.expect("is sent");
+    let mut response = pending.response().await.expect("is answered");
+    response.responses.remove(0).partition_responses.remove(0)
+}
+
+/// A batch of records with these keys, at so many hours from now.
+fn keyed(compression: Compression, records: &[(Option<&str>, i64)]) -> bytes::Bytes {
+    let mut builder = BatchBuilder::new(compression);
+    for (key, hours) in records {
+        let timestamp = TimestampMs(now_ms() + hours * HOUR_MS);
+        builder.append(timestamp, key.map(str::as_bytes), Some(b"v"), &[]).expect("fits");
+    }
+    builder.finish().expect("fits")
+}
+
+#[tokio::test]
+async fn more_replicas_than_there_are_need_not_be_in_sync() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start_with(dir.path(), &[("min.insync.replicas", "2")]).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "of-the-broker", 1).await;
+    create_topic_with(&connection, "own", 1, &[("min.insync.replicas", "3")]).await;
+    for topic in ["of-the-broker", "own"] {
+        let answer = produce(&connection, topic, 0, batch(&["a"])).await;
+        assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+    }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn zstandard_needs_a_version_that_knows_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    create_topic_with(&connection, "stored", 1, &[("compression.type", "zstd")]).await;
+    for version in 3..=12 {
+        let zstd = keyed(Compression::Zstd, &[(None, 0)]);
+        let answer = produce_at(&connection, version, "t", zstd).await;
+        let code = match version < 7 {
+            true => ErrorCode::UnsupportedCompressionType,
+            false => ErrorCode::None,
+        };
+        assert_eq!(answer.error_code, code.code(), "version {version}");
+        let gzip = keyed(Compression::Gzip, &[(None, 0)]);
+        let answer = produce_at(&connection, version, "t", gzip).await;
+        assert_eq!(answer.error_code, 0, "version {version}");
+    }
+
+    // Nor is a topic that is stored with Zstandard sent to a consumer of an older version.
+    produce(&connection, "stored", 0, batch(&["a"])).await;
+    for version in 4..=12 {
+        let request = fetch_request("stored", &[(0, 0)]);
+        let pending = connection.send(&request, version).await.expect("is sent");
+        let response = pending.response().await.expect("is answered");
+        let data = &response.responses[0].partitions[0];
+        let is_empty = data.records.as_ref().is_none_or(|records| records.is_empty());
+        let expected = match version < 10 {
+            true => (ErrorCode::UnsupportedCompressionType, true),
+            false => (ErrorCode::None, false),
+        };
+        let code = ErrorCode::from_code(data.error_code).expect("is known");
+        assert_eq!((code, is_empty), expected, "version {version}");
+    }
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn each_record_that_is_refused_is_named_with_its_fault() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic_with(&connection, "t", 1, &[("cleanup.policy", "compact,delete")]).await;
+    for offset in 0..3 {
+        let answer =
+            produce(&connection, "t", 0, keyed(Compression::None, &[(Some("k"), 0)])).await;
+        assert_eq!(answer.base_offset, offset);
+    }
+    let partition = DeleteRecordsPartition { partition_index: 0, offset: 2, ..Default::default() };
+    let topic =
+        DeleteRecordsTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request =
+        DeleteRecordsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let deleted = connection.call(&request).await.expect("is answered");
+    assert_eq!(deleted.topics[0].partitions[0].low_watermark, 2);
+
+    let refused = |answer: &PartitionProduceResponse| {
+        let named = answer.record_errors.iter().map(|error| error.batch_index);
+        let code = ErrorCode::from_code(answer.error_code).expect("is known");
+        (code, answer.log_start_offset, named.collect::<Vec<_>>())
+    };
+    for codec in [Compression::None, Compression::Lz4] {
+        let keyless = keyed(codec, &[(None, 0), (Some("k"), 0), (None, 0)]);
+        let answer = produce(&connection, "t", 0, keyless).await;
+        assert_eq!(refused(&answer), (ErrorCode::InvalidRecord, 2, vec![0, 2]));
+        let message = answer.record_errors[1].batch_index_error_message.as_deref();
+        assert!(message.is_some_and(|message| message.contains("no key")), "{message:?}");
+        let message = answer.error_message.expect("says why");
+        assert!(message.starts_with("2 records of the batch"), "{message}");
+
+        let both = keyed(codec, &[(None, 0), (Some("k"), 0), (Some("k"), 10)]);
+        let answer = produce(&connection, "t", 0, both).await;
+        assert_eq!(refused(&answer), (ErrorCode::InvalidTimestamp, 2, vec![0, 2]));
+        let message = answer.record_errors[1].batch_index_error_message.as_deref();
+        assert!(message.is_some_and(|message| message.contains("timestamp")), "{message:?}");
+    }
+
+    // What says nothing of the log says nothing of where it begins.
+    let mut damaged = keyed(Compression::None, &[(Some("k"), 0)]).to_vec();
+    *damaged.last_mut().expect("is not empty") ^= 1;
+    let answer = produce(&connection, "t", 0, damaged.into()).await;
+    assert_eq!(refused(&answer), (ErrorCode::CorruptMessage, -1, vec![]));
+    // Before version 8 there is no place for single records.
+    let keyless = keyed(Compression::None, &[(None, 0)]);
+    let answer = produce_at(&connection, 7, "t", keyless).await;
+    assert_eq!(refused(&answer), (ErrorCode::InvalidRecord, 2, vec![]));
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_names_no_more_records_than_its_memory_allows() {
+    const PARTITIONS: i32 = 20;
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic_with(&connection, "t", PARTITIONS, &[("cleanup.policy", "compact")]).await;
+    let keyless = keyed(Compression::None, &[(None, 0); 300]);
+    let mut request = produce_request("t", 0, keyless.clone());
+    for partition in 1..PARTITIONS {
+        let mut other = produce_request("t", partition, keyless.clone());
+        let data = other.topic_data.remove(0).partition_data;
+        request.topic_data[0].partition_data.extend(data);
+    }
+    let pending = connection.send(&request, 12).await.expect("is sent");
+    let response = pending.response().await.expect("is answered");
+    let answers = &response.responses[0].partition_responses;
+    let named: Vec<usize> = answers.iter().map(|answer| answer.record_errors.len()).collect();
+    assert_eq!(named[..3], [300, 100, 0]);
+    assert_eq!(named.iter().sum::<usize>(), 400);
+    assert!(answers.iter().all(|answer| answer.error_code == ErrorCode::InvalidRecord.code()));
+    broker.stop().await;
+}
