@@ -15,9 +15,7 @@ use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SET
 use logway_metadata::{ConfigResource, MetadataImage};
 use logway_model::{ClusterId, ErrorCode, TimestampMs};
 use logway_quorum::MetadataQuorum;
-use logway_record::{
-    AppendRules, Batch, BatchSummary, Compression, InvalidBatch, RecordError, validate_for_append,
-};
+use logway_record::{AppendRules, Batch, BatchSummary, Compression, validate_for_append};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
@@ -36,10 +34,11 @@ use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::recompression::recompress;
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
-use crate::unpacking::UnpackingPlaces;
+use crate::unpacking::{UnpackingPlaces, is_cut_short};
 
 /// What every handler can reach. There is one in a process, shared by all connections.
 pub struct Broker {
@@ -83,6 +82,8 @@ pub struct Broker {
     pub metrics: BrokerMetrics,
     /// Where what producers send is unpacked.
     pub(crate) append_unpacking: UnpackingPlaces,
+    /// Where it is compressed anew.
+    pub(crate) append_recompression: UnpackingPlaces,
     /// Where batches are unpacked that are searched for a timestamp.
     pub(crate) search_unpacking: UnpackingPlaces,
     /// Held by whoever unpacks a batch for the age of a record.
@@ -188,25 +189,27 @@ impl Broker {
         wall_clock()
     }
 
-    /// Judges a batch against its topic's rules.
+    /// Judges a batch against its topic's rules, and gives it as the topic stores it.
     ///
-    /// Records that are not compressed are looked at where they are, at some nanoseconds for each.
-    /// All others are unpacked piece by piece, at a place for that.
-    pub(crate) async fn validate(
+    /// Records that are not compressed, and stay so, are looked at where they are, at some
+    /// nanoseconds for each. All others are unpacked piece by piece, at a place for that.
+    pub(crate) async fn admit(
         &self,
-        batch: &Batch,
+        batch: Batch,
         rules: &AppendRules,
-    ) -> Result<BatchSummary, Failure> {
-        if matches!(batch.header().attributes.compression(), Ok(Compression::None)) {
-            return Ok(validate_for_append(batch, rules)?);
+    ) -> Result<(Batch, BatchSummary), Failure> {
+        if let Some(target) = rules.recompression(batch.header()) {
+            let (places, budget) = (&self.append_recompression, &self.building);
+            return recompress(places, budget, &batch, rules, target).await;
+        }
+        if batch.header().attributes.codec() == Compression::None.id() {
+            let summary = validate_for_append(&batch, rules)?;
+            return Ok((batch, summary));
         }
         let validate =
-            |decode_limit| validate_for_append(batch, &AppendRules { decode_limit, ..*rules });
-        let is_cut_short = |outcome: &Result<_, InvalidBatch>| {
-            let too_large = RecordError::is_over_limit;
-            matches!(outcome, Err(InvalidBatch::Undecodable(error)) if too_large(error))
-        };
-        Ok(self.append_unpacking.run(validate, is_cut_short).await??)
+            |decode_limit| validate_for_append(&batch, &AppendRules { decode_limit, ..*rules });
+        let summary = self.append_unpacking.run(validate, is_cut_short).await??;
+        Ok((batch, summary))
     }
 
     /// Finds records to send. At the end of a log that takes no I/O and is done at once; the

@@ -199,10 +199,14 @@ impl Work {
         let Work { context, todo, .. } = self;
         match (context.charge.clone(), todo) {
             (Some(charge), todo) => Started::Working(Box::pin(charge.run(|| todo.answer(context)))),
-            (None, Todo::Produce(request))
-                if !is_heavy && handlers::produce::is_quick(&request) =>
-            {
-                Started::Done(handlers::produce::answer_now(context, request))
+            (None, Todo::Produce(request)) if !is_heavy => {
+                match handlers::produce::try_answer_now(context, request) {
+                    Ok(reply) => Started::Done(reply),
+                    Err(slow) => {
+                        let (context, request) = *slow;
+                        Started::Working(handlers::produce::answer(context, request))
+                    }
+                }
             }
             (None, todo) => Started::Working(todo.answer(context)),
         }

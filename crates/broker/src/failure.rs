@@ -122,7 +122,9 @@ impl From<InvalidBatch> for Failure {
     /// by everybody behind; a client that sends either means something that would not happen.
     fn from(error: InvalidBatch) -> Failure {
         let code = match &error {
-            InvalidBatch::TooLarge { .. } => ErrorCode::MessageTooLarge,
+            InvalidBatch::TooLarge { .. } | InvalidBatch::RecompressedTooLarge { .. } => {
+                ErrorCode::MessageTooLarge
+            }
             InvalidBatch::BadCrc { .. } => ErrorCode::CorruptMessage,
             InvalidBatch::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             InvalidBatch::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,

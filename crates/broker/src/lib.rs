@@ -23,6 +23,7 @@ pub mod partition;
 pub mod producer_ids;
 pub mod quotas;
 mod recent_reads;
+mod recompression;
 mod reconcile;
 pub mod replica_moves;
 pub mod running;

@@ -13,10 +13,10 @@ use logway_metadata::settings::broker::{
     CLEANER_BACKOFF_SETTING, CLEANER_MEMORY_SETTING, CLEANER_RATE_SETTING, CLEANER_THREADS_SETTING,
     PRODUCER_EXPIRATION_SETTING,
 };
-use logway_metadata::settings::{BrokerSettings, TimestampType, TopicSettings};
+use logway_metadata::settings::{BrokerSettings, CompressionType, TimestampType, TopicSettings};
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
 use logway_model::{DirectoryId, PartitionId, TopicId, TopicPartition};
-use logway_record::TimestampType as RecordTimestampType;
+use logway_record::{TargetCompression, TimestampType as RecordTimestampType};
 use tokio::runtime::Handle;
 
 use crate::Broker;
@@ -460,6 +460,18 @@ fn wake_offline(before: &TopicTable, after: &TopicTable) {
     }
 }
 
+/// What `compression.type` has batches compressed with; `None` for `producer`.
+fn compression(settings: &TopicSettings) -> Option<TargetCompression> {
+    Some(match settings.compression_type {
+        CompressionType::Producer => return None,
+        CompressionType::Uncompressed => TargetCompression::None,
+        CompressionType::Gzip => TargetCompression::Gzip { level: settings.compression_gzip_level },
+        CompressionType::Snappy => TargetCompression::Snappy,
+        CompressionType::Lz4 => TargetCompression::Lz4 { level: settings.compression_lz4_level },
+        CompressionType::Zstd => TargetCompression::Zstd { level: settings.compression_zstd_level },
+    })
+}
+
 /// A topic's settings as its logs need them.
 fn log_config(settings: &TopicSettings) -> LogConfig {
     let ms = |number: i64| u64::try_from(number).unwrap_or(0);
@@ -485,6 +497,7 @@ fn log_config(settings: &TopicSettings) -> LogConfig {
         flush_messages: ms(settings.flush_messages),
         flush_ms: ms(settings.flush_ms),
         max_message_bytes: bytes(settings.max_message_bytes),
+        compression: compression(settings),
         timestamp_type: match settings.message_timestamp_type {
             TimestampType::CreateTime => RecordTimestampType::CreateTime,
             TimestampType::LogAppendTime => RecordTimestampType::LogAppendTime,

@@ -232,6 +232,7 @@ async fn open(
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
         append_unpacking: UnpackingPlaces::new(),
+        append_recompression: UnpackingPlaces::new(),
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),

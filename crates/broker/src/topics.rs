@@ -64,6 +64,7 @@ impl Topic {
             timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
             keys_required: config.is_compacted(),
             decode_limit: DecodeLimit::BATCH_MAX,
+            compression: config.compression,
             now,
         }
     }
@@ -79,6 +80,9 @@ impl Topic {
 pub struct TopicTable {
     by_name: HashMap<TopicName, Arc<Topic>>,
     by_id: HashMap<TopicId, Arc<Topic>>,
+    /// Whether any topic has batches compressed anew. So those who append where none does need not
+    /// ask for each topic.
+    compresses_anew: bool,
     /// The brokers' overrides that the topics' settings were resolved with.
     pub(crate) defaults: BrokerOverrides,
 }
@@ -104,7 +108,13 @@ impl TopicTable {
             by_name.insert(topic.name().clone(), Arc::clone(&topic));
             by_id.insert(topic.image.id, topic);
         }
-        TopicTable { by_name, by_id, defaults }
+        let compresses_anew = by_name.values().any(|topic| topic.log_config.compression.is_some());
+        TopicTable { by_name, by_id, compresses_anew, defaults }
+    }
+
+    /// Whether any topic has batches compressed anew.
+    pub(crate) fn compresses_anew(&self) -> bool {
+        self.compresses_anew
     }
 
     /// The topic of a name.

@@ -9,11 +9,12 @@
 //!
 //! [`Batch::walk`]: logway_record::Batch::walk
 
+use std::future::{Future, ready};
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
 use logway_model::ErrorCode;
-use logway_record::DecodeLimit;
+use logway_record::{DecodeLimit, InvalidBatch};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::broker::off_worker;
@@ -54,9 +55,23 @@ impl UnpackingPlaces {
         work: impl Fn(DecodeLimit) -> T,
         is_cut_short: impl Fn(&T) -> bool,
     ) -> Result<T, Failure> {
+        let work = |limit, ()| work(limit);
+        self.run_with(DecodeLimit::BATCH_MAX, |_| ready(()), work, is_cut_short).await
+    }
+
+    /// As [`UnpackingPlaces::run`], but for a limit of its own, and what the work takes: it is asked
+    /// for at the place, so that those who wait for one hold nothing.
+    pub(crate) async fn run_with<T, R, F: Future<Output = R>>(
+        &self,
+        long_max: DecodeLimit,
+        take: impl Fn(DecodeLimit) -> F,
+        work: impl Fn(DecodeLimit, R) -> T,
+        is_cut_short: impl Fn(&T) -> bool,
+    ) -> Result<T, Failure> {
         {
             let _place = place(&self.short).await;
-            let outcome = off_worker(|| work(SHORT_MAX));
+            let taken = take(SHORT_MAX).await;
+            let outcome = off_worker(|| work(SHORT_MAX, taken));
             if !is_cut_short(&outcome) {
                 return Ok(outcome);
             }
@@ -69,8 +84,14 @@ impl UnpackingPlaces {
             return Err(Failure::new(ErrorCode::KafkaStorageError, message));
         };
         let _place = place(&self.long).await;
-        Ok(off_worker(|| work(DecodeLimit::BATCH_MAX)))
+        let taken = take(long_max).await;
+        Ok(off_worker(|| work(long_max, taken)))
     }
+}
+
+/// Whether a batch was refused only because it unpacks to more than it may at this place.
+pub(crate) fn is_cut_short<T>(outcome: &Result<T, InvalidBatch>) -> bool {
+    matches!(outcome, Err(InvalidBatch::Undecodable(error)) if error.is_over_limit())
 }
 
 /// Places are given in the order in which they are asked for.

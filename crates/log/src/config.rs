@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use logway_record::TimestampType;
+use logway_record::{TargetCompression, TimestampType};
 
 /// The settings of one log, named and defaulted as Kafka's topic settings are.
 ///
@@ -46,6 +46,9 @@ pub struct LogConfig {
     pub flush_ms: u64,
     /// `max.message.bytes`: the longest batch that is accepted.
     pub max_message_bytes: u32,
+    /// `compression.type`, with its level: what appended batches of another codec are compressed
+    /// with anew; `None` keeps each as it was sent.
+    pub compression: Option<TargetCompression>,
     /// `message.timestamp.type`: whose time the records carry.
     pub timestamp_type: TimestampType,
     /// `message.timestamp.before.max.ms`: how far in the past a record's `CreateTime` may lie.
@@ -91,6 +94,7 @@ impl Default for LogConfig {
             flush_messages: 1,
             flush_ms: NEVER_MS,
             max_message_bytes: 1024 * 1024 + 12,
+            compression: None,
             timestamp_type: TimestampType::CreateTime,
             timestamp_before_max_ms: NEVER_MS,
             timestamp_after_max_ms: 60 * 60 * 1000,

@@ -7,7 +7,7 @@ use crate::header::CRC_COVERS_FROM;
 use crate::raw_record::RecordParts;
 use crate::{
     Attributes, BATCH_HEADER_BYTES, BatchHeader, Compression, Header, LOG_OVERHEAD_BYTES,
-    RecordError, RecordProblem, crc,
+    RecordError, RecordProblem, TargetCompression, crc,
 };
 
 /// Builds a batch from records, one after the other.
@@ -146,6 +146,20 @@ impl BatchBuilder {
         BATCH_HEADER_BYTES + self.records.len()
     }
 
+    /// As [`BatchBuilder::finish`], compressed with `target` whatever the attributes say.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`BatchBuilder::finish`].
+    pub fn finish_with(mut self, target: TargetCompression) -> Result<Bytes, RecordError> {
+        if self.is_empty() {
+            return Err(RecordError::EmptyBatch);
+        }
+        self.header.attributes = self.header.attributes.with_compression(target.codec());
+        let body = target.compress(self.records.into());
+        whole(self.header, &body)
+    }
+
     /// Compresses the records and writes the header.
     ///
     /// # Errors
@@ -157,16 +171,8 @@ impl BatchBuilder {
         if self.is_empty() {
             return Err(RecordError::EmptyBatch);
         }
-        let mut header = self.header;
-        let codec = header.attributes.compression()?;
-        let body = codec.compress(self.records.into());
-        header.length_bytes = batch_length(body.len())?;
-        header.crc = crc::crc32c_of_both(&header.encode()[CRC_COVERS_FROM..], &body);
-
-        let mut bytes = Vec::with_capacity(header.size_bytes());
-        bytes.extend_from_slice(&header.encode());
-        bytes.extend_from_slice(&body);
-        Ok(bytes.into())
+        let target = self.header.attributes.compression()?;
+        self.finish_with(target.into())
     }
 
     fn refuse_next(&self, problem: RecordProblem) -> RecordError {
@@ -176,6 +182,16 @@ impl BatchBuilder {
             problem,
         }
     }
+}
+
+/// Header and body, once the header says how long the body is and what its CRC is.
+pub(crate) fn whole(mut header: BatchHeader, body: &[u8]) -> Result<Bytes, RecordError> {
+    header.length_bytes = batch_length(body.len())?;
+    header.crc = crc::crc32c_of_both(&header.encode()[CRC_COVERS_FROM..], body);
+    let mut bytes = Vec::with_capacity(header.size_bytes());
+    bytes.extend_from_slice(&header.encode());
+    bytes.extend_from_slice(body);
+    Ok(bytes.into())
 }
 
 /// The length field of a batch with such a body.

@@ -60,6 +60,12 @@ impl<P: PlainBytes> Fields<'_, P> {
         }
     }
 
+    /// Tells of the record, when offset delta and all before it were taken.
+    #[inline(always)]
+    pub(crate) fn end_front(&mut self, timestamp_delta_ms: i64) -> Result<(), FieldFailure> {
+        Ok(self.plain.on_record_front(timestamp_delta_ms, self.left_bytes)?)
+    }
+
     /// Passes over a key or a value, and says whether it is there.
     #[inline(always)]
     pub(crate) fn pass_part(&mut self) -> Result<bool, FieldFailure> {

@@ -2,7 +2,7 @@
 
 use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence};
 
-use crate::{RecordError, RefusedRecords};
+use crate::{Compression, RecordError, RefusedRecords};
 
 /// The reason for which a leader refuses a producer's batch.
 ///
@@ -14,6 +14,18 @@ pub enum InvalidBatch {
     TooLarge {
         /// The size of the whole batch.
         size_bytes: usize,
+        /// The topic's limit.
+        max_bytes: usize,
+    },
+
+    /// As `compression.type` has it, the batch is larger than the topic's `max.message.bytes`.
+    #[error(
+        "with the topic's compression.type the batch would be compressed anew with {codec}, to more \
+         than the {max_bytes} bytes that the topic allows (max.message.bytes)"
+    )]
+    RecompressedTooLarge {
+        /// The codec of `compression.type`.
+        codec: Compression,
         /// The topic's limit.
         max_bytes: usize,
     },

@@ -12,7 +12,8 @@
 //! - The *records* are decoded by [`RecordIter`] and encoded by [`BatchBuilder`], for the command
 //!   line and tests.
 //!
-//! Compaction visits the keys in a walk ([`Batch::visit`]) and copies the records that stay piece by
+//! A topic's `compression.type` has batches compressed anew ([`recompress_for_append`]), in the walk
+//! that judges them. Compaction visits the keys in a walk ([`Batch::visit`]) and copies the records that stay piece by
 //! piece ([`Batch::rewriting`]), so that it holds no batch unpacked either.
 //!
 //! Nothing that comes from a client or a disk makes this crate panic, or allocate more than the
@@ -32,6 +33,7 @@ mod limit;
 mod patch;
 mod placeholder;
 mod raw_record;
+mod recompression;
 mod record;
 mod record_iter;
 mod refused_records;
@@ -45,7 +47,7 @@ pub use attributes::{Attributes, TimestampType};
 pub use batch::Batch;
 pub use batches::Batches;
 pub use builder::BatchBuilder;
-pub use compression::{Compression, UnknownCompressionName};
+pub use compression::{Compression, TargetCompression, UnknownCompressionName};
 pub use error::{RecordError, RecordProblem};
 pub use header::{
     BATCH_HEADER_BYTES, BatchHeader, CRC_COVERS_FROM, LOG_OVERHEAD_BYTES, MAGIC_AT, MAGIC_V2,
@@ -53,6 +55,7 @@ pub use header::{
 pub use invalid_batch::InvalidBatch;
 pub use limit::DecodeLimit;
 pub use patch::PatchedHeader;
+pub use recompression::recompress_for_append;
 pub use record::{Header, Record};
 pub use record_iter::RecordIter;
 pub use refused_records::{RecordFault, RefusedRecord, RefusedRecords};

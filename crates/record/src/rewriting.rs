@@ -82,7 +82,7 @@ impl Batch {
             new,
             limit,
             plain,
-            packing: Some(Compressor::new(codec)),
+            packing: Some(Compressor::new(codec.into())),
             passed: 0,
             uncopied_bytes: 0,
             front: Vec::new(),

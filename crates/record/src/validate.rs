@@ -6,7 +6,7 @@ use logway_model::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 
 use crate::{
     Batch, BatchHeader, Compression, DecodeLimit, InvalidBatch, RecordError, RecordFault,
-    RecordProblem, RefusedRecords, TimestampType,
+    RecordProblem, RecordVisitor, RefusedRecords, TargetCompression, TimestampType, WalkedRecord,
 };
 
 /// What a topic's settings, and the clock, say about its batches.
@@ -24,6 +24,9 @@ pub struct AppendRules {
     pub keys_required: bool,
     /// What compressed records may unpack to.
     pub decode_limit: DecodeLimit,
+    /// `compression.type`, with its level: what batches of another codec are compressed with anew.
+    /// `None` is `producer`: each batch stays as it is.
+    pub compression: Option<TargetCompression>,
     /// The time.
     pub now: TimestampMs,
 }
@@ -75,13 +78,11 @@ pub fn validate_for_append(
     batch: &Batch,
     rules: &AppendRules,
 ) -> Result<BatchSummary, InvalidBatch> {
+    let (compression, producer) = check_header(batch, rules)?;
+    let mut judge = RecordJudge::new(rules);
+    batch.visit(rules.decode_limit, &mut judge).map_err(InvalidBatch::Undecodable)?;
+    let max_timestamp = judge.verdict()?;
     let header = batch.header();
-    check_size(batch, rules)?;
-    check_crc(batch)?;
-    check_offsets(header)?;
-    let compression = check_attributes(header)?;
-    let producer = check_producer(header)?;
-    let max_timestamp = check_records(batch, rules)?;
     Ok(BatchSummary {
         size_bytes: batch.size_bytes(),
         record_count: header.record_count,
@@ -120,6 +121,18 @@ pub fn validate_records_deep(batch: &Batch, limit: DecodeLimit) -> Result<(), Re
         }
         false => Ok(()),
     }
+}
+
+/// Judges what is known without the records: their codec, and who has sent them.
+pub(crate) fn check_header(
+    batch: &Batch,
+    rules: &AppendRules,
+) -> Result<(Compression, Option<ProducerStamp>), InvalidBatch> {
+    let header = batch.header();
+    check_size(batch, rules)?;
+    check_crc(batch)?;
+    check_offsets(header)?;
+    Ok((check_attributes(header)?, check_producer(header)?))
 }
 
 fn check_size(batch: &Batch, rules: &AppendRules) -> Result<(), InvalidBatch> {
@@ -189,32 +202,56 @@ fn check_producer(header: &BatchHeader) -> Result<Option<ProducerStamp>, Invalid
     }))
 }
 
-/// Walks the records, and returns the latest timestamp.
-///
-/// With log append time, what the producer says of the time is overwritten and does not matter.
-fn check_records(batch: &Batch, rules: &AppendRules) -> Result<TimestampMs, InvalidBatch> {
-    let earliest = TimestampMs(rules.now.0.saturating_sub(rules.timestamp_before_max_ms));
-    let latest = TimestampMs(rules.now.0.saturating_add(rules.timestamp_after_max_ms));
-    let is_create_time = rules.timestamp_type == TimestampType::CreateTime;
-    let mut max_timestamp = TimestampMs::NONE;
-    let mut index = 0;
-    let mut refused = RefusedRecords::default();
-    let walked = batch.walk(rules.decode_limit, |record| {
-        let timestamp = record.timestamp;
-        let is_in_range = (earliest..=latest).contains(&timestamp);
-        if rules.keys_required && !record.has_key {
-            refused.add(index, RecordFault::MissingKey);
-        } else if is_create_time && !is_in_range && timestamp != TimestampMs::NONE {
-            let fault = RecordFault::TimestampOutOfRange { timestamp, earliest, latest };
-            refused.add(index, fault);
+/// Judges one record after the other.
+pub(crate) struct RecordJudge {
+    keys_required: bool,
+    /// With log append time, what the producer says of the time is overwritten and does not matter.
+    is_create_time: bool,
+    earliest: TimestampMs,
+    latest: TimestampMs,
+    max_timestamp: TimestampMs,
+    index: usize,
+    refused: RefusedRecords,
+}
+
+impl RecordJudge {
+    pub(crate) fn new(rules: &AppendRules) -> RecordJudge {
+        RecordJudge {
+            keys_required: rules.keys_required,
+            is_create_time: rules.timestamp_type == TimestampType::CreateTime,
+            earliest: TimestampMs(rules.now.0.saturating_sub(rules.timestamp_before_max_ms)),
+            latest: TimestampMs(rules.now.0.saturating_add(rules.timestamp_after_max_ms)),
+            max_timestamp: TimestampMs::NONE,
+            index: 0,
+            refused: RefusedRecords::default(),
         }
-        max_timestamp = max_timestamp.max(timestamp);
-        index += 1;
+    }
+
+    /// The latest timestamp, when all records were judged; or those that have broken a rule.
+    pub(crate) fn verdict(self) -> Result<TimestampMs, InvalidBatch> {
+        match self.refused.count() {
+            0 => Ok(self.max_timestamp),
+            _ => Err(InvalidBatch::Records(self.refused)),
+        }
+    }
+}
+
+impl RecordVisitor for RecordJudge {
+    #[inline(always)]
+    fn on_key_piece(&mut self, _piece: &[u8]) {}
+
+    #[inline(always)]
+    fn on_record(&mut self, record: WalkedRecord) -> ControlFlow<()> {
+        let (timestamp, earliest, latest) = (record.timestamp, self.earliest, self.latest);
+        let is_in_range = (earliest..=latest).contains(&timestamp);
+        if self.keys_required && !record.has_key {
+            self.refused.add(self.index, RecordFault::MissingKey);
+        } else if self.is_create_time && !is_in_range && timestamp != TimestampMs::NONE {
+            let fault = RecordFault::TimestampOutOfRange { timestamp, earliest, latest };
+            self.refused.add(self.index, fault);
+        }
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        self.index += 1;
         ControlFlow::Continue(())
-    });
-    walked.map_err(InvalidBatch::Undecodable)?;
-    match refused.count() {
-        0 => Ok(max_timestamp),
-        _ => Err(InvalidBatch::Records(refused)),
     }
 }

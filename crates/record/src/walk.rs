@@ -48,11 +48,21 @@ pub(crate) fn walk(
     let body = batch.body_bytes();
     // Compaction leaves a header without a body to keep a producer's last sequence number.
     if codec == Compression::None || header.record_count == 0 {
-        return Walk::new(header, body)?.run(visitor, limit);
+        return walk_plain(header, body, visitor, limit);
     }
     let unpacking = Unpacking::new(codec, body, limit);
     let unpacking = unpacking.map_err(|failure| failure.into_error(codec, limit))?;
-    Walk::new(header, unpacking)?.run(visitor, limit)
+    walk_plain(header, unpacking, visitor, limit)
+}
+
+/// As [`walk`], through what gives out the records' bytes.
+pub(crate) fn walk_plain(
+    header: &BatchHeader,
+    plain: impl PlainBytes,
+    visitor: &mut impl RecordVisitor,
+    limit: DecodeLimit,
+) -> Result<(), RecordError> {
+    Walk::new(header, plain)?.run(visitor, limit)
 }
 
 /// Passes over keys, too.
@@ -153,6 +163,7 @@ fn pass_record(
     fields.attributes()?;
     let timestamp_delta_ms = fields.i64()?;
     let offset_delta = fields.i32()?;
+    fields.end_front(timestamp_delta_ms)?;
     let has_key = fields.show_part(|piece| visitor.on_key_piece(piece))?;
     let has_value = fields.pass_part()?;
     fields.pass_headers()?;

@@ -49,7 +49,7 @@ impl BudgetShare {
     }
 
     /// The same share, of no more than `bytes`: the rest goes back.
-    pub(super) fn cut_to(mut self, bytes: usize) -> BudgetShare {
+    pub(crate) fn cut_to(mut self, bytes: usize) -> BudgetShare {
         let rest_units = self.permit.num_permits().saturating_sub(bytes.div_ceil(UNIT_BYTES));
         drop(self.permit.split(rest_units));
         self

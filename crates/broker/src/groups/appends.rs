@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 
 use logway_coordinator::{CommitToken, GroupRecord};
 use logway_log::LogError;
+use logway_record::{Compression, TargetCompression};
 
 use super::batches::batches_of;
-use crate::broker::wall_clock;
+use crate::broker::{off_worker, wall_clock};
 use crate::failure::Failure;
 use crate::partition::{Partition, StartedAppend};
 
@@ -18,9 +19,14 @@ use crate::partition::{Partition, StartedAppend};
 /// names of group and topic; what comes behind is kept in one that shares them.
 const ENCODED_BYTES_MAX: usize = 4 << 20;
 
+/// Compressing so much takes less time than it takes to have the worker's other tasks done elsewhere.
+const COMPRESSED_HERE_BYTES_MAX: usize = 16 << 10;
+
 /// The shard's appends, in their order: that of the log.
 pub(super) struct Appends {
     partition: Arc<Partition>,
+    /// What batches are compressed with, unless the topic's `compression.type` says something else.
+    compression: Compression,
     started: VecDeque<Started>,
     started_bytes: usize,
     /// Those that have yet to be encoded; none while nothing is started.
@@ -47,8 +53,9 @@ pub(super) enum AppendFailed {
 }
 
 impl Appends {
-    pub(super) fn new(partition: Arc<Partition>) -> Appends {
-        Appends { partition, started: VecDeque::new(), started_bytes: 0, waiting: VecDeque::new() }
+    pub(super) fn new(partition: Arc<Partition>, compression: Compression) -> Appends {
+        let (started, waiting) = (VecDeque::new(), VecDeque::new());
+        Appends { partition, compression, started, started_bytes: 0, waiting }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -90,14 +97,18 @@ impl Appends {
                 return;
             }
             self.started_bytes += bytes;
-            let append = self.append(&records);
+            let append = self.append(&records, bytes);
             self.started.push_back(Started { token, bytes, append });
         }
     }
 
-    fn append(&self, records: &[GroupRecord]) -> Result<Committing, Failure> {
-        let batch_bytes_max = self.partition.log().config().max_message_bytes as usize;
-        let batches = batches_of(records, wall_clock(), batch_bytes_max)?;
+    fn append(&self, records: &[GroupRecord], bytes: usize) -> Result<Committing, Failure> {
+        let config = self.partition.log().config();
+        let batch_bytes_max = config.max_message_bytes as usize;
+        let target = config.compression.unwrap_or(self.compression.into());
+        let build = || batches_of(records, wall_clock(), batch_bytes_max, target);
+        let takes_long = target != TargetCompression::None && bytes > COMPRESSED_HERE_BYTES_MAX;
+        let batches = if takes_long { off_worker(build)? } else { build()? };
         let StartedAppend { future, epoch } = self.partition.append(batches);
         let partition = Arc::clone(&self.partition);
         Ok(Box::pin(async move {

@@ -2,14 +2,14 @@
 
 use logway_coordinator::GroupRecord;
 use logway_model::TimestampMs;
-use logway_record::{Batch, BatchBuilder, Compression};
+use logway_record::{Batch, BatchBuilder, Compression, TargetCompression};
 
 use crate::failure::Failure;
 
 /// What a record adds to its key and value at most: lengths, deltas, the count of headers.
 const RECORD_OVERHEAD_BYTES_MAX: usize = 32;
 
-/// The records as batches of at most so many bytes each, or of one record.
+/// The records as batches of at most so many bytes each before they are compressed, or of one record.
 ///
 /// A group of thousands of members needs a larger record than clients may send; the coordinator
 /// has bounds of its own.
@@ -17,6 +17,7 @@ pub(super) fn batches_of(
     records: &[GroupRecord],
     now: TimestampMs,
     batch_bytes_max: usize,
+    compression: TargetCompression,
 ) -> Result<Vec<Batch>, Failure> {
     let mut batches = Vec::new();
     let mut builder = BatchBuilder::new(Compression::None);
@@ -27,11 +28,11 @@ pub(super) fn batches_of(
         let is_full = builder.uncompressed_bytes() + record_bytes_max > batch_bytes_max;
         if is_full && !builder.is_empty() {
             let full = std::mem::replace(&mut builder, BatchBuilder::new(Compression::None));
-            batches.push(Batch::parse(full.finish()?)?);
+            batches.push(Batch::parse(full.finish_with(compression)?)?);
         }
         builder.append(now, Some(&key), value, &[])?;
     }
-    batches.push(Batch::parse(builder.finish()?)?);
+    batches.push(Batch::parse(builder.finish_with(compression)?)?);
     Ok(batches)
 }
 
@@ -57,11 +58,11 @@ mod tests {
     fn records_share_a_batch_while_they_fit() {
         let records: Vec<GroupRecord> =
             (0..100).map(|number| tombstone(&format!("group-{number}"))).collect();
-        let one = batches_of(&records, NOW, 1 << 20).expect("they fit");
+        let one = batches_of(&records, NOW, 1 << 20, TargetCompression::None).expect("they fit");
         assert_eq!(one.len(), 1);
         assert_eq!(one[0].header().record_count, 100);
 
-        let many = batches_of(&records, NOW, 512).expect("they fit");
+        let many = batches_of(&records, NOW, 512, TargetCompression::None).expect("they fit");
         assert!(many.len() > 5, "{}", many.len());
         assert!(many.iter().all(|batch| batch.size_bytes() <= 512));
         let count: i32 = many.iter().map(|batch| batch.header().record_count).sum();
@@ -71,7 +72,8 @@ mod tests {
     #[test]
     fn a_record_that_fits_no_batch_gets_one_of_its_own() {
         let records = [tombstone("a"), tombstone(&"g".repeat(600)), tombstone("b")];
-        let batches = batches_of(&records, NOW, 512).expect("they are encoded");
+        let batches =
+            batches_of(&records, NOW, 512, TargetCompression::None).expect("they are encoded");
         assert_eq!(batches.len(), 3);
         assert!(batches[1].size_bytes() > 600);
     }

@@ -28,6 +28,7 @@ pub(crate) use logway_coordinator::OFFSETS_TOPIC;
 use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{DirectoryId, PartitionId};
+use logway_record::Compression;
 use logway_wire::WireString;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -52,6 +53,8 @@ const GROUP_REPLY_PART: usize = 3;
 /// All shards of this broker.
 pub struct GroupCoordinator {
     settings: GroupSettings,
+    /// `offsets.topic.compression.codec`
+    compression: Compression,
     /// What all groups take.
     pub(crate) memory: GroupMemory,
     /// What answers take that wait for other members.
@@ -70,6 +73,8 @@ impl GroupCoordinator {
     pub fn new(settings: &BrokerSettings, reply_memory: MemoryBudget) -> GroupCoordinator {
         GroupCoordinator {
             settings: group_settings(settings, reply_memory.limit_bytes()),
+            compression: Compression::from_id(settings.groups.offsets_topic_codec)
+                .expect("the setting's bounds are those of the codecs"),
             memory: GroupMemory::new(settings.groups.memory_max_bytes),
             reply_memory,
             loads: Mutex::default(),
@@ -109,6 +114,7 @@ impl GroupCoordinator {
         while drivers.try_join_next().is_some() {}
         let (shard, driver) = shard_driver::new(
             Arc::clone(partition),
+            self.compression,
             self.settings.clone(),
             self.memory.clone(),
             self.reply_memory.clone(),

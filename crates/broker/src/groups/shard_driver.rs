@@ -11,6 +11,7 @@ use logway_coordinator::{
     Request, RequestBody, RequestToken,
 };
 use logway_model::ErrorCode;
+use logway_record::Compression;
 use logway_wire::WireString;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -71,9 +72,11 @@ pub(super) struct ShardDriver {
 }
 
 /// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
-/// has waited for other members comes from `reply_memory`; it loads with a permit of `loads`.
+/// has waited for other members comes from `reply_memory`; it loads with a permit of `loads`. Its batches are compressed
+/// with `compression`, unless the topic says otherwise.
 pub(super) fn new(
     partition: Arc<Partition>,
+    compression: Compression,
     settings: GroupSettings,
     memory: GroupMemory,
     reply_memory: MemoryBudget,
@@ -88,7 +91,7 @@ pub(super) fn new(
         clock: ShardClock::start(Instant::now()),
         next_token: 0,
         waiting: Waiting::new(reply_memory),
-        appends: Appends::new(Arc::clone(&partition)),
+        appends: Appends::new(Arc::clone(&partition), compression),
         partition,
     };
     (handle, driver)

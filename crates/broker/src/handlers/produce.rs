@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use logway_log::AppendOutcome;
 use logway_model::{ErrorCode, Offset, PartitionId};
 use logway_record::{
-    Batch, BatchHeader, BatchSummary, Batches, Compression, RecordFault, RefusedRecord,
+    AppendRules, Batch, BatchHeader, BatchSummary, Batches, Compression, RecordFault, RefusedRecord,
     RefusedRecords, TimestampType,
 };
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -27,7 +27,7 @@ use crate::connection::Reply;
 use crate::dispatch::{Answer, RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
 use crate::partition::{Partition, StartedAppend};
-use crate::topics::Topic;
+use crate::topics::{Topic, TopicTable};
 
 const ACKS_NONE: i16 = 0;
 const ACKS_LEADER: i16 = 1;
@@ -61,17 +61,50 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
 /// Starts the appends, which may wait for a place to unpack records.
 pub(crate) fn answer(context: RequestContext, request: ProduceRequest) -> Answer {
     Box::pin(async move {
-        let started = start(&context, request).await;
+        let topics = context.broker.topics.load_full();
+        let started = start(&context, &topics, request).await;
         Ok(finished_later(context, started))
     })
 }
 
-/// Whether starting the appends waits for nothing: no batch is compressed.
-pub(crate) fn is_quick(request: &ProduceRequest) -> bool {
+/// Starts the appends at once, if that waits for nothing; else the request comes back.
+pub(crate) fn try_answer_now(
+    context: RequestContext,
+    request: ProduceRequest,
+) -> Result<Reply, Box<(RequestContext, ProduceRequest)>> {
+    // One table for both: between a look and the next a topic may get another `compression.type`.
+    let topics = context.broker.topics();
+    if !is_quick(&topics, &request) {
+        drop(topics);
+        return Err(Box::new((context, request)));
+    }
+    let started = {
+        let mut starting = pin!(start(&context, &topics, request));
+        match starting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(started) => started,
+            Poll::Pending => unreachable!("what is not compressed waits for no place"),
+        }
+    };
+    drop(topics);
+    Ok(finished_later(context, started))
+}
+
+/// Whether starting the appends waits for nothing: no batch is compressed, or is to be.
+fn is_quick(topics: &TopicTable, request: &ProduceRequest) -> bool {
     let mut partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
-    partitions.all(|partition| match &partition.records {
+    let is_plain = partitions.all(|partition| match &partition.records {
         Some(Records::InMemory(bytes)) => is_plain(bytes),
         _ => true,
+    });
+    is_plain && (!topics.compresses_anew() || stays_plain(topics, request))
+}
+
+/// Whether no topic of the request has batches compressed that are not.
+fn stays_plain(topics: &TopicTable, request: &ProduceRequest) -> bool {
+    request.topic_data.iter().all(|data| {
+        let topic = topics.by_name_or_id(&data.name, data.topic_id);
+        let target = topic.ok().and_then(|topic| topic.log_config.compression);
+        target.is_none_or(|target| target.codec() == Compression::None)
     })
 }
 
@@ -79,18 +112,6 @@ pub(crate) fn is_quick(request: &ProduceRequest) -> bool {
 fn is_plain(batch: &[u8]) -> bool {
     let is_plain = |header: BatchHeader| header.attributes.compression() == Ok(Compression::None);
     BatchHeader::parse(batch).map_or(true, is_plain)
-}
-
-/// Starts the appends of a request for which [`is_quick`] holds.
-pub(crate) fn answer_now(context: RequestContext, request: ProduceRequest) -> Reply {
-    let started = {
-        let mut starting = pin!(start(&context, request));
-        match starting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(started) => started,
-            Poll::Pending => unreachable!("what is not compressed waits for no place"),
-        }
-    };
-    finished_later(context, started)
 }
 
 /// The answer, which waits for the appends.
@@ -160,27 +181,32 @@ struct Append {
     records: u64,
 }
 
-async fn start(context: &RequestContext, request: ProduceRequest) -> StartedProduce {
+async fn start(
+    context: &RequestContext,
+    topics: &TopicTable,
+    request: ProduceRequest,
+) -> StartedProduce {
     let acks = request.acks;
-    let mut topics = Vec::with_capacity(request.topic_data.len());
+    let mut started = Vec::with_capacity(request.topic_data.len());
     let mut names_left = NAMED_RECORDS_MAX;
     for data in request.topic_data {
-        topics.push(start_topic(context, acks, data, &mut names_left).await);
+        started.push(start_topic(context, topics, acks, data, &mut names_left).await);
     }
-    StartedProduce { acks, topics }
+    StartedProduce { acks, topics: started }
 }
 
 /// A partition that is there twice gets both batches and gives two answers. Kafka appends the last
 /// and says nothing of the others.
 async fn start_topic(
     context: &RequestContext,
+    topics: &TopicTable,
     acks: i16,
     data: TopicProduceData,
     names_left: &mut usize,
 ) -> StartedTopic {
     let topic = match context.version >= TOPIC_IDS_FROM && data.topic_id.is_zero() {
         true => Err(ErrorCode::UnknownTopicId),
-        false => context.topics().by_name_or_id(&data.name, data.topic_id).cloned(),
+        false => topics.by_name_or_id(&data.name, data.topic_id).cloned(),
     };
     let mut partitions = Vec::with_capacity(data.partition_data.len());
     for partition in data.partition_data {
@@ -217,10 +243,14 @@ async fn append(
     refuse_transactional(&batch)?;
     let by_partition = |failure| Refused::by(partition, failure);
     check_in_sync(acks, topic, id).map_err(by_partition)?;
-    let summary = context.validate(&batch, &topic.append_rules(context.now())).await;
-    let summary = summary.map_err(by_partition)?;
-    let batch = with_true_max_timestamp(batch, topic, &summary);
     let size_bytes = batch.size_bytes();
+    let rules = topic.append_rules(context.now());
+    if takes_long(&batch, &rules) {
+        // The writer must not wait for it.
+        context.connection.held_round.run();
+    }
+    let (batch, summary) = context.admit(batch, &rules).await.map_err(by_partition)?;
+    let batch = with_true_max_timestamp(batch, topic, &summary);
     let records = u64::try_from(summary.record_count).unwrap_or(0);
     let held = &context.connection.held_round;
     let started = context.broker.inline_appends.append(held, partition, vec![batch]);
@@ -232,6 +262,12 @@ async fn append(
         size_bytes,
         records,
     })
+}
+
+/// Whether a batch is unpacked or compressed before it is appended.
+fn takes_long(batch: &Batch, rules: &AppendRules) -> bool {
+    let header = batch.header();
+    header.attributes.codec() != Compression::None.id() || rules.recompression(header).is_some()
 }
 
 /// The state of the coordinators is written by them alone.

@@ -391,6 +391,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "How long the committed offsets of a group without members are kept (KIP-211).",
     ),
     row(
+        "offsets.topic.compression.codec",
+        Kind::Int { min: 0, max: 4, special: None },
+        Some("0"),
+        "",
+        "What the batches of `__consumer_offsets` are compressed with: 0 for nothing, 1 gzip, \
+         2 snappy, 3 lz4, 4 zstd. `compression.type` of that topic goes before it.",
+    ),
+    row(
         "offsets.topic.num.partitions",
         PARTITIONS,
         Some("50"),

@@ -108,6 +108,8 @@ pub struct GroupCoordinatorSettings {
     pub offsets_retention: Duration,
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval: Duration,
+    /// `offsets.topic.compression.codec`, a codec's number.
+    pub offsets_topic_codec: u8,
     /// `offsets.topic.num.partitions`
     pub offsets_topic_partitions: i32,
     /// `offsets.topic.segment.bytes`
@@ -244,6 +246,8 @@ impl Fields<'_> {
             offset_metadata_max_units: self.size("offset.metadata.max.bytes"),
             offsets_retention: MINUTE * minutes,
             offsets_retention_check_interval: self.interval("offsets.retention.check.interval.ms"),
+            offsets_topic_codec: u8::try_from(self.int("offsets.topic.compression.codec"))
+                .expect("its bounds are those of the codecs"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
             offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
         }

@@ -43,7 +43,6 @@ impl Setting {
 
 const NO_TIERS: &str = "there is no tiered storage, so only the default is allowed";
 pub(super) const NO_REPLICATION: &str = "replication between brokers does not exist yet";
-const NO_RECOMPRESSION: &str = "batches are stored with the producer's compression";
 
 /// Every topic setting, by name.
 pub static TOPIC_SETTINGS: &[Setting] = &[
@@ -63,36 +62,40 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "-1",
         "",
         &[same("compression.gzip.level")],
-        "How hard gzip tries when the broker compresses; -1 is gzip's own default.",
-    )
-    .not_yet(NO_RECOMPRESSION),
+        "How hard gzip tries where `compression.type` is `gzip` and the broker compresses a batch \
+         anew; -1 is gzip's own default, 6.",
+    ),
     row(
         "compression.lz4.level",
         Kind::Int { min: 1, max: 17, special: None },
         "9",
         "",
         &[same("compression.lz4.level")],
-        "How hard lz4 tries when the broker compresses.",
-    )
-    .not_yet(NO_RECOMPRESSION),
+        "How hard lz4 tries where `compression.type` is `lz4` and the broker compresses a batch \
+         anew. As in Kafka 9, the default, is the fastest; any other number has it look for the \
+         longest matches.",
+    ),
     row(
         "compression.type",
         Kind::Word(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]),
         "producer",
         "",
         &[same("compression.type")],
-        "The compression of stored batches; `producer` keeps each batch as its producer sent it.",
-    )
-    .not_yet(NO_RECOMPRESSION),
+        "The compression of stored batches; `producer` keeps each batch as its producer sent it. \
+         With any other value the broker compresses batches of another codec anew, which takes its \
+         processors; one of the same codec stays as it is, whatever its level. What is compressed \
+         anew must not unpack to more than 128 MiB, or `max.message.bytes` if that is more, and must \
+         fit `max.message.bytes` before and after.",
+    ),
     row(
         "compression.zstd.level",
         Kind::Int { min: -131_072, max: 22, special: None },
         "3",
         "",
         &[same("compression.zstd.level")],
-        "How hard zstd tries when the broker compresses.",
-    )
-    .not_yet(NO_RECOMPRESSION),
+        "How hard zstd tries where `compression.type` is `zstd` and the broker compresses a batch \
+         anew. Above 19 it takes many times as long for little.",
+    ),
     row(
         "delete.retention.ms",
         Kind::long(0),

@@ -10,6 +10,7 @@ mod lz4;
 mod output;
 mod plain_bytes;
 mod snappy;
+mod target;
 mod zstd;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use self::decompressor::{Decompressor, PIECE_BYTES};
 pub(crate) use self::output::DecompressFailure;
 use self::output::read_bounded;
 pub(crate) use self::plain_bytes::{PlainBytes, Unpacking};
+pub use self::target::TargetCompression;
 use crate::{DecodeLimit, RecordError};
 
 /// How the records of a batch are compressed.
@@ -76,16 +78,7 @@ impl Compression {
 
     /// Compresses `plain` at the codec's usual level.
     pub fn compress(self, plain: Bytes) -> Bytes {
-        match self {
-            Compression::None => plain,
-            // It does better when it knows how much there is.
-            Compression::Zstd => zstd::compress(&plain).into(),
-            _ => {
-                let mut compressor = Compressor::new(self);
-                compressor.pack(&plain);
-                compressor.finish().into()
-            }
-        }
+        TargetCompression::from(self).compress(plain)
     }
 
     /// Decompresses all of `compressed`; bytes that are not compressed are given back as they

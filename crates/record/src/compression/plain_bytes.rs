@@ -2,7 +2,7 @@
 
 use super::output::DecompressFailure;
 use super::{Compression, Decompressor, PIECE_BYTES};
-use crate::DecodeLimit;
+use crate::{DecodeLimit, RecordProblem};
 
 /// Bytes from which is taken at the front.
 pub(crate) trait PlainBytes {
@@ -15,6 +15,20 @@ pub(crate) trait PlainBytes {
 
     /// Takes so many bytes; false if there are fewer.
     fn skip(&mut self, bytes: usize) -> Result<bool, DecompressFailure>;
+
+    /// What a window can show without unpacking anything more.
+    fn at_hand(&self) -> &[u8];
+
+    /// Is told of a record, from the fields that were taken last: the distance of its timestamp from
+    /// the base timestamp, and how many bytes of it follow.
+    #[inline(always)]
+    fn on_record_front(
+        &mut self,
+        _timestamp_delta_ms: i64,
+        _content_bytes: usize,
+    ) -> Result<(), RecordProblem> {
+        Ok(())
+    }
 }
 
 /// The most that can be asked of a window; no integer takes more.
@@ -36,6 +50,11 @@ impl PlainBytes for &[u8] {
         let Some(rest) = self.get(bytes..) else { return Ok(false) };
         *self = rest;
         Ok(true)
+    }
+
+    #[inline(always)]
+    fn at_hand(&self) -> &[u8] {
+        self
     }
 }
 
@@ -105,5 +124,9 @@ impl PlainBytes for Unpacking<'_> {
             }
             self.fill()?;
         }
+    }
+
+    fn at_hand(&self) -> &[u8] {
+        &self.piece[self.from..self.to]
     }
 }

@@ -15,5 +15,6 @@ pub(crate) const RULES: AppendRules = AppendRules {
     timestamp_after_max_ms: 3_600_000,
     keys_required: false,
     decode_limit: DecodeLimit::DEFAULT,
+    compression: None,
     now: NOW,
 };
