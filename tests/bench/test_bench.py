@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from harness.logway import BINARY, Logway
+from harness.logway import BENCH, Logway
 from harness.waiting import wait_until
 
 DEADLINE_S = 120
@@ -28,7 +28,7 @@ EXPERIMENTS = {
 
 def bench(arguments: list[str], output: str, seconds: float = 0.1) -> list[dict]:
     """The rows that an experiment prints; it must succeed and write its report."""
-    command = [BINARY, "bench", *arguments, *MOMENT, "--seconds", str(seconds), "--format", "json", "--output", output]
+    command = [BENCH, *arguments, *MOMENT, "--seconds", str(seconds), "--format", "json", "--output", output]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} exited with {done.returncode}: {done.stderr}")
@@ -95,7 +95,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(rows[0]["requests"], int(rows[0]["parameters"]["rate"]))
 
     def test_a_sender_that_ends_early_ends_the_run(self):
-        endless = [BINARY, "bench", "ingest", "--own", "--processes", "2", "--rate", "1000", "--seconds", "600"]
+        endless = [BENCH, "ingest", "--own", "--processes", "2", "--rate", "1000", "--seconds", "600"]
         for signum, whom in ((signal.SIGKILL, "sender"), (signal.SIGKILL, "bench"), (signal.SIGINT, "bench")):
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             output = Path(self.output) / f"{whom}-{signum}"
@@ -179,7 +179,7 @@ class Bench(unittest.TestCase):
         bare = {row["experiment"] for row in rows if row["side"] == "bare"}
         self.assertEqual(bare, {"produce", "appends", "latency", "start"})
         self.assertTrue([target for target in targets if target["limit"]["ours_over_bare"]])
-        table = subprocess.run([BINARY, "bench", "table", path], capture_output=True, text=True, check=True)
+        table = subprocess.run([BENCH, "table", path], capture_output=True, text=True, check=True)
         lines = [line for line in table.stdout.splitlines() if line.startswith("|")]
         self.assertEqual(len(lines), 2 + len(measured))
         self.assertIn(f"{len(targets) - len(measured)} other aims were not measured", table.stdout)
@@ -200,7 +200,7 @@ class Bench(unittest.TestCase):
 
     def test_an_interrupt_ends_the_broker(self):
         output = Path(self.output) / "early"
-        command = [BINARY, "bench", "produce", "--own", "--seconds", "600", "--output", output]
+        command = [BENCH, "produce", "--own", "--seconds", "600", "--output", output]
         for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
             with self.subTest(interrupt.name), subprocess.Popen(command, **streams) as process:
@@ -223,7 +223,7 @@ class Bench(unittest.TestCase):
         }
         for number, (reason, end) in enumerate(ends.items()):
             output = Path(self.output) / str(number)
-            command = [BINARY, "bench", "produce", "--own", "--work", "16 KiB batches", "--rounds", "1000",
+            command = [BENCH, "produce", "--own", "--work", "16 KiB batches", "--rounds", "1000",
                        "--seconds", "0.2", "--warm-up-seconds", "0", "--format", "json", "--output", output]
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             with self.subTest(reason), subprocess.Popen(command, **streams) as process:

@@ -23,7 +23,7 @@ const P99_MS_MAX: f64 = 100.0;
 
 /// The experiment `latency`.
 #[derive(Debug, Clone, Args)]
-pub struct LatencyArgs {
+pub(crate) struct LatencyArgs {
     #[command(flatten)]
     pub(super) latency: Latency,
     #[command(flatten)]

@@ -19,13 +19,13 @@ use clap::{Args, Command, Subcommand};
 use logway_client::BrokerAddress;
 
 use appends::Appends;
-pub use appends::AppendsArgs;
+pub(crate) use appends::AppendsArgs;
 use ingest::Ingest;
-pub use ingest::{AcksArg, IngestArgs};
+pub(crate) use ingest::IngestArgs;
 use latency::Latency;
-pub use latency::LatencyArgs;
+pub(crate) use latency::LatencyArgs;
 use produce::Produce;
-pub use produce::ProduceArgs;
+pub(crate) use produce::ProduceArgs;
 
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
@@ -34,7 +34,7 @@ use crate::side;
 
 /// An experiment with its parameters.
 #[derive(Debug, Clone, Subcommand)]
-pub enum Experiment {
+pub(crate) enum Experiment {
     /// Produce batches of several sizes over one or many connections
     Produce(ProduceArgs),
     /// Read what has just been written, in answers of 1 MiB and 8 MiB
@@ -89,14 +89,14 @@ pub enum Experiment {
 
 /// An experiment without parameters of its own.
 #[derive(Debug, Clone, Args)]
-pub struct Only {
+pub(crate) struct Only {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
 }
 
 /// An experiment that is made with and without syncs.
 #[derive(Debug, Clone, Args)]
-pub struct WithDurability {
+pub(crate) struct WithDurability {
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
     pub(crate) durability: Vec<Durability>,
@@ -117,7 +117,7 @@ fn defaults<A: Args>() -> A {
 ///
 /// It ends early when `interrupted` completes, with a word about it, and when a broker cannot be started, fetched or
 /// reached, or refuses what it is asked. What was measured before that is reported all the same.
-pub async fn run(
+pub(crate) async fn run(
     experiment: &Experiment,
     brokers: &[BrokerAddress],
     on_row: &mut dyn FnMut(&Row),
@@ -133,7 +133,7 @@ pub async fn run(
 
 /// What became of an experiment.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What was written, if anything was measured.
     pub report: Option<Report>,
     /// Why that is not all that was asked for.

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use clap::{Args, value_parser};
 
 use super::values;
-use crate::side::Opponent;
+use crate::side::{OURS, Opponent};
 
 /// Whom to measure, for how long, and where the results go.
 #[derive(Debug, Clone, Args)]
-pub struct SessionArgs {
+pub(crate) struct SessionArgs {
     /// Start a Logway on a fresh directory and this broker beside it, and measure them in turn:
     /// kafka, rabbitmq, activemq, nats, null (which does nothing), bare (which only stores), or the
     /// path of another logway; may be repeated
@@ -21,6 +21,9 @@ pub struct SessionArgs {
     /// does so too
     #[arg(long)]
     pub own: bool,
+    /// The broker's executable [default: `logway` in the directory of this program]
+    #[arg(long, value_name = "FILE")]
+    pub logway: Option<PathBuf>,
     /// Runs of seconds, to see whether all works; the figures of full runs are better
     #[arg(long)]
     pub quick: bool,
@@ -106,6 +109,27 @@ impl SessionArgs {
             opponents.push(opponent.clone());
         }
         Ok(opponents)
+    }
+
+    /// The executable of our own side.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub(super) fn executable(&self) -> anyhow::Result<PathBuf> {
+        if let Some(given) = &self.logway {
+            ensure!(given.is_file(), "--logway {}: there is no such file", given.display());
+            // Without a directory it would be looked for where programs are installed.
+            return Ok(std::path::absolute(given)?);
+        }
+        let this = std::env::current_exe().context("cannot find this executable")?;
+        let beside = this.with_file_name(OURS);
+        ensure!(
+            beside.is_file(),
+            "there is no {}: build it beside this program, or say --logway FILE",
+            beside.display()
+        );
+        Ok(beside)
     }
 
     pub(crate) fn lengths(&self, usual: Usual) -> Lengths {

@@ -12,7 +12,7 @@ use anyhow::bail;
 use logway_client::BrokerAddress;
 
 use args::Lengths;
-pub use args::SessionArgs;
+pub(crate) use args::SessionArgs;
 pub(crate) use args::Usual;
 use progress::Progress;
 
@@ -68,6 +68,10 @@ impl<'a> Session<'a> {
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
         let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
+        let executable = match opponents.is_empty() {
+            true => None,
+            false => Some(args.executable()?),
+        };
         let output = match &args.output {
             Some(path) => OwnedDirectory::for_results(path.clone(), None)?,
             None => OwnedDirectory::with_new_name(default_names(name))?,
@@ -77,9 +81,9 @@ impl<'a> Session<'a> {
         let machine = Machine::look(work_dir.path());
         let stop = Stop::default();
         let progress = Progress::start();
-        let sides = match opponents.as_slice() {
-            [] => vec![given_side(brokers, args.broker_pid)?],
-            opponents => start_sides(opponents, &work_dir, &progress).await?,
+        let sides = match &executable {
+            None => vec![given_side(brokers, args.broker_pid)?],
+            Some(executable) => start_sides(&opponents, executable, &work_dir, &progress).await?,
         };
         let run = Run {
             warm_up: lengths.warm_up,
@@ -214,11 +218,11 @@ impl<'a> Session<'a> {
         let parameters = load.parameters()?;
         for side in self.sides.iter().filter(|side| is_asked(&side.name)) {
             let omission = load.refusal(side).map(|reason| Omission {
-                experiment,
+                experiment: experiment.to_owned(),
                 work: work.to_owned(),
                 durability: parameters.durability,
                 side: side.name.clone(),
-                reason,
+                reason: reason.to_owned(),
             });
             self.omissions.extend(omission);
         }
@@ -283,8 +287,13 @@ impl<'a> Session<'a> {
         side: &str,
         reason: &'static str,
     ) {
-        let (work, side) = (work.to_owned(), side.to_owned());
-        self.omissions.push(Omission { experiment, work, durability: None, side, reason });
+        self.omissions.push(Omission {
+            experiment: experiment.to_owned(),
+            work: work.to_owned(),
+            durability: None,
+            side: side.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
 
     /// Has those sides do a work whose code is compiled as they run. What all were given before the first work is not
@@ -364,13 +373,14 @@ impl<'a> Session<'a> {
 
 async fn start_sides(
     opponents: &[Opponent],
+    executable: &Path,
     work_dir: &Arc<OwnedDirectory>,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Side>> {
     let mut sides = Vec::new();
     for opponent in opponents {
         progress.say(&format!("starting {opponent}"));
-        sides.push(Side::start(opponent, work_dir).await?);
+        sides.push(Side::start(opponent, executable, work_dir).await?);
     }
     Ok(sides)
 }
@@ -378,7 +388,7 @@ async fn start_sides(
 /// This program, which may have been replaced by another build since it was started.
 fn this_generator() -> anyhow::Result<String> {
     let build = checksum(Path::new("/proc/self/exe"))?;
-    Ok(format!("logway {}, executable {build}", env!("CARGO_PKG_VERSION")))
+    Ok(format!("logway-bench {}, executable {build}", env!("CARGO_PKG_VERSION")))
 }
 
 /// The side that a running broker is.
