@@ -51,7 +51,7 @@ class BenchLoad:
     def command(self, broker: Logway, seconds: float, output: str) -> list[str]:
         lengths = ["--rounds", "1", "--seconds", str(seconds)]
         no_warm_up = ["--warm-up-seconds", "0", "--warm-broker-seconds", "0"]
-        to = ["--brokers", broker.bootstrap, "--output", output]
+        to = ["--brokers", broker.bootstrap, "--yes", "--run-megabytes", "1000000", "--output", output]
         return [BENCH, *self.arguments, *lengths, *no_warm_up, *to]
 
     def run(self, broker: Logway, seconds: float):

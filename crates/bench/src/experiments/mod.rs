@@ -11,6 +11,7 @@ mod soak;
 mod start;
 mod targets;
 
+use std::io::{self, Write};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -27,9 +28,10 @@ pub(crate) use latency::LatencyArgs;
 use produce::Produce;
 pub(crate) use produce::ProduceArgs;
 
+use crate::load::topic_prefix;
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
-use crate::session::{Session, SessionArgs, Usual};
+use crate::session::{Plan, Session, SessionArgs, Usual};
 use crate::side;
 
 /// An experiment with its parameters.
@@ -158,9 +160,23 @@ async fn run_to_report(
         opened = Session::open(name, (args, experiment.usual()), brokers, on_row) => opened?,
         how = &mut interrupted => bail!("{how}"),
     };
+    if !args.starts_own() {
+        session.begin_planning();
+        experiment.warm_and_measure(&mut session).await?;
+        let plan = session.end_planning(experiment.usual());
+        announce(name, &plan, brokers);
+        ensure!(args.yes, NOT_ALLOWED);
+    }
     let outcome = tokio::select! {
-        outcome = experiment.measure(&mut session) => outcome,
+        outcome = experiment.warm_and_measure(&mut session) => outcome,
         how = &mut interrupted => Err(anyhow!("{how}")),
+    };
+    let outcome = match outcome {
+        Ok(()) => Ok(()),
+        Err(error) => match session.clear_up().await {
+            Ok(()) => Err(error),
+            Err(left) => Err(error.context(left)),
+        },
     };
     let output = Arc::clone(session.output());
     let report = Report {
@@ -179,7 +195,29 @@ async fn run_to_report(
     outcome
 }
 
+/// Why nothing is done to a broker that the benchmark has not started.
+const NOT_ALLOWED: &str = "nothing was written yet
+hint: say --yes to begin, or --own to measure a broker of the benchmark's own; --rounds, --seconds, --run-megabytes and \
+    --preload-megabytes make it more or less";
+
+/// Says what is going to be done to a broker that runs.
+fn announce(name: &str, plan: &Plan, brokers: &[BrokerAddress]) {
+    let address = brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    // A terminal that is gone is no reason to end otherwise.
+    let _ = writeln!(
+        io::stderr(),
+        "{name} on {address}: {plan}, to topics {}N that are deleted behind their runs",
+        topic_prefix()
+    );
+}
+
 impl Experiment {
+    /// All of it, after what every broker is given before.
+    async fn warm_and_measure(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
+        session.warm().await?;
+        self.measure(session).await
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Experiment::Produce(_) => "produce",
@@ -214,7 +252,7 @@ impl Experiment {
 
     /// How often and how long its runs are measured.
     fn usual(&self) -> Usual {
-        let is_quick = self.session().quick;
+        let is_quick = self.session().is_quick();
         match self {
             Experiment::Ingest(_) => Ingest::usual_lengths(is_quick),
             _ => Usual::of(is_quick),
@@ -321,8 +359,8 @@ mod tests {
                 CommandLine::parse_from(line).experiment.usual();
             (rounds, measured_seconds)
         };
-        assert_eq!(usual(&["bench", "ingest"]), (1, 600.0));
+        assert_eq!(usual(&["bench", "ingest", "--own"]), (1, 600.0));
         assert_eq!(usual(&["bench", "ingest", "--quick"]), (3, 1.0));
-        assert_eq!(usual(&["bench", "all"]), (5, 10.0));
+        assert_eq!(usual(&["bench", "all", "--own"]), (5, 10.0));
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,8 +53,17 @@ impl Drive<'_> {
         let mut meter = Meter::new(self.broker_pid);
         // Those that have something to write.
         let mut ready: Vec<usize> = (0..self.lanes.len()).collect();
+        let is_bounded = self.lanes.iter().any(Lane::is_bounded);
+        let mut exhausted = None;
         loop {
             let now = Instant::now();
+            if is_bounded && exhausted.is_none() && self.is_exhausted() {
+                ensure!(
+                    now > self.window.from,
+                    "all that the run may write was written before anything was measured"
+                );
+                exhausted = Some(now);
+            }
             meter.look(now, &self.window);
             self.deal_out(now, &mut ready, &mut observed);
             for index in ready.drain(..) {
@@ -72,8 +81,10 @@ impl Drive<'_> {
             }
             if self.is_over(now, &observed) {
                 meter.close();
-                if now < self.window.to {
-                    observed.counted = Some(now.saturating_duration_since(self.window.from));
+                // Consumers may have gone on behind a producer that had no more to send.
+                let end = exhausted.unwrap_or(now).min(now);
+                if end < self.window.to {
+                    observed.counted = Some(end.saturating_duration_since(self.window.from));
                 }
                 break;
             }
@@ -122,6 +133,11 @@ impl Drive<'_> {
         has_ended
             && self.timetable.as_ref().is_none_or(|timetable| timetable.next_moment().is_none())
             && self.lanes.iter().all(|lane| lane.outstanding() == 0)
+    }
+
+    /// Whether those connections that are bounded have begun all that they may.
+    fn is_exhausted(&self) -> bool {
+        self.lanes.iter().filter(|lane| lane.is_bounded()).all(Lane::is_exhausted)
     }
 
     fn is_closed(&self) -> bool {
@@ -288,6 +304,35 @@ mod tests {
         let in_batch = observed.value_bytes / observed.requests;
         assert!((BYTES_MAX..BYTES_MAX + 6 * in_batch).contains(&observed.value_bytes));
         assert!(observed.counted.is_some_and(|counted| counted < Duration::from_secs(3600)));
+    }
+
+    /// Over so many lanes that may each begin so many requests.
+    fn run_bounded(
+        acks: Acks,
+        lanes: usize,
+        requests_max: u64,
+        warm_up: Duration,
+    ) -> anyhow::Result<Observed> {
+        let lane = || lane(acks, Pace::Closed(5)).with_requests_max(Some(requests_max));
+        let lanes = std::iter::repeat_with(lane).take(lanes).collect();
+        let window = Window::starting_now(warm_up, Duration::from_secs(3600));
+        let stop = AtomicBool::new(false);
+        Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop }.run()
+    }
+
+    #[test]
+    fn a_closed_loop_writes_no_more_than_it_may() {
+        for acks in [Acks::All, Acks::None] {
+            let observed = run_bounded(acks, 2, 103, Duration::ZERO).expect("it is measured");
+            assert_eq!(observed.entrusted_records, 2 * 103 * 7, "acks {}", acks.name());
+            assert!(observed.counted.is_some_and(|counted| counted < Duration::from_secs(3600)));
+        }
+    }
+
+    #[test]
+    fn a_bound_that_is_met_while_warming_up_is_an_error() {
+        let error = run_bounded(Acks::All, 1, 3, Duration::from_secs(3600));
+        assert!(error.expect_err("nothing was measured").to_string().contains("before anything"));
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub(crate) struct Lane {
     /// Those without an answer.
     sent: Asked,
     intake: Intake,
+    /// How many requests a closed loop may still begin, if not any number.
+    requests_left: Option<u64>,
 }
 
 impl Lane {
@@ -125,13 +127,30 @@ impl Lane {
             due: VecDeque::new(),
             sent: Asked::default(),
             intake,
+            requests_left: None,
         }
+    }
+
+    /// The same, but a closed loop ends when it has begun so many requests, at least one, if the window does not before.
+    pub(crate) fn with_requests_max(self, requests_max: Option<u64>) -> Lane {
+        Lane { requests_left: requests_max, ..self }
+    }
+
+    /// Whether there is such a bound.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.requests_left.is_some()
+    }
+
+    /// Whether it has begun all requests that it may.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.requests_left == Some(0)
     }
 
     /// Puts the first requests of a closed loop in.
     pub(crate) fn begin(&mut self, now: Instant) {
         if let Pace::Closed(in_flight) = self.pace {
-            self.due.extend(std::iter::repeat_n(now, in_flight));
+            let count = take(&mut self.requests_left, in_flight);
+            self.due.extend(std::iter::repeat_n(now, count));
         }
     }
 
@@ -142,7 +161,7 @@ impl Lane {
 
     /// Whether a closed loop has more to ask.
     pub(crate) fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
-        self.traffic.goes_on(now, observed)
+        !self.is_exhausted() && self.traffic.goes_on(now, observed)
     }
 
     /// How many requests are unwritten or unanswered.
@@ -227,7 +246,7 @@ impl Lane {
     /// Reads once, and puts in what a closed loop sends next.
     pub(crate) fn read(&mut self, observed: &mut Observed) -> anyhow::Result<()> {
         let mut clock = None;
-        let Lane { traffic, sent, due, pace, .. } = self;
+        let Lane { traffic, sent, due, pace, requests_left, .. } = self;
         let in_flight = match pace {
             Pace::Closed(in_flight) => *in_flight,
             Pace::Open => 0,
@@ -236,12 +255,23 @@ impl Lane {
             // All that came with one read came at one moment.
             let now = *clock.get_or_insert_with(Instant::now);
             traffic.answer(head, frame_bytes, sent, now, observed)?;
-            while sent.due.len() + due.len() < in_flight && traffic.goes_on(now, observed) {
+            while sent.due.len() + due.len() < in_flight
+                && traffic.goes_on(now, observed)
+                && take(requests_left, 1) == 1
+            {
                 due.push_back(now);
             }
             Ok(())
         })
     }
+}
+
+/// Takes so many requests of those that are left, or all of them.
+fn take(left: &mut Option<u64>, wanted: usize) -> usize {
+    let Some(left) = left else { return wanted };
+    let taken = wanted.min(usize::try_from(*left).unwrap_or(usize::MAX));
+    *left -= taken as u64;
+    taken
 }
 
 #[cfg(test)]

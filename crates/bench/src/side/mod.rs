@@ -34,7 +34,7 @@ pub(crate) use opponent::{ACTIVEMQ, BARE, KAFKA, NATS, NULL, OURS, RABBITMQ, is_
 pub(crate) use process::OwnedProcess;
 
 use crate::files::OwnedDirectory;
-use crate::load::RunTopic;
+use crate::load::{MadeTopics, RunTopic};
 use crate::measure::Durability;
 use crate::peer::Peer;
 
@@ -88,6 +88,8 @@ pub(crate) struct Side {
     /// What it speaks instead, if it does.
     pub(crate) peer: Option<&'static dyn Peer>,
     pub(crate) pid: Option<u32>,
+    /// The topics of runs that are on it.
+    pub(crate) made: MadeTopics,
     own: Option<Own>,
 }
 
@@ -139,7 +141,16 @@ impl Side {
     pub(crate) fn given(name: &str, address: BrokerAddress, pid: Option<u32>) -> Side {
         let client = client(&address);
         let version = "unknown, it was running".to_owned();
-        Side { name: name.to_owned(), version, address, client, peer: None, pid, own: None }
+        Side {
+            name: name.to_owned(),
+            version,
+            address,
+            client,
+            peer: None,
+            pid,
+            made: MadeTopics::default(),
+            own: None,
+        }
     }
 
     /// Starts a broker of its own, with its data in a directory of its own below `directory`. `executable` is our
@@ -167,6 +178,7 @@ impl Side {
             address,
             peer: launch.peer,
             pid: None,
+            made: MadeTopics::default(),
             own: Some(Own {
                 launch,
                 process: None,
