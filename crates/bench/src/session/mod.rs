@@ -5,7 +5,7 @@ mod plan;
 mod progress;
 pub(crate) mod values;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -58,7 +58,7 @@ pub(crate) struct Session<'a> {
     /// What makes the load.
     generator: String,
     /// Where the brokers that were started have their data.
-    data_dir: PathBuf,
+    data_dir: Arc<OwnedDirectory>,
     output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
             plan: None,
             machine,
             generator: this_generator()?,
-            data_dir: work_dir.path().to_owned(),
+            data_dir: work_dir,
             output,
             progress,
             on_row,
@@ -417,7 +417,7 @@ impl<'a> Session<'a> {
 
     /// The machine's memory, and what its disk has left for the brokers' data, in bytes.
     pub(crate) fn memory_and_disk(&self) -> anyhow::Result<(u64, u64)> {
-        Ok((self.machine.memory_bytes, free_bytes(&self.data_dir)?))
+        Ok((self.machine.memory_bytes, free_bytes(self.data_dir.path())?))
     }
 
     /// Where the report goes.
