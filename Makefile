@@ -2,10 +2,14 @@
 
 PEERS = kafka rabbitmq activemq nats null bare
 
-.PHONY: build test test-all bench demo clean
+.PHONY: build build-bench test test-all bench demo clean
 
 build:
 	cargo build --release --locked --package logway
+
+# The broker, and the program that measures it, which finds it beside itself
+build-bench: build
+	cargo build --release --locked --package logway-bench
 
 # The suites of tests/suites.toml; one of them: tests/run.py NAME
 test:
@@ -16,9 +20,9 @@ test-all:
 	python3 tests/run.py --all
 
 # Everything that docs/BENCHMARKS.md describes, in runs of seconds, beside all peers, which are fetched
-bench: build
+bench: build-bench
 	tests/harness/need peers >/dev/null
-	target/release/logway bench all --quick $(PEERS:%=--against %) --output $(or $(OUTPUT),target/bench)
+	target/release/logway-bench all --quick $(PEERS:%=--against %) --output $(or $(OUTPUT),target/bench)
 
 # FILE=/path/to/a/text/file streams that one
 demo: build

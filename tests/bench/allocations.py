@@ -6,7 +6,7 @@ besides, for the topic of a load and its clients' first questions, is in it. A c
 compiler knows is made in place and not counted, nor is what the kernel copies: each byte that comes out of a socket,
 goes to a file or is sent from memory, once.
 
-    cargo build --profile profiling --bin logway
+    cargo build --profile profiling --bin logway --bin logway-bench
     LOGWAY=target/profiling/logway python3 tests/bench/allocations.py [--seconds 5]
 
 It asks for root, as the probes do, and for x86-64, whose registers they read.
@@ -86,7 +86,8 @@ def in_allocator(binary: str) -> list[Probe]:
     for function, register in (("mi_malloc", "%di"), ("mi_zalloc", "%di"), ("mi_realloc", "%si")):
         found = re.search(rf"^(\w+) T {function}_aligned$", symbols, re.MULTILINE)
         if not found:
-            raise SystemExit(f"{binary} has no symbols\nhint: cargo build --profile profiling, and set LOGWAY")
+            hint = "cargo build --profile profiling --bin logway --bin logway-bench, and set LOGWAY"
+            raise SystemExit(f"{binary} has no symbols\nhint: {hint}")
         address = int(found[1], 16)
         starts = (at + address - begin for at, begin, length in segments if begin <= address < begin + length)
         probes.append(Probe(ALLOCATIONS, function, binary, next(starts), register))

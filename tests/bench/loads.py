@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from harness.logway import BINARY, Logway
+from harness.logway import BENCH, Logway
 from harness.protocol import (
     CREATE_TOPICS,
     FETCH,
@@ -42,7 +42,7 @@ class Load:
 
 @dataclass
 class BenchLoad:
-    """One work of `logway bench`, with no warm-up."""
+    """One work of `logway-bench`, with no warm-up."""
 
     name: str
     api: str
@@ -51,8 +51,8 @@ class BenchLoad:
     def command(self, broker: Logway, seconds: float, output: str) -> list[str]:
         lengths = ["--rounds", "1", "--seconds", str(seconds)]
         no_warm_up = ["--warm-up-seconds", "0", "--warm-broker-seconds", "0"]
-        to = ["--brokers", broker.bootstrap, "--output", output]
-        return [BINARY, "bench", *self.arguments, *lengths, *no_warm_up, *to]
+        to = ["--brokers", broker.bootstrap, "--yes", "--run-megabytes", "1000000", "--output", output]
+        return [BENCH, *self.arguments, *lengths, *no_warm_up, *to]
 
     def run(self, broker: Logway, seconds: float):
         with tempfile.TemporaryDirectory() as output:

@@ -1,11 +1,11 @@
 """Where the broker's processor time goes, by load.
 
-A broker with its symbols runs under the load of `logway bench`, and perf samples it. Each sample counts for the first
+A broker with its symbols runs under the load of `logway-bench`, and perf samples it. Each sample counts for the first
 thing in the table that its stack has to do with, so that the rows add up to all. What a system call does is the
 kernel's work for it; waking another thread, and going to sleep and coming back, is a row of its own, whichever call it
 is in.
 
-    cargo build --profile profiling --bin logway
+    cargo build --profile profiling --bin logway --bin logway-bench
     LOGWAY=target/profiling/logway python3 tests/bench/profile.py [--seconds 5]
 """
 

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from harness.logway import BINARY, Logway
+from harness.logway import BENCH, BINARY, Logway
 from harness.waiting import wait_until
 
 DEADLINE_S = 120
@@ -28,7 +28,7 @@ EXPERIMENTS = {
 
 def bench(arguments: list[str], output: str, seconds: float = 0.1) -> list[dict]:
     """The rows that an experiment prints; it must succeed and write its report."""
-    command = [BINARY, "bench", *arguments, *MOMENT, "--seconds", str(seconds), "--format", "json", "--output", output]
+    command = [BENCH, *arguments, *MOMENT, "--seconds", str(seconds), "--format", "json", "--output", output]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} exited with {done.returncode}: {done.stderr}")
@@ -56,6 +56,13 @@ def is_running(pid: int) -> bool:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         return False
+
+
+def topics(broker: Logway) -> list[str]:
+    """The names of the topics that a broker has."""
+    command = [BINARY, "topic", "list", "--brokers", broker.bootstrap, "--format", "json"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
+    return [topic["name"] for topic in json.loads(listed.stdout)]
 
 
 class Bench(unittest.TestCase):
@@ -95,7 +102,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(rows[0]["requests"], int(rows[0]["parameters"]["rate"]))
 
     def test_a_sender_that_ends_early_ends_the_run(self):
-        endless = [BINARY, "bench", "ingest", "--own", "--processes", "2", "--rate", "1000", "--seconds", "600"]
+        endless = [BENCH, "ingest", "--own", "--processes", "2", "--rate", "1000", "--seconds", "600"]
         for signum, whom in ((signal.SIGKILL, "sender"), (signal.SIGKILL, "bench"), (signal.SIGINT, "bench")):
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             output = Path(self.output) / f"{whom}-{signum}"
@@ -179,14 +186,14 @@ class Bench(unittest.TestCase):
         bare = {row["experiment"] for row in rows if row["side"] == "bare"}
         self.assertEqual(bare, {"produce", "appends", "latency", "start"})
         self.assertTrue([target for target in targets if target["limit"]["ours_over_bare"]])
-        table = subprocess.run([BINARY, "bench", "table", path], capture_output=True, text=True, check=True)
+        table = subprocess.run([BENCH, "table", path], capture_output=True, text=True, check=True)
         lines = [line for line in table.stdout.splitlines() if line.startswith("|")]
         self.assertEqual(len(lines), 2 + len(measured))
         self.assertIn(f"{len(targets) - len(measured)} other aims were not measured", table.stdout)
 
     def test_a_broker_that_runs(self):
         with Logway("bench-given") as broker:
-            given = ["--brokers", broker.bootstrap, "--broker-pid", str(broker.process.pid)]
+            given = ["--brokers", broker.bootstrap, "--yes", "--broker-pid", str(broker.process.pid)]
             rows = bench(["appends", "--connections", "4", *given], str(Path(self.output) / "report"))
             without = bench(["appends", "--connections", "4", "--no-reads", *given], str(Path(self.output) / "without"))
         self.assertEqual({row["side"] for row in rows}, {"broker"})
@@ -198,9 +205,58 @@ class Bench(unittest.TestCase):
         self.assertGreater(rows[0]["usage"]["memory"]["resident_bytes"], 0)
         self.assertEqual(rows[0]["parameters"]["durability"], "synced")
 
+    def test_a_broker_that_runs_is_written_to_only_if_that_is_said(self):
+        """What would be written, and for how long, is said in any case."""
+        with Logway("bench-asked") as broker:
+            for experiment in EXPERIMENTS.keys() - {"start"}:
+                with self.subTest(experiment):
+                    output = Path(self.output) / experiment
+                    command = [BENCH, experiment, "--brokers", broker.bootstrap, "--output", output]
+                    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+                    self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                    plan, error, hint = done.stderr.splitlines()
+                    self.assertRegex(
+                        plan,
+                        rf"^{experiment} on {broker.bootstrap}: \d+ runs for about \d+ (s|min), "
+                        r"at most [\d.]+ [MG]B written in all and [\d.]+ [MG]B in a run, to topics bench-\d+-N ",
+                    )
+                    self.assertEqual(error, "error: nothing was written yet")
+                    self.assertIn("--yes", hint)
+                    self.assertFalse(output.exists())
+            self.assertEqual(topics(broker), [])
+
+    def test_a_run_writes_no_more_to_a_broker_that_runs_than_was_said(self):
+        with Logway("bench-bounded") as broker:
+            given = ["--brokers", broker.bootstrap, "--yes", "--run-megabytes", "1"]
+            for arguments in (["produce", "--durability", "unsynced"], ["paper"], ["linkedin"]):
+                rows = bench([*arguments, *given], str(Path(self.output) / arguments[0]), seconds=5)
+                self.assertTrue(rows)
+                for row in filter(lambda row: row["parameters"]["in_flight"] and row["parameters"]["producers"], rows):
+                    self.assertLessEqual(row["value_bytes"], 1_100_000, row)
+                    self.assertLess(row["seconds"], 5, row)
+                self.assertEqual(topics(broker), [])
+
+    def test_what_was_made_on_a_broker_that_runs_goes_however_it_ends(self):
+        with Logway("bench-left") as broker:
+            given = ["--brokers", broker.bootstrap, "--yes", "--seconds", "600", "--run-megabytes", "1000000"]
+            for experiment, arguments in (("produce", ["--work", "100 partitions"]), ("paper", []), ("soak", [])):
+                for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                    output = Path(self.output) / f"{experiment}-{interrupt.name}"
+                    command = [BENCH, experiment, *arguments, *given, "--output", output]
+                    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+                    with self.subTest(f"{experiment}, {interrupt.name}"), subprocess.Popen(command, **streams) as process:
+                        try:
+                            wait_until(lambda: topics(broker), "the benchmark's topic", DEADLINE_S)
+                            process.send_signal(interrupt)
+                            _, errors = process.communicate(timeout=DEADLINE_S)
+                        finally:
+                            process.kill()
+                        self.assertEqual(process.returncode, 1, errors)
+                        self.assertEqual(topics(broker), [], errors)
+
     def test_an_interrupt_ends_the_broker(self):
         output = Path(self.output) / "early"
-        command = [BINARY, "bench", "produce", "--own", "--seconds", "600", "--output", output]
+        command = [BENCH, "produce", "--own", "--seconds", "600", "--output", output]
         for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
             with self.subTest(interrupt.name), subprocess.Popen(command, **streams) as process:
@@ -223,7 +279,7 @@ class Bench(unittest.TestCase):
         }
         for number, (reason, end) in enumerate(ends.items()):
             output = Path(self.output) / str(number)
-            command = [BINARY, "bench", "produce", "--own", "--work", "16 KiB batches", "--rounds", "1000",
+            command = [BENCH, "produce", "--own", "--work", "16 KiB batches", "--rounds", "1000",
                        "--seconds", "0.2", "--warm-up-seconds", "0", "--format", "json", "--output", output]
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             with self.subTest(reason), subprocess.Popen(command, **streams) as process:

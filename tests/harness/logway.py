@@ -3,10 +3,14 @@
 import os
 import re
 import urllib.request
+from pathlib import Path
 
 from harness.broker import TESTS, Broker
 
 BINARY = os.environ.get("LOGWAY", str(TESTS.parent / "target" / "release" / "logway"))
+
+# What measures it.
+BENCH = os.environ.get("LOGWAY_BENCH", str(Path(BINARY).with_name("logway-bench")))
 
 METRICS_DEADLINE_S = 30
 

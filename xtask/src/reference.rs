@@ -15,8 +15,9 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in the root")?;
     let pages = [
         ("settings.md", render_reference()),
-        ("cli.md", ask_the_program(root, "cli")?),
-        ("metrics.md", ask_the_program(root, "metrics")?),
+        ("cli.md", ask_the_program(root, ("logway", "reference"), &["cli"])?),
+        ("metrics.md", ask_the_program(root, ("logway", "reference"), &["metrics"])?),
+        ("bench.md", ask_the_program(root, ("logway-bench", "bench-reference"), &[])?),
     ];
     for (name, page) in pages {
         let path = root.join(FOLDER).join(name);
@@ -31,18 +32,23 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A page that only the whole program can print. It is built apart from this one, which must build
-/// even when the generated code that the program stands on does not.
-fn ask_the_program(root: &Path, page: &str) -> anyhow::Result<String> {
+/// A page that only a whole program can print, by an example of its package. It is built apart from this one, which
+/// must build even when the generated code that the program stands on does not.
+fn ask_the_program(
+    root: &Path,
+    (package, example): (&str, &str),
+    arguments: &[&str],
+) -> anyhow::Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "logway", "--example", "reference", "--", page])
+        .args(["run", "--quiet", "--package", package, "--example", example, "--"])
+        .args(arguments)
         .current_dir(root)
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("cargo cannot be run")?;
     if !output.status.success() {
-        bail!("the page '{page}' could not be made");
+        bail!("{example} of {package} could not make a page");
     }
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -1,4 +1,4 @@
-//! `logway bench`: experiments against any broker that speaks Kafka's protocol.
+//! `logway-bench`: experiments against any broker that speaks Kafka's protocol.
 //!
 //! What others do, and what their users complain of, decided how this one works:
 //!
@@ -28,6 +28,7 @@
 //! [timetable]: generator::Timetable
 
 mod bare_broker;
+mod cli;
 mod experiments;
 mod files;
 mod generator;
@@ -42,15 +43,16 @@ mod side;
 mod vectored;
 mod works;
 
-pub use experiments::{
-    AcksArg, AppendsArgs, Experiment, IngestArgs, LatencyArgs, Only, Outcome, ProduceArgs,
-    WithDurability, run,
-};
-pub use measure::{
-    BrokerRates, CountedRate, Durability, Machine, Parameters, ProcessMemory, Row, Usage,
-};
-pub use null_broker::{NullArgs, serve as serve_null};
-pub use report::{HEADING, Omission, Report, Statement, TableArgs, line, table};
-pub use senders::serve_sender;
-pub use session::SessionArgs;
-pub use side::{Opponent, StatedSide};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+/// Does what the process's arguments say.
+pub fn run() -> ExitCode {
+    cli::run(cli::Cli::parse())
+}
+
+/// The definition of the command line, for the reference page.
+pub fn command() -> clap::Command {
+    cli::Cli::command()
+}

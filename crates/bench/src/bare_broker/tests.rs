@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use logway_client::{BrokerAddress, Client, ClientOptions};
+use logway_client::BrokerAddress;
 use logway_model::TopicName;
 use logway_record::{Batches, RecordError};
 use logway_wire::messages::ProduceResponse;
@@ -21,6 +21,7 @@ use crate::generator::{
 use crate::load::RunTopic;
 use crate::measure::Durability;
 use crate::null_broker::Replies;
+use crate::side::Side;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -34,8 +35,8 @@ fn start(directory: &Path) -> BrokerAddress {
 }
 
 async fn topic(address: &BrokerAddress, partitions: i32, durability: Durability) -> RunTopic {
-    let client = Client::new(vec![address.clone()], ClientOptions::default());
-    RunTopic::create(&client, partitions, durability).await.expect("it creates")
+    let side = Side::given("bare", address.clone(), None);
+    RunTopic::create(&side, partitions, durability).await.expect("it creates")
 }
 
 /// Sends all requests at once; returns the offsets in the answers.

@@ -16,7 +16,7 @@ const EXPERIMENT: &str = "appends";
 
 /// The experiment `appends`.
 #[derive(Debug, Clone, Args)]
-pub struct AppendsArgs {
+pub(crate) struct AppendsArgs {
     #[command(flatten)]
     pub(super) appends: Appends,
     #[command(flatten)]

@@ -17,7 +17,7 @@ const EXPERIMENT: &str = "ingest";
 
 /// The experiment `ingest`.
 #[derive(Debug, Clone, Args)]
-pub struct IngestArgs {
+pub(crate) struct IngestArgs {
     #[command(flatten)]
     pub(super) ingest: Ingest,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(super) struct Ingest {
 
 /// [`Acks`] on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AcksArg {
+pub(crate) enum AcksArg {
     /// Nothing
     #[value(name = "0")]
     None,

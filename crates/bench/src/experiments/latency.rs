@@ -23,7 +23,7 @@ const P99_MS_MAX: f64 = 100.0;
 
 /// The experiment `latency`.
 #[derive(Debug, Clone, Args)]
-pub struct LatencyArgs {
+pub(crate) struct LatencyArgs {
     #[command(flatten)]
     pub(super) latency: Latency,
     #[command(flatten)]
@@ -115,10 +115,13 @@ async fn climb(
             ..ProduceLoad::default()
         };
         let work = works::acknowledged_at(rate);
-        let asked = climbing.clone();
+        let asked = std::mem::take(&mut climbing);
         let is_asked = |side: &str| asked.iter().any(|asked| asked == side);
         let rows = session.measure_on(EXPERIMENT, &work, &load, is_asked).await?;
-        climbing.retain(|side| keeps_up(rows, side, rate));
+        let keeping_up: Vec<String> =
+            asked.iter().filter(|side| keeps_up(rows, side, rate)).cloned().collect();
+        // It is planned for a broker that never falls behind.
+        climbing = if session.is_planning() { asked } else { keeping_up };
         for (side, knee) in &mut knees {
             if climbing.contains(side) {
                 *knee = rate;

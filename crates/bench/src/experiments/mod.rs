@@ -11,6 +11,7 @@ mod soak;
 mod start;
 mod targets;
 
+use std::io::{self, Write};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -19,22 +20,23 @@ use clap::{Args, Command, Subcommand};
 use logway_client::BrokerAddress;
 
 use appends::Appends;
-pub use appends::AppendsArgs;
+pub(crate) use appends::AppendsArgs;
 use ingest::Ingest;
-pub use ingest::{AcksArg, IngestArgs};
+pub(crate) use ingest::IngestArgs;
 use latency::Latency;
-pub use latency::LatencyArgs;
+pub(crate) use latency::LatencyArgs;
 use produce::Produce;
-pub use produce::ProduceArgs;
+pub(crate) use produce::ProduceArgs;
 
+use crate::load::topic_prefix;
 use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
-use crate::session::{Session, SessionArgs, Usual};
+use crate::session::{Plan, Session, SessionArgs, Usual};
 use crate::side;
 
 /// An experiment with its parameters.
 #[derive(Debug, Clone, Subcommand)]
-pub enum Experiment {
+pub(crate) enum Experiment {
     /// Produce batches of several sizes over one or many connections
     Produce(ProduceArgs),
     /// Read what has just been written, in answers of 1 MiB and 8 MiB
@@ -89,14 +91,14 @@ pub enum Experiment {
 
 /// An experiment without parameters of its own.
 #[derive(Debug, Clone, Args)]
-pub struct Only {
+pub(crate) struct Only {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
 }
 
 /// An experiment that is made with and without syncs.
 #[derive(Debug, Clone, Args)]
-pub struct WithDurability {
+pub(crate) struct WithDurability {
     /// Whether brokers sync before they acknowledge
     #[arg(long, value_enum, value_delimiter = ',', default_value = "unsynced,synced")]
     pub(crate) durability: Vec<Durability>,
@@ -117,7 +119,7 @@ fn defaults<A: Args>() -> A {
 ///
 /// It ends early when `interrupted` completes, with a word about it, and when a broker cannot be started, fetched or
 /// reached, or refuses what it is asked. What was measured before that is reported all the same.
-pub async fn run(
+pub(crate) async fn run(
     experiment: &Experiment,
     brokers: &[BrokerAddress],
     on_row: &mut dyn FnMut(&Row),
@@ -133,7 +135,7 @@ pub async fn run(
 
 /// What became of an experiment.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What was written, if anything was measured.
     pub report: Option<Report>,
     /// Why that is not all that was asked for.
@@ -158,9 +160,23 @@ async fn run_to_report(
         opened = Session::open(name, (args, experiment.usual()), brokers, on_row) => opened?,
         how = &mut interrupted => bail!("{how}"),
     };
+    if !args.starts_own() {
+        session.begin_planning();
+        experiment.warm_and_measure(&mut session).await?;
+        let plan = session.end_planning(experiment.usual());
+        announce(name, &plan, brokers);
+        ensure!(args.yes, NOT_ALLOWED);
+    }
     let outcome = tokio::select! {
-        outcome = experiment.measure(&mut session) => outcome,
+        outcome = experiment.warm_and_measure(&mut session) => outcome,
         how = &mut interrupted => Err(anyhow!("{how}")),
+    };
+    let outcome = match outcome {
+        Ok(()) => Ok(()),
+        Err(error) => match session.clear_up().await {
+            Ok(()) => Err(error),
+            Err(left) => Err(error.context(left)),
+        },
     };
     let output = Arc::clone(session.output());
     let report = Report {
@@ -179,7 +195,29 @@ async fn run_to_report(
     outcome
 }
 
+/// Why nothing is done to a broker that the benchmark has not started.
+const NOT_ALLOWED: &str = "nothing was written yet
+hint: say --yes to begin, or --own to measure a broker of the benchmark's own; --rounds, --seconds, --run-megabytes and \
+    --preload-megabytes make it more or less";
+
+/// Says what is going to be done to a broker that runs.
+fn announce(name: &str, plan: &Plan, brokers: &[BrokerAddress]) {
+    let address = brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    // A terminal that is gone is no reason to end otherwise.
+    let _ = writeln!(
+        io::stderr(),
+        "{name} on {address}: {plan}, to topics {}N that are deleted behind their runs",
+        topic_prefix()
+    );
+}
+
 impl Experiment {
+    /// All of it, after what every broker is given before.
+    async fn warm_and_measure(&self, session: &mut Session<'_>) -> anyhow::Result<()> {
+        session.warm().await?;
+        self.measure(session).await
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Experiment::Produce(_) => "produce",
@@ -214,7 +252,7 @@ impl Experiment {
 
     /// How often and how long its runs are measured.
     fn usual(&self) -> Usual {
-        let is_quick = self.session().quick;
+        let is_quick = self.session().is_quick();
         match self {
             Experiment::Ingest(_) => Ingest::usual_lengths(is_quick),
             _ => Usual::of(is_quick),
@@ -321,8 +359,8 @@ mod tests {
                 CommandLine::parse_from(line).experiment.usual();
             (rounds, measured_seconds)
         };
-        assert_eq!(usual(&["bench", "ingest"]), (1, 600.0));
+        assert_eq!(usual(&["bench", "ingest", "--own"]), (1, 600.0));
         assert_eq!(usual(&["bench", "ingest", "--quick"]), (3, 1.0));
-        assert_eq!(usual(&["bench", "all"]), (5, 10.0));
+        assert_eq!(usual(&["bench", "all", "--own"]), (5, 10.0));
     }
 }

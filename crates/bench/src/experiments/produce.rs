@@ -22,7 +22,7 @@ const LARGE_RECORD_BYTES: usize = 1024;
 
 /// The experiment `produce`.
 #[derive(Debug, Clone, Args)]
-pub struct ProduceArgs {
+pub(crate) struct ProduceArgs {
     #[command(flatten)]
     pub(super) produce: Produce,
     #[command(flatten)]

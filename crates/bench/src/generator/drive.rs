@@ -53,8 +53,18 @@ impl Drive<'_> {
         let mut meter = Meter::new(self.broker_pid);
         // Those that have something to write.
         let mut ready: Vec<usize> = (0..self.lanes.len()).collect();
+        let is_bounded = self.lanes.iter().any(Lane::is_bounded);
+        let mut exhausted = None;
         loop {
             let now = Instant::now();
+            if is_bounded && now < self.window.from && self.all_bounded(Lane::is_half_exhausted) {
+                // What it may still send is to be measured.
+                self.window = self.window.moved_to(now);
+                observed.window = self.window;
+            }
+            if is_bounded && exhausted.is_none() && self.all_bounded(Lane::is_exhausted) {
+                exhausted = Some(now);
+            }
             meter.look(now, &self.window);
             self.deal_out(now, &mut ready, &mut observed);
             for index in ready.drain(..) {
@@ -72,8 +82,10 @@ impl Drive<'_> {
             }
             if self.is_over(now, &observed) {
                 meter.close();
-                if now < self.window.to {
-                    observed.counted = Some(now.saturating_duration_since(self.window.from));
+                // Consumers may have gone on behind a producer that had no more to send.
+                let end = exhausted.unwrap_or(now).min(now);
+                if end < self.window.to {
+                    observed.counted = Some(end.saturating_duration_since(self.window.from));
                 }
                 break;
             }
@@ -122,6 +134,11 @@ impl Drive<'_> {
         has_ended
             && self.timetable.as_ref().is_none_or(|timetable| timetable.next_moment().is_none())
             && self.lanes.iter().all(|lane| lane.outstanding() == 0)
+    }
+
+    /// Whether something holds of all connections whose number of requests is bounded.
+    fn all_bounded(&self, holds: impl Fn(&Lane) -> bool) -> bool {
+        self.lanes.iter().filter(|lane| lane.is_bounded()).all(holds)
     }
 
     fn is_closed(&self) -> bool {
@@ -288,6 +305,43 @@ mod tests {
         let in_batch = observed.value_bytes / observed.requests;
         assert!((BYTES_MAX..BYTES_MAX + 6 * in_batch).contains(&observed.value_bytes));
         assert!(observed.counted.is_some_and(|counted| counted < Duration::from_secs(3600)));
+    }
+
+    /// Over so many lanes that may each begin so many requests.
+    fn run_bounded(
+        acks: Acks,
+        lanes: usize,
+        requests_max: u64,
+        warm_up: Duration,
+    ) -> anyhow::Result<Observed> {
+        let lane = || lane(acks, Pace::Closed(5)).with_requests_max(Some(requests_max));
+        let lanes = std::iter::repeat_with(lane).take(lanes).collect();
+        let window = Window::starting_now(warm_up, Duration::from_secs(3600));
+        let stop = AtomicBool::new(false);
+        Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop }.run()
+    }
+
+    #[test]
+    fn a_closed_loop_writes_no_more_than_it_may() {
+        for acks in [Acks::All, Acks::None] {
+            let observed = run_bounded(acks, 2, 103, Duration::ZERO).expect("it is measured");
+            assert_eq!(observed.entrusted_records, 2 * 103 * 7, "acks {}", acks.name());
+            assert!(observed.counted.is_some_and(|counted| counted < Duration::from_secs(3600)));
+        }
+    }
+
+    #[test]
+    fn a_warm_up_takes_no_more_than_half_of_a_bound() {
+        for (requests_max, in_flight) in [(100, 5), (3, 5), (1, 5)] {
+            let observed = run_bounded(Acks::All, 1, requests_max, Duration::from_secs(3600));
+            let observed = observed.expect("it is measured");
+            assert_eq!(observed.entrusted_records, requests_max * 7);
+            let half = requests_max / 2;
+            assert!(
+                (half.saturating_sub(in_flight)..=half + in_flight).contains(&observed.requests)
+            );
+            assert!(observed.length() > Duration::ZERO);
+        }
     }
 
     #[test]

@@ -77,6 +77,13 @@ enum Script {
     Stream(Stream),
 }
 
+/// How many requests a closed loop may begin.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    max: u64,
+    left: u64,
+}
+
 /// A socket that never blocks, and what is on its way over it.
 pub(crate) struct Lane {
     pub(crate) stream: TcpStream,
@@ -91,6 +98,8 @@ pub(crate) struct Lane {
     /// Those without an answer.
     sent: Asked,
     intake: Intake,
+    /// How many requests a closed loop may begin, if not any number.
+    bound: Option<Bound>,
 }
 
 impl Lane {
@@ -125,13 +134,39 @@ impl Lane {
             due: VecDeque::new(),
             sent: Asked::default(),
             intake,
+            bound: None,
         }
+    }
+
+    /// The same, but a closed loop ends when it has begun so many requests, at least one, if the window does not before.
+    pub(crate) fn with_requests_max(self, requests_max: Option<u64>) -> Lane {
+        Lane { bound: requests_max.map(|max| Bound { max, left: max }), ..self }
+    }
+
+    /// Whether there is such a bound.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Whether it has begun half of the requests that it may.
+    pub(crate) fn is_half_exhausted(&self) -> bool {
+        self.bound.is_some_and(|bound| bound.left <= bound.max / 2)
+    }
+
+    /// Whether all requests that it may begin are answered.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.begins_no_more() && self.outstanding() == 0
+    }
+
+    fn begins_no_more(&self) -> bool {
+        self.bound.is_some_and(|bound| bound.left == 0)
     }
 
     /// Puts the first requests of a closed loop in.
     pub(crate) fn begin(&mut self, now: Instant) {
         if let Pace::Closed(in_flight) = self.pace {
-            self.due.extend(std::iter::repeat_n(now, in_flight));
+            let count = take(&mut self.bound, in_flight);
+            self.due.extend(std::iter::repeat_n(now, count));
         }
     }
 
@@ -142,7 +177,7 @@ impl Lane {
 
     /// Whether a closed loop has more to ask.
     pub(crate) fn goes_on(&self, now: Instant, observed: &Observed) -> bool {
-        self.traffic.goes_on(now, observed)
+        !self.begins_no_more() && self.traffic.goes_on(now, observed)
     }
 
     /// How many requests are unwritten or unanswered.
@@ -227,7 +262,7 @@ impl Lane {
     /// Reads once, and puts in what a closed loop sends next.
     pub(crate) fn read(&mut self, observed: &mut Observed) -> anyhow::Result<()> {
         let mut clock = None;
-        let Lane { traffic, sent, due, pace, .. } = self;
+        let Lane { traffic, sent, due, pace, bound, .. } = self;
         let in_flight = match pace {
             Pace::Closed(in_flight) => *in_flight,
             Pace::Open => 0,
@@ -236,12 +271,23 @@ impl Lane {
             // All that came with one read came at one moment.
             let now = *clock.get_or_insert_with(Instant::now);
             traffic.answer(head, frame_bytes, sent, now, observed)?;
-            while sent.due.len() + due.len() < in_flight && traffic.goes_on(now, observed) {
+            while sent.due.len() + due.len() < in_flight
+                && traffic.goes_on(now, observed)
+                && take(bound, 1) == 1
+            {
                 due.push_back(now);
             }
             Ok(())
         })
     }
+}
+
+/// Takes so many requests of those that are left, or all of them.
+fn take(bound: &mut Option<Bound>, wanted: usize) -> usize {
+    let Some(Bound { left, .. }) = bound else { return wanted };
+    let taken = wanted.min(usize::try_from(*left).unwrap_or(usize::MAX));
+    *left -= taken as u64;
+    taken
 }
 
 #[cfg(test)]

@@ -23,6 +23,11 @@ impl Window {
         Window { from, to: from + measured }
     }
 
+    /// One of the same length that opens at a moment.
+    pub(crate) fn moved_to(&self, from: Instant) -> Window {
+        Window { from, to: from + self.length() }
+    }
+
     pub(crate) fn contains(&self, moment: Instant) -> bool {
         self.from <= moment && moment < self.to
     }

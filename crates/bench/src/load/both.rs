@@ -35,8 +35,12 @@ impl Load for BothLoad {
         })
     }
 
+    fn written_bytes_max(&self, _side: &Side, run: &Run) -> anyhow::Result<u64> {
+        Ok(run.sent_bytes_max.unwrap_or(u64::MAX))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
-        let topic = RunTopic::create(&side.client, self.partitions, Durability::Unsynced).await?;
+        let topic = RunTopic::create(side, self.partitions, Durability::Unsynced).await?;
         let (produced, fetched) = (topic.produce_version().await?, topic.fetch_version().await?);
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         let pace = Pace::Closed(self.in_flight);
@@ -60,7 +64,9 @@ impl Load for BothLoad {
         }
         let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, pace);
         let traffic = Box::new(traffic.uncounted());
-        lanes.push(Lane::new(connect(&side.address)?, pace, Tape::of(&frames), traffic));
+        let requests_max = run.requests_max(batch.bytes.len() as u64, 1);
+        let producer = Lane::new(connect(&side.address)?, pace, Tape::of(&frames), traffic);
+        lanes.push(producer.with_requests_max(requests_max));
         let observed = run.drive(side, None, |_| Ok(lanes)).await?;
         topic.delete().await?;
         Ok(observed)

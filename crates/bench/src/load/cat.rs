@@ -30,6 +30,11 @@ impl Load for CatLoad {
         Ok(Parameters { consumers: 0, in_flight: 0, fetch_bytes, ..self.like.parameters()? })
     }
 
+    fn written_bytes_max(&self, _side: &Side, _run: &Run) -> anyhow::Result<u64> {
+        // It is only for brokers that were started here.
+        Ok(0)
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let stored = self.like.store(side, run).await?;
         let segments = side.segments(&stored.topic)?;

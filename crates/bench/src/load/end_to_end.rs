@@ -54,6 +54,10 @@ impl Load for OwnRateLoad {
         true
     }
 
+    fn written_bytes_max(&self, side: &Side, run: &Run) -> anyhow::Result<u64> {
+        self.loads.get(&side.name).map_or(Ok(0), |load| load.written_bytes_max(side, run))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let load = self.loads.get(&side.name).context("a side without a knee")?;
         load.run(side, run).await
@@ -79,8 +83,13 @@ impl Load for EndToEndLoad {
         true
     }
 
+    fn written_bytes_max(&self, _side: &Side, run: &Run) -> anyhow::Result<u64> {
+        let batch = EncodedBatch::of_size(BatchShape::Records(1), self.record_bytes)?;
+        Ok(run.bytes_at(self.rate, batch.bytes.len() as u64))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
-        let topic = RunTopic::create(&side.client, 1, self.durability).await?;
+        let topic = RunTopic::create(side, 1, self.durability).await?;
         let (produced, fetched) = (topic.produce_version().await?, topic.fetch_version().await?);
         let batch = EncodedBatch::of_size(BatchShape::Records(1), self.record_bytes)?;
         let (topic_name, partition) = (topic.name.clone(), 0);

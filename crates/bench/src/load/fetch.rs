@@ -61,7 +61,7 @@ impl FetchLoad {
 
     /// Writes what will be read.
     pub(super) async fn store(&self, side: &Side, run: &Run) -> anyhow::Result<Stored> {
-        let topic = RunTopic::create(&side.client, self.partitions, Durability::Unsynced).await?;
+        let topic = RunTopic::create(side, self.partitions, Durability::Unsynced).await?;
         let version = topic.produce_version().await?;
         let batch = self.batch()?;
         let batches = self.batches_in_partition(&batch, run);
@@ -107,6 +107,12 @@ impl Load for FetchLoad {
 
     fn writes(&self) -> bool {
         false
+    }
+
+    fn written_bytes_max(&self, _side: &Side, run: &Run) -> anyhow::Result<u64> {
+        let batch = self.batch()?;
+        let batches = self.batches_in_partition(&batch, run) * self.partitions as u64;
+        Ok(batches * batch.bytes.len() as u64)
     }
 
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {

@@ -35,9 +35,14 @@ impl Load for GrowLoad {
         refusal.or_else(|| (!side.is_own()).then_some(NOT_OURS))
     }
 
+    fn written_bytes_max(&self, _side: &Side, _run: &Run) -> anyhow::Result<u64> {
+        // It is only for brokers that were started here.
+        Ok(0)
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let ProduceLoad { partitions, durability, acks, .. } = self.produce;
-        let topic = RunTopic::create(&side.client, partitions, durability).await?;
+        let topic = RunTopic::create(side, partitions, durability).await?;
         let version = topic.produce_version().await?;
         let lanes = self.produce.lanes(
             0,

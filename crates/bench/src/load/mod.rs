@@ -5,6 +5,7 @@ mod cat;
 mod end_to_end;
 mod fetch;
 mod grow;
+mod made_topics;
 mod peer;
 mod preload;
 mod produce;
@@ -21,12 +22,13 @@ pub(crate) use cat::CatLoad;
 pub(crate) use end_to_end::{EndToEndLoad, OwnRateLoad};
 pub(crate) use fetch::{FetchLoad, Reading};
 pub(crate) use grow::GrowLoad;
+pub(crate) use made_topics::MadeTopics;
 pub(crate) use produce::ProduceLoad;
 pub(crate) use restart::RestartLoad;
 pub(crate) use run::{Run, Stop};
 pub(crate) use soak::SoakLoad;
 pub(crate) use start::StartLoad;
-pub(crate) use topic::RunTopic;
+pub(crate) use topic::{RunTopic, topic_prefix};
 pub(crate) use write::WriteLoad;
 
 use crate::generator::Observed;
@@ -55,6 +57,9 @@ pub(crate) trait Load {
     fn writes(&self) -> bool {
         true
     }
+
+    /// The most that one run writes to a side, in bytes of batches.
+    fn written_bytes_max(&self, side: &Side, run: &Run) -> anyhow::Result<u64>;
 
     /// Puts the load on a side, with whatever topics it needs.
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed>;

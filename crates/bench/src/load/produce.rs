@@ -23,7 +23,7 @@ use crate::side::{Side, is_limit};
 const NOTICE: Duration = Duration::from_millis(20);
 
 /// How much of the tape one lane has, for values that are not all the same.
-const DIFFERENT_BATCHES: usize = 64;
+pub(super) const DIFFERENT_BATCHES: usize = 64;
 
 /// So many of a stream's values say how large they are.
 const SAMPLED_VALUES: usize = 1000;
@@ -222,11 +222,18 @@ impl Load for ProduceLoad {
         self.rate.is_none()
     }
 
+    fn written_bytes_max(&self, _side: &Side, run: &Run) -> anyhow::Result<u64> {
+        let Some(rate) = self.rate else { return Ok(run.sent_bytes_max.unwrap_or(u64::MAX)) };
+        let run = run.of_new_topic(self.partitions, self.acks);
+        let batch = EncodedBatch::average(&self.batches()?);
+        Ok(run.bytes_at(rate, batch.bytes))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         if let Some(peer) = side.peer {
             return peer::produce(self, peer, side, run).await;
         }
-        let topic = RunTopic::create(&side.client, self.partitions, self.durability).await?;
+        let topic = RunTopic::create(side, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
         let senders = Senders::ready(self, side, (&topic, version), run).await?;
         let run = run.of_new_topic(self.partitions, self.acks);

@@ -43,10 +43,14 @@ impl Load for RestartLoad {
         }
     }
 
+    fn written_bytes_max(&self, _side: &Side, _run: &Run) -> anyhow::Result<u64> {
+        // It is only for brokers that were started here.
+        Ok(0)
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
-        let topic = RunTopic::create(&side.client, 1, Durability::Unsynced).await?;
-        let empty =
-            RunTopic::create(&side.client, run.empty_partitions, Durability::Unsynced).await?;
+        let topic = RunTopic::create(side, 1, Durability::Unsynced).await?;
+        let empty = RunTopic::create(side, run.empty_partitions, Durability::Unsynced).await?;
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         let count = (run.preloaded_bytes / batch.bytes.len() as u64).max(1);
         let shape = ProduceShape {

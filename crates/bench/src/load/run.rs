@@ -24,6 +24,8 @@ pub(crate) struct Run {
     pub(crate) preloaded_bytes: u64,
     /// Partitions, besides the one with data, of a broker that is restarted.
     pub(crate) empty_partitions: i32,
+    /// Bytes of batches after which a closed loop ends before its time: of a broker that was not started here.
+    pub(crate) sent_bytes_max: Option<u64>,
     /// Called off when the session goes.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -53,6 +55,17 @@ impl Run {
             _ => self.warm_up.max(partitions * NEW_PARTITION),
         };
         self.lasting(warm_up, self.measured)
+    }
+
+    /// What is sent at so many requests a second, of so many bytes each.
+    pub(crate) fn bytes_at(&self, rate: f64, request_bytes: u64) -> u64 {
+        ((self.warm_up + self.measured).as_secs_f64() * rate).ceil() as u64 * request_bytes
+    }
+
+    /// How many requests a closed loop may begin on each of its connections, of so many bytes each: at least one.
+    pub(crate) fn requests_max(&self, request_bytes: u64, connections: usize) -> Option<u64> {
+        let requests = self.sent_bytes_max? / request_bytes.max(1) / connections.max(1) as u64;
+        Some(requests.max(1))
     }
 
     /// When it is measured, if it starts at `start`.

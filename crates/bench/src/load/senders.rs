@@ -8,6 +8,7 @@ use anyhow::Context;
 use logway_model::TopicName;
 
 use super::preload::append;
+use super::produce::DIFFERENT_BATCHES;
 use super::topic::RunTopic;
 use super::{ProduceLoad, Run};
 use crate::generator::{Acks, EncodedBatch, Lane, Observed, ProduceShape};
@@ -34,6 +35,7 @@ impl Senders {
         if load.processes == 1 {
             let of = (&topic.name, version);
             let lanes = load.lanes(0, &side.address, of, None)?;
+            let lanes = load.bounded(lanes, run)?;
             return Ok(Senders::Here { lanes, drain: load.drain(of.0, version)? });
         }
         let (load, stop) = (load.clone(), Arc::clone(&run.stop));
@@ -65,6 +67,17 @@ impl Senders {
 }
 
 impl ProduceLoad {
+    /// The lanes, which end before their time when they have sent what the run may send. Those of a timetable send what
+    /// it says.
+    fn bounded(&self, lanes: Vec<Lane>, run: &Run) -> anyhow::Result<Vec<Lane>> {
+        if self.rate.is_some() {
+            return Ok(lanes);
+        }
+        let batch = EncodedBatch::average(&self.first_batches(DIFFERENT_BATCHES)?);
+        let requests_max = run.requests_max(batch.bytes, lanes.len());
+        Ok(lanes.into_iter().map(|lane| lane.with_requests_max(requests_max)).collect())
+    }
+
     /// What is to be done when all is sent: what gets no answers is awaited.
     pub(crate) fn drain(&self, topic: &TopicName, version: i16) -> anyhow::Result<Drain> {
         if self.acks != Acks::None {

@@ -24,6 +24,10 @@ const VALUE_BYTES_MAX: usize = 4096;
 /// The number in front of each value.
 const NUMBER_BYTES: usize = 8;
 
+/// What a batch has around its records, and a record around its key and value, at most.
+const BATCH_HEADER_BYTES: usize = 61;
+const RECORD_HEADER_BYTES_MAX: usize = 40;
+
 /// How long the last records may take to arrive.
 const ARRIVAL_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,20 +63,26 @@ impl Load for SoakLoad {
         })
     }
 
+    fn written_bytes_max(&self, _side: &Side, run: &Run) -> anyhow::Result<u64> {
+        // Each record in a batch of its own.
+        let record_bytes = BATCH_HEADER_BYTES + RECORD_HEADER_BYTES_MAX + NUMBER_BYTES;
+        Ok(run.bytes_at(self.rate, (record_bytes + NUMBER_BYTES + VALUE_BYTES_MAX) as u64))
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let retention = RETENTION.map(|(name, value)| (name.to_owned(), value.to_string()));
-        let client = &side.client;
         let topic =
-            RunTopic::create_with(client, self.partitions, Durability::Synced, &retention).await?;
+            RunTopic::create_with(side, self.partitions, Durability::Synced, &retention).await?;
         let partition = |number| TopicPartition::new(topic.name.clone(), PartitionId(number));
         let assignment: BTreeMap<TopicPartition, StartAt> =
             (0..self.partitions).map(|number| (partition(number), StartAt::Start)).collect();
-        let consumer = Consumer::open(client, &assignment, ConsumerOptions::default()).await?;
+        let consumer =
+            Consumer::open(&side.client, &assignment, ConsumerOptions::default()).await?;
         let mut producers = Vec::new();
         for (compression, linger_ms) in PRODUCERS {
             let linger = Duration::from_millis(linger_ms);
             let options = ProducerOptions { compression, linger, ..ProducerOptions::default() };
-            producers.push(Producer::open(client.fork(), topic.name.clone(), options).await?);
+            producers.push(Producer::open(side.client.fork(), topic.name.clone(), options).await?);
         }
 
         let window = Window::starting_now(run.warm_up, run.measured);

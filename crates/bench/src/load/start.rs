@@ -27,6 +27,11 @@ impl Load for StartLoad {
         (!side.is_own()).then_some(NOT_KILLED)
     }
 
+    fn written_bytes_max(&self, _side: &Side, _run: &Run) -> anyhow::Result<u64> {
+        // It is only for brokers that were started here.
+        Ok(0)
+    }
+
     async fn run(&self, side: &mut Side, _run: &Run) -> anyhow::Result<Observed> {
         side.stop().await?;
         let took = side.start_again().await?;

@@ -8,6 +8,7 @@ use logway_client::{Client, MissingTopic, NewTopic, OffsetAt};
 use logway_model::{PartitionId, TopicName, TopicPartition};
 use logway_wire::messages::{FetchRequest, ProduceRequest};
 
+use super::MadeTopics;
 use crate::generator::VERSION_MAX;
 use crate::measure::Durability;
 use crate::side::Side;
@@ -15,12 +16,18 @@ use crate::side::Side;
 /// Tells the topics of one process apart.
 static TOPICS: AtomicU32 = AtomicU32::new(0);
 
+/// What the names of all topics of this process begin with.
+pub(crate) fn topic_prefix() -> String {
+    format!("bench-{}-", std::process::id())
+}
+
 /// A topic that exists for one run.
 #[derive(Debug)]
 pub(crate) struct RunTopic {
     pub(crate) name: TopicName,
     partitions: i32,
     client: Client,
+    made: MadeTopics,
 }
 
 impl RunTopic {
@@ -29,22 +36,23 @@ impl RunTopic {
     /// Both sides are told when to sync, so that neither is measured with defaults that promise
     /// less than the other's.
     pub(crate) async fn create(
-        client: &Client,
+        side: &Side,
         partitions: i32,
         durability: Durability,
     ) -> anyhow::Result<RunTopic> {
-        RunTopic::create_with(client, partitions, durability, &[]).await
+        RunTopic::create_with(side, partitions, durability, &[]).await
     }
 
     /// The same with settings besides those that say when to sync.
     pub(crate) async fn create_with(
-        client: &Client,
+        side: &Side,
         partitions: i32,
         durability: Durability,
         settings: &[(String, String)],
     ) -> anyhow::Result<RunTopic> {
+        let client = &side.client;
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
-        let name = TopicName::new(&format!("bench-{}-{number}", std::process::id()))?;
+        let name = TopicName::new(&format!("{}{number}", topic_prefix()))?;
         let flush_messages = match durability {
             Durability::Synced => 1,
             Durability::Unsynced => i64::MAX,
@@ -60,6 +68,8 @@ impl RunTopic {
             replication_factor: Some(1),
             configs,
         };
+        // Before it is asked for: the run may be called off at each await.
+        side.made.add(&name);
         let outcomes = client.create_topics(std::slice::from_ref(&topic), false).await?;
         for (name, outcome) in outcomes {
             outcome.with_context(|| format!("topic '{name}'"))?;
@@ -69,7 +79,7 @@ impl RunTopic {
         // finds that out.
         let partition = |number| TopicPartition::new(name.clone(), PartitionId(number));
         client.list_offsets(&(0..partitions).map(partition).collect(), OffsetAt::End).await?;
-        Ok(RunTopic { name, partitions, client: client.clone() })
+        Ok(RunTopic { name, partitions, client: client.clone(), made: side.made.clone() })
     }
 
     /// The newest version of Produce that both sides know and that names topics by name.
@@ -102,12 +112,13 @@ impl RunTopic {
         Ok(())
     }
 
-    /// Deletes it. A failed run leaves its topic behind.
+    /// Deletes it. That of a run that failed is deleted at the end of the session, if the broker is then still there.
     pub(crate) async fn delete(self) -> anyhow::Result<()> {
         let outcomes = self.client.delete_topics(std::slice::from_ref(&self.name)).await?;
         for (name, outcome) in outcomes {
             outcome.with_context(|| format!("the benchmark's topic '{name}' stays"))?;
         }
+        self.made.forget(&self.name);
         Ok(())
     }
 }
@@ -116,7 +127,7 @@ impl RunTopic {
 mod tests {
     use std::net::TcpListener;
 
-    use logway_client::{BrokerAddress, ClientOptions};
+    use logway_client::BrokerAddress;
 
     use super::*;
     use crate::bare_broker;
@@ -130,8 +141,8 @@ mod tests {
         // It gives nothing back, and says that all partitions are empty.
         std::thread::spawn(move || bare_broker::serve(listener, &store, |_| ()));
         let address = BrokerAddress::new("127.0.0.1", port);
-        let client = Client::new(vec![address], ClientOptions::default());
-        let topic = RunTopic::create(&client, 3, Durability::Unsynced).await.expect("it creates");
+        let side = Side::given("bare", address, None);
+        let topic = RunTopic::create(&side, 3, Durability::Unsynced).await.expect("it creates");
         topic.ensure_has(0).await.expect("nothing is there");
         let error = topic.ensure_has(7).await.expect_err("it has none");
         assert!(error.to_string().contains("0 of the 7"), "{error}");

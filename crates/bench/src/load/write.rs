@@ -35,6 +35,11 @@ impl Load for WriteLoad {
         })
     }
 
+    fn written_bytes_max(&self, _side: &Side, _run: &Run) -> anyhow::Result<u64> {
+        // It is only for brokers that were started here.
+        Ok(0)
+    }
+
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let directory = side.scratch_directory()?;
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// By its own count, which knows nothing of the generator's.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct BrokerRates {
+pub(crate) struct BrokerRates {
     /// In the measured time; none where the broker has only averages of a minute.
     pub measured: Option<CountedRate>,
     /// In the minute before its end; none if that is longer than the run.
@@ -15,7 +15,7 @@ pub struct BrokerRates {
 
 /// How much came in.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct CountedRate {
+pub(crate) struct CountedRate {
     /// Records a second.
     pub messages_per_second: f64,
     /// Bytes a second, as the broker counts them.

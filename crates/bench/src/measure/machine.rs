@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use rustix::fs::statvfs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a reader must know to compare figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Machine {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
     /// As the processor names itself.
     pub processor: String,
     /// How many the system uses.
@@ -31,7 +31,7 @@ pub struct Machine {
 
 impl Machine {
     /// This machine, with the brokers' data in `data_dir`.
-    pub fn look(data_dir: &Path) -> Machine {
+    pub(crate) fn look(data_dir: &Path) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
         Machine {

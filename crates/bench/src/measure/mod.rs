@@ -7,12 +7,12 @@ mod row;
 mod statistics;
 mod usage;
 
-pub use broker_rates::{BrokerRates, CountedRate};
+pub(crate) use broker_rates::{BrokerRates, CountedRate};
 pub(crate) use dirty::settle;
-pub use machine::Machine;
+pub(crate) use machine::Machine;
 pub(crate) use machine::free_bytes;
-pub use row::{Durability, Parameters, Row};
+pub(crate) use row::{Durability, Parameters, Row};
 pub(crate) use row::{QUANTILES, WorkKey};
 pub(crate) use statistics::{Spread, compare};
 pub(crate) use usage::{CPU_TICKS_MIN, Snapshot};
-pub use usage::{ProcessMemory, Usage};
+pub(crate) use usage::{ProcessMemory, Usage};

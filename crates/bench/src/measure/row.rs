@@ -13,7 +13,7 @@ use crate::generator::{Acks, BatchSize, Observed};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Durability {
+pub(crate) enum Durability {
     /// Records are on the disk before they are acknowledged.
     Synced,
     /// Records are with the operating system when they are acknowledged.
@@ -22,7 +22,7 @@ pub enum Durability {
 
 impl Durability {
     /// One word.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Durability::Synced => "synced",
             Durability::Unsynced => "unsynced",
@@ -32,7 +32,7 @@ impl Durability {
 
 /// What the load was: everything that must be equal for two rows to be compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     /// What an acknowledgement promises; none where nothing is written.
     pub durability: Option<Durability>,
     /// What producers wait for: `0`, `1` or `all`; none where nothing is produced.
@@ -106,7 +106,7 @@ impl Default for Parameters {
 
 /// One run of one work on one side.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub(crate) struct Row {
     /// The experiment, such as `produce`.
     pub experiment: &'static str,
     /// The work, one line of the experiment's table.
@@ -213,17 +213,17 @@ impl Row {
     }
 
     /// Records a second.
-    pub fn records_per_second(&self) -> f64 {
+    pub(crate) fn records_per_second(&self) -> f64 {
         self.records as f64 / self.seconds
     }
 
     /// Requests a second.
-    pub fn requests_per_second(&self) -> f64 {
+    pub(crate) fn requests_per_second(&self) -> f64 {
         self.requests as f64 / self.seconds
     }
 
     /// Megabytes (10^6) of values a second.
-    pub fn megabytes_per_second(&self) -> f64 {
+    pub(crate) fn megabytes_per_second(&self) -> f64 {
         self.value_bytes as f64 / 1e6 / self.seconds
     }
 
@@ -233,32 +233,32 @@ impl Row {
     }
 
     /// A quantile of the latency, in milliseconds; none where nothing is answered.
-    pub fn latency_ms(&self, quantile: f64) -> Option<f64> {
+    pub(crate) fn latency_ms(&self, quantile: f64) -> Option<f64> {
         let is_any = !self.latency_ns.is_empty();
         is_any.then(|| self.latency_ns.value_at_quantile(quantile) as f64 / 1e6)
     }
 
     /// How late the generator of an open loop was with all but a hundredth of its requests, in milliseconds; none in a
     /// closed loop.
-    pub fn lateness_p99_ms(&self) -> Option<f64> {
+    pub(crate) fn lateness_p99_ms(&self) -> Option<f64> {
         let is_any = !self.lateness_ns.is_empty();
         is_any.then(|| self.lateness_ns.value_at_quantile(0.99) as f64 / 1e6)
     }
 
     /// CPU seconds of the broker for a gigabyte (10^9) of values.
-    pub fn broker_cpu_seconds_per_gigabyte(&self) -> Option<f64> {
+    pub(crate) fn broker_cpu_seconds_per_gigabyte(&self) -> Option<f64> {
         let cpu_seconds = self.usage.resolved_broker_cpu_seconds()?;
         (self.value_bytes > 0).then(|| cpu_seconds / (self.value_bytes as f64 / 1e9))
     }
 
     /// CPU seconds of the broker for a million requests, which is microseconds for one.
-    pub fn broker_cpu_seconds_per_million_requests(&self) -> Option<f64> {
+    pub(crate) fn broker_cpu_seconds_per_million_requests(&self) -> Option<f64> {
         let cpu_seconds = self.usage.resolved_broker_cpu_seconds()?;
         (self.requests > 0).then(|| cpu_seconds / (self.requests as f64 / 1e6))
     }
 
     /// The same for a million records.
-    pub fn broker_cpu_seconds_per_million_records(&self) -> Option<f64> {
+    pub(crate) fn broker_cpu_seconds_per_million_records(&self) -> Option<f64> {
         let cpu_seconds = self.usage.resolved_broker_cpu_seconds()?;
         (self.records > 0).then(|| cpu_seconds / (self.records as f64 / 1e6))
     }
@@ -270,13 +270,13 @@ impl Row {
 
     /// How much of the time the generator's thread, the busiest if there are several, was working, or waiting for its own
     /// records.
-    pub fn generator_busy(&self) -> f64 {
+    pub(crate) fn generator_busy(&self) -> f64 {
         self.usage.generator_busy_seconds / self.seconds
     }
 
     /// Whether the generator may have held the run back: what a closed loop has done is then the least that the broker
     /// can, and the latencies of an open one are the most that it takes.
-    pub fn is_generator_bound(&self) -> bool {
+    pub(crate) fn is_generator_bound(&self) -> bool {
         self.has_traffic() && self.generator_busy() > GENERATOR_BUSY_MAX
     }
 }

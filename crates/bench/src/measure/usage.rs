@@ -33,7 +33,7 @@ struct MachineTime {
 
 /// What was used between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// CPU seconds of the broker's process; unknown if it runs elsewhere.
     pub broker_cpu_seconds: Option<f64>,
     /// CPU seconds of the generator's thread, or its processes' threads; of its process, where a program's
@@ -61,7 +61,7 @@ pub struct Usage {
 
 /// Resident memory of a process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ProcessMemory {
+pub(crate) struct ProcessMemory {
     /// Now.
     pub resident_bytes: u64,
     /// The most since it was started.

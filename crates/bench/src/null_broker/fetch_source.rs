@@ -12,7 +12,7 @@ use logway_record::{MAGIC_AT, MAGIC_V2};
 use rustix::fs::sendfile;
 
 /// Written in 64 KiB, so that the page cache has it in blocks of that size: no file is cheaper to send. A log of 16 KiB
-/// batches has smaller ones, and takes up to half as much again of the processor (docs/PERFORMANCE.md).
+/// batches has smaller ones, and takes up to half as much again of the processor (docs/experiments/the-file-behind-a-large-fetch.md).
 ///
 /// As much as a quick run reads of a broker, and on the same file system: a file in memory lies there page by
 /// page, and costs up to half as much again as one whose pages lie together. What is sent again and again from a smaller file comes from the

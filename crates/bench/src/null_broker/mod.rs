@@ -32,7 +32,7 @@ use crate::generator::send_at_once;
 /// limit of sockets. With it, it writes what it is sent and nothing else, which is `--against bare`:
 /// the limit of sockets and disk. It serves until it is killed.
 #[derive(Debug, Clone, Args)]
-pub struct NullArgs {
+pub(crate) struct NullArgs {
     /// Where to listen
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     pub listen: String,
@@ -50,7 +50,7 @@ pub struct NullArgs {
 /// # Errors
 ///
 /// It cannot listen or store there.
-pub fn serve(args: &NullArgs, on_ready: impl FnOnce(&str)) -> anyhow::Result<()> {
+pub(crate) fn serve(args: &NullArgs, on_ready: impl FnOnce(&str)) -> anyhow::Result<()> {
     let listener = TcpListener::bind(&args.listen);
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;

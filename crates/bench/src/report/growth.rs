@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::html::escape;
 use super::text::short;
@@ -10,7 +10,7 @@ use crate::measure::Row;
 use crate::works::STORED_DATA_GROWS;
 
 /// How fast one run was at its beginning and at its end.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Growth {
     pub(super) work: String,
     pub(super) side: String,

@@ -46,8 +46,8 @@ pub(super) fn render(
 ) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
-         <title>logway bench {name}</title><style>{STYLE}</style>\n\
-         <h1>logway bench {name}</h1>\n",
+         <title>logway-bench {name}</title><style>{STYLE}</style>\n\
+         <h1>logway-bench {name}</h1>\n",
         name = report.name
     );
     page.push_str(&statement(report));
@@ -286,7 +286,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::path::PathBuf;
 
@@ -297,7 +297,7 @@ mod tests {
     use crate::report::{Omission, Statement};
     use crate::side::StatedSide;
 
-    fn report() -> Report {
+    pub(crate) fn report() -> Report {
         let machine = Machine {
             processor: "A & B".to_owned(),
             cores: 2,
@@ -326,11 +326,11 @@ mod tests {
             generator: "logway 0".to_owned(),
         };
         let omission = |work: &str| Omission {
-            experiment: "produce",
+            experiment: "produce".to_owned(),
             work: work.to_owned(),
             durability: Some(Durability::Synced),
             side: "other".to_owned(),
-            reason: "has no batches of records",
+            reason: "has no batches of records".to_owned(),
         };
         let omissions = vec![omission("16 KiB batches"), omission("batch of 50")];
         Report {

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::comparison::{Comparison, SIGNS};
 use super::targets::{TargetRow, measured};
@@ -16,7 +17,7 @@ use crate::measure::Spread;
 ///
 /// The last column is left empty: what bounds a figure is for somebody to say who knows.
 #[derive(Debug, Clone, Args)]
-pub struct TableArgs {
+pub(crate) struct TableArgs {
     /// The report's directory, or its `results.json`
     #[arg(value_name = "REPORT")]
     pub results: std::path::PathBuf,
@@ -33,24 +34,25 @@ struct Results {
 /// # Errors
 ///
 /// It cannot be read, is no such file, or nothing of which there is an aim was measured.
-pub fn table(args: &TableArgs) -> anyhow::Result<String> {
-    let file = match args.results.is_dir() {
-        true => &args.results.join("results.json"),
-        false => &args.results,
-    };
-    let Results { targets } = read(file)?;
-    let file = file.display();
-    ensure!(!targets.is_empty(), "{file} has no work of which there is an aim");
+pub(crate) fn table(args: &TableArgs) -> anyhow::Result<String> {
+    let Results { targets } = read(&args.results)?;
+    let report = args.results.display();
+    ensure!(!targets.is_empty(), "{report} has no work of which there is an aim");
     Ok(render(&targets))
 }
 
-fn read(path: &Path) -> anyhow::Result<Results> {
+/// Reads a report by its directory, or by its `results.json`.
+pub(super) fn read<T: DeserializeOwned>(report: &Path) -> anyhow::Result<T> {
+    let path = match report.is_dir() {
+        true => &report.join("results.json"),
+        false => report,
+    };
     let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let results = serde_json::from_slice(&text);
     results.with_context(|| format!("{} is no report's results", path.display()))
 }
 
-fn render(targets: &[TargetRow]) -> String {
+pub(super) fn render(targets: &[TargetRow]) -> String {
     let mut text = String::from(
         "| work | over | aim | measured (least to most) | | `null` | `bare` | ours over `bare` \
          | what bounds it here |\n|---|---|---|---|---|---|---|---|---|\n",

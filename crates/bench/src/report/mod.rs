@@ -10,6 +10,7 @@ mod html;
 mod ingest;
 mod markdown;
 mod omission;
+mod page;
 mod palette;
 mod plots;
 mod png;
@@ -28,18 +29,19 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::files::{create_directory, write_file};
 use crate::measure::{Machine, Row};
 use crate::side::StatedSide;
-pub use markdown::{TableArgs, table};
-pub use omission::Omission;
-pub use text::{HEADING, line};
+pub(crate) use markdown::{TableArgs, table};
+pub(crate) use omission::Omission;
+pub(crate) use page::{PageArgs, page};
+pub(crate) use text::{HEADING, line};
 
 /// What holds for all rows of a session.
-#[derive(Debug, Clone, Serialize)]
-pub struct Statement {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Statement {
     /// Where.
     pub machine: Machine,
     /// Who was measured, ours first.
@@ -62,7 +64,7 @@ pub struct Statement {
 
 /// A session's results.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// The experiment that was asked for.
     pub name: &'static str,
     /// Why it is not all of that, if it is not.
@@ -80,7 +82,7 @@ pub struct Report {
 
 impl Report {
     /// Medians over the rounds, how the sides compare, and what was not measured.
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut summary = text::summary(&summary::summarize(&self.rows));
         summary.push_str(&text::target_table(&targets::targets(&self.rows)));
         summary.push_str(&growth::text(&growth::growths(&self.rows)));

@@ -1,14 +1,14 @@
 //! What was not measured, and why.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::Durability;
 
 /// A work that a side cannot do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Omission {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Omission {
     /// The experiment, such as `produce`.
-    pub experiment: &'static str,
+    pub experiment: String,
     /// The work, one line of the experiment's table.
     pub work: String,
     /// What an acknowledgement would have promised.
@@ -16,7 +16,7 @@ pub struct Omission {
     /// Who was not asked.
     pub side: String,
     /// Why, as the rest of a sentence that begins with the side's name.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
 /// A sentence for each side and reason, with all works that it holds for.
@@ -29,7 +29,7 @@ pub(super) fn sentences(omissions: &[Omission]) -> Vec<String> {
             None => format!("{experiment}: {work}"),
         };
         let is_same = |(known, _): &&mut (&Omission, Vec<String>)| {
-            (&known.side, known.reason) == (&omission.side, omission.reason)
+            (&known.side, &known.reason) == (&omission.side, &omission.reason)
         };
         match groups.iter_mut().find(is_same) {
             Some((_, works)) => works.push(work),
@@ -48,12 +48,12 @@ mod tests {
 
     #[test]
     fn works_with_one_reason_are_one_sentence() {
-        let omission = |side: &str, work: &str, reason| Omission {
-            experiment: "produce",
+        let omission = |side: &str, work: &str, reason: &str| Omission {
+            experiment: "produce".to_owned(),
             work: work.to_owned(),
             durability: None,
             side: side.to_owned(),
-            reason,
+            reason: reason.to_owned(),
         };
         let omissions = [
             omission("nats", "a", "has no batches"),

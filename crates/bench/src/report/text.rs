@@ -8,12 +8,12 @@ use super::targets::{TargetRow, measured};
 use crate::measure::{Row, Spread};
 
 /// The names of [`line`]'s columns.
-pub const HEADING: &str = "work                              durability  side        round    \
+pub(crate) const HEADING: &str = "work                              durability  side        round    \
                            records/s  value MB/s     p50 ms     p99 ms   p99.9 ms  CPU s/value GB  \
                            CPU us/req   RSS MB\n";
 
 /// One run.
-pub fn line(row: &Row) -> String {
+pub(crate) fn line(row: &Row) -> String {
     let optional = |figure: Option<f64>| figure.map_or("-".to_owned(), short);
     let rate = |figure: f64| row.has_rate().then_some(figure);
     let mut notes = String::new();

@@ -44,7 +44,7 @@ impl Fleet {
         let (heard, replies) = channel();
         let mut members = Vec::new();
         for number in 0..load.processes {
-            let command = ["/proc/self/exe", "bench", "sender"].map(str::to_owned);
+            let command = ["/proc/self/exe", "sender"].map(str::to_owned);
             let (process, mut input, output) = OwnedProcess::spawn_to_talk(&command)?;
             say(&mut input, &Job::new(address, topic, version, (load.clone(), number)))?;
             let listen = {

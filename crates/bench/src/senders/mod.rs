@@ -13,4 +13,4 @@ mod sender;
 mod words;
 
 pub(crate) use fleet::Fleet;
-pub use sender::serve as serve_sender;
+pub(crate) use sender::serve as serve_sender;

@@ -15,7 +15,10 @@ use crate::generator::{Drive, Timetable, Window};
 /// # Errors
 ///
 /// Nobody hears that it has failed.
-pub fn serve(input: impl Read + Send + 'static, mut output: impl Write) -> anyhow::Result<()> {
+pub(crate) fn serve(
+    input: impl Read + Send + 'static,
+    mut output: impl Write,
+) -> anyhow::Result<()> {
     let account = send(input, &mut output).map_err(|error| format!("{error:#}"));
     say(&mut output, &account.map(|account| Word::Done(Box::new(account))))
 }

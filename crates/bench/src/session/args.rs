@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use clap::{Args, value_parser};
 
 use super::values;
-use crate::side::Opponent;
+use crate::side::{OURS, Opponent};
 
 /// Whom to measure, for how long, and where the results go.
 #[derive(Debug, Clone, Args)]
-pub struct SessionArgs {
+pub(crate) struct SessionArgs {
     /// Start a Logway on a fresh directory and this broker beside it, and measure them in turn:
     /// kafka, rabbitmq, activemq, nats, null (which does nothing), bare (which only stores), or the
     /// path of another logway; may be repeated
@@ -21,7 +21,11 @@ pub struct SessionArgs {
     /// does so too
     #[arg(long)]
     pub own: bool,
-    /// Runs of seconds, to see whether all works; the figures of full runs are better
+    /// The broker's executable [default: `logway` in the directory of this program]
+    #[arg(long, value_name = "FILE")]
+    pub logway: Option<PathBuf>,
+    /// Runs of seconds, to see whether all works; the figures of full runs are better. It is always so where no broker is
+    /// started, but for what --rounds, --seconds and the like say
     #[arg(long)]
     pub quick: bool,
     /// How often each run is repeated, each time on every side [default: 5, of ingest 1, quick 3]
@@ -47,10 +51,24 @@ pub struct SessionArgs {
     /// directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub work_dir: Option<PathBuf>,
+    /// Write to the broker of --brokers; what is written at most and for how long is said before
+    #[arg(long, conflicts_with_all = ["own", "against"])]
+    pub yes: bool,
+    /// The most that a run writes to the broker of --brokers as fast as it takes it, in megabytes [default: 500]
+    #[arg(
+        long,
+        value_name = "MB",
+        value_parser = value_parser!(u64).range(1..=100_000_000),
+        conflicts_with_all = ["own", "against"]
+    )]
+    pub run_megabytes: Option<u64>,
     /// The process of the broker of --brokers, if it runs here, to measure what it uses
     #[arg(long, value_name = "PID", value_parser = process, conflicts_with_all = ["own", "against"])]
     pub broker_pid: Option<u32>,
 }
+
+/// The default of --run-megabytes.
+const RUN_MEGABYTES: u64 = 500;
 
 /// How often and how long something is measured of which the command line does not say it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,12 +98,19 @@ pub(crate) struct Lengths {
     pub(crate) preloaded_bytes: u64,
     /// Of a broker that is restarted.
     pub(crate) empty_partitions: i32,
+    /// In a closed loop; of a broker that is not ours.
+    pub(crate) sent_bytes_max: Option<u64>,
 }
 
 impl SessionArgs {
     /// Whether brokers are started for the session.
     pub(crate) fn starts_own(&self) -> bool {
         self.own || !self.against.is_empty()
+    }
+
+    /// Whether it is to take seconds and not minutes: a broker that runs is somebody's, and so is its disk.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.quick || !self.starts_own()
     }
 
     /// The brokers to start: ours, and those that it is measured against; none if one is given.
@@ -108,23 +133,47 @@ impl SessionArgs {
         Ok(opponents)
     }
 
+    /// The executable of our own side.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub(super) fn executable(&self) -> anyhow::Result<PathBuf> {
+        if let Some(given) = &self.logway {
+            ensure!(given.is_file(), "--logway {}: there is no such file", given.display());
+            // Without a directory it would be looked for where programs are installed.
+            return Ok(std::path::absolute(given)?);
+        }
+        let this = std::env::current_exe().context("cannot find this executable")?;
+        let beside = this.with_file_name(OURS);
+        ensure!(
+            beside.is_file(),
+            "there is no {}: build it beside this program, or say --logway FILE",
+            beside.display()
+        );
+        Ok(beside)
+    }
+
     pub(crate) fn lengths(&self, usual: Usual) -> Lengths {
+        let is_quick = self.is_quick();
         let choose = |given: Option<f64>, full: f64, quick: f64| {
-            let seconds = given.unwrap_or(if self.quick { quick } else { full });
+            let seconds = given.unwrap_or(if is_quick { quick } else { full });
             Duration::from_secs_f64(seconds)
         };
         let has_peer = !self.against.is_empty();
         let warm_side = choose(self.warm_broker_seconds, 20.0, 4.0);
         let is_warmed = has_peer || self.warm_broker_seconds.is_some();
-        let megabytes = self.preload_megabytes.unwrap_or(if self.quick { 256 } else { 3400 });
+        let megabytes = self.preload_megabytes.unwrap_or(if is_quick { 256 } else { 3400 });
         Lengths {
-            is_quick: self.quick,
+            is_quick,
             rounds: self.rounds.unwrap_or(usual.rounds),
             measured: Duration::from_secs_f64(self.seconds.unwrap_or(usual.measured_seconds)),
             warm_up: choose(self.warm_up_seconds, 2.0, 0.3),
             warm_side: if is_warmed { warm_side } else { Duration::ZERO },
             preloaded_bytes: megabytes * 1_000_000,
-            empty_partitions: if self.quick { 200 } else { 2000 },
+            empty_partitions: if is_quick { 200 } else { 2000 },
+            sent_bytes_max: (!self.starts_own())
+                .then(|| self.run_megabytes.unwrap_or(RUN_MEGABYTES) * 1_000_000),
         }
     }
 }
@@ -157,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_refused() {
-        let refused: [&[&str]; 11] = [
+        let refused: [&[&str]; 14] = [
             &["--rounds", "0"],
             &["--rounds", "1001"],
             &["--seconds", "nan"],
@@ -166,6 +215,9 @@ mod tests {
             &["--warm-broker-seconds", "1e300"],
             &["--preload-megabytes", "0"],
             &["--preload-megabytes", "999999999999999999"],
+            &["--run-megabytes", "0"],
+            &["--run-megabytes", "5", "--own"],
+            &["--yes", "--against", "null"],
             &["--broker-pid", "4294967295"],
             &["--broker-pid", "1", "--own"],
             &["--broker-pid", "1", "--against", "null"],
@@ -181,7 +233,7 @@ mod tests {
     #[test]
     fn the_longest_and_most_are_taken_as_they_are() {
         let month = "2592000";
-        let line = ["bench", "--seconds", month, "--warm-up-seconds", month];
+        let line = ["bench", "--own", "--seconds", month, "--warm-up-seconds", month];
         let line = [&line[..], &["--warm-broker-seconds", month]].concat();
         let line = [&line[..], &["--preload-megabytes", "100000000", "--rounds", "1000"]].concat();
         let session = CommandLine::try_parse_from(line).expect("arguments").session;
@@ -202,6 +254,20 @@ mod tests {
         assert_eq!(lengths(&[]), (1, 600));
         assert_eq!(lengths(&["--seconds", "60"]), (1, 60));
         assert_eq!(lengths(&["--rounds", "3"]), (3, 600));
+    }
+
+    #[test]
+    fn a_broker_that_runs_is_measured_for_seconds() {
+        let lengths = |args: &[&str]| {
+            let line = [&["bench"], args].concat();
+            let session = CommandLine::try_parse_from(line).expect("arguments").session;
+            let lengths = session.lengths(Usual::of(session.is_quick()));
+            (lengths.rounds, lengths.measured.as_secs(), lengths.sent_bytes_max)
+        };
+        assert_eq!(lengths(&["--own"]), (5, 10, None));
+        assert_eq!(lengths(&[]), (3, 1, Some(500_000_000)));
+        let longer = ["--rounds", "5", "--seconds", "10", "--run-megabytes", "7"];
+        assert_eq!(lengths(&longer), (5, 10, Some(7_000_000)));
     }
 
     #[test]

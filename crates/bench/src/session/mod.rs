@@ -1,10 +1,11 @@
 //! One sitting: the sides, and the runs on them in turn.
 
 mod args;
+mod plan;
 mod progress;
 pub(crate) mod values;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,8 +13,9 @@ use anyhow::bail;
 use logway_client::BrokerAddress;
 
 use args::Lengths;
-pub use args::SessionArgs;
+pub(crate) use args::SessionArgs;
 pub(crate) use args::Usual;
+pub(crate) use plan::Plan;
 use progress::Progress;
 
 use crate::files::OwnedDirectory;
@@ -22,6 +24,9 @@ use crate::load::{FetchLoad, Load, ProduceLoad, Reading, Run, Stop};
 use crate::measure::{Durability, Machine, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, checksum, is_limit};
+
+/// How long a broker that goes on is asked to delete what an experiment has left.
+const DELETION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
@@ -47,20 +52,21 @@ pub(crate) struct Session<'a> {
     /// Of the experiments whose runs are not as the others'.
     other_lengths: Vec<String>,
     works: usize,
+    /// What would be done, while nothing is done but that is asked.
+    plan: Option<Plan>,
     machine: Machine,
     /// What makes the load.
     generator: String,
     /// Where the brokers that were started have their data.
-    data_dir: PathBuf,
+    data_dir: Arc<OwnedDirectory>,
     output: Arc<OwnedDirectory>,
     progress: Progress,
     on_row: &'a mut dyn FnMut(&Row),
-    _stop: Stop,
+    stop: Option<Stop>,
 }
 
 impl<'a> Session<'a> {
-    /// Starts the brokers, or takes the one that runs, and warms each. Runs are as `usual`, unless the
-    /// arguments say otherwise.
+    /// Starts the brokers, or takes the one that runs. Runs are as `usual`, unless the arguments say otherwise.
     pub(crate) async fn open(
         name: &str,
         (args, usual): (&SessionArgs, Usual),
@@ -68,6 +74,10 @@ impl<'a> Session<'a> {
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
         let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
+        let executable = match opponents.is_empty() {
+            true => None,
+            false => Some(args.executable()?),
+        };
         let output = match &args.output {
             Some(path) => OwnedDirectory::for_results(path.clone(), None)?,
             None => OwnedDirectory::with_new_name(default_names(name))?,
@@ -77,18 +87,19 @@ impl<'a> Session<'a> {
         let machine = Machine::look(work_dir.path());
         let stop = Stop::default();
         let progress = Progress::start();
-        let sides = match opponents.as_slice() {
-            [] => vec![given_side(brokers, args.broker_pid)?],
-            opponents => start_sides(opponents, &work_dir, &progress).await?,
+        let sides = match &executable {
+            None => vec![given_side(brokers, args.broker_pid)?],
+            Some(executable) => start_sides(&opponents, executable, &work_dir, &progress).await?,
         };
         let run = Run {
             warm_up: lengths.warm_up,
             measured: lengths.measured,
             preloaded_bytes: lengths.preloaded_bytes,
             empty_partitions: lengths.empty_partitions,
+            sent_bytes_max: lengths.sent_bytes_max,
             stop: Arc::clone(&stop.0),
         };
-        let mut session = Session {
+        Ok(Session {
             stated: sides.iter().map(Side::stated).collect(),
             sides,
             args: args.clone(),
@@ -98,21 +109,53 @@ impl<'a> Session<'a> {
             omissions: Vec::new(),
             other_lengths: Vec::new(),
             works: 0,
+            plan: None,
             machine,
             generator: this_generator()?,
-            data_dir: work_dir.path().to_owned(),
+            data_dir: work_dir,
             output,
             progress,
             on_row,
-            _stop: stop,
-        };
-        session.warm().await?;
-        Ok(session)
+            stop: Some(stop),
+        })
+    }
+
+    /// Has the runs that are asked for from now on planned, and not made.
+    pub(crate) fn begin_planning(&mut self) {
+        self.plan = Some(Plan::default());
+    }
+
+    /// Whether runs are planned and not made: then no work has rows.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// What was planned. From now on runs are made again.
+    pub(crate) fn end_planning(&mut self, usual: Usual) -> Plan {
+        self.omissions.clear();
+        self.other_lengths.clear();
+        self.works = 0;
+        self.take_lengths(usual);
+        self.plan.take().unwrap_or_default()
+    }
+
+    /// Ends the generator's threads, and deletes what an experiment that ended early has left on a broker that goes on.
+    ///
+    /// # Errors
+    ///
+    /// Topics stay.
+    pub(crate) async fn clear_up(&mut self) -> anyhow::Result<()> {
+        self.stop = None;
+        for side in self.sides.iter().filter(|side| !side.is_own()) {
+            self.progress.say(&format!("deleting topics on {}", side.address));
+            side.made.delete_all(&side.address, DELETION_PATIENCE).await?;
+        }
+        Ok(())
     }
 
     /// Gives every side the same work before anything counts: a JVM compiles what it has run for
     /// a while, and it would be unfair to measure it before.
-    async fn warm(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn warm(&mut self) -> anyhow::Result<()> {
         if self.lengths.warm_side.is_zero() {
             return Ok(());
         }
@@ -131,7 +174,10 @@ impl<'a> Session<'a> {
             let each = self.lengths.warm_side / loads.len().max(1) as u32;
             let run = self.run.lasting(Duration::ZERO, each);
             for load in loads {
-                run_on(side, load, &run, None).await?;
+                match &mut self.plan {
+                    Some(plan) => plan.add(1, &run, load.written_bytes_max(side, &run)?),
+                    None => _ = run_on(side, load, &run, None).await?,
+                }
             }
             let messages = FetchLoad {
                 batch: BatchShape::Records(1),
@@ -150,7 +196,10 @@ impl<'a> Session<'a> {
             let consumer = if side.peer.is_some() { messages } else { batches };
             if consumer.refusal(side).is_none() {
                 let run = Run { preloaded_bytes: u64::MAX, ..run };
-                run_on(side, &consumer, &run, None).await?;
+                match &mut self.plan {
+                    Some(plan) => plan.add(1, &run, consumer.written_bytes_max(side, &run)?),
+                    None => _ = run_on(side, &consumer, &run, None).await?,
+                }
             }
         }
         Ok(())
@@ -214,13 +263,23 @@ impl<'a> Session<'a> {
         let parameters = load.parameters()?;
         for side in self.sides.iter().filter(|side| is_asked(&side.name)) {
             let omission = load.refusal(side).map(|reason| Omission {
-                experiment,
+                experiment: experiment.to_owned(),
                 work: work.to_owned(),
                 durability: parameters.durability,
                 side: side.name.clone(),
-                reason,
+                reason: reason.to_owned(),
             });
             self.omissions.extend(omission);
+        }
+        if let Some(plan) = &mut self.plan {
+            let acks =
+                if parameters.acks == Some(Acks::None.name()) { Acks::None } else { Acks::All };
+            let run = self.run.of_new_topic(parameters.partitions, acks);
+            let sides = self.sides.iter().filter(|side| is_asked(&side.name));
+            for side in sides.filter(|side| load.refusal(side).is_none()) {
+                plan.add(rounds, &run, load.written_bytes_max(side, &self.run)?);
+            }
+            return Ok(&[]);
         }
         if load.is_warmed_up() {
             self.warm_up(work, load, &is_asked).await?;
@@ -283,8 +342,13 @@ impl<'a> Session<'a> {
         side: &str,
         reason: &'static str,
     ) {
-        let (work, side) = (work.to_owned(), side.to_owned());
-        self.omissions.push(Omission { experiment, work, durability: None, side, reason });
+        self.omissions.push(Omission {
+            experiment: experiment.to_owned(),
+            work: work.to_owned(),
+            durability: None,
+            side: side.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
 
     /// Has those sides do a work whose code is compiled as they run. What all were given before the first work is not
@@ -353,7 +417,7 @@ impl<'a> Session<'a> {
 
     /// The machine's memory, and what its disk has left for the brokers' data, in bytes.
     pub(crate) fn memory_and_disk(&self) -> anyhow::Result<(u64, u64)> {
-        Ok((self.machine.memory_bytes, free_bytes(&self.data_dir)?))
+        Ok((self.machine.memory_bytes, free_bytes(self.data_dir.path())?))
     }
 
     /// Where the report goes.
@@ -364,13 +428,14 @@ impl<'a> Session<'a> {
 
 async fn start_sides(
     opponents: &[Opponent],
+    executable: &Path,
     work_dir: &Arc<OwnedDirectory>,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Side>> {
     let mut sides = Vec::new();
     for opponent in opponents {
         progress.say(&format!("starting {opponent}"));
-        sides.push(Side::start(opponent, work_dir).await?);
+        sides.push(Side::start(opponent, executable, work_dir).await?);
     }
     Ok(sides)
 }
@@ -378,7 +443,7 @@ async fn start_sides(
 /// This program, which may have been replaced by another build since it was started.
 fn this_generator() -> anyhow::Result<String> {
     let build = checksum(Path::new("/proc/self/exe"))?;
-    Ok(format!("logway {}, executable {build}", env!("CARGO_PKG_VERSION")))
+    Ok(format!("logway-bench {}, executable {build}", env!("CARGO_PKG_VERSION")))
 }
 
 /// The side that a running broker is.

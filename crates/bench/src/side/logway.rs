@@ -1,4 +1,4 @@
-//! Logway, of this executable or of another.
+//! Logway, of one executable or another.
 
 use std::path::Path;
 use std::process::Command;

@@ -22,19 +22,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use logway_client::{BrokerAddress, Client, ClientOptions, MissingTopic, TopicSelection};
 use logway_model::TopicName;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use data_files::drop_from_memory;
 use data_files::segments;
 pub(crate) use executable::checksum;
 use fetch::cache_directory;
 use launch::{Launch, free_address};
-pub use opponent::Opponent;
+pub(crate) use opponent::Opponent;
 pub(crate) use opponent::{ACTIVEMQ, BARE, KAFKA, NATS, NULL, OURS, RABBITMQ, is_limit};
 pub(crate) use process::OwnedProcess;
 
 use crate::files::OwnedDirectory;
-use crate::load::RunTopic;
+use crate::load::{MadeTopics, RunTopic};
 use crate::measure::Durability;
 use crate::peer::Peer;
 
@@ -88,6 +88,8 @@ pub(crate) struct Side {
     /// What it speaks instead, if it does.
     pub(crate) peer: Option<&'static dyn Peer>,
     pub(crate) pid: Option<u32>,
+    /// The topics of runs that are on it.
+    pub(crate) made: MadeTopics,
     own: Option<Own>,
 }
 
@@ -122,8 +124,8 @@ impl Own {
 }
 
 /// A side as the report states it.
-#[derive(Debug, Clone, Serialize)]
-pub struct StatedSide {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct StatedSide {
     /// What the report calls it.
     pub name: String,
     /// Its version; of a Logway also the [`checksum`] of its executable.
@@ -139,22 +141,34 @@ impl Side {
     pub(crate) fn given(name: &str, address: BrokerAddress, pid: Option<u32>) -> Side {
         let client = client(&address);
         let version = "unknown, it was running".to_owned();
-        Side { name: name.to_owned(), version, address, client, peer: None, pid, own: None }
+        Side {
+            name: name.to_owned(),
+            version,
+            address,
+            client,
+            peer: None,
+            pid,
+            made: MadeTopics::default(),
+            own: None,
+        }
     }
 
-    /// Starts a broker of its own, with its data in a directory of its own below `directory`.
+    /// Starts a broker of its own, with its data in a directory of its own below `directory`. `executable` is our
+    /// own side's.
     ///
     /// # Errors
     ///
     /// What it runs cannot be fetched or started, or gave no answer in time.
     pub(crate) async fn start(
         opponent: &Opponent,
+        executable: &Path,
         directory: &Arc<OwnedDirectory>,
     ) -> anyhow::Result<Side> {
         let directory = OwnedDirectory::for_use(&opponent.directory_name(), directory)?;
         let (what, its_directory) = (opponent.clone(), Arc::clone(&directory));
+        let executable = executable.to_owned();
         // It may fetch for minutes.
-        let launch = move || what.launch(its_directory.path());
+        let launch = move || what.launch(&executable, its_directory.path());
         let launch = tokio::task::spawn_blocking(launch).await??;
         let address = launch.address.clone();
         let mut side = Side {
@@ -164,6 +178,7 @@ impl Side {
             address,
             peer: launch.peer,
             pid: None,
+            made: MadeTopics::default(),
             own: Some(Own {
                 launch,
                 process: None,

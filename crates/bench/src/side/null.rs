@@ -12,7 +12,7 @@ pub(super) fn launch(
     let address = free_address()?;
     let build = checksum(executable)?;
     let executable = executable.display().to_string();
-    let command = [&executable, "bench", "null", "--listen", &address.to_string()];
+    let command = [&executable, "null", "--listen", &address.to_string()];
     let mut command = command.map(str::to_owned).to_vec();
     let (option, version) = match is_storing {
         false => ("--source", "answers without doing anything"),

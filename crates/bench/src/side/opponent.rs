@@ -32,8 +32,8 @@ pub(crate) fn is_limit(side: &str) -> bool {
 
 /// A broker that the benchmark can start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opponent {
-    /// Logway: this executable.
+pub(crate) enum Opponent {
+    /// Logway: the executable that the session has for it.
     Logway,
     /// Logway: another executable, to see what a change brought.
     OtherLogway(PathBuf),
@@ -97,11 +97,12 @@ impl Opponent {
         self.to_string().replace('/', "-")
     }
 
-    /// Gets whatever is needed, and says how to start it with its data in `directory`.
-    pub(super) fn launch(&self, directory: &Path) -> anyhow::Result<Launch> {
+    /// Gets whatever is needed, and says how to start it with its data in `directory`. `logway` is the executable of our
+    /// own side.
+    pub(super) fn launch(&self, logway: &Path, directory: &Path) -> anyhow::Result<Launch> {
         let this = || std::env::current_exe().context("cannot find this executable");
         match self {
-            Opponent::Logway => logway::launch(&this()?, directory),
+            Opponent::Logway => logway::launch(logway, directory),
             Opponent::OtherLogway(executable) => logway::launch(executable, directory),
             Opponent::Kafka => kafka::launch(directory),
             Opponent::RabbitMq => rabbitmq::launch(directory),

@@ -4,23 +4,15 @@ use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-const TOP: &str = "<!-- Written by `cargo xtask reference`; edit the doc comments in \
-                   crates/server/src/cli instead. -->
-# The command line
-
-What `--help` says. stdout carries data, stderr everything else. A command that fails says why on a
-line that begins with `error:`, mostly what to do about it on a line that begins with `hint:`, and
-exits with 1, or with 2 if it was called wrongly.
-";
-
-/// Every command, each under the commands that it belongs to.
-pub(crate) fn render(mut root: Command) -> String {
+/// Every command of a program, each under the commands that it belongs to, below what the page begins with.
+pub(crate) fn render(top: &str, mut root: Command) -> String {
     root.build();
-    let mut page = TOP.to_owned();
+    let program = root.get_name().to_owned();
+    let mut page = top.to_owned();
     page.push_str("\n## Global options\n\nEvery command takes these.\n\n");
     root.get_arguments().filter(|arg| arg.is_global_set()).for_each(|arg| item(&mut page, arg));
     for command in visible(&root) {
-        section(&mut page, command, "logway", 2);
+        section(&mut page, command, &program, 2);
     }
     page
 }

@@ -9,9 +9,18 @@ mod metrics_page;
 
 use anyhow::bail;
 
+const TOP: &str = "<!-- Written by `cargo xtask reference`; edit the doc comments in \
+                   crates/server/src/cli instead. -->
+# The command line
+
+What `--help` says. stdout carries data, stderr everything else. A command that fails says why on a
+line that begins with `error:`, mostly what to do about it on a line that begins with `hint:`, and
+exits with 1, or with 2 if it was called wrongly.
+";
+
 fn main() -> anyhow::Result<()> {
     let page = match std::env::args().nth(1).as_deref() {
-        Some("cli") => cli_page::render(logway_server::command()),
+        Some("cli") => cli_page::render(TOP, logway_server::command()),
         Some("metrics") => metrics_page::render()?,
         _ => bail!("usage: reference cli|metrics"),
     };

@@ -3,7 +3,6 @@
 //! One file per command. stdout carries data, stderr everything else; failures end with an
 //! `error:` line, often a `hint:` line, and exit code 1, or 2 for wrong usage.
 
-mod bench;
 mod bytes_text;
 mod cluster;
 mod completions;
@@ -90,9 +89,6 @@ enum Command {
     /// Look into a data directory without a broker, and repair it
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Measure a broker
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
     Completions(completions::CompletionsArgs),
 }
 
@@ -109,7 +105,6 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Config(command) => in_runtime(config::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
-        Command::Bench(command) => in_runtime(bench::run(command, &global)),
         Command::Completions(args) => completions::run(&args),
     };
     match outcome {
