@@ -23,35 +23,40 @@ class Difference:
 
 @dataclass
 class Accepted:
-    """An entry of the list. `*` in its request, path and values stands for anything."""
+    """An entry of the list: one reason, for all the requests, paths and values that it names.
+
+    `*` in any of them stands for anything. `versions` are None where it is about all of them.
+    """
 
     api: str
     requests: list[str]
-    versions: range
-    path: str
+    versions: range | None
+    paths: list[str]
     kafka: str
     logway: str
     reason: str
-    seen: set[tuple[str, int]] = field(default_factory=set)
+    # What of its requests, versions and paths has occurred.
+    seen: set[str | int] = field(default_factory=set)
 
     def takes(self, found: Difference) -> bool:
-        if found.key.version not in self.versions or not fits(self.api, found.key.api):
+        if not fits(self.api, found.key.api) or (self.versions and found.key.version not in self.versions):
             return False
-        if not (fits(self.path, found.path) and fits(self.kafka, found.kafka) and fits(self.logway, found.logway)):
+        if not (fits(self.kafka, found.kafka) and fits(self.logway, found.logway)):
             return False
+        paths = [path for path in self.paths if fits(path, found.path)]
         requests = [request for request in self.requests if fits(request, found.key.request)]
-        self.seen.update((request, found.key.version) for request in requests)
-        return bool(requests)
+        if not paths or not requests:
+            return False
+        self.seen.update(paths, requests, [found.key.version])
+        return True
 
     def stale(self) -> list[str]:
         """What of it does not occur."""
-        seen_requests, seen_versions = {request for request, _ in self.seen}, {version for _, version in self.seen}
-        unseen = [f"version {version}" for version in self.versions if version not in seen_versions]
-        unseen += [f"request {request!r}" for request in self.requests if request not in seen_requests]
-        return unseen
+        named = [*(self.versions or ()), *self.paths, *self.requests]
+        return [f"version {one}" if isinstance(one, int) else one for one in named if one not in self.seen]
 
     def __str__(self) -> str:
-        return f"{self.api} {self.path} (Kafka: {self.kafka}, Logway: {self.logway})"
+        return f"{self.api}: {self.reason} (Kafka: {self.kafka}, Logway: {self.logway})"
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -66,10 +71,16 @@ def read_list(path: Path = LIST) -> list[Accepted]:
 
 
 def accepted(entry: dict) -> Accepted:
-    requests = entry.pop("requests")
-    first, _, last = entry.pop("versions").partition("-")
-    versions = range(int(first), int(last or first) + 1)
-    return Accepted(requests=[requests] if isinstance(requests, str) else requests, versions=versions, **entry)
+    versions = None
+    if "versions" in entry:
+        first, _, last = entry["versions"].partition("-")
+        versions = range(int(first), int(last or first) + 1)
+    requests, paths = (listed(entry.get(name, "*")) for name in ("requests", "paths"))
+    return Accepted(entry["api"], requests, versions, paths, entry["kafka"], entry["logway"], entry["reason"])
+
+
+def listed(one_or_more: str | list[str]) -> list[str]:
+    return [one_or_more] if isinstance(one_or_more, str) else one_or_more
 
 
 def compare(key: Key, kafka: dict, logway: dict) -> list[Difference]:
@@ -138,7 +149,7 @@ def entry(api: str, path: str, kafka: str, logway: str, found: list[Difference])
             f"api = {quoted(api)}",
             f"requests = {quoted(requests[0]) if len(requests) == 1 else listed}",
             f'versions = "{versions[0]}-{versions[-1]}"',
-            f"path = {quoted(path)}",
+            f"paths = {quoted(path)}",
             f"kafka = {quoted(kafka)}",
             f"logway = {quoted(logway)}",
             'reason = ""',

@@ -20,6 +20,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 # By these the elements of a list are told apart, where the definition names no key; the first that fits.
 KEYS = [
     ("ResourceType", "ResourceName"),
+    ("ResourceName",),
     ("Entity",),
     ("EntityType", "EntityName"),
     ("MemberId", "GroupInstanceId"),
@@ -39,7 +40,7 @@ KEYS = [
     ("ReplicaId",),
 ]
 
-# Whether there is one is compared; its words are each broker's own.
+# Whether there is one is compared, and an empty one is none; its words are each broker's own.
 TEXTS = {"ErrorMessage", "BatchIndexErrorMessage", "Documentation"}
 # Different on any two brokers, wherever the field has a value at all.
 OWN = {
@@ -124,7 +125,7 @@ class Rules:
         if name == "ApiKey":
             return self._api_names.get(value, value)
         if name in TEXTS:
-            return "<text>" if value else value
+            return "<text>" if value else None
         if isinstance(value, uuid.UUID):
             return self._id(value)
         if isinstance(value, bytes):
@@ -143,5 +144,5 @@ class Rules:
 
 def readable(value: object) -> str:
     if isinstance(value, dict):
-        return "+".join(key.strip("[]") for key in value)
+        return "+".join(sorted(key.strip("[]") for key in value))
     return str(value)

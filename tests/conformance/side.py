@@ -120,8 +120,6 @@ class Side:
 
     def _keep(self, ask: Ask, answer: Answer) -> Answer:
         kept: dict = {"(outcome)": answer.outcome}
-        if answer.outcome == "no answer" and answer.took_ms > 1000 and ask.waits_ms is None:
-            print("SILENT", self.kind, self._script, ask.request, ask.version, flush=True)
         if answer.outcome == "answered":
             kept |= self.rules.tree(ask.api, self.protocol.responses[ask.api].fields, answer.body)
         elif answer.body:

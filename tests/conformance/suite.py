@@ -101,7 +101,6 @@ def run(side: Side, chosen: list[Script]) -> dict[str, str]:
         except Exception:
             failures[script.name] = traceback.format_exc()
         script.took_s[side.kind] = time.monotonic() - began
-        print(side.kind, script.name, script.took_s[side.kind], len(side.answers), flush=True)
     return failures
 
 
@@ -117,7 +116,7 @@ def judge(kafka: Side, logway: Side, failures: list[dict[str, str]], options, is
         found = [one for key in keys for one in differences_of(key, kafka, logway)]
         of_api = [one for one in found if not is_accepted(one, accepted)]
         new += of_api
-        versions = sorted({key.version for key in keys})
+        versions = kafka.versions(api)
         about = f"{api} {versions[0]}-{versions[-1]}: {len(keys)} answers, {len(found) - len(of_api)} known differences"
         if of_api:
             failed += 1

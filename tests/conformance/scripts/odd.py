@@ -27,6 +27,8 @@ FIXED: dict[str, dict] = {
     # These name all that there is if they name nothing, and that is asked for elsewhere.
     "DescribeLogDirs": {"Topics": [{"Topic": "no-such", "Partitions": [0]}]},
 }
+# One of 0 or less ends some of Kafka's requests before they begin; scripts/topics.py has that.
+TIMEOUTS = {"TimeoutMs": 10_000, "timeoutMs": 10_000}
 # What Kafka never answers; scripts/produce.py and scripts/configs.py have it.
 TWICE = ("the same twice", "unknown names twice, minus one")
 UNANSWERED = {("Produce", "nulls"), *((api, kind) for api in ("AlterConfigs", "IncrementalAlterConfigs") for kind in TWICE)}
@@ -99,7 +101,8 @@ def arguments(side: Side):
 
 def fixed(api: str, request: Message, version: int) -> dict:
     known = {field.name for field in request.fields if version in field.versions}
-    return {name: value for name, value in FIXED.get(api, {}).items() if name in known}
+    values = TIMEOUTS | FIXED.get(api, {})
+    return {name: value for name, value in values.items() if name in known}
 
 
 @script

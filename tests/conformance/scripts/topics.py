@@ -155,7 +155,7 @@ def created(side: Side):
         ask("a name twice", new(f"{prefix}-twice"), new(f"{prefix}-twice"))
         ask("one bad of two", new(f"{prefix}-good"), new(f"{prefix}-bad", 0))
         ask("none")
-        ask("timeout 0", new(f"{prefix}-timeout"), timeoutMs=0, validateOnly=True)
+        ask("timeout -1", new(f"{prefix}-timeout"), timeoutMs=-1, validateOnly=True)
         side.settle()
         side.ask("Metadata", 12, f"what was made at {version}", Topics=[{"Name": f"{prefix}-three-made"}])
 
