@@ -4,6 +4,7 @@
 //! `error:` line, often a `hint:` line, and exit code 1, or 2 for wrong usage.
 
 mod bench;
+mod byte_encoding;
 mod bytes_text;
 mod cluster;
 mod completions;
@@ -11,6 +12,7 @@ mod config;
 mod connect;
 mod consume;
 mod delay;
+mod ends;
 mod error;
 mod escape;
 mod group;

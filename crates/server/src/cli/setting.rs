@@ -1,6 +1,6 @@
 //! Settings, as several commands print and read them.
 
-use logway_client::{Client, ConfigEntry, ConfigResource, ConfigSource};
+use logway_client::{Client, ClientError, ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 use logway_metadata::settings::NO_EFFECT_YET;
 use serde::Serialize;
 
@@ -53,6 +53,22 @@ pub(super) fn table<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Tabl
         table.row([setting.name.clone(), value, setting.source.to_owned()]);
     }
     table
+}
+
+/// Changes settings, all of them or none.
+pub(super) async fn alter(
+    client: &Client,
+    resource: &ConfigResource,
+    changes: &[ConfigChange],
+    dry_run: bool,
+) -> Result<(), ClientError> {
+    let altered = client.alter_configs(resource, changes, dry_run).await;
+    // Brokers take the changes of a resource together (KIP-339), and complain of the first that cannot
+    // be: nobody should have to look whether the others were made.
+    if let Err(ClientError::Refused { .. }) = &altered {
+        eprintln!("nothing was changed in the settings of {resource}");
+    }
+    altered
 }
 
 /// Warns of settings that were just given values which do nothing, where the broker says so.

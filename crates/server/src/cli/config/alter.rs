@@ -6,7 +6,7 @@ use logway_client::ConfigChange;
 use super::ResourceArgs;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::setting::{parse_assignment, warn_without_effect};
+use crate::cli::setting::{self, parse_assignment, warn_without_effect};
 
 /// Change settings, and leave the others as they are
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ async fn alter(
 ) -> Result<(), CliError> {
     let resource = resource.resource();
     let client = global.brokers.client()?;
-    client.alter_configs(&resource, &changes, dry_run).await?;
+    setting::alter(&client, &resource, &changes, dry_run).await?;
     if dry_run {
         eprintln!("the settings of {resource} can be changed so; nothing was changed");
         return Ok(());

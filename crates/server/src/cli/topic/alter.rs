@@ -6,7 +6,7 @@ use logway_model::TopicName;
 
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::setting::{parse_assignment, warn_without_effect};
+use crate::cli::setting::{self, parse_assignment, warn_without_effect};
 
 /// Change a topic's settings, or add partitions
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
     let client = global.brokers.client()?;
     if !changes.is_empty() {
         let resource = ConfigResource::topic(&args.name);
-        client.alter_configs(&resource, &changes, false).await?;
+        setting::alter(&client, &resource, &changes, false).await?;
         eprintln!("changed the settings of topic '{}'", args.name);
         let names = args.configs.iter().map(|(name, _)| name.as_str());
         warn_without_effect(&client, &resource, names).await;

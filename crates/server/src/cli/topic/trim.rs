@@ -19,7 +19,8 @@ use crate::cli::output::{self, Format, Table};
     after_help = "Examples:
   logway topic trim events -p 0 -o 1000     keep what begins at offset 1000
   logway topic trim events -p 0,1 -o -500   keep the last 500 offsets of each
-  logway topic trim events -p 0 -o @2026-01-31T00:00:00Z"
+  logway topic trim events -p 0 -o @2026-01-31T00:00:00Z
+  logway topic trim events -p 0 -o @-7d     keep the last week"
 )]
 pub(in crate::cli) struct TrimArgs {
     /// Name of the topic
@@ -33,7 +34,8 @@ pub(in crate::cli) struct TrimArgs {
         value_parser = clap::value_parser!(i32).range(0..)
     )]
     partitions: Vec<i32>,
-    /// First offset to keep: an offset, end, -COUNT or @TIME
+    /// First offset to keep: an offset, end, -COUNT or @TIME (milliseconds, RFC 3339, or -1h30m: so
+    /// long ago, in d, h, m, s and ms)
     #[arg(short, long, allow_hyphen_values = true)]
     offset: OffsetSpec,
 }
