@@ -95,5 +95,5 @@ class Cluster(unittest.TestCase):
         topic = create_topic("healthy", "-p", "3")
         health = logway_json("cluster", "health")
         self.assertTrue(health["healthy"])
-        self.assertGreaterEqual(health["partitions"], 3, topic)
+        self.assertGreaterEqual(health["partition_count"], 3, topic)
         self.assertRegex(logway("cluster", "health").decode(), r"HEALTHY +yes\n")

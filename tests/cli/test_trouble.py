@@ -103,7 +103,7 @@ class Damage(Trouble):
     def test_it_is_passed_over_by_who_looks_into_the_files(self):
         verified = run("log", "verify", str(self.broker.data_dir), "--while-running", "--format", "json")
         self.assertEqual(verified.returncode, 1)
-        (row,) = [row for row in json.loads(verified.stdout) if row["partition"] == "t-0"]
+        (row,) = [row for row in json.loads(verified.stdout) if (row["topic"], row["partition"]) == ("t", 0)]
         (problem,) = row["problems"]
         self.assertEqual((row["batches"], row["records"], row["end_offset"]), (3, 30, 40))
         self.assertEqual((problem["first_lost_offset"], problem["end_lost_offset"]), (10, 20))

@@ -16,6 +16,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     let pages = [
         ("settings.md", render_reference()),
         ("cli.md", ask_the_program(root, "cli")?),
+        ("json.md", ask_the_program(root, "json")?),
         ("metrics.md", ask_the_program(root, "metrics")?),
     ];
     for (name, page) in pages {

@@ -26,6 +26,7 @@ mod produce;
 mod quantity;
 mod record_format;
 mod setting;
+pub(crate) mod shapes;
 mod template;
 mod timestamp;
 mod topic;

@@ -2,16 +2,21 @@
 
 use logway_client::{Client, ClientError, ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 use logway_metadata::settings::NO_EFFECT_YET;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::output::Table;
 
-/// A setting as JSON has it.
-#[derive(Debug, Serialize)]
+/// A setting.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Setting {
     pub(super) name: String,
+    /// `null` if it has none, or if it is a secret
     pub(super) value: Option<String>,
+    /// Where the value comes from: `topic`, `broker`, `all-brokers`, `static`, `default`,
+    /// `client-metrics`, `group` or `other`
     pub(super) source: &'static str,
+    /// Whether it cannot be changed while the broker runs
     pub(super) read_only: bool,
     pub(super) sensitive: bool,
 }

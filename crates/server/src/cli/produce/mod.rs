@@ -25,6 +25,7 @@ use self::blocks::Block;
 use self::delimiter::Delimiter;
 use self::input_record::{InputForm, InputRecord, KeySource};
 use self::progress::Progress;
+pub(super) use self::report::Report;
 use self::text::Remarks;
 use super::GlobalArgs;
 use super::ends::{Ends, Second};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use logway_client::{Client, ClientError, MissingTopic, OffsetAt, StartAt};
 use logway_model::{Offset, PartitionId, TopicName, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
@@ -40,9 +41,14 @@ pub(in crate::cli) struct TrimArgs {
     offset: OffsetSpec,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
+/// A partition that was trimmed. Those that could not be are told of on stderr.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    #[schemars(with = "String")]
+    topic: TopicName,
+    #[schemars(with = "i32")]
     partition: PartitionId,
+    /// The first offset that is left
     start_offset: i64,
 }
 
@@ -63,7 +69,10 @@ pub(super) async fn run(args: TrimArgs, global: &GlobalArgs) -> Result<(), CliEr
     for id in ids {
         let partition = TopicPartition::new(args.name.clone(), id);
         match trim(&client, &partition, args.offset).await {
-            Ok(start) => rows.push(Row { partition: id, start_offset: start.0 }),
+            Ok(start) => {
+                let (topic, start_offset) = (args.name.clone(), start.0);
+                rows.push(Row { topic, partition: id, start_offset });
+            }
             Err(error) => errors.push(error),
         }
     }

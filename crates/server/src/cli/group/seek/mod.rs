@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use logway_client::{Client, ClientError, CommittedOffset, MissingTopic};
 use logway_model::{ErrorCode, Offset, TopicName, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::seek_spec::SeekSpec;
@@ -60,11 +61,14 @@ pub(in crate::cli) struct SeekArgs {
     dry_run: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
+/// A partition whose committed offset was moved, or would be. Those that could not be are told of on
+/// stderr.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    #[schemars(with = "String")]
     topic: TopicName,
     partition: i32,
-    /// What was committed before, if anything was.
+    /// What was committed before; `null` if nothing was
     before: Option<i64>,
     after: i64,
 }
