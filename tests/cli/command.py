@@ -7,6 +7,7 @@ import struct
 import subprocess
 from functools import cache, partial
 
+import shapes
 from harness import waiting
 from harness.logway import BINARY
 from harness.protocol import API_VERSIONS, Connection
@@ -29,7 +30,9 @@ def served_apis() -> set[int]:
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess:
     environment = {**os.environ, "LOGWAY_BROKERS": BOOTSTRAP}
     command = [BINARY, *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=DEADLINE_S, env=environment)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=DEADLINE_S, env=environment)
+    shapes.check(arguments, done.stdout)
+    return done
 
 
 def logway(*arguments: str, stdin: bytes = b"") -> bytes:

@@ -81,8 +81,8 @@ class Describing(unittest.TestCase):
             description = described(group)
             self.assertEqual((description["state"], description["protocol_type"]), ("Stable", "consumer"))
             self.assertEqual(description["assignor"], "range")
-            self.assertEqual(description["coordinator"]["address"], BOOTSTRAP)
-            self.assertEqual(sorted(member["partitions"] for member in description["members"]), [0, 1, 1])
+            self.assertEqual(description["coordinator_address"], BOOTSTRAP)
+            self.assertEqual(sorted(member["partition_count"] for member in description["members"]), [0, 1, 1])
             owners = {row["member_id"] for row in description["partitions"]}
             self.assertEqual(len(owners), 2)
             self.assertLess(owners, {member["member_id"] for member in description["members"]})

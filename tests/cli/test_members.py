@@ -149,7 +149,7 @@ class Together(unittest.TestCase):
         self.assertEqual(len(read), 6001)
 
     def shares(self, group: str) -> list[int]:
-        return [member["partitions"] for member in described(group)["members"]]
+        return [member["partition_count"] for member in described(group)["members"]]
 
 
 @needs_groups

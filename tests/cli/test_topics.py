@@ -27,7 +27,7 @@ class Topics(unittest.TestCase):
 
     def test_create_with_the_brokers_defaults(self):
         (created,) = logway_json("topic", "create", "cli-defaults")
-        self.assertEqual((created["name"], created["partitions"], created["status"]), ("cli-defaults", 1, "created"))
+        self.assertEqual((created["topic"], created["partition_count"], created["status"]), ("cli-defaults", 1, "created"))
 
     def test_create_again_if_it_does_not_exist(self):
         topic = create_topic("twice")
@@ -36,11 +36,11 @@ class Topics(unittest.TestCase):
 
     def test_a_dry_run_creates_nothing(self):
         logway("topic", "create", "cli-dry", "--dry-run")
-        self.assertNotIn("cli-dry", [row["name"] for row in logway_json("topic", "list")])
+        self.assertNotIn("cli-dry", [row["topic"] for row in logway_json("topic", "list")])
 
     def test_list(self):
         topic = create_topic("listed", "-p", "2")
-        self.assertIn({"name": topic, "partitions": 2, "replicas": 1, "internal": False}, logway_json("topic", "list"))
+        self.assertIn({"topic": topic, "partition_count": 2, "replica_count": 1, "internal": False}, logway_json("topic", "list"))
         self.assertRegex(logway("topic", "list").decode(), rf"NAME +PARTITIONS +REPLICAS\n(.*\n)*{topic} +2 +1\n")
 
     def test_alter_settings_and_partitions(self):
@@ -61,7 +61,7 @@ class Topics(unittest.TestCase):
     def test_delete(self):
         topic = create_topic("deleted")
         logway("topic", "delete", topic)
-        wait_until(lambda: topic not in [row["name"] for row in logway_json("topic", "list")], f"{topic} to be gone")
+        wait_until(lambda: topic not in [row["topic"] for row in logway_json("topic", "list")], f"{topic} to be gone")
 
 
 class Brokers(unittest.TestCase):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -102,7 +103,7 @@ class Damage(Trouble):
     def test_it_is_passed_over_by_who_looks_into_the_files(self):
         verified = run("log", "verify", str(self.broker.data_dir), "--while-running", "--format", "json")
         self.assertEqual(verified.returncode, 1)
-        (row,) = [row for row in json.loads(verified.stdout) if row["partition"] == "t-0"]
+        (row,) = [row for row in json.loads(verified.stdout) if (row["topic"], row["partition"]) == ("t", 0)]
         (problem,) = row["problems"]
         self.assertEqual((row["batches"], row["records"], row["end_offset"]), (3, 30, 40))
         self.assertEqual((problem["first_lost_offset"], problem["end_lost_offset"]), (10, 20))
@@ -189,6 +190,23 @@ class Index(Trouble):
 
 
 class Away(Trouble):
+    def test_a_producer_whose_broker_went_away_says_what_was_acknowledged(self):
+        self.done("topic", "create", "t", "-p", "1")
+        command = [BINARY, "produce", "t", "-b", self.broker.bootstrap]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as producer:
+            producer.stdin.write(b"acknowledged\n")
+            producer.stdin.flush()
+            wait_until(lambda: self.done("consume", "t", "-e")[0] == b"acknowledged\n", "the first record")
+            self.broker.kill()
+            producer.stdin.write(b"on its way\n")
+            producer.stdin.flush()
+            self.assertIn("still trying", producer.stderr.readline().decode())
+            producer.send_signal(signal.SIGINT)
+            said = producer.stderr.read().decode()
+            self.assertEqual(producer.wait(DEADLINE_S), 130)
+        self.assertIn("produced 1 record", said)
+        self.assertIn("1 record more was read and not acknowledged", said)
+
     def test_a_consumer_says_that_its_broker_is_away(self):
         self.done("topic", "create", "t", "-p", "1")
         command = [BINARY, "consume", "t", "-b", self.broker.bootstrap]

@@ -16,6 +16,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     let pages = [
         ("settings.md", render_reference()),
         ("cli.md", ask_the_program(root, ("logway", "reference"), &["cli"])?),
+        ("json.md", ask_the_program(root, ("logway", "reference"), &["json"])?),
         ("metrics.md", ask_the_program(root, ("logway", "reference"), &["metrics"])?),
         ("bench.md", ask_the_program(root, ("logway-bench", "bench-reference"), &[])?),
     ];

@@ -1,6 +1,6 @@
 //! A client of a cluster: whom to ask what.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ struct Shared {
 struct State {
     metadata: Arc<ClusterMetadata>,
     connections: HashMap<BrokerAddress, Connection>,
+    /// Where a broker has answered: not more than the cluster had brokers.
+    reached: HashSet<BrokerAddress>,
 }
 
 impl Client {
@@ -90,7 +92,8 @@ impl Client {
     /// nobody else up.
     #[must_use]
     pub fn fork(&self) -> Client {
-        let state = State { metadata: self.metadata(), connections: HashMap::new() };
+        let reached = self.lock().reached.clone();
+        let state = State { metadata: self.metadata(), connections: HashMap::new(), reached };
         Client {
             shared: Arc::new(Shared {
                 bootstrap: self.shared.bootstrap.clone(),
@@ -287,10 +290,19 @@ impl Client {
         if let Some(connection) = open.filter(|connection| !connection.is_broken()) {
             return Ok(connection);
         }
-        let fresh = Connection::open(address, &self.shared.options.connection).await?;
+        let opened = Connection::open(address, &self.shared.options.connection).await;
+        let mut state = self.lock();
+        let fresh = opened.map_err(|error| match error {
+            ClientError::Connect { address, source, .. } => {
+                let was_reached = state.reached.contains(&address);
+                ClientError::Connect { address, source, was_reached }
+            }
+            other => other,
+        })?;
         // Of two callers that connected at the same time both get a connection that works; the
         // later one stays.
-        self.lock().connections.insert(address.clone(), fresh.clone());
+        state.connections.insert(address.clone(), fresh.clone());
+        state.reached.insert(address.clone());
         Ok(fresh)
     }
 

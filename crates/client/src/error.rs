@@ -22,6 +22,9 @@ pub enum ClientError {
         address: BrokerAddress,
         /// What the system said; a time-out is [`io::ErrorKind::TimedOut`].
         source: Arc<io::Error>,
+        /// Whether the client was connected to this address before: then the address is right, and
+        /// the broker went away.
+        was_reached: bool,
     },
     /// None of the bootstrap addresses answered.
     #[error("no broker can be reached: {}", joined(.failures))]

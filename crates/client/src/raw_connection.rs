@@ -70,7 +70,11 @@ impl RawConnection {
         options: &ConnectionOptions,
     ) -> Result<RawConnection, ClientError> {
         let stream = connect(address, options.connect_timeout).await.map_err(|error| {
-            ClientError::Connect { address: address.clone(), source: Arc::new(error) }
+            ClientError::Connect {
+                address: address.clone(),
+                source: Arc::new(error),
+                was_reached: false,
+            }
         })?;
         let (read_half, write_half) = stream.into_split();
         let mut connection = RawConnection {

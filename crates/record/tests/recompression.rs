@@ -11,8 +11,8 @@ use common::{any_codec, any_records, build, decode};
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{
     AppendRules, Attributes, Batch, BatchBuilder, BatchHeader, Compression, DecodeLimit,
-    InvalidBatch, Record, RecordError, TargetCompression, TimestampType, recompress_for_append,
-    validate_for_append,
+    InvalidBatch, Record, RecordError, RecordFault, RefusedRecord, TargetCompression,
+    TimestampType, recompress_for_append, validate_for_append,
 };
 use proptest::prelude::*;
 use rules::{NOW, RULES};
@@ -255,7 +255,9 @@ fn a_record_that_is_refused_is_told_of_before_a_batch_that_has_become_too_large(
     let batch = Batch::parse(builder.finish().expect("has records")).expect("is a batch");
     let rules = AppendRules { keys_required: true, ..RULES };
     let refused = recompress_for_append(&batch, &rules, TargetCompression::None);
-    assert_eq!(refused, Err(InvalidBatch::MissingKey { index: 1 }));
+    let Err(InvalidBatch::Records(refused)) = refused else { panic!("{refused:?}") };
+    let listed = [RefusedRecord { index: 1, fault: RecordFault::MissingKey }];
+    assert_eq!(refused.listed(), listed);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+pub use cli::shapes::{Shape as JsonShape, shapes as json_shapes};
 pub use serve::start_broker;
 
 /// Does what the process's arguments say.

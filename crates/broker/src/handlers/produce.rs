@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 use logway_log::AppendOutcome;
 use logway_model::{ErrorCode, Offset, PartitionId};
 use logway_record::{
-    AppendRules, Batch, BatchHeader, BatchSummary, Batches, Compression, RecordFault, RefusedRecord,
-    RefusedRecords, TimestampType,
+    AppendRules, Batch, BatchHeader, BatchSummary, Batches, Compression, RecordFault,
+    RefusedRecord, RefusedRecords, TimestampType,
 };
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{

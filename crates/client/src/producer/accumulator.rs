@@ -62,6 +62,11 @@ impl Accumulator {
         self.buffered_records == 0
     }
 
+    /// How many records were taken and are not acknowledged.
+    pub(super) fn unacknowledged_records(&self) -> u64 {
+        self.buffered_records
+    }
+
     /// Whether a record may be taken now. An empty buffer takes a record of any size.
     pub(super) fn has_room_for(&self, record: &NewRecord<'_>) -> bool {
         self.is_empty() || self.buffered_bytes + record_bytes(record) <= self.buffer_bytes

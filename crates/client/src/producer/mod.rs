@@ -176,6 +176,12 @@ impl Producer {
         self.shared.lock().summary().records
     }
 
+    /// How many records were taken and are not acknowledged. After a failure nobody knows whether
+    /// they are stored.
+    pub fn unacknowledged_records(&self) -> u64 {
+        self.shared.lock().unacknowledged_records()
+    }
+
     /// Flushes and ends.
     pub async fn close(mut self) -> Result<ProduceSummary, ClientError> {
         self.flush().await?;

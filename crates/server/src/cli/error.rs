@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use logway_client::ClientError;
 use logway_log::LogError;
 
+use super::ends::End;
 use super::hint::{self, Subject};
 
 /// Why a command did not do what was asked.
@@ -46,6 +47,9 @@ pub(super) enum CliError {
     /// stdout does not take what is written to it.
     #[error("cannot write to stdout: {0}")]
     Output(io::Error),
+    /// The user has had enough before everything was done.
+    #[error("ended by {0}")]
+    Ended(End),
     /// The input cannot be used.
     #[error("{0}")]
     Input(String),
@@ -77,10 +81,24 @@ impl CliError {
             CliError::Hinted { error, hint } => eprintln!("error: {error}\nhint: {hint}"),
             other => eprintln!("error: {other}"),
         }
-        match self {
+        match self.innermost() {
             CliError::Usage(_) => ExitCode::from(2),
+            CliError::Ended(end) => ExitCode::from(end.exit_code()),
             _ => ExitCode::FAILURE,
         }
+    }
+
+    /// The error without its hint.
+    fn innermost(&self) -> &CliError {
+        match self {
+            CliError::Hinted { error, .. } => error.innermost(),
+            other => other,
+        }
+    }
+
+    /// Whether brokers are the reason, and not what they were to be asked.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        matches!(self.innermost(), CliError::Client(_) | CliError::Several(_))
     }
 
     /// The same with a next step.

@@ -49,20 +49,22 @@ fn hint_for_damage(topic: &TopicName, partition: PartitionId, next: Offset) -> S
 fn general(error: &ClientError) -> Option<&'static str> {
     match error {
         ClientError::NoBroker { failures } => match failures.last() {
-            Some(ClientError::Connect { source, .. })
+            Some(ClientError::Connect { source, was_reached: false, .. })
                 if source.kind() == io::ErrorKind::ConnectionRefused =>
             {
                 Some("start a broker with 'logway serve', or name another with -b HOST:PORT")
             }
-            Some(ClientError::Connect { .. }) => {
+            Some(ClientError::Connect { was_reached: false, .. }) => {
                 Some("check the address in -b HOST:PORT, or in LOGWAY_BROKERS")
             }
             other => other.and_then(general),
         },
-        ClientError::Connect { .. } => {
+        ClientError::Connect { was_reached: true, .. } => Some(WENT_AWAY),
+        ClientError::Connect { was_reached: false, .. } => {
             Some("the cluster advertises this address: it must be reachable from here")
         }
         ClientError::Connection { api: "ApiVersions", failure, .. } => hint_for_stranger(failure),
+        ClientError::Connection { failure, .. } => hint_for_connection(failure),
         ClientError::Unsupported { .. } => {
             Some("the broker is too old or too new for this command")
         }
@@ -71,6 +73,21 @@ fn general(error: &ClientError) -> Option<&'static str> {
         }
         ClientError::NoLeader { .. } => Some(LEADERLESS),
         ClientError::Refused { code, .. } => hint_for_code(*code),
+        _ => None,
+    }
+}
+
+/// The address is right: a broker has answered there.
+const WENT_AWAY: &str =
+    "the broker was there before: does it still run, and what does its log say?";
+
+/// A broker that was there does not answer.
+fn hint_for_connection(failure: &ConnectionFailure) -> Option<&'static str> {
+    match failure {
+        ConnectionFailure::Closed | ConnectionFailure::Io(_) => Some(WENT_AWAY),
+        ConnectionFailure::TimedOut(_) => {
+            Some("the broker is there but does not answer: its log or its disk may tell why")
+        }
         _ => None,
     }
 }
@@ -106,8 +123,8 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
             Some("there cannot be more replicas than brokers: try -r 1")
         }
         ErrorCode::InvalidRecord => Some(
-            "a compacted topic takes only records with keys: split lines with -k SEPARATOR; the \
-             number counts within a batch, of which nothing was stored",
+            "a compacted topic takes only records with keys: see -k SEPARATOR, --key and --key-field; \
+             the number counts within a batch, of which nothing was stored",
         ),
         ErrorCode::InvalidPartitions => Some("partitions can be added but not removed"),
         ErrorCode::GroupIdNotFound => Some("see the groups with 'logway group list'"),
@@ -127,10 +144,36 @@ fn hint_for_code(code: ErrorCode) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use logway_client::BrokerAddress;
+
     use super::*;
 
     fn refused(code: ErrorCode) -> ClientError {
         ClientError::Refused { what: "test".to_owned(), code, message: None }
+    }
+
+    #[test]
+    fn a_broker_that_went_away_is_not_told_to_advertise_otherwise() {
+        let connect = |was_reached| ClientError::Connect {
+            address: BrokerAddress::new("127.0.0.1", 9092),
+            source: Arc::new(io::ErrorKind::ConnectionRefused.into()),
+            was_reached,
+        };
+        let hint_for =
+            |error: &ClientError| hint(error, &Subject::default()).expect("there is one");
+        assert!(hint_for(&connect(false)).contains("advertises"));
+        assert_eq!(hint_for(&connect(true)), WENT_AWAY);
+        let none = |was_reached| ClientError::NoBroker { failures: vec![connect(was_reached)] };
+        assert!(hint_for(&none(false)).contains("logway serve"));
+        assert_eq!(hint_for(&none(true)), WENT_AWAY);
+        let closed = ClientError::Connection {
+            address: BrokerAddress::new("127.0.0.1", 9092),
+            api: "Produce",
+            failure: ConnectionFailure::Closed,
+        };
+        assert_eq!(hint_for(&closed), WENT_AWAY);
     }
 
     #[test]

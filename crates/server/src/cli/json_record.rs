@@ -5,59 +5,68 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use logway_model::TopicPartition;
 use logway_record::{Header, Record};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cli::byte_encoding::{ByteEncoding, JsonEncoding};
 use crate::cli::bytes_text::BytesText;
+use crate::cli::record_format::Encodings;
 
-/// A record for JSON.
+/// A record.
 ///
-/// Key, value and headers are text; where the bytes are not UTF-8 they are base64, and a field
-/// beside them, `key_encoding` or `value_encoding`, says so.
-#[derive(Debug, Serialize)]
+/// `logway produce --input-format json` takes the same.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct JsonRecord<'a> {
     topic: &'a str,
     partition: i32,
     offset: i64,
+    /// Milliseconds since 1970; -1 if the record has none
     timestamp: i64,
-    #[serde(flatten)]
-    key: JsonKey<'a>,
-    #[serde(flatten)]
-    value: JsonValue<'a>,
+    /// `null` if the record has none
+    key: Option<Cow<'a, str>>,
+    /// How `key` is written; without it, the key is the text itself
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_encoding: Option<JsonEncoding>,
+    /// `null` for a tombstone
+    value: Option<Cow<'a, str>>,
+    /// How `value` is written; without it, the value is the text itself
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_encoding: Option<JsonEncoding>,
+    /// In their order; a key can occur more than once
     headers: Vec<JsonHeader<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+/// A record's header.
+#[derive(Debug, Serialize, JsonSchema)]
 struct JsonHeader<'a> {
-    #[serde(flatten)]
-    key: JsonKey<'a>,
-    #[serde(flatten)]
-    value: JsonValue<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonKey<'a> {
-    key: Option<Cow<'a, str>>,
+    key: Cow<'a, str>,
+    /// As in the record
     #[serde(skip_serializing_if = "Option::is_none")]
-    key_encoding: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-struct JsonValue<'a> {
+    key_encoding: Option<JsonEncoding>,
     value: Option<Cow<'a, str>>,
+    /// As in the record
     #[serde(skip_serializing_if = "Option::is_none")]
-    value_encoding: Option<&'static str>,
+    value_encoding: Option<JsonEncoding>,
 }
 
 impl<'a> JsonRecord<'a> {
     /// Borrows a record.
-    pub(super) fn new(partition: &'a TopicPartition, record: &'a Record) -> JsonRecord<'a> {
+    pub(super) fn new(
+        partition: &'a TopicPartition,
+        record: &'a Record,
+        encodings: Encodings,
+    ) -> JsonRecord<'a> {
+        let (key, key_encoding) = optional(record.key.as_ref(), encodings.key);
+        let (value, value_encoding) = optional(record.value.as_ref(), encodings.value);
         JsonRecord {
             topic: partition.topic.as_str(),
             partition: partition.partition.0,
             offset: record.offset.0,
             timestamp: record.timestamp.0,
-            key: JsonKey::new(record.key.as_ref()),
-            value: JsonValue::new(record.value.as_ref()),
+            key,
+            key_encoding,
+            value,
+            value_encoding,
             headers: record.headers.iter().map(JsonHeader::new).collect(),
         }
     }
@@ -65,26 +74,20 @@ impl<'a> JsonRecord<'a> {
 
 impl<'a> JsonHeader<'a> {
     fn new(header: &'a Header) -> JsonHeader<'a> {
-        JsonHeader {
-            key: JsonKey::new(Some(&header.key)),
-            value: JsonValue::new(header.value.as_ref()),
-        }
+        let BytesText { text: key, encoding: key_encoding } =
+            BytesText::new(&header.key, ByteEncoding::Raw);
+        let (value, value_encoding) = optional(header.value.as_ref(), ByteEncoding::Raw);
+        JsonHeader { key, key_encoding, value, value_encoding }
     }
 }
 
-impl<'a> JsonKey<'a> {
-    fn new(key: Option<&'a Bytes>) -> JsonKey<'a> {
-        let text = key.map(|key| BytesText::new(key));
-        let key_encoding = text.as_ref().and_then(|text| text.encoding);
-        JsonKey { key: text.map(|text| text.text), key_encoding }
-    }
-}
-
-impl<'a> JsonValue<'a> {
-    fn new(value: Option<&'a Bytes>) -> JsonValue<'a> {
-        let text = value.map(|value| BytesText::new(value));
-        let value_encoding = text.as_ref().and_then(|text| text.encoding);
-        JsonValue { value: text.map(|text| text.text), value_encoding }
+fn optional(
+    bytes: Option<&Bytes>,
+    encoding: ByteEncoding,
+) -> (Option<Cow<'_, str>>, Option<JsonEncoding>) {
+    match bytes.map(|bytes| BytesText::new(bytes, encoding)) {
+        None => (None, None),
+        Some(BytesText { text, encoding }) => (Some(text), encoding),
     }
 }
 
@@ -108,7 +111,9 @@ mod tests {
                 Header::new("a", None),
             ],
         };
-        let json = serde_json::to_string(&JsonRecord::new(&partition, &record)).expect("data");
+        let json =
+            serde_json::to_string(&JsonRecord::new(&partition, &record, Encodings::default()));
+        let json = json.expect("data");
         let expected = concat!(
             r#"{"topic":"t","partition":3,"offset":42,"timestamp":1000,"key":null,"#,
             r#""value":"/wA=","value_encoding":"base64","#,

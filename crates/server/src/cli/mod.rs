@@ -3,6 +3,7 @@
 //! One file per command. stdout carries data, stderr everything else; failures end with an
 //! `error:` line, often a `hint:` line, and exit code 1, or 2 for wrong usage.
 
+mod byte_encoding;
 mod bytes_text;
 mod cluster;
 mod completions;
@@ -10,6 +11,7 @@ mod config;
 mod connect;
 mod consume;
 mod delay;
+mod ends;
 mod error;
 mod escape;
 mod group;
@@ -23,6 +25,7 @@ mod produce;
 mod quantity;
 mod record_format;
 mod setting;
+pub(crate) mod shapes;
 mod template;
 mod timestamp;
 mod topic;

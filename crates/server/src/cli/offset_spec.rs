@@ -19,7 +19,7 @@ impl FromStr for OffsetSpec {
             "start" => StartAt::Start,
             "end" => StartAt::End,
             _ => match (text.strip_prefix('@'), text.strip_prefix('-')) {
-                (Some(time), _) => StartAt::Timestamp(timestamp::parse(time)?),
+                (Some(time), _) => StartAt::Timestamp(timestamp::parse(time, timestamp::now())?),
                 (None, Some(count)) => StartAt::BeforeEnd(number(text, count)?),
                 (None, None) => {
                     let offset = i64::try_from(number(text, text)?).map_err(|_| invalid(text))?;
@@ -59,6 +59,10 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(OffsetSpec(expected)), "{text}");
         }
+        let OffsetSpec(hour_ago) = "@-1h".parse().expect("a time");
+        let StartAt::Timestamp(TimestampMs(hour_ago_ms)) = hour_ago else { panic!("{hour_ago:?}") };
+        let age_ms = timestamp::now().0 - hour_ago_ms;
+        assert!((3_600_000..3_660_000).contains(&age_ms), "{age_ms}");
         for text in ["", "-", "--1", "+1", "1x", "@", "@x", "9223372036854775808", "latest"] {
             assert!(text.parse::<OffsetSpec>().is_err(), "{text}");
         }

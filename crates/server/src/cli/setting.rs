@@ -1,17 +1,22 @@
 //! Settings, as several commands print and read them.
 
-use logway_client::{Client, ConfigEntry, ConfigResource, ConfigSource};
+use logway_client::{Client, ClientError, ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 use logway_metadata::settings::NO_EFFECT_YET;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::output::Table;
 
-/// A setting as JSON has it.
-#[derive(Debug, Serialize)]
+/// A setting.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Setting {
     pub(super) name: String,
+    /// `null` if it has none, or if it is a secret
     pub(super) value: Option<String>,
+    /// Where the value comes from: `topic`, `broker`, `all-brokers`, `static`, `default`,
+    /// `client-metrics`, `group` or `other`
     pub(super) source: &'static str,
+    /// Whether it cannot be changed while the broker runs
     pub(super) read_only: bool,
     pub(super) sensitive: bool,
 }
@@ -53,6 +58,22 @@ pub(super) fn table<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Tabl
         table.row([setting.name.clone(), value, setting.source.to_owned()]);
     }
     table
+}
+
+/// Changes settings, all of them or none.
+pub(super) async fn alter(
+    client: &Client,
+    resource: &ConfigResource,
+    changes: &[ConfigChange],
+    dry_run: bool,
+) -> Result<(), ClientError> {
+    let altered = client.alter_configs(resource, changes, dry_run).await;
+    // Brokers take the changes of a resource together (KIP-339), and complain of the first that cannot
+    // be: nobody should have to look whether the others were made.
+    if let Err(ClientError::Refused { .. }) = &altered {
+        eprintln!("nothing was changed in the settings of {resource}");
+    }
+    altered
 }
 
 /// Warns of settings that were just given values which do nothing, where the broker says so.

@@ -1,14 +1,20 @@
 //! How a record is printed.
 
 use std::io::{self, Write};
+use std::iter::Peekable;
+use std::str::Chars;
 
 use bytes::Bytes;
-use logway_model::TopicPartition;
+use logway_model::{TimestampMs, TopicPartition};
 use logway_record::Record;
 
+use crate::cli::byte_encoding::ByteEncoding;
 use crate::cli::escape::after_backslash;
+use crate::cli::record_format::Encodings;
+use crate::cli::timestamp;
 
-/// A format like kcat's: text with `%` fields and `\` escapes.
+/// A format like kcat's: text with `%` fields and `\` escapes. What is in braces behind a field says
+/// how to write it, as in rpk's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template {
     parts: Vec<Part>,
@@ -25,12 +31,19 @@ enum Field {
     Topic,
     Partition,
     Offset,
-    Timestamp,
-    Key,
+    Timestamp(TimeForm),
+    /// Without an encoding, that of the command's options.
+    Key(Option<ByteEncoding>),
     KeySize,
-    Value,
+    Value(Option<ByteEncoding>),
     ValueSize,
-    Headers,
+    Headers(ByteEncoding),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TimeForm {
+    Milliseconds,
+    Rfc3339,
 }
 
 impl Template {
@@ -51,7 +64,7 @@ impl Template {
                     if !literal.is_empty() {
                         parts.push(Part::Literal(std::mem::take(&mut literal)));
                     }
-                    parts.push(Part::Field(field(chars.next())?));
+                    parts.push(Part::Field(field(&mut chars)?));
                 }
                 _ => literal.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
             }
@@ -60,6 +73,22 @@ impl Template {
             parts.push(Part::Literal(literal));
         }
         Ok(Template { parts })
+    }
+
+    /// The same with encodings for the keys and values that name none themselves.
+    pub(super) fn with(mut self, encodings: Encodings) -> Template {
+        for part in &mut self.parts {
+            match part {
+                Part::Field(Field::Key(encoding)) => {
+                    encoding.get_or_insert(encodings.key);
+                }
+                Part::Field(Field::Value(encoding)) => {
+                    encoding.get_or_insert(encodings.value);
+                }
+                Part::Field(_) | Part::Literal(_) => {}
+            }
+        }
+        self
     }
 
     /// Writes a record.
@@ -83,23 +112,59 @@ impl Default for Template {
     /// The value and a line end.
     fn default() -> Template {
         let line_end = Part::Literal(b"\n".to_vec());
-        Template { parts: vec![Part::Field(Field::Value), line_end] }
+        Template { parts: vec![Part::Field(Field::Value(None)), line_end] }
     }
 }
 
-fn field(name: Option<char>) -> Result<Field, String> {
+/// Reads what follows a percent sign.
+fn field(chars: &mut Peekable<Chars<'_>>) -> Result<Field, String> {
+    let name = chars.next().ok_or("a '%' at the end names no field")?;
+    let form = braced(chars, name)?;
+    match (name, form.as_deref()) {
+        ('k', form) => Ok(Field::Key(form.map(encoding).transpose()?)),
+        ('v', form) => Ok(Field::Value(form.map(encoding).transpose()?)),
+        ('h', form) => Ok(Field::Headers(form.map_or(Ok(ByteEncoding::Raw), encoding)?)),
+        ('T', None) => Ok(Field::Timestamp(TimeForm::Milliseconds)),
+        ('T', Some("rfc3339")) => Ok(Field::Timestamp(TimeForm::Rfc3339)),
+        ('t', None) => Ok(Field::Topic),
+        ('p', None) => Ok(Field::Partition),
+        ('o', None) => Ok(Field::Offset),
+        ('K', None) => Ok(Field::KeySize),
+        ('V', None) => Ok(Field::ValueSize),
+        ('T' | 't' | 'p' | 'o' | 'K' | 'V', Some(form)) => Err(format!(
+            "'%{name}' cannot be written as {{{form}}}: only %k %v %h take {{hex}} or {{base64}}, \
+             and %T {{rfc3339}}; a brace itself is \\x7b"
+        )),
+        (other, _) => Err(format!("'%{other}' is no field: use %t %p %o %T %k %K %v %V %h or %%")),
+    }
+}
+
+/// What is in braces behind a field.
+fn braced(chars: &mut Peekable<Chars<'_>>, name: char) -> Result<Option<String>, String> {
+    if chars.next_if_eq(&'{').is_none() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    loop {
+        match chars.next() {
+            Some('}') => return Ok(Some(text)),
+            Some(char) => text.push(char),
+            None => {
+                return Err(format!(
+                    "'%{name}{{' lacks its '}}'; a brace that is only a brace is \\x7b"
+                ));
+            }
+        }
+    }
+}
+
+fn encoding(name: &str) -> Result<ByteEncoding, String> {
     match name {
-        Some('t') => Ok(Field::Topic),
-        Some('p') => Ok(Field::Partition),
-        Some('o') => Ok(Field::Offset),
-        Some('T') => Ok(Field::Timestamp),
-        Some('k') => Ok(Field::Key),
-        Some('K') => Ok(Field::KeySize),
-        Some('v') => Ok(Field::Value),
-        Some('V') => Ok(Field::ValueSize),
-        Some('h') => Ok(Field::Headers),
-        Some(other) => Err(format!("'%{other}' is no field: use %t %p %o %T %k %K %v %V %h or %%")),
-        None => Err("a '%' at the end names no field".to_owned()),
+        "hex" => Ok(ByteEncoding::Hex),
+        "base64" => Ok(ByteEncoding::Base64),
+        _ => {
+            Err(format!("'{{{name}}}' is neither {{hex}} nor {{base64}}; a brace itself is \\x7b"))
+        }
     }
 }
 
@@ -113,17 +178,28 @@ fn write_field(
         Field::Topic => write!(out, "{}", partition.topic),
         Field::Partition => write!(out, "{}", partition.partition),
         Field::Offset => write!(out, "{}", record.offset),
-        Field::Timestamp => write!(out, "{}", record.timestamp),
-        Field::Key => out.write_all(content(&record.key)),
+        Field::Timestamp(form) => write_time(out, record.timestamp, form),
+        Field::Key(encoding) => write_content(out, &record.key, encoding.unwrap_or_default()),
         Field::KeySize => write_size(out, record.key.as_ref()),
-        Field::Value => out.write_all(content(&record.value)),
+        Field::Value(encoding) => write_content(out, &record.value, encoding.unwrap_or_default()),
         Field::ValueSize => write_size(out, record.value.as_ref()),
-        Field::Headers => write_headers(out, record),
+        Field::Headers(encoding) => write_headers(out, record, encoding),
     }
 }
 
-fn content(bytes: &Option<Bytes>) -> &[u8] {
-    bytes.as_deref().unwrap_or_default()
+fn write_time(out: &mut impl Write, timestamp: TimestampMs, form: TimeForm) -> io::Result<()> {
+    match form {
+        TimeForm::Milliseconds => write!(out, "{timestamp}"),
+        TimeForm::Rfc3339 => out.write_all(timestamp::format(timestamp).as_bytes()),
+    }
+}
+
+fn write_content(
+    out: &mut impl Write,
+    bytes: &Option<Bytes>,
+    encoding: ByteEncoding,
+) -> io::Result<()> {
+    out.write_all(&encoding.encode(bytes.as_deref().unwrap_or_default()))
 }
 
 /// Nothing at all has size -1, as in kcat.
@@ -134,14 +210,14 @@ fn write_size(out: &mut impl Write, bytes: Option<&Bytes>) -> io::Result<()> {
     }
 }
 
-fn write_headers(out: &mut impl Write, record: &Record) -> io::Result<()> {
+fn write_headers(out: &mut impl Write, record: &Record, encoding: ByteEncoding) -> io::Result<()> {
     for (index, header) in record.headers.iter().enumerate() {
         if index > 0 {
             out.write_all(b",")?;
         }
         out.write_all(&header.key)?;
         out.write_all(b"=")?;
-        out.write_all(content(&header.value))?;
+        write_content(out, &header.value, encoding)?;
     }
     Ok(())
 }
@@ -179,8 +255,30 @@ mod tests {
     }
 
     #[test]
+    fn braces_say_how_a_field_is_written() {
+        assert_eq!(render("%v{hex} %v{base64} %k{hex}"), b"ff76616c7565 /3ZhbHVl ");
+        assert_eq!(render("%h{hex} %T{rfc3339}"), b"a=31,a= 1970-01-01T00:00:01.000Z");
+        assert_eq!(render(r"{%o}%p\x7b"), b"{42}3{");
+    }
+
+    #[test]
+    fn options_say_how_the_other_fields_are_written() {
+        let encodings = Encodings { key: ByteEncoding::Raw, value: ByteEncoding::Hex };
+        let template = Template::parse("%v %v{base64} %k").expect("a template").with(encodings);
+        assert_eq!(template.parts[0], Part::Field(Field::Value(Some(ByteEncoding::Hex))));
+        assert_eq!(template.parts[2], Part::Field(Field::Value(Some(ByteEncoding::Base64))));
+    }
+
+    #[test]
     fn mistakes_are_named() {
-        for (template, expected) in [("%x", "'%x'"), ("%", "at the end"), (r"\q", r"'\q'")] {
+        for (template, expected) in [
+            ("%x", "'%x'"),
+            ("%", "at the end"),
+            (r"\q", r"'\q'"),
+            ("%v{Hex}", "'{Hex}'"),
+            ("%v{hex", "lacks its '}'"),
+            ("%o{hex}", "'%o'"),
+        ] {
             let error = Template::parse(template).expect_err(template);
             assert!(error.contains(expected), "{template}: {error}");
         }

@@ -11,19 +11,41 @@ pub(super) fn now() -> TimestampMs {
 }
 
 /// Reads milliseconds since the Unix epoch, a time of RFC 3339 such as `2026-01-31T12:00:00Z` or
-/// `2026-01-31T13:00:00.250+01:00`, or a date, which is its first moment in UTC.
+/// `2026-01-31T13:00:00.250+01:00`, a date, which is its first moment in UTC, or a time before
+/// `now` such as `-1h30m`.
 ///
 /// # Errors
 ///
 /// What is wrong, for the user.
-pub(super) fn parse(text: &str) -> Result<TimestampMs, String> {
-    let parsed = match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse().ok(),
-        false => rfc3339(text).or_else(|| Some(days(text)? * DAY_MS)),
+pub(super) fn parse(text: &str, now: TimestampMs) -> Result<TimestampMs, String> {
+    let parsed = match (text.strip_prefix('-'), text.bytes().all(|byte| byte.is_ascii_digit())) {
+        (Some(ago), _) => age_ms(ago).and_then(|age_ms| now.0.checked_sub(age_ms)),
+        (None, true) => text.parse().ok(),
+        (None, false) => rfc3339(text).or_else(|| Some(days(text)? * DAY_MS)),
     };
     parsed.map(TimestampMs).ok_or_else(|| {
-        format!("'{text}' is neither milliseconds since 1970 nor a time like 2026-01-31T12:00:00Z, nor a date")
+        format!(
+            "'{text}' is no time: use milliseconds since 1970, a time like 2026-01-31T12:00:00Z, a \
+             date, or how long ago, like -1h30m"
+        )
     })
+}
+
+/// Reads counts with their units, the largest unit first: `1d12h`, `90m`, `500ms`.
+fn age_ms(text: &str) -> Option<i64> {
+    const UNITS: [(&str, i64); 5] =
+        [("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+    let (mut rest, mut units, mut age_ms) = (text, UNITS.iter(), 0_i64);
+    while !rest.is_empty() {
+        let digits_end = rest.find(|char: char| !char.is_ascii_digit())?;
+        let (digits, after) = rest.split_at(digits_end);
+        let name_end = after.find(|char: char| char.is_ascii_digit()).unwrap_or(after.len());
+        let (name, after) = after.split_at(name_end);
+        let (_, unit_ms) = units.find(|(unit, _)| *unit == name)?;
+        age_ms = age_ms.checked_add(digits.parse::<i64>().ok()?.checked_mul(*unit_ms)?)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(age_ms)
 }
 
 /// A time of RFC 3339 in UTC, to the millisecond; of years that it cannot write, the milliseconds.
@@ -134,8 +156,45 @@ fn civil(days: i64) -> (i64, i64, i64) {
 mod tests {
     use super::*;
 
+    const NOW: TimestampMs = TimestampMs(1_769_860_800_250);
+
+    fn parse(text: &str) -> Result<TimestampMs, String> {
+        super::parse(text, NOW)
+    }
+
     #[test]
-    fn both_forms_are_read() {
+    fn a_time_ago_is_counted_from_now() {
+        for (text, expected_ms) in [
+            ("-1h", 3_600_000),
+            ("-90s", 90_000),
+            ("-1d2h3m4s5ms", 93_784_005),
+            ("-0m", 0),
+            ("-1m30s", 90_000),
+        ] {
+            assert_eq!(parse(text), Ok(TimestampMs(NOW.0 - expected_ms)), "{text}");
+        }
+        for text in [
+            "-",
+            "-h",
+            "-1",
+            "-1x",
+            "-1m1h",
+            "-1h1h",
+            "--1h",
+            "-1 h",
+            "-1.5h",
+            "+1h",
+            "-1H",
+            "-9223372036854775807d",
+            "-99999999999999999999s",
+            "-1h\u{fc}",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_form_is_read() {
         for (text, expected) in [
             ("0", 0),
             ("1700000000123", 1_700_000_000_123),

@@ -1,11 +1,14 @@
 //! `logway cluster health`.
 
+use std::fmt;
+
 use clap::Args;
 use logway_client::{
     ClusterDescription, ClusterMetadata, MissingTopic, PartitionMetadata, QuorumDescription,
     TopicSelection,
 };
 use logway_model::{BrokerId, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::info::quorum;
@@ -19,16 +22,36 @@ use crate::cli::output::{self, Format, Table};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HealthArgs {}
 
-#[derive(Debug, Serialize)]
-struct Health {
+/// The state of the cluster; printed also when the exit code is 1 because it is not healthy.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Health {
     healthy: bool,
-    brokers: usize,
+    broker_count: usize,
+    #[schemars(with = "Vec<i32>")]
     fenced_brokers: Vec<BrokerId>,
-    /// Whether metadata can be changed; nothing from brokers that do not tell.
+    /// Whether metadata can be changed; `null` from brokers that do not tell
     has_controller: Option<bool>,
-    partitions: usize,
-    leaderless_partitions: Vec<String>,
-    under_replicated_partitions: Vec<String>,
+    partition_count: usize,
+    leaderless_partitions: Vec<Partition>,
+    under_replicated_partitions: Vec<Partition>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct Partition {
+    topic: String,
+    partition: i32,
+}
+
+impl Partition {
+    fn new(partition: &TopicPartition) -> Partition {
+        Partition { topic: partition.topic.to_string(), partition: partition.partition.0 }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
 }
 
 pub(super) async fn run(_args: HealthArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -58,9 +81,9 @@ fn health(
         .flat_map(|(name, topic)| topic.partitions.iter().map(move |p| (name, p)))
         .map(|(name, partition)| (TopicPartition::new(name.clone(), partition.id), partition))
         .collect();
-    let those = |is_wrong: fn(&PartitionMetadata) -> bool| -> Vec<String> {
+    let those = |is_wrong: fn(&PartitionMetadata) -> bool| -> Vec<Partition> {
         let wrong = partitions.iter().filter(|(_, partition)| is_wrong(partition));
-        wrong.map(|(name, _)| name.to_string()).collect()
+        wrong.map(|(name, _)| Partition::new(name)).collect()
     };
     let fenced = cluster.brokers.iter().filter(|broker| broker.is_fenced);
     let fenced_brokers: Vec<BrokerId> = fenced.map(|broker| broker.id).collect();
@@ -73,10 +96,10 @@ fn health(
             && has_controller != Some(false)
             && leaderless_partitions.is_empty()
             && under_replicated_partitions.is_empty(),
-        brokers: cluster.brokers.len(),
+        broker_count: cluster.brokers.len(),
         fenced_brokers,
         has_controller,
-        partitions: partitions.len(),
+        partition_count: partitions.len(),
         leaderless_partitions,
         under_replicated_partitions,
     }
@@ -86,14 +109,17 @@ fn table(health: &Health) -> Table {
     let mut table = Table::without_names();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     let yes_or_no = |is_so| if is_so { "yes" } else { "no" }.to_owned();
+    let partitions = |partitions: &[Partition]| {
+        partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
     let brokers: Vec<String> = health.fenced_brokers.iter().map(ToString::to_string).collect();
     row("HEALTHY", yes_or_no(health.healthy));
     row("CONTROLLER", health.has_controller.map(yes_or_no).unwrap_or_default());
-    row("BROKERS", health.brokers.to_string());
+    row("BROKERS", health.broker_count.to_string());
     row("FENCED", brokers.join(" "));
-    row("PARTITIONS", health.partitions.to_string());
-    row("LEADERLESS", health.leaderless_partitions.join(" "));
-    row("UNDER-REPLICATED", health.under_replicated_partitions.join(" "));
+    row("PARTITIONS", health.partition_count.to_string());
+    row("LEADERLESS", partitions(&health.leaderless_partitions));
+    row("UNDER-REPLICATED", partitions(&health.under_replicated_partitions));
     table
 }
 
@@ -132,7 +158,9 @@ mod tests {
         assert!(of(Some(1), &[1, 2]).healthy);
         let lacking = of(Some(1), &[1]);
         assert!(!lacking.healthy && lacking.leaderless_partitions.is_empty());
-        assert_eq!(lacking.under_replicated_partitions, ["t-0"]);
-        assert_eq!(of(None, &[]).leaderless_partitions, ["t-0"]);
+        let first = || Partition { topic: "t".to_owned(), partition: 0 };
+        assert_eq!(lacking.under_replicated_partitions, [first()]);
+        assert_eq!(of(None, &[]).leaderless_partitions, [first()]);
+        assert!(table(&lacking).render().contains("UNDER-REPLICATED  t-0\n"));
     }
 }

@@ -5,6 +5,7 @@ use logway_client::{
     Client, ClientError, ClusterDescription, DescribedBroker, QuorumDescription, QuorumReplica,
 };
 use logway_model::BrokerId;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
@@ -15,38 +16,46 @@ use crate::cli::output::{self, Format, Table};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InfoArgs {}
 
-#[derive(Debug, Serialize)]
-struct Info {
+/// The cluster.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Info {
     cluster_id: String,
+    /// The leader of the quorum; `null` if it is not known
+    #[schemars(with = "Option<i32>")]
     controller: Option<BrokerId>,
     brokers: Vec<Broker>,
-    /// Nothing from brokers that do not tell.
+    /// What commits metadata; `null` from brokers that do not tell
     quorum: Option<Quorum>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Broker {
+    #[schemars(with = "i32")]
     id: BrokerId,
     host: String,
     port: u16,
     rack: Option<String>,
+    /// Whether the controller keeps it from serving
     fenced: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Quorum {
+    #[schemars(with = "Option<i32>")]
     leader: Option<BrokerId>,
     leader_epoch: i32,
     high_watermark: i64,
     replicas: Vec<Replica>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Replica {
+    #[schemars(with = "i32")]
     id: BrokerId,
     voter: bool,
-    log_end: Option<i64>,
-    /// How many records it has less than the leader.
+    /// Of its log of metadata
+    end_offset: Option<i64>,
+    /// Records that it has less than the leader
     lag: Option<i64>,
 }
 
@@ -99,7 +108,7 @@ fn describe_quorum(quorum: QuorumDescription) -> Quorum {
         move |replica: &QuorumReplica| Replica {
             id: replica.id,
             voter,
-            log_end: replica.log_end.map(|end| end.0),
+            end_offset: replica.log_end.map(|end| end.0),
             lag: leader_end.zip(replica.log_end).map(|(leader, own)| leader - own),
         }
     };
@@ -158,7 +167,7 @@ fn replicas(quorum: &Quorum) -> Table {
         table.row([
             replica.id.to_string(),
             role.to_owned(),
-            number(replica.log_end),
+            number(replica.end_offset),
             number(replica.lag),
         ]);
     }

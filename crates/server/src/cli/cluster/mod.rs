@@ -7,12 +7,21 @@ use clap::Subcommand;
 
 use super::GlobalArgs;
 use super::error::CliError;
+use super::shapes::Shape;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum ClusterCommand {
     Info(info::InfoArgs),
     Health(health::HealthArgs),
+}
+
+/// What the commands print as JSON.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::document::<info::Info>("cluster info"),
+        Shape::document::<health::Health>("cluster health"),
+    ]
 }
 
 /// Carries a command out.

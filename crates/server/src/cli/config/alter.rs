@@ -2,11 +2,14 @@
 
 use clap::Args;
 use logway_client::ConfigChange;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::ResourceArgs;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::setting::{parse_assignment, warn_without_effect};
+use crate::cli::output::{self, Format};
+use crate::cli::setting::{self, parse_assignment, warn_without_effect};
 
 /// Change settings, and leave the others as they are
 #[derive(Debug, Args)]
@@ -41,6 +44,17 @@ pub(in crate::cli) struct DeleteArgs {
     dry_run: bool,
 }
 
+/// Whose settings were changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Altered {
+    /// `topic`, `broker`, `group` or `client-metrics`
+    kind: &'static str,
+    /// Empty for what all brokers share
+    name: String,
+    /// `changed`, or `possible` with `--dry-run`
+    status: &'static str,
+}
+
 pub(super) async fn set(args: SetArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let set = |(name, value)| ConfigChange::Set { name, value };
     let changes: Vec<ConfigChange> = args.settings.into_iter().map(set).collect();
@@ -61,16 +75,27 @@ async fn alter(
 ) -> Result<(), CliError> {
     let resource = resource.resource();
     let client = global.brokers.client()?;
-    client.alter_configs(&resource, &changes, dry_run).await?;
-    if dry_run {
-        eprintln!("the settings of {resource} can be changed so; nothing was changed");
-        return Ok(());
+    setting::alter(&client, &resource, &changes, dry_run).await?;
+    let status = match dry_run {
+        true => {
+            eprintln!("the settings of {resource} can be changed so; nothing was changed");
+            "possible"
+        }
+        false => {
+            eprintln!("changed the settings of {resource}");
+            let set = changes.iter().filter_map(|change| match change {
+                ConfigChange::Set { name, .. } => Some(name.as_str()),
+                ConfigChange::Delete { .. } => None,
+            });
+            warn_without_effect(&client, &resource, set).await;
+            "changed"
+        }
+    };
+    match global.format {
+        Format::Json => {
+            let (kind, name) = (resource.kind.name(), resource.name);
+            output::print_json(&Altered { kind, name, status })
+        }
+        Format::Text => Ok(()),
     }
-    eprintln!("changed the settings of {resource}");
-    let set = changes.iter().filter_map(|change| match change {
-        ConfigChange::Set { name, .. } => Some(name.as_str()),
-        ConfigChange::Delete { .. } => None,
-    });
-    warn_without_effect(&client, &resource, set).await;
-    Ok(())
 }

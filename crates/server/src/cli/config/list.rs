@@ -6,6 +6,7 @@ use clap::Args;
 use logway_client::{
     Client, ClientError, ConfigKind, ConfigResource, MissingTopic, TopicSelection,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::parse_kind;
@@ -21,8 +22,10 @@ pub(in crate::cli) struct ListArgs {
     kind: Option<ConfigKind>,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
+/// Something that has settings, or could have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    /// `topic`, `broker`, `group` or `client-metrics`
     kind: &'static str,
     name: String,
 }

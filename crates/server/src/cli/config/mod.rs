@@ -9,6 +9,8 @@ use logway_client::{ConfigKind, ConfigResource};
 
 use super::GlobalArgs;
 use super::error::CliError;
+use super::setting::Setting;
+use super::shapes::Shape;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -27,6 +29,16 @@ pub(super) async fn run(command: ConfigCommand, global: &GlobalArgs) -> Result<(
         ConfigCommand::Set(args) => alter::set(args, global).await,
         ConfigCommand::Delete(args) => alter::delete(args, global).await,
     }
+}
+
+/// What the commands print as JSON.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::document::<Vec<list::Row>>("config list"),
+        Shape::document::<Vec<Setting>>("config describe"),
+        Shape::document::<alter::Altered>("config set"),
+        Shape::document::<alter::Altered>("config delete"),
+    ]
 }
 
 /// Whose settings.

@@ -5,10 +5,10 @@ use std::io::Write;
 
 use logway_client::{Client, FetchEvent, GroupConsumer, GroupEvent, GroupOptions};
 use logway_model::{Offset, TopicPartition};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ConsumeArgs;
 use super::printer::{self, Printer, Wanted};
+use crate::cli::ends::Ends;
 use crate::cli::error::CliError;
 
 /// Prints what falls to a member of a group, and leaves the group when the user has seen enough.
@@ -17,6 +17,7 @@ pub(super) async fn run(
     group: &str,
     args: &ConsumeArgs,
     printer: &mut Printer<impl Write>,
+    ends: &mut Ends,
 ) -> Result<(), CliError> {
     let mut options = GroupOptions {
         start_at: args.offset.0,
@@ -26,10 +27,9 @@ pub(super) async fn run(
     if args.no_commit {
         options.commit_interval = None;
     }
-    let mut ends = Ends::new()?;
     let topics = args.topics.iter().cloned().collect();
     let mut member = GroupConsumer::open(client, group, topics, options).await?;
-    let printed = print_all(&mut member, group, printer, &mut ends).await;
+    let printed = print_all(&mut member, group, printer, ends).await;
     // Also after an error, so that the other members need not wait for this one.
     let closed = member.close().await;
     printed.and(closed.map_err(CliError::from))
@@ -44,7 +44,7 @@ async fn print_all(
     loop {
         let event = tokio::select! {
             event = member.next() => event?,
-            () = ends.any() => return Ok(()),
+            _ = ends.any() => return Ok(()),
         };
         match event {
             None => return Ok(()),
@@ -95,29 +95,4 @@ fn print(
     }
     printer.flush()?;
     Ok((done, wanted))
-}
-
-/// How users and supervisors say that it is enough.
-#[derive(Debug)]
-struct Ends {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Ends {
-    fn new() -> Result<Ends, CliError> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|source| CliError::Io { what: "listen for signals".to_owned(), source })
-        };
-        let interrupt = listen(SignalKind::interrupt())?;
-        Ok(Ends { interrupt, terminate: listen(SignalKind::terminate())? })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }

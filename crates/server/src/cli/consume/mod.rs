@@ -14,9 +14,10 @@ use logway_model::{PartitionId, TopicName, TopicPartition};
 
 use self::printer::{Printer, Wanted};
 use super::GlobalArgs;
+use super::ends::{Ends, Second};
 use super::error::CliError;
 use super::offset_spec::OffsetSpec;
-use super::record_format::RecordFormat;
+use super::record_format::{Encodings, RecordFormat};
 use super::template::Template;
 
 /// Read records of topics
@@ -31,19 +32,24 @@ use super::template::Template;
   logway consume events -o -10 -e -p 0          the last 10 of partition 0
   logway consume events -o @2026-01-31T00:00:00Z --format json
   logway consume events -f '%p:%o %k=%v\\n'
+  logway consume events -o @-1h -e              what came in the last hour
+  logway consume events -f '%T{rfc3339} %v{hex}\\n'
+  logway consume events --format json -e | logway produce copy --input-format json
   logway consume events --group billing         what falls to a member of a group
 
 Template:
   %t topic   %p partition   %o offset   %T timestamp, ms
   %k key     %K its size    %v value    %V its size (-1 if there is none)
   %h headers, as KEY=VALUE,...   %% a percent sign
+  %k{hex} %v{base64} %h{hex}   in hexadecimal digits or base64   %T{rfc3339} as a date
   \\n \\t \\r \\0 \\\\ \\xHH   bytes")]
 pub(super) struct ConsumeArgs {
     /// Topics to read
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<TopicName>,
-    /// Where to begin: start, end, an offset, -COUNT (before the end) or @TIME (milliseconds or
-    /// RFC 3339); with --group, only in partitions of which the group has committed nothing
+    /// Where to begin: start, end, an offset, -COUNT (before the end) or @TIME (milliseconds, RFC
+    /// 3339, or -1h30m: so long ago, in d, h, m, s and ms); with --group, only in partitions of
+    /// which the group has committed nothing
     #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
     offset: OffsetSpec,
     /// Stop after COUNT records
@@ -70,22 +76,26 @@ pub(super) struct ConsumeArgs {
     /// How to print a record [default: %v\n]
     #[arg(short = 'f', long, value_name = "TEMPLATE", value_parser = Template::parse)]
     template: Option<Template>,
+    #[command(flatten)]
+    encodings: Encodings,
 }
 
 pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let format = RecordFormat::new(global.format, args.template.clone())?;
+    let format = RecordFormat::new(global.format, args.template.clone(), args.encodings)?;
     let client = global.brokers.client()?;
     if args.count == Some(0) {
         return Ok(());
     }
+    let mut ends = Ends::listen(Second::Exits)?;
     let mut printer = Printer::new(format, args.count);
     if let Some(group) = &args.group {
-        return as_member::run(&client, group, &args, &mut printer).await;
+        return as_member::run(&client, group, &args, &mut printer, &mut ends).await;
     }
-    let assignment = assignment(&client, &args).await?;
-    let consumer = Consumer::open(&client, &assignment, args.consumer_options()).await?;
-    let outcome = print_all(consumer, &mut printer).await;
-    // What came before an error has been read as well.
+    let outcome = tokio::select! {
+        outcome = print_assigned(&client, &args, &mut printer) => outcome,
+        _ = ends.any() => Ok(()),
+    };
+    // What came before an error, or before Ctrl-C, has been read as well, and ends with a whole record.
     outcome.and(printer.flush())
 }
 
@@ -119,6 +129,16 @@ async fn assignment(
         }
     }
     Ok(assignment)
+}
+
+async fn print_assigned(
+    client: &Client,
+    args: &ConsumeArgs,
+    printer: &mut Printer<impl Write>,
+) -> Result<(), CliError> {
+    let assignment = assignment(client, args).await?;
+    let consumer = Consumer::open(client, &assignment, args.consumer_options()).await?;
+    print_all(consumer, printer).await
 }
 
 async fn print_all(

@@ -3,6 +3,7 @@
 use clap::Args;
 use logway_client::ListedGroup;
 use logway_model::BrokerId;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
@@ -38,13 +39,17 @@ const STATES: [&str; 8] = [
     "notready",
 ];
 
-#[derive(Debug, Serialize)]
-struct Row {
+/// A group.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
     group: String,
+    /// `null` from brokers that do not tell
     state: Option<String>,
+    /// `null` from brokers that do not tell
     #[serde(rename = "type")]
     group_type: Option<String>,
     protocol_type: String,
+    #[schemars(with = "i32")]
     coordinator: BrokerId,
 }
 

@@ -10,6 +10,7 @@ use clap::Subcommand;
 use super::GlobalArgs;
 use super::error::CliError;
 use super::hint::Subject;
+use super::shapes::Shape;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -30,6 +31,17 @@ impl GroupCommand {
         };
         Subject { group: group.map(str::to_owned), ..Subject::default() }
     }
+}
+
+/// What the commands print as JSON.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::document::<Vec<list::Row>>("group list"),
+        Shape::document::<Vec<describe::GroupLag>>("group describe"),
+        Shape::lines::<Vec<describe::GroupLag>>("group describe --watch"),
+        Shape::document::<Vec<seek::Row>>("group seek"),
+        Shape::document::<Vec<delete::Row>>("group delete"),
+    ]
 }
 
 /// Carries a command out.

@@ -3,30 +3,38 @@
 use logway_log::TimestampType;
 use logway_log::inspect::{PlacedBatch, SegmentFile};
 use logway_model::{TimestampMs, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::timestamp;
 
 /// What a batch's header says, and where it is.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct BatchRow<'a> {
     topic: &'a str,
     partition: i32,
+    /// The base offset of its segment
     segment: i64,
+    /// The byte of its file at which it begins
     position: u64,
     base_offset: i64,
     last_offset: i64,
     records: i32,
-    bytes: usize,
+    size_bytes: usize,
     leader_epoch: i32,
+    /// `none`, `gzip`, `snappy`, `lz4`, `zstd`, or `unknown`
     compression: &'static str,
+    /// `create` or `append`
     timestamp_type: &'static str,
+    /// Milliseconds since 1970
     base_timestamp: i64,
     max_timestamp: i64,
+    /// `null` if the producer has none
     producer_id: Option<i64>,
     producer_epoch: i16,
     base_sequence: i32,
     transactional: bool,
+    /// Whether it ends a transaction
     control: bool,
     crc: u32,
 }
@@ -48,7 +56,7 @@ impl<'a> BatchRow<'a> {
             base_offset: header.base_offset.0,
             last_offset: header.last_offset().0,
             records: header.record_count,
-            bytes: placed.batch.size_bytes(),
+            size_bytes: placed.batch.size_bytes(),
             leader_epoch: header.leader_epoch.0,
             compression: attributes.compression().map_or("unknown", |codec| codec.name()),
             timestamp_type: match attributes.timestamp_type() {
@@ -74,7 +82,7 @@ impl<'a> BatchRow<'a> {
             self.base_offset,
             self.last_offset,
             self.records,
-            self.bytes,
+            self.size_bytes,
             self.leader_epoch,
             self.compression,
             timestamp::format(TimestampMs(self.base_timestamp)),

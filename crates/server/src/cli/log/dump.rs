@@ -14,7 +14,7 @@ use super::{count_of_problems, group_record, partition_dirs};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{Format, OUTPUT_BUFFER_BYTES};
-use crate::cli::record_format::RecordFormat;
+use crate::cli::record_format::{Encodings, RecordFormat};
 use crate::cli::template::Template;
 
 /// Print what the segments of partitions hold: a line per batch, or per record
@@ -47,7 +47,7 @@ pub(in crate::cli) struct DumpArgs {
 pub(super) fn run(args: &DumpArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let what = match args.records {
         true => What::Records {
-            format: RecordFormat::new(global.format, args.template.clone())?,
+            format: RecordFormat::new(global.format, args.template.clone(), Encodings::default())?,
             explains_groups: global.format == Format::Text && args.template.is_none(),
         },
         false => What::Batches(global.format),

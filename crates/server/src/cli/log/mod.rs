@@ -18,7 +18,9 @@ use logway_log::inspect;
 
 use super::GlobalArgs;
 use super::error::CliError;
+use super::json_record::JsonRecord;
 use super::quantity;
+use super::shapes::Shape;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -27,6 +29,16 @@ pub(super) enum LogCommand {
     Verify(verify::VerifyArgs),
     Repair(repair::RepairArgs),
     ForgetDir(forget_dir::ForgetDirArgs),
+}
+
+/// What the commands print as JSON.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::lines::<batch_row::BatchRow<'static>>("log dump"),
+        Shape::lines::<JsonRecord<'static>>("log dump --records"),
+        Shape::document::<Vec<verify::Row>>("log verify"),
+        Shape::document::<Vec<repair::Row>>("log repair"),
+    ]
 }
 
 /// Carries a command out.

@@ -1,8 +1,10 @@
 //! A problem as `logway log verify` and `logway log repair` print it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use logway_log::inspect::{Problem, Repair};
+use logway_model::TopicPartition;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::count_of_problems;
@@ -14,16 +16,19 @@ const ADVICE_ON_RECORDS: &str = "no repair touches records, nor what nobody can 
      behind the damage and tells consumers how to";
 
 /// A problem, for programs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ProblemRow {
     path: PathBuf,
+    /// The byte at which it begins
     position: u64,
     reason: String,
-    /// The offsets whose records cannot be read; without an end it is not known.
+    /// The first offset whose record cannot be read; `null` if none is lost
     first_lost_offset: Option<i64>,
+    /// The offset after the last; `null` if it is not known
     end_lost_offset: Option<i64>,
+    /// Whether a crash may have left it so, which the next start of the broker settles
     may_be_unfinished: bool,
-    /// What `logway log repair` does about it.
+    /// What `logway log repair` does about it: `rebuild`, `rewrite`, `set aside`, or nothing
     repair: Option<&'static str>,
 }
 
@@ -41,6 +46,13 @@ impl ProblemRow {
             repair: repair.map(name),
         }
     }
+}
+
+/// A partition by the name of its directory; nothing for the data directory itself, and for one that is
+/// not named as a partition is.
+pub(super) fn named(dir: &Path, is_partition: bool) -> Option<TopicPartition> {
+    let name = dir.file_name().filter(|_| is_partition)?;
+    TopicPartition::from_dir_name(&name.to_string_lossy())
 }
 
 /// What a repair does, as a word.

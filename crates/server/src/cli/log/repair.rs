@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use logway_log::inspect::{Access, Change, DataDir, Problem, Repair};
+use logway_model::TopicName;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::check::{Checked, check_all};
-use super::problem_row::{self, ProblemCount, ProblemRow, line};
+use super::problem_row::{self, ProblemCount, ProblemRow, line, named};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, JsonArray};
@@ -33,23 +35,29 @@ pub(in crate::cli) struct RepairArgs {
     dry_run: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    /// `null` for the data directory's own files.
-    partition: Option<String>,
+/// A partition's files, or the data directory's own.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    /// `null` for the data directory's own files
+    #[schemars(with = "Option<String>")]
+    topic: Option<TopicName>,
+    /// `null` for the data directory's own files
+    partition: Option<i32>,
     directory: PathBuf,
     problems: Vec<ProblemRow>,
     changes: Vec<ChangeRow>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ChangeRow {
     path: PathBuf,
+    /// `rebuild`, `rewrite` or `set aside`
     repair: &'static str,
-    is_done: bool,
-    /// Where the file is now that was there.
+    /// Not with `--dry-run`
+    done: bool,
+    /// Where the file is now that was there; `null` if it was not kept
     kept: Option<PathBuf>,
-    /// Why it could not be done.
+    /// Why it could not be done
     error: Option<String>,
 }
 
@@ -74,11 +82,13 @@ pub(super) fn run(args: &RepairArgs, global: &GlobalArgs) -> Result<(), CliError
             }
         }
         let problems = problems.into_iter().map(ProblemRow::new).collect();
-        let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
-        let partition = verified.map(|_| name);
+        let named = named(dir, verified.is_some());
+        let partition = named.as_ref().map(|named| named.partition.0);
+        let topic = named.map(|named| named.topic);
         match global.format {
             Format::Json => {
-                array.push(&Row { partition, directory: dir.to_owned(), problems, changes: done })
+                let directory = dir.to_owned();
+                array.push(&Row { topic, partition, directory, problems, changes: done })
             }
             Format::Text => Ok(()),
         }
@@ -91,10 +101,10 @@ pub(super) fn run(args: &RepairArgs, global: &GlobalArgs) -> Result<(), CliError
 
 /// Carries a change out, unless that is not wanted.
 fn make(data: &DataDir, change: &Change, is_dry_run: bool) -> ChangeRow {
-    let row = |is_done, kept, error| ChangeRow {
+    let row = |done, kept, error| ChangeRow {
         path: change.path().to_owned(),
         repair: problem_row::name(change.repair()),
-        is_done,
+        done,
         kept,
         error,
     };
@@ -117,7 +127,7 @@ fn is_settled(problem: &Problem, done: &[ChangeRow]) -> bool {
 fn text(change: &Change, row: &ChangeRow, problems: &[Problem]) -> String {
     let path = change.path();
     let shown = path.display();
-    let what = match (&row.error, row.is_done, change.repair()) {
+    let what = match (&row.error, row.done, change.repair()) {
         (Some(error), _, _) => format!("cannot {} {shown}: {error}", row.repair),
         (None, false, _) => format!("would {} {shown}", row.repair),
         (None, true, Repair::Rebuild) => format!("rebuilt {shown}"),

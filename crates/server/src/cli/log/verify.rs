@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use logway_log::inspect::{Access, Verified};
+use logway_model::TopicName;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::check::{Checked, check_all};
-use super::problem_row::{ProblemCount, ProblemRow, line};
+use super::problem_row::{ProblemCount, ProblemRow, line, named};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, JsonArray, Table};
@@ -33,16 +35,22 @@ pub(in crate::cli) struct VerifyArgs {
     while_running: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    /// `null` for the data directory's own files.
-    partition: Option<String>,
+/// A partition's files, or the data directory's own.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    /// `null` for the data directory's own files
+    #[schemars(with = "Option<String>")]
+    topic: Option<TopicName>,
+    /// `null` for the data directory's own files
+    partition: Option<i32>,
     directory: PathBuf,
     segments: usize,
     batches: u64,
     records: u64,
-    bytes: u64,
-    first_offset: Option<i64>,
+    size_bytes: u64,
+    /// `null` if there is no batch
+    start_offset: Option<i64>,
+    /// `null` if there is no batch
     end_offset: Option<i64>,
     problems: Vec<ProblemRow>,
 }
@@ -78,17 +86,17 @@ fn row_of(checked: Checked<'_>) -> Row {
 }
 
 fn row(dir: &Path, verified: Option<Verified>, problems: Vec<ProblemRow>) -> Row {
-    let name = dir.file_name().unwrap_or(dir.as_os_str());
-    let partition = verified.is_some().then(|| name.to_string_lossy().into_owned());
+    let named = named(dir, verified.is_some());
     let verified = verified.unwrap_or_default();
     Row {
-        partition,
+        partition: named.as_ref().map(|named| named.partition.0),
+        topic: named.map(|named| named.topic),
         directory: dir.to_owned(),
         segments: verified.segments,
         batches: verified.batches,
         records: verified.records,
-        bytes: verified.bytes,
-        first_offset: verified.first_offset.map(|offset| offset.0),
+        size_bytes: verified.bytes,
+        start_offset: verified.first_offset.map(|offset| offset.0),
         end_offset: verified.end_offset.map(|offset| offset.0),
         problems,
     }
@@ -100,16 +108,16 @@ fn empty_table() -> Table {
 
 /// Adds a line for a partition; what is wrong with the directory's own files has been said.
 fn add_to(table: &mut Table, row: &Row) {
-    let Some(partition) = &row.partition else { return };
+    let Some((topic, partition)) = row.topic.as_ref().zip(row.partition) else { return };
     let number = |offset: Option<i64>| offset.map(|offset| offset.to_string()).unwrap_or_default();
     table.row([
-        partition.clone(),
+        format!("{topic}-{partition}"),
         row.segments.to_string(),
         row.batches.to_string(),
         row.records.to_string(),
-        number(row.first_offset),
+        number(row.start_offset),
         number(row.end_offset),
-        quantity::bytes(row.bytes),
+        quantity::bytes(row.size_bytes),
         row.problems.len().to_string(),
     ]);
 }

@@ -1,194 +1,203 @@
 //! `logway produce`.
 
+mod args;
+mod blocks;
+mod delimiter;
 mod input;
-mod lines;
+mod input_record;
+mod json_input;
+mod key_field;
+mod pieces;
 mod progress;
 mod report;
+mod text;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use logway_client::{Acks, NewRecord, ProduceSummary, Producer, ProducerOptions};
-use logway_model::{PartitionId, TopicName};
-use logway_record::{Compression, Header};
+use logway_client::{ClientError, NewRecord, Producer, ProducerOptions};
+use logway_model::PartitionId;
+use logway_record::Header;
+use tokio::sync::mpsc;
 
-use self::input::Input;
-use self::lines::Lines;
+pub(super) use self::args::ProduceArgs;
+use self::args::{InputFormat, PartitionChoice};
+use self::blocks::Block;
+use self::delimiter::Delimiter;
+use self::input_record::{InputForm, InputRecord, KeySource};
 use self::progress::Progress;
+pub(super) use self::report::Report;
+use self::text::Remarks;
 use super::GlobalArgs;
+use super::ends::{Ends, Second};
 use super::error::CliError;
-use super::escape::unescape;
-use super::hint::Subject;
 use super::output::{self, Format};
 use super::timestamp;
 
-/// Write records to a topic: one per line of a file or stdin
-///
-/// Lines are bytes and need not be UTF-8. The line end is not part of the record. The topic is
-/// created if the broker creates topics on first use.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  echo hello | logway produce greetings
-  logway produce logs /var/log/dpkg.log -z zstd
-  logway produce users users.tsv -k '\\t' -H source=import")]
-pub(super) struct ProduceArgs {
-    /// Topic to write to
-    topic: TopicName,
-    /// File to read; - is stdin
-    #[arg(default_value = "-")]
-    file: String,
-    /// Split each line into key and value at the first SEPARATOR; a line without one has no key.
-    /// Escapes are \n \t \r \0 \\ \xHH
-    #[arg(short, long, value_name = "SEPARATOR", value_parser = parse_separator)]
-    key_separator: Option<Separator>,
-    /// Header for each record; repeatable
-    #[arg(short = 'H', long = "header", value_name = "KEY=VALUE", value_parser = parse_header)]
-    headers: Vec<Header>,
-    /// Partition to write to [default: by the key's hash; without a key one partition for a whole
-    /// batch, then the next]
-    #[arg(short, long, value_parser = clap::value_parser!(i32).range(0..))]
-    partition: Option<i32>,
-    /// Compression of the batches
-    #[arg(short = 'z', long, default_value = "none", value_parser = compression_parser())]
-    compression: Compression,
-    /// Who has to store a record: nobody, the leader, or all in-sync replicas
-    #[arg(long, default_value = "all", value_parser = acks_parser())]
-    acks: Acks,
-    /// Send a record without a value, a tombstone, where the value is empty
-    #[arg(long)]
-    tombstone: bool,
-}
-
-/// At least one byte.
-#[derive(Debug, Clone)]
-struct Separator(Vec<u8>);
-
-fn parse_separator(text: &str) -> Result<Separator, String> {
-    match unescape(text)? {
-        bytes if bytes.is_empty() => Err("the separator is empty".to_owned()),
-        bytes => Ok(Separator(bytes)),
-    }
-}
-
-fn parse_header(text: &str) -> Result<Header, String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok(Header::new(key.to_owned(), Some(value.to_owned().into())))
-}
-
-fn compression_parser() -> impl TypedValueParser<Value = Compression> {
-    PossibleValuesParser::new(Compression::ALL.map(Compression::name))
-        .map(|name| name.parse().expect("only names of codecs are accepted"))
-}
-
-fn acks_parser() -> impl TypedValueParser<Value = Acks> {
-    PossibleValuesParser::new(["0", "1", "all"]).map(|name| match name.as_str() {
-        "0" => Acks::None,
-        "1" => Acks::Leader,
-        _ => Acks::All,
-    })
-}
-
-impl ProduceArgs {
-    /// What a failure would be about.
-    pub(super) fn subject(&self) -> Subject {
-        Subject { topic: Some(self.topic.to_string()), ..Subject::default() }
-    }
-}
+/// How long what was read may take to be acknowledged when the user has had enough.
+const LAST_FLUSH: Duration = Duration::from_secs(3);
 
 pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let input = Input::open(&args.file)?;
-    let progress = Progress::start(input.size);
-    let started = Instant::now();
+    let mut ends = Ends::listen(Second::Told)?;
+    let source = Source::new(&args)?;
+    let size = input::look_at(&args.files, source.expects_text)?;
     let options = ProducerOptions {
         acks: args.acks,
         compression: args.compression,
         ..ProducerOptions::default()
     };
     let client = global.brokers.client()?;
-    let mut producer = Producer::open(client, args.topic.clone(), options).await?;
-    let outcome = send_lines(&args, input, &mut producer, &progress).await;
-    progress.finish();
-    let (outcome, summary) = match outcome {
-        // What was read is still sent, also when the rest cannot be read.
-        Ok(()) | Err(CliError::Input(_) | CliError::Io { .. }) => {
-            let flushed = producer.flush().await.map_err(CliError::from);
-            (outcome.and(flushed), producer.summary())
-        }
-        Err(_) => (outcome, producer.summary()),
+    let started = Instant::now();
+    let mut producer = tokio::select! {
+        opened = Producer::open(client, args.topic.clone(), options) => opened?,
+        end = ends.any() => return Err(CliError::Ended(end)),
     };
-    if outcome.is_ok() || summary.records > 0 {
-        report(&args, global, &summary, started)?;
+    let blocks = blocks::read(args.files.clone(), source.delimiter.clone(), source.expects_text)?;
+    let progress = Progress::start(size);
+    let sent = tokio::select! {
+        sent = source.send(blocks, &mut producer, &progress) => sent,
+        end = ends.any() => Err(CliError::Ended(end)),
+    };
+    progress.finish();
+    let outcome = finish(sent, &mut producer, &mut ends).await;
+    let summary = producer.summary();
+    let unacknowledged = producer.unacknowledged_records();
+    let has_news = summary.records > 0 || unacknowledged > 0;
+    if has_news || matches!(outcome, Ok(()) | Err(CliError::Ended(_))) {
+        let elapsed = started.elapsed();
+        eprintln!("{}", report::line(&args.topic, args.acks, &summary, elapsed));
+        if unacknowledged > 0 {
+            eprintln!("{}", report::unacknowledged_line(unacknowledged));
+        }
+        if global.format == Format::Json {
+            output::print_json(&report::json(&args.topic, &summary, unacknowledged, elapsed))?;
+        }
     }
     outcome
 }
 
-/// Reads lines and hands each over as a record.
-async fn send_lines(
-    args: &ProduceArgs,
-    input: Input,
+/// Has what was read acknowledged, also when the rest cannot be read or the user does not want it.
+async fn finish(
+    sent: Result<(), CliError>,
     producer: &mut Producer,
-    progress: &Progress,
+    ends: &mut Ends,
 ) -> Result<(), CliError> {
-    let mut lines = Lines::new(input.reader, input.name);
-    while let Some(line) = lines.next_line()? {
-        progress.advance(line.len() as u64 + 1);
-        let (key, value) = split(line, args.key_separator.as_ref());
-        let is_tombstone = args.tombstone && value.is_empty();
-        let record = NewRecord {
-            partition: args.partition.map(PartitionId),
-            timestamp: timestamp::now(),
-            key,
-            value: (!is_tombstone).then_some(value),
-            headers: &args.headers,
-        };
-        producer.send(record).await?;
+    let is_ended = matches!(sent, Err(CliError::Ended(_)));
+    if let Err(error) = &sent
+        && error.is_of_cluster()
+    {
+        return sent;
     }
-    Ok(())
-}
-
-fn split<'a>(line: &'a [u8], separator: Option<&Separator>) -> (Option<&'a [u8]>, &'a [u8]) {
-    let Some(Separator(separator)) = separator else { return (None, line) };
-    match line.windows(separator.len()).position(|window| window == separator) {
-        Some(at) => (Some(&line[..at]), &line[at + separator.len()..]),
-        None => (None, line),
+    let patience = async {
+        match is_ended {
+            true => tokio::time::sleep(LAST_FLUSH).await,
+            false => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        flushed = producer.flush() => sent.and(flushed.map_err(CliError::from)),
+        end = ends.any() => sent.and(Err(CliError::Ended(end))),
+        () = patience => sent,
     }
 }
 
-fn report(
-    args: &ProduceArgs,
-    global: &GlobalArgs,
-    summary: &ProduceSummary,
-    started: Instant,
-) -> Result<(), CliError> {
-    let elapsed = started.elapsed();
-    eprintln!("{}", report::line(&args.topic, args.acks, summary, elapsed));
-    match global.format {
-        Format::Text => Ok(()),
-        Format::Json => output::print_json(&report::json(&args.topic, summary, elapsed)),
-    }
+/// Where records come from, and how.
+#[derive(Debug)]
+struct Source {
+    delimiter: Delimiter,
+    /// Whether the input is to be text, because nobody has said how else to cut it.
+    expects_text: bool,
+    form: InputForm,
+    keys: KeySource,
+    partition: Option<PartitionChoice>,
+    headers: Vec<Header>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_split_at_the_first_separator() {
-        let separator = parse_separator(r"\t").expect("a tab");
-        let split = |line| split(line, Some(&separator));
-        assert_eq!(split(b"k\tv\tw"), (Some(&b"k"[..]), &b"v\tw"[..]));
-        assert_eq!(split(b"\tv"), (Some(&b""[..]), &b"v"[..]));
-        assert_eq!(split(b"k\t"), (Some(&b"k"[..]), &b""[..]));
-        assert_eq!(split(b"v"), (None, &b"v"[..]));
-        assert_eq!(split(b""), (None, &b""[..]));
-        assert!(parse_separator("").is_err());
+impl Source {
+    fn new(args: &ProduceArgs) -> Result<Source, CliError> {
+        Ok(Source {
+            expects_text: args.delimiter.is_none() && args.input_format == InputFormat::Text,
+            delimiter: args.delimiter.clone().unwrap_or_default(),
+            form: args.form()?,
+            keys: args.key_source()?,
+            partition: args.partition,
+            headers: args.headers.clone(),
+        })
     }
 
-    #[test]
-    fn headers_may_hold_equals_signs() {
-        let header = parse_header("a=b=c").expect("a header");
-        assert_eq!(header, Header::new("a", Some("b=c".into())));
-        assert!(parse_header("a").is_err());
+    /// Hands each record to the producer.
+    async fn send(
+        &self,
+        mut blocks: mpsc::Receiver<Result<Block, CliError>>,
+        producer: &mut Producer,
+        progress: &Progress,
+    ) -> Result<(), CliError> {
+        let mut remarks = Remarks::default();
+        while let Some(block) = blocks.recv().await {
+            let block = block?;
+            for (number, piece) in block.pieces() {
+                progress.advance((piece.len() + self.delimiter.bytes().len()) as u64);
+                if self.expects_text
+                    && let Some(remark) = remarks.on(piece, number, &block.name)
+                {
+                    progress.say(&format!("warning: {remark}"));
+                }
+                let record = self.record(piece).map_err(|problem| {
+                    let (noun, name) = (self.delimiter.noun(), &block.name);
+                    CliError::Input(format!("{noun} {number} of {name}: {problem}"))
+                });
+                if let Some(record) = record.map_err(|error| self.with_advice(error))? {
+                    let sent = producer.send(self.new_record(&record)).await;
+                    sent.map_err(|error| self.with_advice_on_partition(error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a piece stands for, with all that the command line adds.
+    fn record<'a>(&'a self, piece: &'a [u8]) -> Result<Option<InputRecord<'a>>, String> {
+        let Some(mut record) = self.form.read(piece)? else { return Ok(None) };
+        self.keys.apply(&mut record)?;
+        match self.partition {
+            None => {}
+            Some(PartitionChoice::Auto) => record.partition = None,
+            Some(PartitionChoice::Number(number)) => record.partition = Some(PartitionId(number)),
+        }
+        if !record.headers.is_empty() {
+            record.headers.extend(self.headers.iter().cloned());
+        }
+        Ok(Some(record))
+    }
+
+    fn new_record<'r>(&'r self, record: &'r InputRecord<'r>) -> NewRecord<'r> {
+        let is_without = record.headers.is_empty();
+        NewRecord {
+            partition: record.partition,
+            timestamp: record.timestamp.unwrap_or_else(timestamp::now),
+            key: record.key.as_deref(),
+            value: record.value.as_deref(),
+            headers: if is_without { &self.headers } else { &record.headers },
+        }
+    }
+
+    fn with_advice(&self, error: CliError) -> CliError {
+        match self.form {
+            InputForm::Json => error.with_hint(
+                "each line is one record as 'logway consume --format json' prints it; 'jq -c .' puts \
+                 JSON on one line",
+            ),
+            InputForm::Plain(_) => error,
+        }
+    }
+
+    /// Partitions that the input names may be those of another topic.
+    fn with_advice_on_partition(&self, error: ClientError) -> CliError {
+        let is_of_input = matches!(self.form, InputForm::Json) && self.partition.is_none();
+        match error {
+            ClientError::NoSuchPartition { .. } if is_of_input => CliError::from(error).with_hint(
+                "the input names the partition; '-p auto' leaves it to the key's hash instead",
+            ),
+            error => error.into(),
+        }
     }
 }

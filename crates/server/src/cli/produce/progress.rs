@@ -49,6 +49,11 @@ impl Progress {
         self.pending_bytes.set(0);
     }
 
+    /// Says something above the bar.
+    pub(super) fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
     /// Takes the bar away.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();

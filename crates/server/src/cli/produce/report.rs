@@ -4,26 +4,34 @@ use std::time::Duration;
 
 use logway_client::{Acks, ProduceSummary};
 use logway_model::TopicName;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::quantity::{bytes, count};
 
-/// What has been produced, for programs.
-#[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
-    topic: &'a TopicName,
+/// What was acknowledged; printed after an error as well, if anything was sent.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli) struct Report<'a> {
+    topic: &'a str,
+    /// Records that were acknowledged
     records: u64,
-    bytes: u64,
+    /// Records that were read and not acknowledged; they may be stored or not
+    unacknowledged_records: u64,
+    /// Bytes of the batches before compression
+    size_bytes: u64,
     batches: u64,
     seconds: f64,
     partitions: Vec<PartitionReport>,
 }
 
-#[derive(Debug, Serialize)]
+/// What was acknowledged in one partition.
+#[derive(Debug, Serialize, JsonSchema)]
 struct PartitionReport {
     partition: i32,
     records: u64,
+    /// `null` with `--acks 0`
     first_offset: Option<i64>,
+    /// Inclusive; records of others may lie in between
     last_offset: Option<i64>,
 }
 
@@ -38,10 +46,7 @@ pub(super) fn line(
         Acks::None => "sent",
         Acks::Leader | Acks::All => "produced",
     };
-    let records = match summary.records {
-        1 => "1 record".to_owned(),
-        records => format!("{} records", count(records)),
-    };
+    let records = count_of_records(summary.records);
     let seconds = elapsed.as_secs_f64().max(1e-6);
     let rate = count((summary.records as f64 / seconds) as u64);
     let byte_rate = bytes((summary.bytes as f64 / seconds) as u64);
@@ -51,10 +56,24 @@ pub(super) fn line(
     )
 }
 
+/// What became of the rest, for people.
+pub(super) fn unacknowledged_line(records: u64) -> String {
+    let (records, verb) = (count_of_records(records), if records == 1 { "was" } else { "were" });
+    format!("{records} more {verb} read and not acknowledged: stored or not, nobody can say")
+}
+
+fn count_of_records(records: u64) -> String {
+    match records {
+        1 => "1 record".to_owned(),
+        records => format!("{} records", count(records)),
+    }
+}
+
 /// The same as data.
 pub(super) fn json<'a>(
     topic: &'a TopicName,
     summary: &ProduceSummary,
+    unacknowledged_records: u64,
     elapsed: Duration,
 ) -> Report<'a> {
     let partitions = summary.partitions.iter().map(|(id, partition)| PartitionReport {
@@ -64,9 +83,10 @@ pub(super) fn json<'a>(
         last_offset: partition.last_offset.map(|offset| offset.0),
     });
     Report {
-        topic,
+        topic: topic.as_str(),
         records: summary.records,
-        bytes: summary.bytes,
+        unacknowledged_records,
+        size_bytes: summary.bytes,
         batches: summary.batches,
         seconds: elapsed.as_secs_f64(),
         partitions: partitions.collect(),
@@ -99,10 +119,11 @@ mod tests {
             line(&topic, Acks::All, &summary, elapsed),
             "produced 2,000 records (4.0 KiB) to 't' in 0.500 s: 4,000 records/s, 8.0 KiB/s"
         );
-        let json = serde_json::to_string(&json(&topic, &summary, elapsed)).expect("serializable");
+        let json =
+            serde_json::to_string(&json(&topic, &summary, 3, elapsed)).expect("serializable");
         assert_eq!(
             json,
-            r#"{"topic":"t","records":2000,"bytes":4096,"batches":3,"seconds":0.5,"partitions":[{"partition":1,"records":2000,"first_offset":7,"last_offset":2006}]}"#
+            r#"{"topic":"t","records":2000,"unacknowledged_records":3,"size_bytes":4096,"batches":3,"seconds":0.5,"partitions":[{"partition":1,"records":2000,"first_offset":7,"last_offset":2006}]}"#
         );
     }
 }

@@ -3,10 +3,13 @@
 use clap::Args;
 use logway_client::{ConfigChange, ConfigResource};
 use logway_model::TopicName;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::setting::{parse_assignment, warn_without_effect};
+use crate::cli::output::{self, Format};
+use crate::cli::setting::{self, parse_assignment, warn_without_effect};
 
 /// Change a topic's settings, or add partitions
 #[derive(Debug, Args)]
@@ -25,6 +28,17 @@ pub(in crate::cli) struct AlterArgs {
     /// Partitions that the topic is to have
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
+}
+
+/// The topic, when all that was asked for is done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Altered {
+    #[schemars(with = "String")]
+    topic: TopicName,
+    /// Partitions that it has now; `null` if `-p` was not given
+    partition_count: Option<i32>,
+    /// `changed`
+    status: &'static str,
 }
 
 impl AlterArgs {
@@ -46,7 +60,7 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
     let client = global.brokers.client()?;
     if !changes.is_empty() {
         let resource = ConfigResource::topic(&args.name);
-        client.alter_configs(&resource, &changes, false).await?;
+        setting::alter(&client, &resource, &changes, false).await?;
         eprintln!("changed the settings of topic '{}'", args.name);
         let names = args.configs.iter().map(|(name, _)| name.as_str());
         warn_without_effect(&client, &resource, names).await;
@@ -54,6 +68,10 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
     if let Some(partitions) = args.partitions {
         client.create_partitions(&args.name, partitions).await?;
         eprintln!("topic '{}' has {partitions} partitions", args.name);
+    }
+    if global.format == Format::Json {
+        let (topic, partition_count) = (args.name, args.partitions);
+        output::print_json(&Altered { topic, partition_count, status: "changed" })?;
     }
     Ok(())
 }

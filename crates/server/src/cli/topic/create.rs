@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use logway_client::{Client, ClientError, ConfigResource, CreatedTopic, MissingTopic, NewTopic};
 use logway_model::{ErrorCode, TopicName};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
@@ -40,12 +41,18 @@ pub(in crate::cli) struct CreateArgs {
 
 const CREATED: &str = "created";
 
-#[derive(Debug, Serialize)]
-struct Row {
-    name: TopicName,
+/// A topic that is there now, or could be. Those that could not be created are told of on stderr.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    #[schemars(with = "String")]
+    topic: TopicName,
+    /// `null` if it is not known
     id: Option<String>,
-    partitions: Option<i32>,
-    replicas: Option<i16>,
+    /// `null` if it is not known
+    partition_count: Option<i32>,
+    /// Replicas of each partition; `null` if it is not known
+    replica_count: Option<i16>,
+    /// `created`, `exists` (with `--if-not-exists`) or `possible` (with `--dry-run`)
     status: &'static str,
 }
 
@@ -58,8 +65,9 @@ pub(super) async fn run(args: CreateArgs, global: &GlobalArgs) -> Result<(), Cli
         match outcome {
             Ok(created) => rows.push(created_row(name, &created, args.dry_run)),
             Err(error) if args.if_not_exists && exists(&error) => {
-                let (id, partitions, replicas) = (None, None, None);
-                rows.push(Row { name, id, partitions, replicas, status: "exists" });
+                let (id, partition_count, replica_count) = (None, None, None);
+                let status = "exists";
+                rows.push(Row { topic: name, id, partition_count, replica_count, status });
             }
             Err(error) => errors.push(error),
         }
@@ -69,7 +77,7 @@ pub(super) async fn run(args: CreateArgs, global: &GlobalArgs) -> Result<(), Cli
         // All of them have got the same settings.
         if let Some(row) = rows.iter().find(|row| row.status == CREATED) {
             let names = args.configs.iter().map(|(name, _)| name.as_str());
-            warn_without_effect(&client, &ConfigResource::topic(&row.name), names).await;
+            warn_without_effect(&client, &ConfigResource::topic(&row.topic), names).await;
         }
     }
     match global.format {
@@ -91,10 +99,10 @@ fn new_topic(name: &TopicName, args: &CreateArgs) -> NewTopic {
 
 fn created_row(name: TopicName, created: &CreatedTopic, dry_run: bool) -> Row {
     Row {
-        name,
+        topic: name,
         id: (!created.id.0.is_zero()).then(|| created.id.to_string()),
-        partitions: created.partitions,
-        replicas: created.replication_factor,
+        partition_count: created.partitions,
+        replica_count: created.replication_factor,
         status: if dry_run { "possible" } else { CREATED },
     }
 }
@@ -106,7 +114,7 @@ fn exists(error: &ClientError) -> bool {
 /// A broker may answer before it can be asked about the topic: whatever command comes next should
 /// find it.
 async fn await_created(client: &Client, rows: &[Row]) -> Result<(), CliError> {
-    let names: BTreeSet<TopicName> = rows.iter().map(|row| row.name.clone()).collect();
+    let names: BTreeSet<TopicName> = rows.iter().map(|row| row.topic.clone()).collect();
     client.await_topics(&names, MissingTopic::Await).await?;
     Ok(())
 }
@@ -115,9 +123,9 @@ fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(&["NAME", "PARTITIONS", "REPLICAS", "STATUS"]);
     for row in rows {
         table.row([
-            row.name.to_string(),
-            row.partitions.map(|n| n.to_string()).unwrap_or_default(),
-            row.replicas.map(|n| n.to_string()).unwrap_or_default(),
+            row.topic.to_string(),
+            row.partition_count.map(|n| n.to_string()).unwrap_or_default(),
+            row.replica_count.map(|n| n.to_string()).unwrap_or_default(),
             row.status.to_owned(),
         ]);
     }
@@ -132,10 +140,10 @@ mod tests {
     fn the_table_shows_what_is_known() {
         let name = |name| TopicName::new(name).expect("a name");
         let row = |topic, partitions, status| Row {
-            name: name(topic),
+            topic: name(topic),
             id: None,
-            partitions,
-            replicas: partitions.map(|_| 1),
+            partition_count: partitions,
+            replica_count: partitions.map(|_| 1),
             status,
         };
         let rows = [row("orders", Some(6), "created"), row("b", None, "exists")];

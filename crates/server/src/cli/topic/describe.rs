@@ -7,6 +7,7 @@ use logway_client::{
     Client, ConfigResource, ConfigSource, ListedOffset, MissingTopic, OffsetAt, TopicMetadata,
 };
 use logway_model::{BrokerId, TopicName, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::partitions_of;
@@ -34,25 +35,36 @@ pub(in crate::cli) struct DescribeArgs {
     configs: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Description {
-    name: TopicName,
+/// A topic.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Description {
+    #[schemars(with = "String")]
+    topic: TopicName,
     id: String,
+    /// Whether the cluster keeps it for itself
     internal: bool,
     partitions: Vec<Partition>,
     configs: Vec<Setting>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Partition {
     partition: i32,
+    /// `null` if it has none; then its offsets and its size are not known
+    #[schemars(with = "Option<i32>")]
     leader: Option<BrokerId>,
     leader_epoch: i32,
+    #[schemars(with = "Vec<i32>")]
     replicas: Vec<BrokerId>,
+    /// Replicas in sync
+    #[schemars(with = "Vec<i32>")]
     isr: Vec<BrokerId>,
+    /// Replicas on disks that failed or brokers that are away
+    #[schemars(with = "Vec<i32>")]
     offline: Vec<BrokerId>,
     start_offset: Option<i64>,
     end_offset: Option<i64>,
+    /// On the leader's disk
     size_bytes: Option<u64>,
 }
 
@@ -80,7 +92,7 @@ pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), C
 
 fn leaderless(description: &Description) -> impl Iterator<Item = String> {
     let leaderless = description.partitions.iter().filter(|partition| partition.leader.is_none());
-    leaderless.map(|partition| format!("{}-{}", description.name, partition.partition))
+    leaderless.map(|partition| format!("{}-{}", description.topic, partition.partition))
 }
 
 async fn describe(
@@ -112,7 +124,7 @@ async fn describe(
         }
     });
     Ok(Description {
-        name: name.clone(),
+        topic: name.clone(),
         id: topic.id.to_string(),
         internal: topic.is_internal,
         partitions: partitions.collect(),
@@ -165,7 +177,7 @@ fn summary(description: &Description) -> Table {
     let replicas = description.partitions.first().map_or(0, |partition| partition.replicas.len());
     let mut table = Table::without_names();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    row("NAME", description.name.to_string());
+    row("NAME", description.topic.to_string());
     row("ID", description.id.clone());
     row("PARTITIONS", description.partitions.len().to_string());
     row("REPLICAS", replicas.to_string());
@@ -222,7 +234,7 @@ mod tests {
             size_bytes: leader.map(|_| 2048),
         };
         Description {
-            name: TopicName::new("orders").expect("a name"),
+            topic: TopicName::new("orders").expect("a name"),
             id: "AAAAAAAAAAAAAAAAAAAAAQ".to_owned(),
             internal: false,
             partitions: vec![partition(0, Some(1)), partition(1, None)],

@@ -3,6 +3,7 @@
 use clap::Args;
 use logway_client::{ClusterMetadata, MissingTopic, TopicMetadata, TopicSelection};
 use logway_model::TopicName;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
@@ -17,11 +18,15 @@ pub(in crate::cli) struct ListArgs {
     internal: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    name: TopicName,
-    partitions: usize,
-    replicas: usize,
+/// A topic.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    #[schemars(with = "String")]
+    topic: TopicName,
+    partition_count: usize,
+    /// Replicas of each partition
+    replica_count: usize,
+    /// Whether the cluster keeps it for itself
     internal: bool,
 }
 
@@ -42,9 +47,9 @@ fn rows(metadata: &ClusterMetadata, with_internal: bool) -> Vec<Row> {
 
 fn row(name: &TopicName, topic: &TopicMetadata) -> Row {
     Row {
-        name: name.clone(),
-        partitions: topic.partitions.len(),
-        replicas: topic.partitions.first().map_or(0, |partition| partition.replicas.len()),
+        topic: name.clone(),
+        partition_count: topic.partitions.len(),
+        replica_count: topic.partitions.first().map_or(0, |partition| partition.replicas.len()),
         internal: topic.is_internal,
     }
 }
@@ -52,8 +57,9 @@ fn row(name: &TopicName, topic: &TopicMetadata) -> Row {
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(&["NAME", "PARTITIONS", "REPLICAS"]);
     for row in rows {
-        let (partitions, replicas) = (row.partitions.to_string(), row.replicas.to_string());
-        table.row([row.name.to_string(), partitions, replicas]);
+        let (partitions, replicas) =
+            (row.partition_count.to_string(), row.replica_count.to_string());
+        table.row([row.topic.to_string(), partitions, replicas]);
     }
     table
 }

@@ -15,6 +15,7 @@ use logway_model::{TopicName, TopicPartition};
 use super::GlobalArgs;
 use super::error::CliError;
 use super::hint::Subject;
+use super::shapes::Shape;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -49,6 +50,18 @@ pub(super) async fn run(command: TopicCommand, global: &GlobalArgs) -> Result<()
         TopicCommand::Delete(args) => delete::run(args, global).await,
         TopicCommand::Trim(args) => trim::run(args, global).await,
     }
+}
+
+/// What the commands print as JSON.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::document::<Vec<create::Row>>("topic create"),
+        Shape::document::<Vec<list::Row>>("topic list"),
+        Shape::document::<Vec<describe::Description>>("topic describe"),
+        Shape::document::<alter::Altered>("topic alter"),
+        Shape::document::<Vec<delete::Row>>("topic delete"),
+        Shape::document::<Vec<trim::Row>>("topic trim"),
+    ]
 }
 
 /// Names the partitions of one topic.

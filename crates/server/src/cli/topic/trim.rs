@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use logway_client::{Client, ClientError, MissingTopic, OffsetAt, StartAt};
 use logway_model::{Offset, PartitionId, TopicName, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::GlobalArgs;
@@ -19,7 +20,8 @@ use crate::cli::output::{self, Format, Table};
     after_help = "Examples:
   logway topic trim events -p 0 -o 1000     keep what begins at offset 1000
   logway topic trim events -p 0,1 -o -500   keep the last 500 offsets of each
-  logway topic trim events -p 0 -o @2026-01-31T00:00:00Z"
+  logway topic trim events -p 0 -o @2026-01-31T00:00:00Z
+  logway topic trim events -p 0 -o @-7d     keep the last week"
 )]
 pub(in crate::cli) struct TrimArgs {
     /// Name of the topic
@@ -33,14 +35,20 @@ pub(in crate::cli) struct TrimArgs {
         value_parser = clap::value_parser!(i32).range(0..)
     )]
     partitions: Vec<i32>,
-    /// First offset to keep: an offset, end, -COUNT or @TIME
+    /// First offset to keep: an offset, end, -COUNT or @TIME (milliseconds, RFC 3339, or -1h30m: so
+    /// long ago, in d, h, m, s and ms)
     #[arg(short, long, allow_hyphen_values = true)]
     offset: OffsetSpec,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
+/// A partition that was trimmed. Those that could not be are told of on stderr.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    #[schemars(with = "String")]
+    topic: TopicName,
+    #[schemars(with = "i32")]
     partition: PartitionId,
+    /// The first offset that is left
     start_offset: i64,
 }
 
@@ -61,7 +69,10 @@ pub(super) async fn run(args: TrimArgs, global: &GlobalArgs) -> Result<(), CliEr
     for id in ids {
         let partition = TopicPartition::new(args.name.clone(), id);
         match trim(&client, &partition, args.offset).await {
-            Ok(start) => rows.push(Row { partition: id, start_offset: start.0 }),
+            Ok(start) => {
+                let (topic, start_offset) = (args.name.clone(), start.0);
+                rows.push(Row { topic, partition: id, start_offset });
+            }
             Err(error) => errors.push(error),
         }
     }

@@ -8,24 +8,28 @@ use logway_client::{
     MissingTopic, OffsetAt, TopicSelection, UnreadAge,
 };
 use logway_model::{BrokerId, Offset, TimestampMs, TopicName, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::partition_lag::{PartitionLag, Standing};
 use crate::cli::timestamp;
 
-/// A group, its members and its lag, as JSON has it.
-#[derive(Debug, Serialize)]
-pub(super) struct GroupLag {
+/// A group, its members and its lag.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli::group) struct GroupLag {
     pub(super) group: String,
     pub(super) state: String,
     #[serde(rename = "type")]
     pub(super) group_type: &'static str,
     pub(super) protocol_type: String,
     pub(super) assignor: String,
-    pub(super) coordinator: Coordinator,
-    /// The sum over the partitions of which it is known, if there is any.
+    #[schemars(with = "i32")]
+    pub(super) coordinator: BrokerId,
+    /// As HOST:PORT
+    pub(super) coordinator_address: String,
+    /// The sum over the partitions whose lag is known; `null` if there is none
     pub(super) lag: Option<u64>,
-    /// The age of the oldest unread record of all partitions.
+    /// The age of the oldest unread record of all partitions; `null` if it is not known
     pub(super) lag_seconds: Option<f64>,
     pub(super) members: Vec<Member>,
     pub(super) partitions: Vec<PartitionLag>,
@@ -34,20 +38,15 @@ pub(super) struct GroupLag {
     pub(super) warnings: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Coordinator {
-    pub(super) id: BrokerId,
-    pub(super) address: String,
-}
-
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Member {
     pub(super) member_id: String,
+    /// `group.instance.id` of a static member
     pub(super) instance_id: Option<String>,
     pub(super) client_id: String,
     pub(super) host: String,
-    /// How many partitions it reads.
-    pub(super) partitions: usize,
+    /// Partitions that it reads
+    pub(super) partition_count: usize,
 }
 
 /// What partitions hold, of those that exist and have a leader.
@@ -91,7 +90,7 @@ impl GroupLag {
             instance_id: member.instance_id,
             client_id: member.client_id,
             host: member.host,
-            partitions: member.assignment.len(),
+            partition_count: member.assignment.len(),
         });
         GroupLag {
             group: group.name,
@@ -99,10 +98,8 @@ impl GroupLag {
             group_type: group.group_type.name(),
             protocol_type: group.protocol_type,
             assignor: group.assignor,
-            coordinator: Coordinator {
-                id: group.coordinator.id,
-                address: group.coordinator.address.to_string(),
-            },
+            coordinator: group.coordinator.id,
+            coordinator_address: group.coordinator.address.to_string(),
             lag: lags.reduce(u64::saturating_add),
             lag_seconds: ages.reduce(f64::max),
             members: members.collect(),

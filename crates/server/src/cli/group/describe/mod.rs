@@ -9,10 +9,10 @@ use std::time::Duration;
 use clap::Args;
 use logway_client::Client;
 use logway_model::ErrorCode;
-use tokio::signal::unix::{SignalKind, signal};
 
-use self::group_lag::GroupLag;
+pub(super) use self::group_lag::GroupLag;
 use crate::cli::GlobalArgs;
+use crate::cli::ends::{Ends, Second};
 use crate::cli::error::CliError;
 use crate::cli::live::Live;
 use crate::cli::output::{self, Format};
@@ -87,7 +87,6 @@ async fn once(client: &Client, names: &[String], format: Format) -> Result<(), C
     }
     match format {
         Format::Text => output::print(&text::render(&groups))?,
-        Format::Json if groups.is_empty() => {}
         Format::Json => output::print_json(&groups)?,
     }
     CliError::collect(errors)
@@ -100,9 +99,7 @@ async fn watch(
     pause: Duration,
     format: Format,
 ) -> Result<(), CliError> {
-    let cannot_watch = |source| CliError::Io { what: "watch for the end".to_owned(), source };
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot_watch)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(cannot_watch)?;
+    let mut ends = Ends::listen(Second::Exits)?;
     let mut live = Live::start()?;
     let showing = async {
         loop {
@@ -112,8 +109,7 @@ async fn watch(
     };
     let outcome: Result<(), CliError> = tokio::select! {
         outcome = showing => outcome,
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
+        _ = ends.any() => Ok(()),
     };
     live.finish()?;
     outcome

@@ -1,24 +1,31 @@
 //! How far a group is behind in one partition.
 
 use logway_model::Offset;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A partition that a group has committed an offset of, or has a member for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(super) struct PartitionLag {
     pub(super) topic: String,
     pub(super) partition: i32,
+    /// `null` if the group has committed nothing
     pub(super) committed_offset: Option<i64>,
-    /// What was committed beside the offset.
+    /// What was committed beside the offset
     pub(super) metadata: String,
+    /// `null` if the partition does not exist or has no leader
     pub(super) start_offset: Option<i64>,
+    /// `null` if the partition does not exist or has no leader
     pub(super) end_offset: Option<i64>,
-    /// Records that are there and have not been read.
+    /// Records that are there and have not been read; `null` if it is not known
     pub(super) lag: Option<u64>,
-    /// The age of the oldest of them.
+    /// The age of the oldest of them
     pub(super) lag_seconds: Option<f64>,
+    /// Of the member that reads it; `null` if there is none
     pub(super) client_id: Option<String>,
+    /// Of that member
     pub(super) host: Option<String>,
+    /// Of that member
     pub(super) member_id: Option<String>,
 }
 

@@ -10,7 +10,7 @@ pub(super) fn render(groups: &[GroupLag]) -> String {
     let mut sections = Vec::new();
     for group in groups {
         sections.push(summary(group).render());
-        let idle: Vec<&Member> = group.members.iter().filter(|m| m.partitions == 0).collect();
+        let idle: Vec<&Member> = group.members.iter().filter(|m| m.partition_count == 0).collect();
         if !group.partitions.is_empty() || !idle.is_empty() {
             sections.push(partitions(&group.partitions, &idle).render());
         }
@@ -26,7 +26,7 @@ fn summary(group: &GroupLag) -> Table {
     row("TYPE", group.group_type.to_owned());
     row("PROTOCOL", group.protocol_type.clone());
     row("ASSIGNOR", group.assignor.clone());
-    row("COORDINATOR", format!("{} ({})", group.coordinator.id, group.coordinator.address));
+    row("COORDINATOR", format!("{} ({})", group.coordinator, group.coordinator_address));
     row("MEMBERS", group.members.len().to_string());
     row("LAG", group.lag.map(quantity::count).unwrap_or_default());
     row("LAG SECONDS", seconds(group.lag_seconds));
@@ -79,7 +79,6 @@ fn seconds(seconds: Option<f64>) -> String {
 mod tests {
     use logway_model::BrokerId;
 
-    use super::super::group_lag::Coordinator;
     use super::*;
 
     #[test]
@@ -97,12 +96,12 @@ mod tests {
             member_id: Some("c-1".to_owned()),
             ..PartitionLag::default()
         };
-        let member = |id: &str, partitions| Member {
+        let member = |id: &str, partition_count| Member {
             member_id: id.to_owned(),
             instance_id: None,
             client_id: "c".to_owned(),
             host: "127.0.0.1".to_owned(),
-            partitions,
+            partition_count,
         };
         let group = GroupLag {
             group: "billing".to_owned(),
@@ -110,7 +109,8 @@ mod tests {
             group_type: "classic",
             protocol_type: "consumer".to_owned(),
             assignor: "range".to_owned(),
-            coordinator: Coordinator { id: BrokerId(1), address: "127.0.0.1:9092".to_owned() },
+            coordinator: BrokerId(1),
+            coordinator_address: "127.0.0.1:9092".to_owned(),
             lag: Some(1400),
             lag_seconds: Some(12.34),
             members: vec![member("c-1", 2), member("c-2", 0)],

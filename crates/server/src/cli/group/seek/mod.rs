@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use logway_client::{Client, ClientError, CommittedOffset, MissingTopic};
 use logway_model::{ErrorCode, Offset, TopicName, TopicPartition};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::seek_spec::SeekSpec;
@@ -30,6 +31,7 @@ use crate::cli::output::{self, Format, Table};
     after_help = "Examples:
   logway group seek billing --to start                     read everything again
   logway group seek billing --to @2026-01-31T00:00:00Z     read again what came since
+  logway group seek billing --to @-1h                      read the last hour again
   logway group seek billing --to end --topic orders        skip what is unread of one topic
   logway group seek billing --by +1 --topic orders:3       skip one record of partition 3
   logway group seek billing-2 --to-group billing           begin where another group is"
@@ -39,7 +41,7 @@ pub(in crate::cli) struct SeekArgs {
     /// says what to commit
     group: String,
     /// Where to: start, end, an offset, +COUNT (after the start), -COUNT (before the end) or @TIME
-    /// (milliseconds or RFC 3339)
+    /// (milliseconds, RFC 3339, or -1h30m: so long ago, in d, h, m, s and ms)
     #[arg(long, value_name = "OFFSET", group = "target", allow_hyphen_values = true)]
     to: Option<SeekSpec>,
     /// How many records forward, or back if negative, from what is committed
@@ -59,11 +61,14 @@ pub(in crate::cli) struct SeekArgs {
     dry_run: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
+/// A partition whose committed offset was moved, or would be. Those that could not be are told of on
+/// stderr.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    #[schemars(with = "String")]
     topic: TopicName,
     partition: i32,
-    /// What was committed before, if anything was.
+    /// What was committed before; `null` if nothing was
     before: Option<i64>,
     after: i64,
 }
