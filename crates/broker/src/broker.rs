@@ -35,6 +35,7 @@ use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
 use crate::recompression::recompress;
+use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
@@ -95,7 +96,9 @@ pub struct Broker {
     pub(crate) topics: ArcSwap<TopicTable>,
     /// Bounds the admin commands in work, with those that nobody waits for any more.
     pub(crate) admin_slots: Arc<Semaphore>,
-    /// Held while the topics are brought in line with the metadata.
+    /// How far what is served is with the metadata.
+    pub(crate) reconciliation: Reconciliation,
+    /// Held while the topics are brought in line with the metadata, and while a replica changes its log directory.
     pub(crate) reconciling: tokio::sync::Mutex<()>,
     /// Says when a log directory was lost without which the broker cannot go on.
     pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
@@ -151,9 +154,8 @@ impl Broker {
             let slot = Arc::clone(&broker.admin_slots).acquire_owned().await;
             to_its_end(async move {
                 let _held = (slot, held);
-                let topics = command.topics();
                 let committed = broker.quorum.submit(command).await?;
-                broker.reconcile(topics).await;
+                broker.reconciliation.reached(committed.index).await?;
                 Ok(committed.reply)
             })
             .await

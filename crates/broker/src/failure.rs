@@ -51,6 +51,9 @@ impl Failure {
                 Some(error) => format!("partition {id} of topic '{name}' is offline: {error}"),
                 None => format!("partition {id} of topic '{name}' is offline"),
             },
+            ErrorCode::NotLeaderOrFollower => {
+                format!("partition {id} of topic '{name}' is led by another broker")
+            }
             _ => {
                 let count = topic.partitions.len();
                 format!("topic '{name}' has {count} partitions; there is no partition {id}")
@@ -81,6 +84,7 @@ impl From<LogError> for Failure {
             | LogError::IdentityMissing { .. }
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }
+            | LogError::Unassigned { .. }
             | LogError::OffsetsExhausted { .. }
             | LogError::DuplicateDirectory { .. }
             | LogError::DirectoryOffline { .. }

@@ -133,13 +133,6 @@ impl Partition {
         partition
     }
 
-    /// A replica that leads, with no followers.
-    pub fn leading(place: PlacedLog, epoch: LeaderEpoch) -> Arc<Partition> {
-        let partition = Partition::new(place);
-        partition.lead(epoch, Vec::new());
-        partition
-    }
-
     /// Begins to lead in an epoch, with the in-sync followers at the offsets that they are known to
     /// hold. An epoch that is not newer than the replica's changes nothing.
     ///
@@ -516,7 +509,9 @@ mod tests {
         let place = TopicPartition::new(name, PartitionId(0));
         let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
         let place = PlacedLog { log, directory: dir.directory_id() };
-        (dir, Partition::leading(place, LeaderEpoch(0)))
+        let partition = Partition::new(place);
+        partition.lead(LeaderEpoch(0), Vec::new());
+        (dir, partition)
     }
 
     fn batch() -> Batch {

@@ -30,6 +30,7 @@ use crate::log_levels::LogLevels;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
 use crate::topics::TopicTable;
@@ -140,13 +141,14 @@ impl RunningBroker {
         broker.set_strays_aside();
         broker.report_absent_dirs();
         broker.report_missing_logs();
+        tokio::spawn(follow_metadata(Arc::downgrade(&broker)));
         broker.register().await.map_err(BrokerError::Register)?;
+        broker.reconciliation.assigned().await;
         broker.resume_moves().await;
         broker.log_cleaner.start()?;
         broker.metrics.register(registry);
         registry.register_collector(Box::new(BrokerState::new(&broker)));
 
-        tokio::spawn(Broker::retry_offline_logs(Arc::downgrade(&broker)));
         tokio::spawn(failures.run(Arc::downgrade(&broker)));
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
@@ -239,6 +241,7 @@ async fn open(
         inline_appends: InlineAppends::new().map_err(BrokerError::Threads)?,
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
+        reconciliation: Reconciliation::default(),
         reconciling: tokio::sync::Mutex::new(()),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),

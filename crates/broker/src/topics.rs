@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use logway_log::{LogConfig, LogError};
-use logway_metadata::controller::TopicReference;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
@@ -23,7 +22,7 @@ pub struct Topic {
     pub settings: Arc<TopicSettings>,
     /// The same, as the logs need it.
     pub log_config: Arc<LogConfig>,
-    /// By number; `None` where the log could not be opened.
+    /// The replicas here, by number; `None` where the log could not be opened, and where there is none.
     pub partitions: Vec<Option<Arc<Partition>>>,
     /// Why those are offline that are.
     pub offline: BTreeMap<PartitionId, LogError>,
@@ -32,13 +31,24 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// A partition that can be served.
+    /// A partition that this node leads.
     ///
-    /// Errors are `UNKNOWN_TOPIC_OR_PARTITION`, or `KAFKA_STORAGE_ERROR` if its log is offline.
+    /// Errors are `UNKNOWN_TOPIC_OR_PARTITION`, `KAFKA_STORAGE_ERROR` if its log is offline, or
+    /// `NOT_LEADER_OR_FOLLOWER` if another node leads it.
     pub fn partition(&self, id: PartitionId) -> Result<&Arc<Partition>, ErrorCode> {
-        let index = usize::try_from(id.0).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
-        let partition = self.partitions.get(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        partition.as_ref().ok_or(ErrorCode::KafkaStorageError)
+        if self.image.partition(id).is_none() {
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        match self.replica(id) {
+            Some(replica) if replica.is_leading() => Ok(replica),
+            None if self.offline.contains_key(&id) => Err(ErrorCode::KafkaStorageError),
+            _ => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+
+    /// The replica of a partition here, in whatever role; `None` if there is none that is open.
+    pub(crate) fn replica(&self, id: PartitionId) -> Option<&Arc<Partition>> {
+        self.partitions.get(usize::try_from(id.0).ok()?)?.as_ref()
     }
 
     /// Whether the log of every partition is open, in a directory that has not failed since.
@@ -138,8 +148,7 @@ impl TopicTable {
     }
 
     /// The topics with partitions whose logs could not be opened and are worth another try.
-    pub(crate) fn topics_to_retry(&self) -> Vec<TopicReference> {
-        let offline = self.iter().filter(|topic| topic.has_hope());
-        offline.map(|topic| TopicReference::Id(topic.image.id)).collect()
+    pub(crate) fn topics_to_retry(&self) -> Vec<TopicId> {
+        self.iter().filter(|topic| topic.has_hope()).map(|topic| topic.image.id).collect()
     }
 }

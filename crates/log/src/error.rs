@@ -274,6 +274,13 @@ pub enum LogError {
         got: LeaderEpoch,
     },
 
+    /// The log was found in another directory than the metadata says, which has yet to be told.
+    #[error("{partition}: the metadata does not know yet in which log directory it is")]
+    Unassigned {
+        /// The partition.
+        partition: TopicPartition,
+    },
+
     /// The log has come to the last offset that there is.
     #[error("{partition} ends at {end} and has no offsets left: a file that is damaged said so")]
     OffsetsExhausted {

@@ -1,6 +1,7 @@
 //! The state that metadata records add up to.
 
 mod client_quotas;
+mod difference;
 mod topic;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use logway_model::{BrokerId, DirectoryId, ProducerId, TopicId, TopicName};
 use rpds::RedBlackTreeMapSync;
 
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
+pub use difference::TopicsDifference;
 pub use topic::{PartitionImage, TopicImage};
 
 use crate::error::MetadataError;

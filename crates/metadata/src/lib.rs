@@ -18,5 +18,7 @@ mod error;
 
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
-pub use image::{ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage};
+pub use image::{
+    ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage, TopicsDifference,
+};
 pub use record::{ConfigResource, MetadataRecord};

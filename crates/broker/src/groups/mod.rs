@@ -92,6 +92,10 @@ impl GroupCoordinator {
             let shard = before.get(number)?.as_ref()?;
             shard.drives(partition).then(|| shard.clone())
         };
+        let led = |partition: &Option<Arc<Partition>>| {
+            partition.clone().filter(|partition| partition.is_leading())
+        };
+        let partitions: Vec<Option<Arc<Partition>>> = partitions.iter().map(led).collect();
         let is_as_before = before.len() == partitions.len()
             && partitions.iter().enumerate().all(|(number, partition)| match partition {
                 Some(partition) => running(number, partition).is_some(),

@@ -10,7 +10,7 @@ use logway_coordinator::{
     CommitToken, DeletedTopic, Effect, GroupMemory, GroupSettings, GroupShard, GroupView, Moment,
     Request, RequestBody, RequestToken,
 };
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, LeaderEpoch};
 use logway_record::Compression;
 use logway_wire::WireString;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -34,6 +34,8 @@ const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct ShardHandle {
     partition: Arc<Partition>,
+    /// The leader epoch that the shard is of.
+    epoch: LeaderEpoch,
     /// Without a bound of its own: each request in it holds memory of the broker's budgets.
     commands: mpsc::UnboundedSender<Command>,
 }
@@ -83,7 +85,8 @@ pub(super) fn new(
     loads: Arc<Semaphore>,
 ) -> (ShardHandle, ShardDriver) {
     let (sender, commands) = mpsc::unbounded_channel();
-    let handle = ShardHandle { partition: Arc::clone(&partition), commands: sender };
+    let epoch = partition.leader_epoch();
+    let handle = ShardHandle { partition: Arc::clone(&partition), epoch, commands: sender };
     let driver = ShardDriver {
         shard: GroupShard::new(settings, memory),
         loads,
@@ -98,9 +101,12 @@ pub(super) fn new(
 }
 
 impl ShardHandle {
-    /// Whether this is the running shard of just that partition, and not of one that had its name.
+    /// Whether this is the running shard of just that partition in its leader epoch, and not of one
+    /// that had its name, or of an earlier epoch.
     pub(super) fn drives(&self, partition: &Arc<Partition>) -> bool {
-        Arc::ptr_eq(&self.partition, partition) && !self.commands.is_closed()
+        Arc::ptr_eq(&self.partition, partition)
+            && self.epoch == partition.leader_epoch()
+            && !self.commands.is_closed()
     }
 
     /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.

@@ -168,7 +168,7 @@ async fn lose_directory(broker: Arc<Broker>, lost: Arc<LogDir>, error: LogError)
     // wait for too long, perhaps for this disk.
     let reconciling = tokio::spawn({
         let broker = Arc::clone(&broker);
-        async move { broker.reconcile(None).await }
+        async move { broker.reconciliation.look_at_all().await }
     });
     // If it panics, that is in the log.
     let _ = timeout(WRITER_KEPT_MAX, reconciling).await;

@@ -236,7 +236,7 @@ impl LogDirs {
     }
 
     /// Forgets logs where they were, once the metadata knows that they are elsewhere.
-    pub(crate) fn forget_moved(&self, moved: &[(&WantedLog, &PlacedLog)]) {
+    pub(crate) fn forget_moved(&self, moved: &[(WantedLog, PlacedLog)]) {
         for (wanted, place) in moved {
             let partition = &wanted.new.partition;
             let forgotten = || {

@@ -4,7 +4,7 @@ use logway_model::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 use super::alter_configs::decide;
-use super::{Command, ControllerError, Decision, TopicReference, duplicates};
+use super::{Command, ControllerError, Decision, duplicates};
 use crate::image::MetadataImage;
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::record::{ClientQuotaRecord, MetadataRecord};
@@ -40,10 +40,6 @@ pub struct QuotaAlteration {
 
 impl Command for AlterClientQuotas {
     type Reply = Vec<Result<(), ControllerError>>;
-
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        Some(Vec::new())
-    }
 
     fn evaluate(
         self,

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
 use super::room_for_names::RoomForNames;
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
-    too_many_records,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
 };
 use crate::error::excerpt;
 use crate::image::{MetadataImage, Overrides};
@@ -96,10 +95,6 @@ impl Command for AlterConfigs {
     /// Retention can be shortened.
     const MAKES_SPACE: bool = true;
 
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        topics_of(self.resources.iter().map(|change| &change.resource))
-    }
-
     fn evaluate(
         self,
         image: &MetadataImage,
@@ -130,10 +125,6 @@ impl Command for IncrementalAlterConfigs {
     /// Retention can be shortened.
     const MAKES_SPACE: bool = true;
 
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        topics_of(self.resources.iter().map(|change| &change.resource))
-    }
-
     fn evaluate(
         self,
         image: &MetadataImage,
@@ -155,18 +146,6 @@ impl Command for IncrementalAlterConfigs {
         });
         Ok(decide(plans, self.validate_only))
     }
-}
-
-/// The topics among resources; all, if a broker is among them, whose settings are their defaults.
-fn topics_of<'a>(
-    resources: impl Iterator<Item = &'a ConfigResource>,
-) -> Option<Vec<TopicReference>> {
-    let topic = |resource: &ConfigResource| match resource {
-        ConfigResource::Topic(name) => Some(Some(TopicReference::Name(name.to_string()))),
-        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => Some(None),
-        ConfigResource::Group(_) | ConfigResource::ClientMetrics(_) => None,
-    };
-    resources.filter_map(topic).collect()
 }
 
 fn operate(

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AllocateProducerIds, AlterClientQuotas, AlterConfigs, AssignReplicasToDirs, ControllerError,
     CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics, DeletedTopic,
-    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, TopicReference,
+    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
 };
 use crate::image::MetadataImage;
 use crate::record::MetadataRecord;
@@ -20,11 +20,6 @@ pub trait Command: Into<ControllerCommand> + Send + 'static {
 
     /// Whether the command can help when the disk is full, and is taken then too.
     const MAKES_SPACE: bool = false;
-
-    /// The topics whose logs or settings the command can change; `None` stands for all.
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        None
-    }
 
     /// Judges the command against the current image.
     ///

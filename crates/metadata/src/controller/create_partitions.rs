@@ -7,8 +7,8 @@ use super::create_topics::check_replica_count;
 use super::delete_topics::unknown_topic;
 use super::placement::{NewPartitions, check_replicas, place_replicas};
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
-    too_many_partitions, too_many_records, topic_asked_twice,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_partitions,
+    too_many_records, topic_asked_twice,
 };
 use crate::image::{MetadataImage, TopicImage};
 use crate::record::MetadataRecord;
@@ -37,10 +37,6 @@ pub struct PartitionsIncrease {
 impl Command for CreatePartitions {
     /// For each topic, how many partitions it now has.
     type Reply = Vec<Result<i32, ControllerError>>;
-
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        Some(self.topics.iter().map(|topic| TopicReference::Name(topic.name.clone())).collect())
-    }
 
     fn evaluate(
         self,

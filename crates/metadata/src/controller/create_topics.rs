@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::config_change::check_topic_overrides;
 use super::placement::{NewPartitions, check_replicas, place_replicas};
 use super::{
-    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, TopicReference, duplicates,
-    too_many_partitions, too_many_records, topic_asked_twice,
+    COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_partitions,
+    too_many_records, topic_asked_twice,
 };
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord, TopicRecord};
@@ -59,10 +59,6 @@ pub struct CreatedTopic {
 
 impl Command for CreateTopics {
     type Reply = Vec<Result<CreatedTopic, ControllerError>>;
-
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        Some(self.topics.iter().map(|topic| TopicReference::Id(topic.id)).collect())
-    }
 
     fn evaluate(
         self,

@@ -43,10 +43,6 @@ impl Command for DeleteTopics {
 
     const MAKES_SPACE: bool = true;
 
-    fn topics(&self) -> Option<Vec<TopicReference>> {
-        Some(self.topics.clone())
-    }
-
     fn evaluate(
         self,
         image: &MetadataImage,
