@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod text;
 
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use logway_client::{ClientError, NewRecord, Producer, ProducerOptions};
@@ -52,6 +53,9 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
         end = ends.any() => return Err(CliError::Ended(end)),
     };
     let blocks = blocks::read(args.files.clone(), source.delimiter.clone(), source.expects_text)?;
+    if args.files.iter().any(|file| file == "-") && io::stdin().is_terminal() {
+        eprintln!("reading from the terminal until Ctrl-D");
+    }
     let progress = Progress::start(size);
     let sent = tokio::select! {
         sent = source.send(blocks, &mut producer, &progress) => sent,
