@@ -27,7 +27,6 @@ use self::delimiter::Delimiter;
 use self::input_record::{InputForm, InputRecord, KeySource};
 use self::progress::Progress;
 pub(super) use self::report::Report;
-use self::text::Remarks;
 use super::GlobalArgs;
 use super::ends::{Ends, Second};
 use super::error::CliError;
@@ -135,16 +134,13 @@ impl Source {
         producer: &mut Producer,
         progress: &Progress,
     ) -> Result<(), CliError> {
-        let mut remarks = Remarks::default();
         while let Some(block) = blocks.recv().await {
             let block = block?;
+            for remark in &block.remarks {
+                progress.say(&format!("warning: {remark}"));
+            }
             for (number, piece) in block.pieces() {
                 progress.advance((piece.len() + self.delimiter.bytes().len()) as u64);
-                if self.expects_text
-                    && let Some(remark) = remarks.on(piece, number, &block.name)
-                {
-                    progress.say(&format!("warning: {remark}"));
-                }
                 let record = self.record(piece).map_err(|problem| {
                     let (noun, name) = (self.delimiter.noun(), &block.name);
                     CliError::Input(format!("{noun} {number} of {name}: {problem}"))
