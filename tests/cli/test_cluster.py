@@ -71,7 +71,12 @@ class Settings(unittest.TestCase):
         assert_refused(self, ["config", "set", "topic", topic, "no.such.setting=1"], "no.such.setting", "settings.md")
         assert_refused(self, ["config", "set", "topic", topic, "retention.ms=soon"], "retention.ms")
         assert_refused(self, ["config", "describe", "topic", "cli-missing"], "cli-missing", "topic list")
-        for arguments in [["describe", "planet", "x"], ["set", "topic", topic], ["set", "topic", topic, "x"]]:
+        for arguments in [
+            ["describe", "planet", "x"],
+            ["describe", "broker", "all"],
+            ["set", "topic", topic],
+            ["set", "topic", topic, "x"],
+        ]:
             self.assertEqual(run("config", *arguments).returncode, 2)
 
 

@@ -216,6 +216,7 @@ class Input(unittest.TestCase):
                 produce(topic, line, "-k", ":", *encodings)
                 self.assertEqual(consume(topic, "-f", "%k%v"), sent[:7] + sent)
                 self.assertEqual(consume(topic, "-f", r"%k:%v\n", *encodings), line)
+                self.assertEqual(run("consume", topic, "-e", *encodings).returncode, 2, "it prints no key")
                 self.assertEqual(consume(topic, "-f", rf"%k{{{encoding}}}:%v{{{encoding}}}\n"), line)
                 (record,) = consume_json(topic, *encodings)
                 self.assertEqual((record["value"], record["value_encoding"]), (encode(sent), encoding))

@@ -106,7 +106,7 @@ class Shapes(unittest.TestCase):
             self.printed("log", "dump", partition)
             self.printed("log", "dump", partition, "--records")
             self.printed("log", "verify", partition)
-            (Path(partition) / f"{0:020}.timeindex").write_bytes(b"\xff" * 24)
+            (Path(partition) / "leader-epoch-checkpoint").write_bytes(b"no checkpoint\n")
             self.printed("log", "verify", partition, codes=[1])
             self.printed("log", "repair", partition, "--dry-run", codes=[0, 1])
             self.printed("log", "repair", partition, codes=[0, 1])

@@ -71,6 +71,7 @@ fn general(error: &ClientError) -> Option<&'static str> {
         ClientError::OffsetOutOfRange { .. } => {
             Some("read from the first record with '-o start', or only new ones with '-o end'")
         }
+        ClientError::UnknownBroker { .. } => Some("see the brokers with 'logway cluster info'"),
         ClientError::NoLeader { .. } => Some(LEADERLESS),
         ClientError::Refused { code, .. } => hint_for_code(*code),
         _ => None,

@@ -37,7 +37,7 @@ fn number(text: &str, digits: &str) -> Result<u64, String> {
 }
 
 fn invalid(text: &str) -> String {
-    format!("'{text}' is none of start, end, an offset, -COUNT and @TIME")
+    format!("'{text}' is none of start, end, an offset, -COUNT and @TIME, such as @-1h")
 }
 
 #[cfg(test)]

@@ -52,7 +52,8 @@ impl RecordFormat {
     ) -> Result<RecordFormat, CliError> {
         match (format, template) {
             (Format::Text, template) => {
-                Ok(RecordFormat::Template(template.unwrap_or_default().with(encodings)))
+                let template = template.unwrap_or_default().with(encodings);
+                template.map(RecordFormat::Template).map_err(CliError::Usage)
             }
             (Format::Json, None) => Ok(RecordFormat::Json(encodings)),
             (Format::Json, Some(_)) => {

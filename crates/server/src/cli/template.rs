@@ -76,7 +76,22 @@ impl Template {
     }
 
     /// The same with encodings for the keys and values that name none themselves.
-    pub(super) fn with(mut self, encodings: Encodings) -> Template {
+    ///
+    /// # Errors
+    ///
+    /// An encoding of something that the template does not have, for the user.
+    pub(super) fn with(mut self, encodings: Encodings) -> Result<Template, String> {
+        let has = |field| self.parts.contains(&Part::Field(field));
+        for (option, encoding, is_taken, name) in [
+            ("--key-encoding", encodings.key, has(Field::Key(None)), "%k"),
+            ("--value-encoding", encodings.value, has(Field::Value(None)), "%v"),
+        ] {
+            if encoding != ByteEncoding::Raw && !is_taken {
+                return Err(format!(
+                    "{option} has no effect: the template has no {name} without braces"
+                ));
+            }
+        }
         for part in &mut self.parts {
             match part {
                 Part::Field(Field::Key(encoding)) => {
@@ -88,7 +103,7 @@ impl Template {
                 Part::Field(_) | Part::Literal(_) => {}
             }
         }
-        self
+        Ok(self)
     }
 
     /// Writes a record.
@@ -264,7 +279,9 @@ mod tests {
     #[test]
     fn options_say_how_the_other_fields_are_written() {
         let encodings = Encodings { key: ByteEncoding::Raw, value: ByteEncoding::Hex };
-        let template = Template::parse("%v %v{base64} %k").expect("a template").with(encodings);
+        let with = |template| Template::parse(template).expect("a template").with(encodings);
+        assert!(with("%k").is_err_and(|error| error.contains("--value-encoding has no effect")));
+        let template = with("%v %v{base64} %k").expect("it has a value");
         assert_eq!(template.parts[0], Part::Field(Field::Value(Some(ByteEncoding::Hex))));
         assert_eq!(template.parts[2], Part::Field(Field::Value(Some(ByteEncoding::Base64))));
     }

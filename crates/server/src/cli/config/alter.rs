@@ -73,7 +73,7 @@ async fn alter(
     dry_run: bool,
     global: &GlobalArgs,
 ) -> Result<(), CliError> {
-    let resource = resource.resource();
+    let resource = resource.resource()?;
     let client = global.brokers.client()?;
     setting::alter(&client, &resource, &changes, dry_run).await?;
     let status = match dry_run {

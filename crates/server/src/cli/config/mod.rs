@@ -53,11 +53,15 @@ struct ResourceArgs {
 
 impl ResourceArgs {
     /// The protocol calls what all brokers share by no name.
-    fn resource(self) -> ConfigResource {
+    fn resource(self) -> Result<ConfigResource, CliError> {
         let ResourceArgs { kind, name } = self;
-        match kind == ConfigKind::Broker && name == "default" {
-            true => ConfigResource { kind, name: String::new() },
-            false => ConfigResource { kind, name },
+        let is_number = name.parse::<u32>().is_ok();
+        match (kind, &*name) {
+            (ConfigKind::Broker, "default") => Ok(ConfigResource { kind, name: String::new() }),
+            (ConfigKind::Broker, _) if !is_number => Err(CliError::Usage(format!(
+                "'{name}' is neither a broker's number nor 'default', which is what all brokers share"
+            ))),
+            _ => Ok(ConfigResource { kind, name }),
         }
     }
 }

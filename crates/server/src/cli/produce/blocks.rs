@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::delimiter::Delimiter;
 use super::input::Input;
 use super::pieces::Pieces;
-use super::text;
+use super::text::{self, Remarks};
 use crate::cli::error::CliError;
 
 /// How many bytes of pieces go to the producer at once, unless a single piece has more.
@@ -29,14 +29,20 @@ pub(super) struct Block {
     bytes: Vec<u8>,
     /// Where each piece ends in `bytes`.
     ends: Vec<usize>,
+    /// What is odd about some of them.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Block {
     fn new(name: &Arc<str>, first_number: u64) -> Block {
-        Block { name: Arc::clone(name), first_number, bytes: Vec::new(), ends: Vec::new() }
+        let name = Arc::clone(name);
+        Block { name, first_number, bytes: Vec::new(), ends: Vec::new(), remarks: Vec::new() }
     }
 
-    fn push(&mut self, piece: &[u8]) {
+    fn push(&mut self, piece: &[u8], remarks: Option<&mut Remarks>) {
+        let number = self.first_number + self.ends.len() as u64;
+        let remark = remarks.and_then(|remarks| remarks.on(piece, number, &self.name));
+        self.remarks.extend(remark);
         self.bytes.extend_from_slice(piece);
         self.ends.push(self.bytes.len());
     }
@@ -84,10 +90,11 @@ fn read_one(
     if expects_text {
         text::check_head(pieces.head()?, &shared_name)?;
     }
+    let mut remarks = expects_text.then(Remarks::default);
     let mut next_number = 1;
     loop {
         let mut block = Block::new(&shared_name, next_number);
-        let filled = fill(&mut block, &mut pieces);
+        let filled = fill(&mut block, &mut pieces, remarks.as_mut());
         next_number += block.ends.len() as u64;
         // What was read before an error is sent.
         if !block.ends.is_empty() && sender.blocking_send(Ok(block)).is_err() {
@@ -107,10 +114,14 @@ enum Filled {
 }
 
 /// Waits for one piece, and takes what more is there.
-fn fill(block: &mut Block, pieces: &mut Pieces<impl Read>) -> Result<Filled, CliError> {
+fn fill(
+    block: &mut Block,
+    pieces: &mut Pieces<impl Read>,
+    mut remarks: Option<&mut Remarks>,
+) -> Result<Filled, CliError> {
     while block.ends.is_empty() || (block.bytes.len() < BLOCK_BYTES && pieces.is_ready()) {
         match pieces.next_piece()? {
-            Some(piece) => block.push(piece),
+            Some(piece) => block.push(piece, remarks.as_deref_mut()),
             None => return Ok(Filled::ToTheEnd),
         }
     }

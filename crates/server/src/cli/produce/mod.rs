@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod text;
 
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use logway_client::{ClientError, NewRecord, Producer, ProducerOptions};
@@ -26,7 +27,6 @@ use self::delimiter::Delimiter;
 use self::input_record::{InputForm, InputRecord, KeySource};
 use self::progress::Progress;
 pub(super) use self::report::Report;
-use self::text::Remarks;
 use super::GlobalArgs;
 use super::ends::{Ends, Second};
 use super::error::CliError;
@@ -52,6 +52,9 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
         end = ends.any() => return Err(CliError::Ended(end)),
     };
     let blocks = blocks::read(args.files.clone(), source.delimiter.clone(), source.expects_text)?;
+    if args.files.iter().any(|file| file == "-") && io::stdin().is_terminal() {
+        eprintln!("reading from the terminal until Ctrl-D");
+    }
     let progress = Progress::start(size);
     let sent = tokio::select! {
         sent = source.send(blocks, &mut producer, &progress) => sent,
@@ -131,16 +134,13 @@ impl Source {
         producer: &mut Producer,
         progress: &Progress,
     ) -> Result<(), CliError> {
-        let mut remarks = Remarks::default();
         while let Some(block) = blocks.recv().await {
             let block = block?;
+            for remark in &block.remarks {
+                progress.say(&format!("warning: {remark}"));
+            }
             for (number, piece) in block.pieces() {
                 progress.advance((piece.len() + self.delimiter.bytes().len()) as u64);
-                if self.expects_text
-                    && let Some(remark) = remarks.on(piece, number, &block.name)
-                {
-                    progress.say(&format!("warning: {remark}"));
-                }
                 let record = self.record(piece).map_err(|problem| {
                     let (noun, name) = (self.delimiter.noun(), &block.name);
                     CliError::Input(format!("{noun} {number} of {name}: {problem}"))

@@ -48,8 +48,10 @@ fn first_strange(bytes: &[u8]) -> Option<usize> {
 
 /// Tools write backspaces, bells, form feeds and escape sequences into logs.
 fn first_control(bytes: &[u8]) -> Option<usize> {
-    let is_control = |byte: &u8| *byte < 0x20 && !matches!(byte, 0x07..=0x0d | 0x1b);
-    bytes.iter().position(is_control)
+    let is_control = |byte: &u8| (*byte < 0x20) & !matches!(byte, 0x07..=0x0d | 0x1b);
+    // All of them first, without a way out in between: the compiler makes that many at a time.
+    let has_one = bytes.iter().fold(false, |has_one, byte| has_one | is_control(byte));
+    if has_one { bytes.iter().position(is_control) } else { None }
 }
 
 /// Whether bytes are the beginning of a character and nothing else.

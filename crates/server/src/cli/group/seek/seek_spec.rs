@@ -18,7 +18,10 @@ impl FromStr for SeekSpec {
 
     fn from_str(text: &str) -> Result<SeekSpec, String> {
         let Some(count) = text.strip_prefix('+') else {
-            let OffsetSpec(start_at) = text.parse().map_err(|_| invalid(text))?;
+            // Of a time it says more.
+            let OffsetSpec(start_at) = text
+                .parse()
+                .map_err(|error| if text.starts_with('@') { error } else { invalid(text) })?;
             return Ok(SeekSpec::At(start_at));
         };
         let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
@@ -28,12 +31,19 @@ impl FromStr for SeekSpec {
 }
 
 fn invalid(text: &str) -> String {
-    format!("'{text}' is none of start, end, an offset, +COUNT, -COUNT and @TIME")
+    format!("'{text}' is none of start, end, an offset, +COUNT, -COUNT and @TIME, such as @-1h")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text: &str| text.parse::<SeekSpec>().expect_err(text);
+        assert!(error("@soon").contains("'soon' is no time"));
+        assert!(error("-1h").contains("@-1h"));
+    }
 
     #[test]
     fn counts_are_from_the_start_or_the_end() {
