@@ -30,6 +30,7 @@ use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
 use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{LogDirs, LostDirectories};
+use crate::log_levels::LogLevels;
 use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
@@ -43,6 +44,8 @@ use crate::unpacking::UnpackingPlaces;
 pub struct Broker {
     /// What the broker was started with.
     pub settings: Arc<BrokerSettings>,
+    /// What the log of the process tells.
+    pub log_levels: LogLevels,
     /// The cluster it belongs to.
     pub cluster_id: ClusterId,
     /// The metadata of the cluster.

@@ -17,6 +17,7 @@ mod heavy_work;
 pub mod high_watermark;
 mod inline_appends;
 pub mod log_dirs;
+pub mod log_levels;
 pub mod metrics;
 pub mod partition;
 pub mod producer_ids;
@@ -30,6 +31,7 @@ pub mod topics;
 mod unpacking;
 
 pub use broker::Broker;
+pub use log_levels::{Levels, LogLevels};
 pub use running::{BrokerError, RunningBroker};
 
 /// The target of lines about what clients can cause at will, which are limited in number.

@@ -26,6 +26,7 @@ use crate::groups::GroupCoordinator;
 use crate::heavy_work::HeavyWork;
 use crate::inline_appends::InlineAppends;
 use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
+use crate::log_levels::LogLevels;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
@@ -120,22 +121,24 @@ impl RunningBroker {
     /// When this returns, clients are served.
     pub async fn start(
         settings: BrokerSettings,
+        log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
-        RunningBroker::start_on(Arc::new(RealFs), settings, registry).await
+        RunningBroker::start_on(Arc::new(RealFs), settings, log_levels, registry).await
     }
 
     /// As [`RunningBroker::start`], with another way to the files of the logs.
     pub async fn start_on(
         fs: Arc<dyn Fs>,
         settings: BrokerSettings,
+        log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
         let settings = Arc::new(settings);
         // First, so that a port in use is known before anything is touched.
         let listeners = listen(&settings.listeners).await?;
         let (reports, failures) = FailureReports::new(Arc::clone(&fs));
-        let broker = Arc::new(open(fs, &settings, reports, registry).await?);
+        let broker = Arc::new(open(fs, &settings, log_levels, reports, registry).await?);
         broker.set_strays_aside();
         broker.report_missing_logs();
         broker.register().await.map_err(BrokerError::Register)?;
@@ -196,6 +199,7 @@ impl RunningBroker {
 async fn open(
     fs: Arc<dyn Fs>,
     settings: &Arc<BrokerSettings>,
+    log_levels: LogLevels,
     reports: FailureReports,
     registry: &mut Registry,
 ) -> Result<Broker, BrokerError> {
@@ -211,6 +215,7 @@ async fn open(
     let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Broker {
+        log_levels,
         cluster_id,
         quorum,
         log_dirs,

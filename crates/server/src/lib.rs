@@ -3,7 +3,7 @@
 //! It is a library so that the reference pages can be made from it (`examples/reference`).
 
 mod cli;
-pub mod log;
+mod log;
 mod serve;
 
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
-use logway_broker::RunningBroker;
+use logway_broker::{LogLevels, RunningBroker};
 use logway_client::{
     BrokerAddress, Client, ClientError, ClientOptions, Consumer, ConsumerOptions, NewRecord,
     NewTopic, Producer, ProducerOptions, StartAt,
@@ -55,7 +55,7 @@ async fn exported() -> anyhow::Result<String> {
         ("log.dirs".to_owned(), data_dir),
         ("listeners".to_owned(), "127.0.0.1:0".to_owned()),
     ])?;
-    let (broker, registry) = logway_server::start_broker(settings).await?;
+    let (broker, registry) = logway_server::start_broker(settings, LogLevels::default()).await?;
     let address = broker.addresses().first().context("a broker listens somewhere")?;
     let address = BrokerAddress::new(address.ip().to_string(), address.port());
     use_a_little(&Client::new(vec![address], ClientOptions::default())).await?;

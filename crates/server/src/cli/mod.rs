@@ -36,7 +36,8 @@ use self::connect::BrokerArgs;
 use self::error::CliError;
 use self::hint::Subject;
 use self::output::Format;
-use crate::serve::{self, ServeArgs};
+use crate::log::Style;
+use crate::serve::{self, Prepared, ServeArgs};
 
 /// Durable, partitioned log that speaks Kafka's protocol
 ///
@@ -100,8 +101,14 @@ enum Command {
 pub(crate) fn run(cli: Cli) -> ExitCode {
     let Cli { global, command } = cli;
     let subject = command.subject();
+    // A broker's log is set up when its settings are known.
+    if !matches!(command, Command::Serve(_))
+        && let Err(why) = crate::log::init_for_command()
+    {
+        return CliError::Usage(why).report(&subject);
+    }
     let outcome = match command {
-        Command::Serve(args) => serve::run(args).map_err(with_advice),
+        Command::Serve(args) => return run_broker(args),
         Command::Topic(command) => in_runtime(topic::run(command, &global)),
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
@@ -127,6 +134,20 @@ impl Command {
             Command::Group(command) => command.subject(),
             _ => Subject::default(),
         }
+    }
+}
+
+/// Runs a broker. Once its log is set up, what ends the broker is said there, as programs may read it.
+fn run_broker(args: ServeArgs) -> ExitCode {
+    let prepared = match Prepared::new(args) {
+        Ok(prepared) => prepared,
+        Err(error) => return with_advice(error).report(&Subject::default()),
+    };
+    let log_style = prepared.log_style;
+    match prepared.run().map_err(with_advice) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if log_style == Style::Text => error.report(&Subject::default()),
+        Err(error) => error.log(),
     }
 }
 
