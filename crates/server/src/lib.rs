@@ -12,6 +12,9 @@ use clap::{CommandFactory, Parser};
 
 pub use serve::start_broker;
 
+/// The version, with the commit that it is built of.
+pub(crate) const VERSION: &str = env!("LOGWAY_VERSION");
+
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {
     cli::run(cli::Cli::parse())

@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::VERSION;
 use crate::log::{self, LEVEL_VARIABLE, Style};
 
 /// Run a broker.
@@ -81,6 +82,7 @@ impl Prepared {
     /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is
     /// success.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        tracing::info!(version = VERSION, "starting");
         raise_descriptor_limit();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         run_to_end(runtime, serve(self))

@@ -18,6 +18,7 @@ mod hint;
 mod json_record;
 mod live;
 mod log;
+mod man;
 mod offset_spec;
 mod output;
 mod produce;
@@ -36,6 +37,7 @@ use self::connect::BrokerArgs;
 use self::error::CliError;
 use self::hint::Subject;
 use self::output::Format;
+use crate::VERSION;
 use crate::log::Style;
 use crate::serve::{self, Prepared, ServeArgs};
 
@@ -43,7 +45,7 @@ use crate::serve::{self, Prepared, ServeArgs};
 ///
 /// Start a broker with `logway serve`; the other commands talk to any Kafka-compatible broker.
 #[derive(Debug, Parser)]
-#[command(name = "logway", version, max_term_width = 100)]
+#[command(name = "logway", version = VERSION, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: GlobalArgs,
@@ -95,6 +97,7 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::BenchCommand),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Carries a command out and reports how it went.
@@ -118,6 +121,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Log(command) => log::run(command, &global),
         Command::Bench(command) => in_runtime(bench::run(command, &global)),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
