@@ -4,6 +4,7 @@
 
 mod cli;
 mod log;
+mod notify;
 mod serve;
 
 use std::process::ExitCode;

@@ -23,12 +23,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::VERSION;
 use crate::log::{self, LEVEL_VARIABLE, Style};
+use crate::notify::{self, notify};
 
 /// Run a broker.
 ///
 /// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
 /// file. When the broker accepts requests it prints one line to stdout:
-/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`.
+/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, and tells systemd if that has started it.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Settings, as TOML
@@ -227,6 +228,8 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
         "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}"
     ))?;
 
+    notify(notify::READY);
+
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok("SIGTERM"),
         _ = interrupt.recv() => Ok("SIGINT"),
@@ -234,6 +237,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
         error = broker.failed() => Err(error),
     };
     stopping.store(true, Ordering::Relaxed);
+    notify(notify::STOPPING);
     match outcome {
         Ok(signal) => {
             tracing::info!(signal, "stopping");
