@@ -1,12 +1,14 @@
-"""The metrics as those read them who are not us: Prometheus' own checker, and the parsers of its Python client."""
+"""The metrics as others read them: Prometheus' own checker, the parsers of its Python client, and Telegraf's."""
 
 import gzip
+import json
 import os
 import subprocess
 import unittest
 import urllib.error
 import urllib.request
 from collections import Counter
+from pathlib import Path
 
 from confluent_kafka import Producer
 from prometheus_client.openmetrics import parser as openmetrics
@@ -16,6 +18,7 @@ from harness.logway import BINARY, Logway
 from harness.protocol import ALTER_CLIENT_QUOTAS, Connection, client_quota_v0
 from harness.waiting import wait_until
 
+HERE = Path(__file__).parent
 OPEN_METRICS = "application/openmetrics-text"
 # What the two versions of Prometheus send.
 PROMETHEUS_2 = (
@@ -75,6 +78,15 @@ class Metrics(unittest.TestCase):
         command = [os.environ["PROMTOOL"], "check", "metrics"]
         done = subprocess.run(command, input=self.text(), capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def test_telegraf_knows_the_type_of_each(self):
+        with self.get(Accept=TELEGRAF) as page:
+            command = ["go", "run", ".", page.headers["Content-Type"]]
+            done = subprocess.run(command, input=page.read(), capture_output=True, cwd=HERE / "telegraf", timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        counts = json.loads(done.stdout)
+        self.assertEqual(counts["untyped"], 0)
+        self.assertGreater(min(counts["counter"], counts["gauge"], counts["histogram"]), 20)
 
     def test_each_family_is_there_once_with_type_and_help_in_both_formats(self):
         text = list(parse_text(self.text()))
