@@ -1,9 +1,12 @@
 //! Tells the program its version with the commit that it is built of, as `LOGWAY_VERSION`.
 //!
-//! The commit is looked for here, in this order: the variable `LOGWAY_COMMIT`, for who builds packages; `commit.txt`, into which
-//! `git archive` writes the commit (`.gitattributes`); the files of the repository. No git is needed.
+//! The commit is looked for in these places, in this order. No git is needed.
 //!
-//! Only builds that somebody may hand out are told: else each commit would have each checkout built anew.
+//! 1. the variable `LOGWAY_COMMIT`, which builders of packages can set
+//! 2. `commit.txt`, into which `git archive` writes the commit (`.gitattributes`)
+//! 3. the files of the repository
+//!
+//! Only release builds have it: else each commit would make each developer build the crate anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};

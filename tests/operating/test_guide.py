@@ -36,7 +36,7 @@ def blocks() -> dict[str, list[str]]:
 class Guide(unittest.TestCase):
     def setUp(self):
         self.root = fresh_directory("operating-guide")
-        for place in ("usr/local/bin", "usr/local/share/man", "etc/systemd/system", "var/lib", "disks", "bin"):
+        for place in ("usr/local/bin", "usr/local/share/man", "etc/systemd/system", "var/lib", "disks/1", "disks/2", "bin"):
             (self.root / place).mkdir(parents=True)
         self.program("systemctl", f'exec {sys.executable} {HERE}/systemctl.py "$@"')
         # Those belong to the whole system.
@@ -141,7 +141,7 @@ class Guide(unittest.TestCase):
 
     def after_disk(self, _printed):
         self.assertIn(self.root / "disks/2/logway", self.log_dirs())
-        self.assertNotIn(self.root / "disks/1", self.log_dirs())
+        self.assertNotIn(self.root / "disks/1/logway", self.log_dirs())
         self.assertEqual(self.stored(), ["one", "two", "four", "five"])
         self.shell("logway topic create more -p 2 && logway cluster health")
         self.assertTrue(list((self.root / "disks/2/logway").glob("more-*")))

@@ -95,7 +95,7 @@ class Log(unittest.TestCase):
 
 
 class AlmostNothing(unittest.TestCase):
-    """As in a container: process 1, with no rights, and only its libraries on a root that it cannot write to."""
+    """As in a container: process 1, with only its libraries, on a root that it cannot write to."""
 
     def test_it_runs_with_nothing_around_it(self):
         directory = fresh_directory("operating-container")
