@@ -15,8 +15,10 @@ use std::panic;
 
 use logway_broker::{Levels, LogLevels};
 use logway_metadata::settings::{BrokerSettings, LogFormat};
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
@@ -91,20 +93,31 @@ fn targets(levels: &Levels) -> Targets {
 
 /// Begins to write lines to stderr; the result changes which.
 fn init(style: Style, levels: Levels) -> LogLevels {
+    let (subscriber, levels) = subscriber(style, levels, || Unfailing(io::stderr()));
+    tracing::subscriber::set_global_default(subscriber).expect("the log is set up once");
+    levels
+}
+
+/// What writes lines, and what changes which lines.
+fn subscriber(
+    style: Style,
+    levels: Levels,
+    writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
+) -> (impl Subscriber + Send + Sync, LogLevels) {
     let (filter, in_force) = reload::Layer::new(targets(&levels));
     let lines = fmt::layer()
-        .with_writer(|| Unfailing(io::stderr()))
+        .with_writer(writer)
         // It would report a failed write to stderr, and panic over the failure of that.
         .log_internal_errors(false)
         .with_ansi(style == Style::Text && io::stderr().is_terminal())
         .fmt_fields(write_fields())
         .event_format(LimitedLines::new(style));
     let subscriber = Registry::default().with(filter).with(lines);
-    tracing::subscriber::set_global_default(subscriber).expect("the log is set up once");
-    LogLevels::new(levels, move |levels| {
-        // It fails only when the subscriber is gone, which lasts as long as the process.
+    let levels = LogLevels::new(levels, move |levels| {
+        // It fails only when the subscriber is gone, and with it every line.
         let _ = in_force.reload(targets(levels));
-    })
+    });
+    (subscriber, levels)
 }
 
 /// Makes a panic a line like any other, where programs read the lines.
@@ -135,6 +148,7 @@ impl<W: Write> Write for Unfailing<W> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -153,6 +167,32 @@ mod tests {
         assert!(!is_told("logway_log::writer::append", tracing::Level::ERROR));
         assert!(!is_told("logway_broker", tracing::Level::INFO));
         assert!(!is_told("openraft::raft", tracing::Level::WARN));
+    }
+
+    #[test]
+    fn a_change_of_levels_is_in_force_at_once() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let written = Arc::new(file.reopen().expect("opens again"));
+        let (subscriber, levels) =
+            subscriber(Style::Journal, levels(["info"].into_iter()), written);
+        let log = |round: u8| {
+            tracing::debug!(target: "logway_log::segment", round, "debug");
+            tracing::info!(target: "logway_broker", round, "info");
+        };
+        tracing::subscriber::with_default(subscriber, || {
+            log(1);
+            levels.change(|levels| {
+                levels.root = LevelFilter::OFF;
+                levels.of_parts.insert("logway_log".to_owned(), LevelFilter::DEBUG);
+            });
+            log(2);
+            levels.change(|levels| *levels = Levels::default());
+            log(3);
+        });
+        let expected = "<6>logway_broker: info round=1\n\
+                        <7>logway_log::segment: debug round=2\n\
+                        <6>logway_broker: info round=3\n";
+        assert_eq!(std::fs::read_to_string(file.path()).expect("is text"), expected);
     }
 
     #[test]
