@@ -45,14 +45,14 @@ use crate::unpacking::{UnpackingPlaces, is_cut_short};
 pub struct Broker {
     /// What the broker was started with.
     pub settings: Arc<BrokerSettings>,
+    /// What the log of the process tells.
+    pub log_levels: LogLevels,
     /// The cluster it belongs to.
     pub cluster_id: ClusterId,
     /// The metadata of the cluster.
     pub quorum: MetadataQuorum,
     /// The logs.
     pub log_dirs: LogDirs,
-    /// How much the broker writes to its own log.
-    pub log_levels: LogLevels,
     /// Compacts the logs.
     pub log_cleaner: LogCleaner,
     /// The replicas that move from one log directory to another.

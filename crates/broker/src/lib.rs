@@ -32,6 +32,7 @@ pub mod topics;
 mod unpacking;
 
 pub use broker::Broker;
+pub use log_levels::{Levels, LogLevels};
 pub use running::{BrokerError, RunningBroker};
 
 /// The target of lines about what clients can cause at will, which are limited in number.

@@ -122,22 +122,24 @@ impl RunningBroker {
     /// When this returns, clients are served.
     pub async fn start(
         settings: BrokerSettings,
+        log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
-        RunningBroker::start_on(Arc::new(RealFs), settings, registry).await
+        RunningBroker::start_on(Arc::new(RealFs), settings, log_levels, registry).await
     }
 
     /// As [`RunningBroker::start`], with another way to the files of the logs.
     pub async fn start_on(
         fs: Arc<dyn Fs>,
         settings: BrokerSettings,
+        log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
         let settings = Arc::new(settings);
         // First, so that a port in use is known before anything is touched.
         let listeners = listen(&settings.listeners).await?;
         let (reports, failures) = FailureReports::new(Arc::clone(&fs));
-        let broker = Arc::new(open(fs, &settings, reports, registry).await?);
+        let broker = Arc::new(open(fs, &settings, log_levels, reports, registry).await?);
         broker.set_strays_aside();
         broker.report_absent_dirs();
         broker.report_missing_logs();
@@ -200,6 +202,7 @@ impl RunningBroker {
 async fn open(
     fs: Arc<dyn Fs>,
     settings: &Arc<BrokerSettings>,
+    log_levels: LogLevels,
     reports: FailureReports,
     registry: &mut Registry,
 ) -> Result<Broker, BrokerError> {
@@ -215,10 +218,10 @@ async fn open(
     let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Broker {
+        log_levels,
         cluster_id,
         quorum,
         log_dirs,
-        log_levels: LogLevels::default(),
         log_cleaner,
         replica_moves: ReplicaMoves::default(),
         memory: RequestMemory::new(requests_bytes, &attention),

@@ -3,7 +3,6 @@
 mod common;
 
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +20,7 @@ use logway_wire::messages::{
     DescribeConfigsRequest, IncrementalAlterConfigsRequest, SaslAuthenticateRequest,
     SaslHandshakeRequest,
 };
+use tracing::level_filters::LevelFilter;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -230,13 +230,6 @@ async fn levels_of_the_log_are_described_and_changed() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = TestBroker::start(dir.path()).await;
     let connection = broker.connect().await;
-    let filters = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&filters);
-    let apply = move |filter: &str| {
-        sink.lock().expect("nobody panicked").push(filter.to_owned());
-        Ok(())
-    };
-    broker.broker().log_levels.connect("info", Box::new(apply));
     let described = describe(&connection, BROKER_LOGGER, "1", None).await;
     assert_eq!(described.error_code, 0);
     let all_info = described.configs.iter().all(|config| {
@@ -268,7 +261,9 @@ async fn levels_of_the_log_are_described_and_changed() {
     }
     let writer = value_of(&connection, BROKER_LOGGER, "1", "logway_log::writer").await;
     assert_eq!(writer, ("DEBUG".to_owned(), 6));
-    assert_eq!(*filters.lock().expect("nobody panicked"), ["info,logway_log=debug"]);
+    let in_force = broker.broker().log_levels.now();
+    assert_eq!(in_force.of("logway_log::writer"), LevelFilter::DEBUG);
+    assert_eq!(in_force.root, LevelFilter::INFO);
 
     // Beside others, each by itself, in their order.
     let level = || resource(BROKER_LOGGER, "1", &[(log, DELETE, None)]);

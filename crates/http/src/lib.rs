@@ -4,25 +4,33 @@
 //! |-----------------|-------------------------------------------------------------------------|
 //! | `/health/live`  | 200 as long as the process can answer                                   |
 //! | `/health/ready` | 200 while the broker accepts requests, else 503                         |
-//! | `/metrics`      | every metric in OpenMetrics' text format                                |
+//! | `/metrics`      | every metric, in Prometheus' text or in OpenMetrics', as `Accept` says  |
 //! | `/`, `/health`  | which of these there are                                                |
+//!
+//! `HEAD` gets the head of what `GET` gets. `Accept-Encoding: gzip` gets the metrics compressed.
 
+mod accept;
 mod connections;
+mod exposition;
 mod process;
 
 use std::future::Future;
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use prometheus_client::encoding::text::encode;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 
+use exposition::Format;
 pub use process::ProcessCollector;
 
 /// What the listener shows.
@@ -55,28 +63,38 @@ fn router(state: HttpState) -> Router {
     Router::new()
         .route("/", get(|| async { INDEX }))
         .route("/health", get(|| async { INDEX }))
-        .route("/health/live", get(|| async { "live\n" }))
+        .route("/health/live", get(|| async { health(StatusCode::OK, "live\n") }))
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
+        .fallback(|| async {
+            (StatusCode::NOT_FOUND, format!("nothing is here; there are:\n{INDEX}"))
+        })
+        .method_not_allowed_fallback(|| async {
+            (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n")
+        })
         .with_state(state)
 }
 
 async fn ready(State(state): State<HttpState>) -> Response {
-    if (state.is_ready)() {
-        "ready\n".into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
+    match (state.is_ready)() {
+        true => health(StatusCode::OK, "ready\n"),
+        false => health(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
     }
 }
 
-async fn metrics(State(state): State<HttpState>) -> Response {
+/// An answer that is true now, which nothing on its way may keep.
+fn health(status: StatusCode, text: &'static str) -> Response {
+    (status, [(header::CACHE_CONTROL, "no-store")], text).into_response()
+}
+
+async fn metrics(State(state): State<HttpState>, headers: HeaderMap) -> Response {
     (state.refresh)().await;
-    let mut text = String::new();
-    match encode(&mut text, &state.registry) {
-        Ok(()) => {
-            const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
-        }
+    let (format, is_compressed) = (accept::format(&headers), accept::takes_gzip(&headers));
+    // With many topics it is some megabytes.
+    let written =
+        spawn_blocking(move || write_metrics(&state.registry, format, is_compressed)).await;
+    match written.map_err(io::Error::other).flatten() {
+        Ok(body) => with_head(body, format, is_compressed),
         Err(error) => {
             tracing::error!(%error, "metrics could not be encoded");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -84,23 +102,156 @@ async fn metrics(State(state): State<HttpState>) -> Response {
     }
 }
 
+fn write_metrics(
+    registry: &Registry,
+    format: Format,
+    is_compressed: bool,
+) -> Result<Vec<u8>, io::Error> {
+    let text = format.write(registry).map_err(io::Error::other)?;
+    if !is_compressed {
+        return Ok(text.into_bytes());
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+fn with_head(body: Vec<u8>, format: Format, is_compressed: bool) -> Response {
+    let kind = HeaderValue::try_from(format.content_type()).expect("is visible ASCII");
+    let varies = HeaderValue::from_static("accept, accept-encoding");
+    let head = [(header::CONTENT_TYPE, kind), (header::VARY, varies)];
+    let mut response = (head, body).into_response();
+    if is_compressed {
+        let coding = HeaderValue::from_static("gzip");
+        response.headers_mut().insert(header::CONTENT_ENCODING, coding);
+    }
+    response
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use flate2::read::GzDecoder;
     use prometheus_client::metrics::counter::Counter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
+    use tokio::task::JoinHandle;
 
     use super::*;
 
-    async fn get(address: std::net::SocketAddr, path: &str) -> String {
+    async fn get(address: SocketAddr, path: &str) -> String {
+        ask(address, "GET", path, "").await
+    }
+
+    async fn ask(address: SocketAddr, method: &str, path: &str, more: &str) -> String {
+        let reply = ask_for_bytes(address, method, path, more).await;
+        String::from_utf8(reply).expect("is text")
+    }
+
+    async fn ask_for_bytes(address: SocketAddr, method: &str, path: &str, more: &str) -> Vec<u8> {
         let mut socket = TcpStream::connect(address).await.expect("connect");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{more}\r\n");
         socket.write_all(request.as_bytes()).await.expect("write");
-        let mut reply = String::new();
-        socket.read_to_string(&mut reply).await.expect("read");
+        let mut reply = Vec::new();
+        socket.read_to_end(&mut reply).await.expect("read");
         reply
+    }
+
+    /// The head in small letters, but for the date; and the body.
+    fn parted(reply: &[u8]) -> (String, &[u8]) {
+        let end = reply.windows(4).position(|four| four == b"\r\n\r\n").expect("a head ends");
+        let head = String::from_utf8(reply[..end].to_vec()).expect("is text").to_lowercase();
+        let head = head.lines().filter(|line| !line.starts_with("date:")).collect::<Vec<_>>();
+        (head.join("\n"), &reply[end + 4..])
+    }
+
+    /// A listener with one counter among its metrics.
+    async fn serve_one_counter() -> (SocketAddr, JoinHandle<()>) {
+        let mut registry = Registry::default();
+        registry.register("test_events", "Events", Counter::<u64>::default());
+        let state = HttpState {
+            registry: Arc::new(registry),
+            is_ready: Arc::new(|| false),
+            refresh: Arc::new(|| Box::pin(async {})),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let address = listener.local_addr().expect("address");
+        (address, tokio::spawn(serve(listener, state)))
+    }
+
+    #[tokio::test]
+    async fn metrics_come_in_the_form_that_is_asked_for() {
+        let (address, server) = serve_one_counter().await;
+        let text = get(address, "/metrics").await;
+        assert!(
+            text.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+            "{text}"
+        );
+        assert!(text.contains("\r\nvary: accept, accept-encoding\r\n"), "{text}");
+        assert!(
+            text.ends_with("# TYPE test_events_total counter\ntest_events_total 0\n"),
+            "{text}"
+        );
+
+        let accept = "accept: application/openmetrics-text\r\n";
+        let open_metrics = ask(address, "GET", "/metrics", accept).await;
+        let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+        assert!(open_metrics.contains(kind), "{open_metrics}");
+        let end = "# TYPE test_events counter\ntest_events_total 0\n# EOF\n";
+        assert!(open_metrics.ends_with(end), "{open_metrics}");
+
+        let reply = ask_for_bytes(address, "GET", "/metrics", "accept-encoding: gzip\r\n").await;
+        let (head, body) = parted(&reply);
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        let mut unpacked = String::new();
+        GzDecoder::new(body).read_to_string(&mut unpacked).expect("is gzip's");
+        assert_eq!(Some(unpacked.as_str()), text.split_once("\r\n\r\n").map(|(_, body)| body));
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn head_gets_the_head_of_what_get_gets() {
+        let (address, server) = serve_one_counter().await;
+        let paths = ["/", "/health", "/health/live", "/health/ready", "/metrics", "/nowhere"];
+        for (path, more) in paths.map(|path| (path, "")).into_iter().chain([
+            ("/metrics", "accept-encoding: gzip\r\n"),
+            ("/metrics", "accept: application/openmetrics-text\r\n"),
+        ]) {
+            let got = ask_for_bytes(address, "GET", path, more).await;
+            let (head, body) = parted(&got);
+            let reply = ask_for_bytes(address, "HEAD", path, more).await;
+            assert_eq!(parted(&reply), (head.clone(), &b""[..]), "{path}");
+            assert!(head.contains(&format!("content-length: {}", body.len())), "{path}: {head}");
+        }
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_or_not_allowed_is_said() {
+        let (address, server) = serve_one_counter().await;
+        for path in ["/nowhere", "/metrics/", "/health/", "/health/readyz", "//metrics"] {
+            let reply = get(address, path).await;
+            assert!(
+                reply.starts_with("HTTP/1.1 404 ") && reply.contains("/health/ready "),
+                "{reply}"
+            );
+        }
+        for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
+            for path in ["/", "/health", "/health/live", "/health/ready", "/metrics"] {
+                let reply = ask(address, method, path, "content-length: 0\r\n").await;
+                assert!(reply.starts_with("HTTP/1.1 405 "), "{method} {path}: {reply}");
+                assert!(reply.contains("\r\nallow: GET,HEAD\r\n"), "{method} {path}: {reply}");
+            }
+        }
+        for path in ["/health/live", "/health/ready"] {
+            let reply = get(address, path).await;
+            assert!(reply.contains("\r\ncache-control: no-store\r\n"), "{reply}");
+        }
+        server.abort();
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ mod layers;
 mod describe;
 mod reference;
 
-pub use broker_settings::{BrokerSettings, CleanerSettings};
+pub use broker_settings::{BrokerSettings, CleanerSettings, LogFormat};
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
 pub use describe::{

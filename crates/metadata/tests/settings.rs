@@ -152,6 +152,19 @@ fn addresses_are_read_in_kafkas_form_too() {
 }
 
 #[test]
+fn levels_of_the_log_are_checked() {
+    let setting = broker_setting("logway.log.level").expect("there is one");
+    for good in ["info", "off", "", " warn , logway_log=trace,root=error", "a::b=debug"] {
+        assert!(setting.parse(good).is_ok(), "{good}");
+    }
+    let many = vec!["a=info"; 65].join(",");
+    for bad in ["loud", "INFO", "a=", "=info", "a=b=info", "a b=info", "info,", "a[b]=info", &many]
+    {
+        assert!(setting.parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn later_settings_win_over_earlier_ones() {
     let settings = broker(&[("num.partitions", "3"), ("num.partitions", "4")]);
     assert_eq!(settings.num_partitions, 4);

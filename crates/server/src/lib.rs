@@ -3,8 +3,8 @@
 //! It is a library so that the reference pages can be made from it (`examples/reference`).
 
 mod cli;
-pub mod log;
-pub mod log_filter;
+mod log;
+mod notify;
 mod serve;
 
 use std::process::ExitCode;
@@ -13,6 +13,9 @@ use clap::{CommandFactory, Parser};
 
 pub use cli::shapes::{Shape as JsonShape, shapes as json_shapes};
 pub use serve::start_broker;
+
+/// The version, with the commit that it is built of.
+pub(crate) const VERSION: &str = env!("LOGWAY_VERSION");
 
 /// Does what the process's arguments say.
 pub fn run() -> ExitCode {

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::log_filter;
 use anyhow::Context;
 use clap::Args;
-use logway_broker::{Broker, BrokerError, RunningBroker};
+use logway_broker::{Broker, BrokerError, LogLevels, RunningBroker};
 use logway_http::{HttpState, ProcessCollector, Refresh};
 use logway_log::LogError;
 use logway_metadata::MetadataError;
@@ -22,11 +21,15 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::VERSION;
+use crate::log::{self, LEVEL_VARIABLE, Style};
+use crate::notify::{self, notify};
+
 /// Run a broker.
 ///
 /// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
 /// file. When the broker accepts requests it prints one line to stdout:
-/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`.
+/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, and tells systemd if that has started it.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Settings, as TOML
@@ -41,6 +44,14 @@ pub(crate) struct ServeArgs {
     /// Where health and metrics are served [default: 127.0.0.1:9644]
     #[arg(long, value_name = "ADDR")]
     http_listen: Option<String>,
+    /// The least important lines of the log on stderr: off, error, warn, info, debug or trace, and other
+    /// levels for parts of the program, as in info,logway_log=debug [default: info]
+    #[arg(long, value_name = "LEVEL", env = LEVEL_VARIABLE)]
+    log_level: Option<String>,
+    /// How the log is written: text, json (one object a line), journal (for systemd), or auto, which is
+    /// journal where stderr is connected to it, else text [default: auto]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
     /// Any other setting, e.g. --set num.partitions=3
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment)]
     set: Vec<(String, String)>,
@@ -51,13 +62,32 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Runs a broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is success.
-pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let started_at = Instant::now();
-    let settings = settings_of(args)?;
-    raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    run_to_end(runtime, serve(settings, started_at))
+/// A broker that is ready to be run, and its log.
+pub(crate) struct Prepared {
+    started_at: Instant,
+    settings: BrokerSettings,
+    log_levels: LogLevels,
+    /// How the log is written.
+    pub(crate) log_style: Style,
+}
+
+impl Prepared {
+    /// Settles what the broker goes by, and sets up its log.
+    pub(crate) fn new(args: ServeArgs) -> anyhow::Result<Prepared> {
+        let started_at = Instant::now();
+        let settings = settings_of(args)?;
+        let (log_style, log_levels) = log::init_for_broker(&settings);
+        Ok(Prepared { started_at, settings, log_levels, log_style })
+    }
+
+    /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is
+    /// success.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        tracing::info!(version = VERSION, "starting");
+        raise_descriptor_limit();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        run_to_end(runtime, serve(self))
+    }
 }
 
 /// Runs the work; what it has left behind does not matter.
@@ -79,6 +109,8 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         ("log.dirs", data_dir),
         ("listeners", args.kafka_listen),
         ("logway.http.listen", args.http_listen),
+        ("logway.log.level", args.log_level),
+        ("logway.log.format", args.log_format),
     ];
     let given = |(name, value): (&str, Option<String>)| Some((name.to_owned(), value?));
     settings.extend(args.set);
@@ -163,7 +195,8 @@ fn raise_descriptor_limit() {
     }
 }
 
-async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<()> {
+async fn serve(prepared: Prepared) -> anyhow::Result<()> {
+    let Prepared { started_at, settings, log_levels, .. } = prepared;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = hangups()?;
@@ -173,7 +206,7 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
     let http_listen = settings.http_listen.clone();
     let (node_id, log_dirs) = (settings.node_id, settings.log_dirs.clone());
 
-    let (broker, registry) = start_broker(settings).await?;
+    let (broker, registry) = start_broker(settings, log_levels).await?;
     // Last, as whoever starts a second broker by mistake should hear of the first one.
     let http = match bind_http(&http_listen).await {
         Ok(http) => http,
@@ -195,6 +228,8 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
         "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}"
     ))?;
 
+    notify(notify::READY);
+
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok("SIGTERM"),
         _ = interrupt.recv() => Ok("SIGINT"),
@@ -202,6 +237,7 @@ async fn serve(settings: BrokerSettings, started_at: Instant) -> anyhow::Result<
         error = broker.failed() => Err(error),
     };
     stopping.store(true, Ordering::Relaxed);
+    notify(notify::STOPPING);
     match outcome {
         Ok(signal) => {
             tracing::info!(signal, "stopping");
@@ -244,11 +280,13 @@ async fn next_of(signals: &mut Option<Signal>) {
 }
 
 /// Starts a broker, and returns it with every metric of the process.
-pub async fn start_broker(settings: BrokerSettings) -> anyhow::Result<(RunningBroker, Registry)> {
+pub async fn start_broker(
+    settings: BrokerSettings,
+    log_levels: LogLevels,
+) -> anyhow::Result<(RunningBroker, Registry)> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
-    let broker = RunningBroker::start(settings, &mut registry).await?;
-    log_filter::connect(&broker.broker().log_levels);
+    let broker = RunningBroker::start(settings, log_levels, &mut registry).await?;
     Ok((broker, registry))
 }
 

@@ -77,7 +77,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::RunningBroker;
+    use crate::{LogLevels, RunningBroker};
 
     #[tokio::test]
     async fn who_asks_does_not_wait_for_a_measurement_that_takes_long() {
@@ -86,7 +86,8 @@ mod tests {
         let settings = [("log.dirs", path), ("listeners", "127.0.0.1:0")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let settings = BrokerSettings::new(settings).expect("are valid");
-        let running = RunningBroker::start(settings, &mut Registry::default()).await;
+        let running =
+            RunningBroker::start(settings, LogLevels::default(), &mut Registry::default()).await;
         let running = running.expect("starts");
         let in_work = running.broker().group_lag.due.lock().await;
         let asking = running.broker().refresh_group_lag();

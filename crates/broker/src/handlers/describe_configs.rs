@@ -22,6 +22,7 @@ use logway_wire::messages::describe_configs_response::{
 };
 use logway_wire::{ApiKey, Decoder, DescribeConfigsWriter, WireString};
 
+use super::broker_loggers;
 use super::building::with_all;
 use super::config_resource::{self, BROKER_LOGGER};
 use crate::Broker;
@@ -191,16 +192,17 @@ fn only_asked(mut entries: Vec<ConfigEntry>, asked: &DescribeConfigsResource) ->
 /// The parts of the broker's log, with their levels as values.
 fn loggers(broker: &Broker, asked: &DescribeConfigsResource) -> Result<Vec<ConfigEntry>, Failure> {
     config_resource::check_loggers(&asked.resource_name, broker.settings.node_id)?;
-    let entries = broker.log_levels.all().into_iter().map(|(name, level)| ConfigEntry {
-        name,
-        value: Some(level),
-        source: ConfigSource::DynamicBrokerLoggerConfig,
-        read_only: false,
-        sensitive: false,
-        type_code: UNKNOWN_TYPE,
-        documentation: Cow::Borrowed(""),
-        synonyms: Vec::new(),
-    });
+    let entries =
+        broker_loggers::all(&broker.log_levels).into_iter().map(|(name, level)| ConfigEntry {
+            name,
+            value: Some(level),
+            source: ConfigSource::DynamicBrokerLoggerConfig,
+            read_only: false,
+            sensitive: false,
+            type_code: UNKNOWN_TYPE,
+            documentation: Cow::Borrowed(""),
+            synonyms: Vec::new(),
+        });
     Ok(only_asked(entries.collect(), asked))
 }
 

@@ -11,13 +11,13 @@ use logway_wire::messages::incremental_alter_configs_response::AlterConfigsResou
 use logway_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
 use super::batched_command::submit_each;
+use super::broker_loggers::{self, LevelChange};
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::config_resource::{self, BROKER_LOGGER};
 use super::repeats::repeated;
 use crate::Broker;
 use crate::dispatch::RequestContext;
 use crate::failure::Failure;
-use crate::log_levels::LevelChange;
 
 /// One answer for each resource, and a copy of what it is to have.
 pub(crate) fn built_bytes(
@@ -91,7 +91,7 @@ fn change_levels(
         };
         changes.push((name, change));
     }
-    broker.log_levels.change(&changes, validate_only)
+    broker_loggers::change(&broker.log_levels, &changes, validate_only)
 }
 
 fn operation(config: &AlterableConfig) -> Result<ConfigOperation, Failure> {

@@ -25,6 +25,7 @@ pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_topics;
 
+mod broker_loggers;
 mod config_resource;
 
 pub(crate) mod alter_configs;

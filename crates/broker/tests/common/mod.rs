@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use logway_broker::{Broker, BrokerError, RunningBroker};
+use logway_broker::{Broker, BrokerError, LogLevels, RunningBroker};
 use logway_client::{BrokerAddress, Connection, ConnectionOptions, RawConnection};
 use logway_log::fs::{Fs, RealFs};
 use logway_metadata::settings::BrokerSettings;
@@ -58,7 +58,8 @@ impl TestBroker {
         let all = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = BrokerSettings::new(all).expect("the settings are valid");
         let mut registry = Registry::default();
-        let running = RunningBroker::start_on(fs, settings, &mut registry).await?;
+        let running =
+            RunningBroker::start_on(fs, settings, LogLevels::default(), &mut registry).await?;
         let address = running.addresses()[0];
         Ok(TestBroker { running, registry, address })
     }

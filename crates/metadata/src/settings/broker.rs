@@ -322,6 +322,23 @@ static OWN_SETTINGS: &[Setting] = &[
          of them, where else each partition's file is synced. Larger batches, of 96 KiB and more for \
          a partition, are not written twice. 0 for none. It takes no memory.",
     ),
+    row(
+        "logway.log.format",
+        Kind::Word(&["auto", "text", "json", "journal"]),
+        Some("auto"),
+        "",
+        "How the broker's own log is written to stderr. `text` is for people. `json` is one JSON \
+         object a line. `journal` is for systemd: lines without a time, each with its priority in \
+         front. `auto` is `journal` where stderr is connected to systemd's journal, else `text`.",
+    ),
+    row(
+        "logway.log.level",
+        Kind::LogLevels,
+        Some("info"),
+        "",
+        "The least important lines that the broker's own log has. Parts of the program can have \
+         other levels, as in `info,logway_log=debug`.",
+    ),
     Setting::dynamic(
         CONNECTION_RATE_SETTING,
         Kind::int(1),

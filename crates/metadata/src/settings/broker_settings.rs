@@ -28,6 +28,10 @@ pub struct BrokerSettings {
     pub advertised: Option<Endpoint>,
     /// `logway.http.listen`
     pub http_listen: Endpoint,
+    /// `logway.log.format`
+    pub log_format: LogFormat,
+    /// `logway.log.level`: each is `level` or `part=level`.
+    pub log_levels: Vec<String>,
     /// `num.partitions`
     pub num_partitions: i32,
     /// `default.replication.factor`
@@ -76,6 +80,19 @@ pub struct BrokerSettings {
     pub cleaner: CleanerSettings,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
+}
+
+/// How the broker's own log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As fits what stderr is connected to.
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// For systemd's journal.
+    Journal,
 }
 
 /// What file and flags say of compaction; all of it can be changed while the broker runs.
@@ -150,6 +167,8 @@ impl BrokerSettings {
             listeners: fields.addresses("listeners"),
             advertised: fields.addresses("advertised.listeners").pop(),
             http_listen: fields.address("logway.http.listen"),
+            log_format: fields.log_format(),
+            log_levels: fields.list("logway.log.level"),
             num_partitions: fields.int("num.partitions"),
             default_replication_factor: i16::try_from(fields.int("default.replication.factor"))
                 .expect("its bounds are those of i16"),
@@ -258,6 +277,19 @@ impl Fields<'_> {
             Some(Value::Boolean(value)) => value,
             other => unreachable!("'{name}' is {other:?}, not a boolean"),
         }
+    }
+
+    fn log_format(&self) -> LogFormat {
+        match self.value("logway.log.format") {
+            Some(Value::Text(word)) if word == "text" => LogFormat::Text,
+            Some(Value::Text(word)) if word == "json" => LogFormat::Json,
+            Some(Value::Text(word)) if word == "journal" => LogFormat::Journal,
+            _ => LogFormat::Auto,
+        }
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        self.value(name).map(|value| value.items().to_vec()).unwrap_or_default()
     }
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {

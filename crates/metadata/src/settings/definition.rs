@@ -1,7 +1,7 @@
 //! What the tables of settings are made of.
 
 use super::nearest::nearest;
-use super::value::Value;
+use super::value::{LOG_LEVELS, Value};
 use crate::error::{MetadataError, excerpt};
 
 /// One row of a table: all there is to know about a setting.
@@ -114,6 +114,8 @@ pub enum Kind {
     Texts,
     /// `name=pattern`, separated by commas: whom a subscription to metrics selects.
     ClientMatches,
+    /// A level of a log, and other levels of named parts as `part=level`, separated by commas.
+    LogLevels,
     /// `*` or a list of `partition:broker`.
     ThrottledReplicas,
     /// One or more paths of the file system, separated by commas, each once.
@@ -153,6 +155,7 @@ impl Kind {
             Kind::Words(_)
             | Kind::Texts
             | Kind::ClientMatches
+            | Kind::LogLevels
             | Kind::ThrottledReplicas
             | Kind::Paths
             | Kind::Addresses => "list",
@@ -186,6 +189,10 @@ impl Kind {
             Kind::Words(words) => format!("any of {}", words.join(", ")),
             Kind::Texts => "a list of texts".to_owned(),
             Kind::ClientMatches => "a list of name=pattern".to_owned(),
+            Kind::LogLevels => format!(
+                "a level, one of {}, and part=level, separated by commas",
+                LOG_LEVELS.join(", ")
+            ),
             Kind::ThrottledReplicas => "* or a list of partition:broker".to_owned(),
             Kind::Paths => "one or more paths, each once".to_owned(),
             Kind::Address => "host:port".to_owned(),

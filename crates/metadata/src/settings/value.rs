@@ -61,6 +61,10 @@ impl Value {
             }
             Kind::Texts => checked_list(text, |item| Some(item.to_owned())),
             Kind::ClientMatches => return parse_matches(text),
+            Kind::LogLevels => {
+                checked_list(text, |item| is_log_level(item).then(|| item.to_owned()))
+                    .filter(|list| list.items().len() <= LOG_LEVELS_MAX)
+            }
             Kind::ThrottledReplicas if text == "*" => Some(Value::List(vec!["*".to_owned()])),
             Kind::ThrottledReplicas => {
                 checked_list(text, |item| is_replica(item).then(|| item.to_owned()))
@@ -100,6 +104,12 @@ impl fmt::Display for Value {
 /// The longest list of texts that somebody chose freely.
 const LIST_MAX_BYTES: usize = 16 << 10;
 
+/// How much a log tells, from nothing to everything.
+pub(super) const LOG_LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// How many parts of the program may have a level of their own.
+const LOG_LEVELS_MAX: usize = 64;
+
 /// The longest name that a host can have.
 const HOST_MAX_BYTES: usize = 255;
 
@@ -129,6 +139,13 @@ fn is_path(text: &str) -> bool {
 fn are_distinct_paths(paths: &[String]) -> bool {
     let mut seen = BTreeSet::new();
     !paths.is_empty() && paths.iter().all(|path| seen.insert(Path::new(path)))
+}
+
+/// Whether a text is `level`, or `part=level` with a part as `crate::module`.
+fn is_log_level(text: &str) -> bool {
+    let (part, level) = text.split_once('=').unwrap_or(("root", text));
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
+    !part.is_empty() && part.bytes().all(is_legal) && LOG_LEVELS.contains(&level)
 }
 
 /// Whether a text is `partition:broker`.

@@ -1,15 +1,19 @@
 //! Every metric that a broker exports, found by asking one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use logway_broker::RunningBroker;
+use logway_broker::{LogLevels, RunningBroker};
 use logway_client::{
-    BrokerAddress, Client, ClientError, ClientOptions, Consumer, ConsumerOptions, NewRecord,
-    NewTopic, Producer, ProducerOptions, StartAt,
+    BrokerAddress, Client, ClientError, ClientOptions, ConfigChange, ConfigKind, ConfigResource,
+    Connection, ConnectionOptions, Consumer, ConsumerOptions, NewRecord, NewTopic, Producer,
+    ProducerOptions, StartAt,
 };
+use logway_metadata::quota::QuotaKey;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
+use logway_wire::messages::{GetTelemetrySubscriptionsRequest, PushTelemetryRequest};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -17,7 +21,8 @@ const TOP: &str = "<!-- Written by `cargo xtask reference`, from what a broker e
                    help texts where the metrics are registered instead. -->
 # Metrics
 
-`logway serve` exports these over HTTP at `/metrics` (port 9644), in OpenMetrics' text format. Names
+`logway serve` exports these over HTTP at `/metrics` (port 9644), in Prometheus' text format 0.0.4, or in
+OpenMetrics' if `Accept` asks for it; compressed with gzip if `Accept-Encoding` does. Names
 that end in `_total` only grow; a histogram `NAME` is exported as `NAME_bucket`, `NAME_sum` and
 `NAME_count`. Units are last in names. A metric with labels appears when there is something to label.
 
@@ -55,10 +60,13 @@ async fn exported() -> anyhow::Result<String> {
         ("log.dirs".to_owned(), data_dir),
         ("listeners".to_owned(), "127.0.0.1:0".to_owned()),
     ])?;
-    let (broker, registry) = logway_server::start_broker(settings).await?;
+    let (broker, registry) = logway_server::start_broker(settings, LogLevels::default()).await?;
     let address = broker.addresses().first().context("a broker listens somewhere")?;
     let address = BrokerAddress::new(address.ip().to_string(), address.port());
-    use_a_little(&Client::new(vec![address], ClientOptions::default())).await?;
+    let client = Client::new(vec![address.clone()], ClientOptions::default());
+    use_a_little(&client).await?;
+    push_metrics(&client, &address).await?;
+    broker.broker().metrics.quotas.throttled(QuotaKey::ProducerByteRate, Duration::ZERO);
     let text = with_lag(&broker, &registry).await?;
     broker.stop().await?;
     Ok(text)
@@ -109,6 +117,28 @@ async fn use_a_little(client: &Client) -> anyhow::Result<()> {
         Err(ClientError::Unsupported { .. }) => Ok(()),
         Err(error) => Err(error.into()),
         Ok(outcomes) => Ok(outcomes.into_values().collect::<Result<(), ClientError>>()?),
+    }
+}
+
+/// Is a client that is asked for its own metrics, and pushes one.
+async fn push_metrics(client: &Client, address: &BrokerAddress) -> anyhow::Result<()> {
+    /// In OpenTelemetry's protocol buffers: a gauge `m` that is 1.
+    const PUSHED: &[u8] =
+        b"\x0a\x14\x12\x12\x12\x10\x0a\x01m\x2a\x0b\x0a\x09\x21\0\0\0\0\0\0\xf0\x3f";
+    let subscription = ConfigResource { kind: ConfigKind::ClientMetrics, name: "s".to_owned() };
+    let all = ConfigChange::Set { name: "metrics".to_owned(), value: "*".to_owned() };
+    client.alter_configs(&subscription, &[all], false).await?;
+    let connection = Connection::open(address, &ConnectionOptions::default()).await?;
+    let asked = connection.call(&GetTelemetrySubscriptionsRequest::default()).await?;
+    let push = PushTelemetryRequest {
+        client_instance_id: asked.client_instance_id,
+        subscription_id: asked.subscription_id,
+        metrics: PUSHED.into(),
+        ..PushTelemetryRequest::default()
+    };
+    match connection.call(&push).await?.error_code {
+        0 => Ok(()),
+        code => bail!("the pushed metric is refused: error {code}"),
     }
 }
 

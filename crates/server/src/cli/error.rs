@@ -101,6 +101,15 @@ impl CliError {
         matches!(self.innermost(), CliError::Client(_) | CliError::Several(_))
     }
 
+    /// Says in the log what went wrong, and returns the process's exit code.
+    pub(super) fn log(&self) -> ExitCode {
+        match self {
+            CliError::Hinted { error, hint } => tracing::error!(hint, "{error}"),
+            other => tracing::error!("{other}"),
+        }
+        ExitCode::FAILURE
+    }
+
     /// The same with a next step.
     pub(super) fn with_hint(self, hint: impl Into<String>) -> CliError {
         CliError::Hinted { error: Box::new(self), hint: hint.into() }

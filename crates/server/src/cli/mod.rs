@@ -19,6 +19,7 @@ mod hint;
 mod json_record;
 mod live;
 mod log;
+mod man;
 mod offset_spec;
 mod output;
 mod produce;
@@ -38,13 +39,15 @@ use self::connect::BrokerArgs;
 use self::error::CliError;
 use self::hint::Subject;
 use self::output::Format;
-use crate::serve::{self, ServeArgs};
+use crate::VERSION;
+use crate::log::Style;
+use crate::serve::{self, Prepared, ServeArgs};
 
 /// Durable, partitioned log that speaks Kafka's protocol
 ///
 /// Start a broker with `logway serve`; the other commands talk to any Kafka-compatible broker.
 #[derive(Debug, Parser)]
-#[command(name = "logway", version, max_term_width = 100)]
+#[command(name = "logway", version = VERSION, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: GlobalArgs,
@@ -93,14 +96,21 @@ enum Command {
     #[command(subcommand)]
     Log(log::LogCommand),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Carries a command out and reports how it went.
 pub(crate) fn run(cli: Cli) -> ExitCode {
     let Cli { global, command } = cli;
     let subject = command.subject();
+    // A broker's log is set up when its settings are known.
+    if !matches!(command, Command::Serve(_))
+        && let Err(why) = crate::log::init_for_command()
+    {
+        return CliError::Usage(why).report(&subject);
+    }
     let outcome = match command {
-        Command::Serve(args) => serve::run(args).map_err(with_advice),
+        Command::Serve(args) => return run_broker(args),
         Command::Topic(command) => in_runtime(topic::run(command, &global)),
         Command::Produce(args) => in_runtime(produce::run(args, &global)),
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
@@ -109,6 +119,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -125,6 +136,20 @@ impl Command {
             Command::Group(command) => command.subject(),
             _ => Subject::default(),
         }
+    }
+}
+
+/// Runs a broker. Once its log is set up, what ends the broker is said there, as programs may read it.
+fn run_broker(args: ServeArgs) -> ExitCode {
+    let prepared = match Prepared::new(args) {
+        Ok(prepared) => prepared,
+        Err(error) => return with_advice(error).report(&Subject::default()),
+    };
+    let log_style = prepared.log_style;
+    match prepared.run().map_err(with_advice) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if log_style == Style::Text => error.report(&Subject::default()),
+        Err(error) => error.log(),
     }
 }
 

@@ -1,24 +1,19 @@
-//! The broker's log: lines on stderr that nobody but the broker has written.
-//!
-//! What clients send appears in it: names, and errors that repeat them. Here, and only here, it is made
-//! harmless: control characters are escaped, long texts are cut, and lines that clients can cause at
-//! will are limited in number.
+//! One line for each event, but for those of which there were too many lately.
 
 use std::collections::HashMap;
-use std::fmt::{self, Debug, Write};
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::callsite::Identifier;
-use tracing::field::Field;
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, format};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The longest text that one field of a line may have.
-const TEXT_BYTES_MAX: usize = 2_048;
+use super::Style;
+use super::journal::priority;
+use super::json_line::write_json;
 
 /// The end of the targets whose lines are limited.
 const LIMITED: &str = "::clients";
@@ -33,57 +28,11 @@ fn lines_max(level: &Level) -> u64 {
     }
 }
 
-/// Writes the fields of an event, made harmless.
-pub fn write_fields() -> impl for<'writer> FormatFields<'writer> + 'static {
-    format::debug_fn(|writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
-        if field.name() != "message" {
-            write!(writer, "{}=", field.name())?;
-        }
-        let mut text = Harmless { to: writer, left_bytes: TEXT_BYTES_MAX, cut_bytes: 0 };
-        write!(text, "{value:?}")?;
-        match text.cut_bytes {
-            0 => Ok(()),
-            cut_bytes => write!(writer, "… (and {cut_bytes} bytes more)"),
-        }
-    })
-    .delimited(" ")
-}
-
-/// Takes text, and passes on what harms no terminal and fits.
-struct Harmless<'a, W: Write> {
-    to: &'a mut W,
-    left_bytes: usize,
-    cut_bytes: usize,
-}
-
-impl<W: Write> Write for Harmless<'_, W> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for letter in text.chars() {
-            if self.cut_bytes > 0 || self.left_bytes < letter.len_utf8() {
-                self.cut_bytes += letter.len_utf8();
-                continue;
-            }
-            self.left_bytes -= letter.len_utf8();
-            match is_harmless(letter) {
-                true => self.to.write_char(letter)?,
-                false => write!(self.to, "{}", letter.escape_unicode())?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Neither a control character nor one that breaks lines or turns the direction of what follows.
-fn is_harmless(letter: char) -> bool {
-    let is_layout = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}');
-    !letter.is_control() && !is_layout
-}
-
 /// Formats events, and leaves out those of which there were too many lately.
-#[derive(Debug, Default)]
-pub struct LimitedLines {
-    line: format::Format,
+#[derive(Debug)]
+pub(super) struct LimitedLines {
+    style: Style,
+    now: fn() -> Instant,
     recent: Mutex<HashMap<Identifier, Recent>>,
 }
 
@@ -95,6 +44,11 @@ struct Recent {
 }
 
 impl LimitedLines {
+    /// Lines of a style, none of them left out yet.
+    pub(super) fn new(style: Style) -> LimitedLines {
+        LimitedLines { style, now: Instant::now, recent: Mutex::default() }
+    }
+
     /// Whether a line may be written, and then how many like it were left out before.
     fn admit(&self, kind: &Metadata<'_>, now: Instant) -> Option<u64> {
         if !kind.target().ends_with(LIMITED) {
@@ -126,22 +80,37 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        match self.admit(event.metadata(), Instant::now()) {
-            None => Ok(()),
-            Some(0) => self.line.format_event(context, writer, event),
-            Some(left_out) => {
-                self.line.format_event(context, writer.by_ref(), event)?;
-                writeln!(writer, "({left_out} lines like this one were left out)")
+        let Some(left_out) = self.admit(event.metadata(), (self.now)()) else { return Ok(()) };
+        let before = match self.style {
+            Style::Json => return write_json(&mut writer, event, left_out),
+            Style::Text => {
+                format::Format::default().format_event(context, writer.by_ref(), event)?;
+                ""
             }
+            Style::Journal => {
+                let before = priority(event.metadata().level());
+                writer.write_str(before)?;
+                let line = format::Format::default().without_time().with_level(false);
+                line.format_event(context, writer.by_ref(), event)?;
+                before
+            }
+        };
+        match left_out {
+            0 => Ok(()),
+            _ => writeln!(writer, "{before}({left_out} lines like this one were left out)"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::io;
     use std::sync::Arc;
 
+    use serde_json::{Value, json};
+
+    use super::super::fields::{TEXT_BYTES_MAX, write_fields};
     use super::*;
 
     #[derive(Clone, Default)]
@@ -158,13 +127,21 @@ mod tests {
     }
 
     fn logged(work: impl FnOnce()) -> String {
+        logged_as(Style::Text, work)
+    }
+
+    fn logged_as(style: Style, work: impl FnOnce()) -> String {
+        logged_by(LimitedLines::new(style), work)
+    }
+
+    fn logged_by(lines: LimitedLines, work: impl FnOnce()) -> String {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())
             .with_ansi(false)
             .fmt_fields(write_fields())
-            .event_format(LimitedLines::default())
+            .event_format(lines)
             .finish();
         tracing::subscriber::with_default(subscriber, work);
         let bytes = written.0.lock().expect("nobody panicked").clone();
@@ -199,11 +176,69 @@ mod tests {
         logged(|| {
             let span = tracing::warn_span!(target: "test::clients", "any");
             let kind = span.metadata().expect("is enabled");
-            let lines = LimitedLines::default();
+            let lines = LimitedLines::new(Style::Text);
             let start = Instant::now();
             let admitted =
                 [0, 0, 0, 10, 10].map(|s| lines.admit(kind, start + Duration::from_secs(s)));
             assert_eq!(admitted, [Some(0), None, None, Some(2), None]);
         });
+    }
+
+    #[test]
+    fn the_journal_gets_priorities_and_no_time() {
+        let lines = logged_as(Style::Journal, || {
+            tracing::error!(target: "test", number = 7, "broken\n<0>forged");
+            tracing::warn!(target: "test", "odd");
+            tracing::info!(target: "test", "usual");
+        });
+        let expected = "<3>test: broken\\u{a}<0>forged number=7\n<4>test: odd\n<6>test: usual\n";
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn json_has_an_object_a_line_with_numbers_as_numbers() {
+        let lines = logged_as(Style::Json, || {
+            let name = format!("a\n\"{}", "x".repeat(30_000));
+            tracing::warn!(target: "test", number = 7, is_new = true, %name, text = "t\"", "no {}", 1);
+            tracing::info!(target: "test", "usual");
+        });
+        let lines: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).expect(l)).collect();
+        let [first, second] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!((&first["level"], &first["target"]), (&json!("WARN"), &json!("test")));
+        assert_eq!((&first["message"], &first["left_out"]), (&json!("no 1"), &Value::Null));
+        let fields = &first["fields"];
+        assert_eq!((&fields["number"], &fields["is_new"]), (&json!(7), &json!(true)));
+        assert_eq!(fields["text"], "t\"");
+        let name = fields["name"].as_str().expect("is text");
+        assert!(name.starts_with("a\\u{a}\"xxx") && name.ends_with("bytes more)"), "{name}");
+        assert!(name.len() < 2 * TEXT_BYTES_MAX);
+        assert!(first["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{first}");
+        assert_eq!((&second["message"], &second["fields"]), (&json!("usual"), &Value::Null));
+    }
+
+    #[test]
+    fn each_format_says_what_was_left_out() {
+        thread_local! {
+            /// Five seconds pass whenever somebody looks.
+            static CLOCK: Cell<Instant> = Cell::new(Instant::now());
+        }
+        let written = |style| {
+            let lines = LimitedLines {
+                now: || CLOCK.replace(CLOCK.get() + WINDOW / 2),
+                ..LimitedLines::new(style)
+            };
+            logged_by(lines, || {
+                for _ in 0..3 {
+                    tracing::warn!(target: "test::clients", "refused");
+                }
+            })
+        };
+        let json = written(Style::Json);
+        assert!(json.lines().last().is_some_and(|line| line.contains(r#""left_out":1"#)), "{json}");
+        let journal = written(Style::Journal);
+        let expected = "<4>test::clients: refused\n<4>test::clients: refused\n\
+                        <4>(1 lines like this one were left out)\n";
+        assert_eq!(journal, expected);
+        assert!(written(Style::Text).ends_with("\n(1 lines like this one were left out)\n"));
     }
 }
