@@ -34,6 +34,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "4",
+    # The scripts' records are of 2023, and Kafka looks for old ones half a minute after its start.
+    "log.retention.ms": "-1",
 }
 
 

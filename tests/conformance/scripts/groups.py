@@ -7,7 +7,7 @@ from conformance.script import script
 from conformance.side import UNKNOWN_ID, Ask, Side, Topic
 
 PROTOCOLS = [{"Name": "range", "Metadata": b"\0\1"}, {"Name": "roundrobin", "Metadata": b"\0\2"}]
-JOIN = {"SessionTimeoutMs": 10_000, "RebalanceTimeoutMs": 2_000, "ProtocolType": "consumer", "Protocols": PROTOCOLS}
+JOIN = {"SessionTimeoutMs": 600_000, "RebalanceTimeoutMs": 2_000, "ProtocolType": "consumer", "Protocols": PROTOCOLS}
 # From this version on a member without an id gets one, to come back with.
 ID_FIRST = 4
 
