@@ -89,7 +89,8 @@ def partitions(side: Side):
             cursor = {"TopicName": name, "PartitionIndex": index}
             ask(f"from {name[-6:]} {index}", one.name, two.name, Cursor=cursor)
         ask("from one that is not asked for", two.name, Cursor={"TopicName": one.name, "PartitionIndex": 0})
-        ask("limit 1 from the second", one.name, Cursor={"TopicName": one.name, "PartitionIndex": 1}, ResponsePartitionLimit=1)
+        second = {"TopicName": one.name, "PartitionIndex": 1}
+        ask("limit 1 from the second", one.name, Cursor=second, ResponsePartitionLimit=1)
 
 
 def new(name: str, partitions: int = 1, replicas: int = 1, assignments: dict | None = None, **configs) -> dict:
