@@ -34,6 +34,10 @@ HEAD = """# Compatibility
 Every client below is the unmodified release, run against one Logway broker by `make test`; `tests/run.py NAME` runs one
 of them, and `tests/run.py NAME --against kafka` holds Apache Kafka to the same cases.
 
+What no client shows is compared by the suite `conformance`: the answers of Logway and of Apache Kafka 4.3.0 to the same
+raw requests, field by field. What differs, and why, is in
+[differences.toml](../tests/conformance/differences.toml).
+
 ✓ works; – the client has no such thing; **✗** does not work. Each – and ✗ has its reason [below](#reasons).
 """
 

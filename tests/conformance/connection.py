@@ -1,4 +1,4 @@
-"""A connection that asks by Kafka's definitions, and says what came of it: an answer, nothing, or a closed connection."""
+"""A connection that asks by Kafka's definitions, and says what came of it: an answer, silence, or its end."""
 
 import socket
 import struct

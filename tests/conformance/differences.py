@@ -159,4 +159,7 @@ def entry(api: str, path: str, kafka: str, logway: str, found: list[Difference])
 
 
 def quoted(text: str) -> str:
-    return f"'{text}'" if "'" not in text and "\n" not in text else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if "'" not in text and "\n" not in text:
+        return f"'{text}'"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

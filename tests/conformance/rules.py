@@ -100,6 +100,9 @@ class Rules:
 
     def _keyed(self, fields: list[Field], items: list[dict]) -> dict:
         keyed = {}
+        if items and "MemberId" in items[0]:
+            # Their ids say nothing of which is which.
+            items = sorted(items, key=str)
         for position, item in enumerate(items):
             names = [field.name for field in fields if field.is_key and field.name in item] or next(
                 (names for names in KEYS if all(name in item for name in names)), []

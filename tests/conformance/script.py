@@ -1,6 +1,6 @@
 """The scripts: what is asked of both brokers, in the same order."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable
 
 from conformance.side import Side
@@ -12,7 +12,6 @@ class Script:
 
     name: str
     play: Callable[[Side], None]
-    took_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def module(self) -> str:

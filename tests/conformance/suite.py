@@ -13,7 +13,6 @@ import argparse
 import importlib
 import pkgutil
 import sys
-import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,6 +33,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "4",
+    # The scripts' records are of 2023, and Kafka looks for old ones half a minute after its start.
+    "log.retention.ms": "-1",
 }
 
 
@@ -45,6 +46,8 @@ def main() -> int:
     if not chosen:
         print(f"no such scripts; there are {', '.join(sorted({script.module for script in SCRIPTS}))}", file=sys.stderr)
         return 1
+    if options.long:
+        print(f"SEED={SEED}", flush=True)
     messages = protocol(need_kafka())
     brokers = {kind: KINDS[kind]("conformance", SETTINGS) for kind in ("kafka", "logway")}
     try:
@@ -95,64 +98,64 @@ def run(side: Side, chosen: list[Script]) -> dict[str, str]:
     side.named_topic("settled")
     for script in chosen:
         side.begin(script.name)
-        began = time.monotonic()
         try:
             script.play(side)
         except Exception:
             failures[script.name] = traceback.format_exc()
-        script.took_s[side.kind] = time.monotonic() - began
     return failures
+
+
+class Verdict:
+    """Prints what came of each part, and counts."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def say(self, is_good: bool, about: str, lines: list[str] | None = None):
+        if is_good:
+            self.passed += 1
+        else:
+            self.failed += 1
+        print(f"{'ok' if is_good else 'FAILED'} {about}")
+        print("".join(f"    {line}\n" for line in lines or []), end="")
 
 
 def judge(kafka: Side, logway: Side, failures: list[dict[str, str]], options, is_whole: bool) -> int:
     """Compares the answers and prints what came of it, by API."""
-    accepted = read_list()
+    accepted, verdict = read_list(), Verdict()
     new: list[Difference] = []
-    passed = failed = 0
     by_api: dict[str, list[Key]] = {}
     for key in sorted(kafka.answers.keys() | logway.answers.keys()):
         by_api.setdefault(key.api, []).append(key)
     for api, keys in by_api.items():
         found = [one for key in keys for one in differences_of(key, kafka, logway)]
         of_api = [one for one in found if not is_accepted(one, accepted)]
-        new += of_api
         versions = kafka.versions(api)
-        about = f"{api} {versions[0]}-{versions[-1]}: {len(keys)} answers, {len(found) - len(of_api)} known differences"
-        if of_api:
-            failed += 1
-            print(f"FAILED {about}, {len(of_api)} new")
-            print("".join(f"    {line}\n" for line in summary(of_api)), end="")
-        else:
-            passed += 1
-            print(f"ok {about}")
+        known = f"{len(keys)} answers, {len(found) - len(of_api)} known differences, {len(of_api)} new"
+        verdict.say(not of_api, f"{api} {versions[0]}-{versions[-1]}: {known}", summary(of_api))
+        new += of_api
     for side, of_side in zip((kafka, logway), failures):
         for script, trace in of_side.items():
-            failed += 1
-            print(f"FAILED {script} on {side.kind}\n{trace}")
-    # A part of the scripts, or their long form, shows nothing of what no longer occurs.
+            verdict.say(False, f"{script} on {side.kind}", trace.splitlines())
+    if is_whole:
+        missing = sorted(set(kafka.versions_of_all()) - by_api.keys())
+        verdict.say(not missing, "requests of every API", missing)
+    # A part of the scripts shows nothing of what no longer occurs.
     if is_whole and not options.long:
-        stale = [(entry, entry.stale()) for entry in accepted]
-        for entry, unseen in stale:
-            if unseen:
-                failed += 1
-                print(f"FAILED {entry} is in differences.toml, but does not occur: {', '.join(unseen)}")
-        passed += not any(unseen for _, unseen in stale)
-    missing = sorted(set(kafka.versions_of_all()) - by_api.keys()) if is_whole else []
-    if missing:
-        failed += 1
-        print(f"FAILED no request of {', '.join(missing)}")
+        stale = [f"{entry}: {', '.join(entry.stale())}" for entry in accepted if entry.stale()]
+        verdict.say(not stale, "every entry of differences.toml occurs", stale)
     if options.show:
-        for key in sorted(kafka.answers):
-            if options.show in f"{key.api} {key.request} v{key.version}":
-                print(f"{key}\n  kafka  {kafka.answers[key]}\n  logway {logway.answers.get(key)}")
+        show(options.show, kafka, logway)
     if options.propose:
         options.propose.write_text("\n".join(proposals(new)))
-    slowest = sorted(SCRIPTS, key=lambda script: -max(script.took_s.values(), default=0))[:5]
-    print("slowest: " + ", ".join(f"{one.name} {max(one.took_s.values(), default=0):.1f} s" for one in slowest))
-    if options.long:
-        print(f"SEED={SEED}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    print(f"{verdict.passed} passed, {verdict.failed} failed")
+    return 1 if verdict.failed else 0
+
+
+def show(words: str, kafka: Side, logway: Side):
+    for key in sorted(kafka.answers):
+        if words in f"{key.api} {key.request} v{key.version}":
+            print(f"{key}\n  kafka  {kafka.answers[key]}\n  logway {logway.answers.get(key)}")
 
 
 def differences_of(key: Key, kafka: Side, logway: Side) -> list[Difference]:

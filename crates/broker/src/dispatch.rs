@@ -379,10 +379,12 @@ pub(crate) fn prepare(
 /// A client that is newer than we are learns, in the oldest form, what we speak (KIP-511).
 fn refuse_api_versions(mut context: RequestContext) -> Result<Reply, RequestError> {
     context.version = 0;
-    let response = ApiVersionsResponse {
+    let mut response = ApiVersionsResponse {
         error_code: ErrorCode::UnsupportedVersion.code(),
         ..handlers::api_versions::announced_versions()
     };
+    // Which versions of this request there are; the others come with the answer to the next one.
+    response.api_keys.retain(|api| api.api_key == ApiKey::ApiVersions.id());
     encode_reply(&context, response, Vec::new()).map(Reply::Ready)
 }
 

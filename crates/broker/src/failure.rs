@@ -105,13 +105,14 @@ impl From<EpochEnded> for Failure {
 }
 
 impl From<RecordError> for Failure {
-    /// As Kafka, but for a codec that nobody knows, which is UNKNOWN_SERVER_ERROR there, and so is
-    /// a batch that is cut off.
+    /// As Kafka, but for a codec that nobody knows and a length beyond all bounds, which are UNKNOWN_SERVER_ERROR
+    /// there. What is cut off is not sent again, as what was damaged on the way would be: it is the same again.
     fn from(error: RecordError) -> Failure {
         let code = match &error {
             RecordError::UnsupportedMagic { magic: 0 | 1, .. }
             | RecordError::InvalidOffsetRange { .. }
-            | RecordError::TruncatedHeader { .. } => ErrorCode::InvalidRecord,
+            | RecordError::TruncatedHeader { .. }
+            | RecordError::TruncatedBatch { .. } => ErrorCode::InvalidRecord,
             RecordError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
             _ => ErrorCode::CorruptMessage,
         };

@@ -182,7 +182,7 @@ impl FetchSessions {
         }
         let has_room = sessions.by_id.len() < self.sessions_max
             && sessions.partitions + wishes.len() <= self.partitions_max;
-        if !has_room || wishes.is_empty() {
+        if !has_room {
             return NO_SESSION;
         }
         sessions.insert(wishes, by_topic_id)
@@ -268,6 +268,11 @@ impl Sessions {
             // The client opens a new one, and is told then that there is no room.
             self.remove(session_id);
             return Err(ErrorCode::FetchSessionIdNotFound);
+        }
+        if wishes.is_empty() {
+            // There is nothing to remember: as in Kafka, the client is told that the session has ended.
+            self.remove(session_id);
+            return Ok(FetchScope { wishes, session_id: NO_SESSION, incremental: false });
         }
         Ok(FetchScope { wishes, session_id, incremental: true })
     }
@@ -491,6 +496,24 @@ mod tests {
             let scope = sessions.scope(first.session_id, epoch, Vec::new(), &[], naming);
             assert_eq!(names(&scope.expect("goes on")).as_ref(), known, "epoch {epoch}");
         }
+    }
+
+    #[test]
+    fn a_session_can_begin_without_partitions() {
+        let sessions = FetchSessions::new(10, 100);
+        let id = sessions.scope(0, 0, Vec::new(), &[], false).expect("opens").session_id;
+        assert_ne!(id, 0);
+        let grown = sessions.scope(id, 1, topic([(0, 0)]), &[], false).expect("goes on");
+        assert_eq!((grown.session_id, grown.wishes.len()), (id, 1));
+    }
+
+    #[test]
+    fn a_session_ends_when_nothing_is_left_in_it() {
+        let sessions = FetchSessions::new(10, 100);
+        let id = sessions.scope(0, 0, Vec::new(), &[], false).expect("opens").session_id;
+        let ended = sessions.scope(id, 1, Vec::new(), &[], false).expect("is served");
+        assert_eq!(ended, FetchScope { wishes: Vec::new(), session_id: 0, incremental: false });
+        assert_eq!(sessions.count(), 0);
     }
 
     #[test]

@@ -12,8 +12,7 @@ use logway_metadata::{ConfigResource, ControllerError, Decision, MetadataImage};
 use logway_model::ErrorCode::{
     self, BrokerIdNotRegistered, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
     InvalidReplicationFactor, InvalidRequest, InvalidTopicException, PolicyViolation,
-    TopicAlreadyExists, TopicAuthorizationFailed, TopicDeletionDisabled, UnknownTopicId,
-    UnknownTopicOrPartition,
+    TopicAlreadyExists, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition,
 };
 use logway_model::{BrokerId, DirectoryId, PartitionId, ProducerId, TopicId, TopicName, Uuid};
 
@@ -133,7 +132,7 @@ fn topics_are_refused_for_a_reason() {
         (topic("a_b"), InvalidTopicException, "collides with existing topic 'a.b'"),
         (topic(""), InvalidTopicException, "empty"),
         (topic("a/b"), InvalidTopicException, "ASCII letters"),
-        (topic("__cluster_metadata"), TopicAuthorizationFailed, "is reserved"),
+        (topic("__cluster_metadata"), InvalidRequest, "is reserved"),
         (topic(&"x".repeat(100_000)), InvalidTopicException, "longer than 249"),
         (sized("t", 0, 1), InvalidPartitions, "larger than 0"),
         (sized("t", -2, 1), InvalidPartitions, "not -2"),

@@ -1,4 +1,4 @@
-"""What is said of the cluster: ApiVersions, DescribeCluster, DescribeQuorum, log directories, elections, moves, features."""
+"""What is said of the cluster: versions, brokers, quorum, log directories, elections, moves, features, producers."""
 
 from conformance.batches import Batch
 from conformance.script import script

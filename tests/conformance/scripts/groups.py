@@ -7,7 +7,7 @@ from conformance.script import script
 from conformance.side import UNKNOWN_ID, Ask, Side, Topic
 
 PROTOCOLS = [{"Name": "range", "Metadata": b"\0\1"}, {"Name": "roundrobin", "Metadata": b"\0\2"}]
-JOIN = {"SessionTimeoutMs": 10_000, "RebalanceTimeoutMs": 2_000, "ProtocolType": "consumer", "Protocols": PROTOCOLS}
+JOIN = {"SessionTimeoutMs": 600_000, "RebalanceTimeoutMs": 2_000, "ProtocolType": "consumer", "Protocols": PROTOCOLS}
 # From this version on a member without an id gets one, to come back with.
 ID_FIRST = 4
 
@@ -31,6 +31,10 @@ def member(side: Side, group: str, **more) -> tuple[str, int]:
 
 def describe(side: Side, request: str, group: str):
     side.ask("DescribeGroups", side.newest("DescribeGroups"), request, Groups=[group])
+
+
+def is_known(side: Side, group: str) -> bool:
+    return side.do("DescribeGroups", Groups=[group])["Groups"][0]["ErrorCode"] == 0
 
 
 @script
@@ -75,6 +79,8 @@ def life(side: Side):
         first = join(side, version, "first", group, MemberId="")
         id = first["MemberId"]
         if first["ErrorCode"]:
+            # Kafka describes what it has written, and answers a join before that.
+            side.wait_until(lambda: is_known(side, group), f"{group} to be known")
             describe(side, f"with a pending member, {version}", group)
             first = join(side, version, "with the id that was given", group, MemberId=id)
         generation = first["GenerationId"]
@@ -141,10 +147,12 @@ def static_members(side: Side):
         join(side, version, "the id that was replaced", group, MemberId=old, GroupInstanceId="one")
         commit = {"Topics": [offsets_of(Topic("t"), (0, 1, None))]}
         committing = {"GroupId": group, "GenerationIdOrMemberEpoch": generation, "MemberId": old}
-        side.ask("OffsetCommit", 9, f"the id that was replaced, {version}", **committing, **commit, GroupInstanceId="one")
+        committing = committing | commit | {"GroupInstanceId": "one"}
+        side.ask("OffsetCommit", 9, f"the id that was replaced, {version}", **committing)
         ours = {"MemberId": second["MemberId"]}
         side.ask("Heartbeat", newest, f"the id of now, {version}", **about | ours)
-        side.ask("Heartbeat", newest, f"an instance that is unknown, {version}", **about | ours | {"GroupInstanceId": "x"})
+        unknown = about | ours | {"GroupInstanceId": "x"}
+        side.ask("Heartbeat", newest, f"an instance that is unknown, {version}", **unknown)
         members = [
             {"MemberId": "", "GroupInstanceId": "two"},
             {"MemberId": old, "GroupInstanceId": "one"},
@@ -184,7 +192,8 @@ def two_members(side: Side):
     join(side, newest, "the first again", group, MemberId=first)
     waiting.join()
     about["GenerationId"] = joined[0]["GenerationId"]
-    side.ask("OffsetCommit", 9, "before the sync", **committing | {"GenerationIdOrMemberEpoch": about["GenerationId"]}, **commit)
+    committing["GenerationIdOrMemberEpoch"] = about["GenerationId"]
+    side.ask("OffsetCommit", 9, "before the sync", **committing, **commit)
     side.ask("LeaveGroup", side.newest("LeaveGroup"), "the second leaves", **leaving(group, second))
     side.ask("Heartbeat", heartbeat, "the second has left", **about)
 
@@ -192,7 +201,8 @@ def two_members(side: Side):
 def joins_alone(side: Side, version: int, group: str, id: str) -> Answer:
     connection = side.connect()
     try:
-        return side.ask("JoinGroup", version, "the second", connection=connection, **JOIN | {"GroupId": group, "MemberId": id})
+        values = JOIN | {"GroupId": group, "MemberId": id}
+        return side.ask("JoinGroup", version, "the second", connection=connection, **values)
     finally:
         connection.close()
 
@@ -275,9 +285,9 @@ def commits(side: Side):
         commit("a member without a generation", offsets_of(topic, (0, 1, "")), MemberId="no")
         commit("a generation of an empty group", offsets_of(topic, (0, 1, "")), GenerationIdOrMemberEpoch=1)
         commit("an instance that is unknown", offsets_of(topic, (0, 1, "")), GroupInstanceId="no")
-        commit("an epoch", {**offsets_of(topic), "Partitions": [
-            {"PartitionIndex": 0, "CommittedOffset": 1, "CommittedLeaderEpoch": 9, "CommittedMetadata": ""}
-        ]})
+        of_epoch = offsets_of(topic, (0, 1, ""))
+        of_epoch["Partitions"][0]["CommittedLeaderEpoch"] = 9
+        commit("an epoch", of_epoch)
         commit("a retention", offsets_of(topic, (0, 1, "")), RetentionTimeMs=1_000)
         side.ask("OffsetFetch", 8, f"all, after {version}", Groups=[{"GroupId": group, "Topics": None}])
 
@@ -339,7 +349,8 @@ def committed(side: Side):
             fetch("an epoch without a member", [wanted(topic, version, 0)], MemberEpoch=1)
             with_member = side.unique("with-a-member")
             fetch("its own member", [wanted(topic, version, 0)], with_member, MemberId=id, MemberEpoch=generation)
-            fetch("its own member, a wrong epoch", [wanted(topic, version, 0)], with_member, MemberId=id, MemberEpoch=99)
+            wrong = {"MemberId": id, "MemberEpoch": 99}
+            fetch("its own member, a wrong epoch", [wanted(topic, version, 0)], with_member, **wrong)
         if version >= 8:
             both = [{"GroupId": name, "Topics": [wanted(topic, version, 0)]} for name in (group, "no-such", group)]
             side.ask("OffsetFetch", version, "several groups, one twice", Groups=both)
@@ -366,7 +377,8 @@ def described(side: Side):
             "twice": [full, full, "no-such"],
         }.items():
             side.ask("DescribeGroups", version, request, Groups=groups)
-            side.ask("DescribeGroups", version, f"{request}, operations", Groups=groups, IncludeAuthorizedOperations=True)
+            values = {"Groups": groups, "IncludeAuthorizedOperations": True}
+            side.ask("DescribeGroups", version, f"{request}, operations", **values)
 
 
 @script

@@ -31,7 +31,8 @@ FIXED: dict[str, dict] = {
 TIMEOUTS = {"TimeoutMs": 10_000, "timeoutMs": 10_000}
 # What Kafka never answers; scripts/produce.py and scripts/configs.py have it.
 TWICE = ("the same twice", "unknown names twice, minus one")
-UNANSWERED = {("Produce", "nulls"), *((api, kind) for api in ("AlterConfigs", "IncrementalAlterConfigs") for kind in TWICE)}
+ALTER = ("AlterConfigs", "IncrementalAlterConfigs")
+UNANSWERED = {("Produce", "nulls"), *((api, kind) for api in ALTER for kind in TWICE)}
 # Where names are made into topics whatever the request says.
 CREATES_UNASKED = {"Metadata": range(4)}
 

@@ -70,6 +70,10 @@ fn limit(
         true if (op.value - whole).abs() > WHOLE_WITHIN => {
             return invalid(format!("{} must be a whole number", key.name()));
         }
+        // The first that no whole number of 64 bits reaches.
+        true if whole >= (1_u64 << 63) as f64 => {
+            return invalid(format!("{} must be a number below 2^63", key.name()));
+        }
         true => whole,
         false => op.value,
     };
@@ -124,6 +128,7 @@ mod tests {
         for (key, value) in [
             ("producer_byte_rate", 1.5),
             ("producer_byte_rate", -1.0),
+            ("producer_byte_rate", 1e300),
             ("consumer_byte_rate", f64::NAN),
             ("request_percentage", f64::INFINITY),
             ("connection_creation_rate", 1.0),

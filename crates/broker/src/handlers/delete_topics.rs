@@ -1,5 +1,6 @@
 //! DeleteTopics, by names and by ids (KIP-516).
 
+use logway_metadata::MetadataImage;
 use logway_metadata::controller::{DeleteTopics, DeletedTopic, TopicReference};
 use logway_model::{ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
@@ -32,7 +33,7 @@ pub(crate) async fn handle(
     let time_max = time_max(request.timeout_ms);
     let asked = asked_topics(request);
     let delete = |topics| DeleteTopics { topics };
-    let references = counted(&context, references(&asked));
+    let references = counted(&context.image(), references(&asked));
     let results =
         submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, references, delete).await;
 
@@ -63,24 +64,30 @@ fn references(asked: &[DeleteTopicState]) -> Vec<Result<TopicReference, Failure>
     asked.iter().map(reference_once).collect()
 }
 
-/// The topics with their numbers of partitions; one that does not exist has none.
+/// The topics with their numbers of partitions; one that does not exist has none. Nor is a topic deleted that is
+/// referred to by its name and by its id.
 fn counted(
-    context: &RequestContext,
+    image: &MetadataImage,
     references: Vec<Result<TopicReference, Failure>>,
 ) -> Vec<Mutation<TopicReference>> {
-    let image = context.image();
-    let partitions = |reference: &TopicReference| {
-        let topic = match reference {
-            TopicReference::Name(name) => image.topic(name),
-            TopicReference::Id(id) => image.topic_by_id(*id),
-        };
-        topic.map_or(0, |topic| partition_count(topic.partitions.len()))
+    let topic = |reference: &TopicReference| match reference {
+        TopicReference::Name(name) => image.topic(name),
+        TopicReference::Id(id) => image.topic_by_id(*id),
     };
-    let count = |reference: Result<TopicReference, Failure>| {
-        let partitions = reference.as_ref().map_or(0, partitions);
-        (reference, partitions)
+    let found = references.iter().filter_map(|reference| topic(reference.as_ref().ok()?));
+    let meant_twice = repeated(found.map(|topic| topic.id));
+    let count = |reference: Result<TopicReference, Failure>| match reference
+        .as_ref()
+        .ok()
+        .and_then(topic)
+    {
+        Some(topic) if meant_twice.contains(&topic.id) => {
+            (invalid("the request has this topic by its name and by its id"), 0)
+        }
+        Some(topic) => (reference, partition_count(topic.partitions.len())),
+        None => (reference, 0),
     };
-    references.into_iter().map(count).collect()
+    references.iter().cloned().map(count).collect()
 }
 
 fn reference(asked: &DeleteTopicState) -> Result<TopicReference, Failure> {

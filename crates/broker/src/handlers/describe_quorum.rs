@@ -71,7 +71,7 @@ fn refused(request: DescribeQuorumRequest, code: ErrorCode) -> DescribeQuorumRes
     let partition = |asked: describe_quorum_request::PartitionData| PartitionData {
         partition_index: asked.partition_index,
         error_code: code.code(),
-        error_message: None,
+        error_message: Some(WireString::from_static(code.name())),
         leader_id: leader_number(None),
         leader_epoch: NO_EPOCH,
         high_watermark: -1,

@@ -71,12 +71,16 @@ fn is_cursor_valid(request: &DescribeTopicPartitionsRequest) -> bool {
     cursor.partition_index >= 0 && is_asked(&request.topics)
 }
 
-/// There is no error for a request as a whole: each topic that it names gets it.
+/// There is no error for a request as a whole: each topic that it asks for gets it. One that asks for all is told at its
+/// cursor's, or it would see nothing.
 fn refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
     let mut names = names(&request);
-    names.extend(request.cursor.as_ref().map(|cursor| cursor.topic_name.as_str()));
+    if names.is_empty() {
+        names.extend(request.cursor.as_ref().map(|cursor| cursor.topic_name.as_str()));
+    }
     let topics = names.into_iter().map(|name| DescribeTopicPartitionsResponseTopic {
         error_code: ErrorCode::InvalidRequest.code(),
+        topic_authorized_operations: authorized_operations::NOT_ASKED,
         ..named_topic(name)
     });
     DescribeTopicPartitionsResponse { topics: topics.collect(), ..Default::default() }

@@ -266,7 +266,7 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
                 outcome.count(&slice);
                 refusal(ErrorCode::UnsupportedCompressionType)
             }
-            Ok((place, slice)) => found(&mut outcome, place, wish, slice),
+            Ok((place, slice)) => found(&mut outcome, limits, place, wish, slice),
             Err(refused) => {
                 outcome.is_urgent |= !can_wait(refused.error_code);
                 let error_code = code_for(context.version, refused.error_code);
@@ -299,13 +299,21 @@ impl Outcome {
     }
 }
 
-fn found(outcome: &mut Outcome, place: Place, wish: &FetchWish, slice: ReadSlice) -> PartitionData {
+fn found(
+    outcome: &mut Outcome,
+    limits: &Limits,
+    place: Place,
+    wish: &FetchWish,
+    slice: ReadSlice,
+) -> PartitionData {
     let bytes = usize::try_from(slice.size_bytes()).expect("bounded by max_bytes and a batch");
     outcome.count(&slice);
     let mut answer = PartitionData {
         high_watermark: place.partition.high_watermark().get().0,
         last_stable_offset: place.partition.last_stable_offset().0,
         log_start_offset: slice.log_start_offset.0,
+        // Who reads what is not committed is told of no transactions.
+        aborted_transactions: limits.read_committed.then(Vec::new),
         records: Some(Records::default()),
         ..Default::default()
     };
@@ -329,10 +337,11 @@ async fn read_one(
     let place = find(context, wish).map_err(refusal)?;
     let partition = &place.partition;
     if limits.is_follower {
-        return Err(refusal(ErrorCode::NotLeaderOrFollower));
+        return Err(unread(ErrorCode::NotLeaderOrFollower));
     }
-    let client_epoch = LeaderEpoch(wish.request.current_leader_epoch);
-    partition.check_leader_epoch(client_epoch).map_err(refusal)?;
+    // As in Kafka, any negative epoch is none.
+    let client_epoch = LeaderEpoch(wish.request.current_leader_epoch).max(LeaderEpoch::NONE);
+    partition.check_leader_epoch(client_epoch).map_err(unread)?;
     if let Some(diverging) = divergence(partition, &wish.request) {
         return Err(diverging);
     }
@@ -353,7 +362,7 @@ async fn read_one(
         Err(LogError::OffsetOutOfRange { .. }) => Err(out_of_range(partition)),
         Err(error) => {
             report_damage(context, partition, request.offset, &error);
-            Err(refusal(Failure::from(error).code))
+            Err(unread(Failure::from(error).code))
         }
     }
 }
@@ -366,7 +375,7 @@ fn divergence(partition: &Partition, request: &FetchPartition) -> Option<Partiti
     }
     let last_fetched = LeaderEpoch(request.last_fetched_epoch);
     let Some(end) = partition.log().end_offset_for_epoch(last_fetched) else {
-        return Some(refusal(ErrorCode::OffsetOutOfRange));
+        return Some(unread(ErrorCode::OffsetOutOfRange));
     };
     if end.epoch == last_fetched && end.end_offset.0 >= request.fetch_offset {
         return None;
@@ -380,6 +389,7 @@ fn divergence(partition: &Partition, request: &FetchPartition) -> Option<Partiti
         high_watermark: partition.high_watermark().get().0,
         last_stable_offset: partition.last_stable_offset().0,
         log_start_offset: partition.log().log_start_offset().0,
+        aborted_transactions: None,
         records: Some(Records::default()),
         ..Default::default()
     })
@@ -394,11 +404,17 @@ fn refusal(code: ErrorCode) -> PartitionData {
     }
 }
 
+/// An answer for a partition that is here and cannot be read: as in Kafka it has no list of transactions, and not an
+/// empty one.
+fn unread(code: ErrorCode) -> PartitionData {
+    PartitionData { aborted_transactions: None, ..refusal(code) }
+}
+
 fn out_of_range(partition: &Partition) -> PartitionData {
     PartitionData {
         high_watermark: partition.high_watermark().get().0,
         log_start_offset: partition.log().log_start_offset().0,
-        ..refusal(ErrorCode::OffsetOutOfRange)
+        ..unread(ErrorCode::OffsetOutOfRange)
     }
 }
 

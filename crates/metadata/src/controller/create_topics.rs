@@ -158,9 +158,8 @@ pub fn is_reserved(name: &str) -> bool {
 
 fn free_name(name: &str, image: &MetadataImage) -> Result<TopicName, ControllerError> {
     if is_reserved(name) {
-        // Kafka's code for it: not even an administrator is allowed to.
-        let message = format!("Topic '{name}' is reserved; nobody is authorized to create it.");
-        return Err(ControllerError::new(ErrorCode::TopicAuthorizationFailed, message));
+        let message = format!("Topic '{name}' is reserved; nobody can create it.");
+        return Err(ControllerError::new(ErrorCode::InvalidRequest, message));
     }
     let name = TopicName::new(name).map_err(|error| {
         ControllerError::new(ErrorCode::InvalidTopicException, error.to_string())

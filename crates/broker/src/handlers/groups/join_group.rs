@@ -27,13 +27,36 @@ fn ask(context: &RequestContext, request: JoinGroupRequest) -> Pending {
 }
 
 fn response(version: i16, reply: Result<Reply, ErrorCode>) -> JoinGroupResponse {
-    match reply {
+    let response = match reply {
         Ok(reply) => expect_reply!(reply, JoinGroup),
         Err(code) => JoinGroupResponse {
             error_code: code.code(),
             generation_id: NO_GENERATION,
-            protocol_name: (version < NO_PROTOCOL_FROM).then(WireString::new),
             ..Default::default()
         },
+    };
+    match response.error_code == ErrorCode::None.code() {
+        true => response,
+        // Who is refused has no protocol; older clients read an empty one.
+        false => JoinGroupResponse {
+            protocol_name: (version < NO_PROTOCOL_FROM).then(WireString::new),
+            ..response
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_is_told_no_protocol_where_there_may_be_none() {
+        let refused = || {
+            let error_code = ErrorCode::UnknownMemberId.code();
+            Ok(Reply::JoinGroup(JoinGroupResponse { error_code, ..Default::default() }))
+        };
+        assert_eq!(response(7, refused()).protocol_name, None);
+        assert_eq!(response(6, refused()).protocol_name, Some(WireString::new()));
+        assert_eq!(response(9, Err(ErrorCode::NotCoordinator)).protocol_name, None);
     }
 }
