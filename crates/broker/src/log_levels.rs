@@ -1,7 +1,6 @@
 //! How much the parts of the broker write to its log, which can be changed while it runs (KIP-412).
 //!
-//! The parts have the names that the log shows, those of modules. What was changed is not kept: a
-//! restart begins with the filter that the process was started with.
+//! What was changed is not kept: a restart begins with the filter that the process was started with.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,23 +14,25 @@ use crate::failure::Failure;
 pub const ROOT: &str = "root";
 
 /// The parts whose level can be changed, in the order of their names. One includes those whose names
-/// begin with its own.
+/// begin with its own. They are the modules that the log shows, with a dot where that has two colons:
+/// Kafka's tool takes no colons.
 pub const LOGGERS: &[&str] = &[
     "logway_broker",
-    "logway_broker::clients",
-    "logway_broker::connection",
-    "logway_broker::groups",
-    "logway_broker::handlers",
-    "logway_broker::log_dirs",
-    "logway_broker::replica_moves",
-    "logway_broker::telemetry",
+    "logway_broker.clients",
+    "logway_broker.connection",
+    "logway_broker.groups",
+    "logway_broker.handlers",
+    "logway_broker.log_dirs",
+    "logway_broker.replica_moves",
+    "logway_broker.telemetry",
+    "logway_coordinator",
     "logway_http",
     "logway_log",
-    "logway_log::cleaner",
-    "logway_log::journal",
-    "logway_log::log_dir",
-    "logway_log::recovery",
-    "logway_log::writer",
+    "logway_log.cleaner",
+    "logway_log.journal",
+    "logway_log.log_dir",
+    "logway_log.recovery",
+    "logway_log.writer",
     "logway_quorum",
     "logway_server",
     "openraft",
@@ -147,16 +148,17 @@ impl LogLevels {
 impl State {
     /// The level of the directive with the longest name that the part's begins with.
     fn level_of(&self, logger: &str) -> &str {
-        let mut best = ("", "off");
+        let wanted = target(logger);
+        let (mut best_bytes, mut best) = (0, "off");
         let of_base = self.base.split(',').filter_map(directive);
+        let of_base = of_base.map(|(name, level)| (name.to_owned(), level));
         let changed = self.changed.iter().map(|(&name, &level)| (target(name), level));
         for (name, level) in of_base.chain(changed) {
-            let begins = if logger == ROOT { name.is_empty() } else { logger.starts_with(name) };
-            if begins && name.len() >= best.0.len() {
-                best = (name, level);
+            if wanted.starts_with(&name) && name.len() >= best_bytes {
+                (best_bytes, best) = (name.len(), level);
             }
         }
-        best.1
+        best
     }
 }
 
@@ -176,15 +178,15 @@ fn is_level(text: &str) -> bool {
     levels.iter().any(|level| text.eq_ignore_ascii_case(level))
 }
 
-/// The name of a part in a directive.
-fn target(logger: &str) -> &str {
-    if logger == ROOT { "" } else { logger }
+/// The name of a part in a directive; empty for the root.
+fn target(logger: &str) -> String {
+    if logger == ROOT { String::new() } else { logger.replace('.', "::") }
 }
 
 fn filter(base: &str, changed: &BTreeMap<&str, &str>) -> String {
     let directives = changed.iter().map(|(&name, &level)| match name {
         ROOT => level.to_owned(),
-        _ => format!("{name}={level}"),
+        _ => format!("{}={level}", target(name)),
     });
     let base = Some(base.to_owned()).filter(|base| !base.is_empty());
     base.into_iter().chain(directives).collect::<Vec<_>>().join(",")
@@ -240,16 +242,29 @@ mod tests {
             assert_eq!(level(&levels, name), expected, "{name}");
         }
         levels.change(&[set("logway_log", "DEBUG"), set(ROOT, "WARN")], false).expect("is known");
-        assert_eq!(level(&levels, "logway_log::writer"), "DEBUG");
+        assert_eq!(level(&levels, "logway_log.writer"), "DEBUG");
         assert_eq!(level(&levels, "logway_quorum"), "WARN");
-        let reset = [("logway_log".to_owned(), LevelChange::Reset), set("logway_quorum", "FATAL")];
+        let reset = [
+            ("logway_log".to_owned(), LevelChange::Reset),
+            set("logway_quorum", "FATAL"),
+            set("logway_http", "ERROR"),
+            set("logway_log.writer", "TRACE"),
+        ];
         levels.change(&reset, false).expect("is known");
-        assert_eq!(level(&levels, "logway_log::writer"), "WARN");
-        assert_eq!(level(&levels, "logway_quorum"), "ERROR");
+        for (name, expected) in [
+            ("logway_log", "WARN"),
+            ("logway_log.writer", "TRACE"),
+            ("logway_http", "ERROR"),
+            ("logway_quorum", "ERROR"),
+        ] {
+            assert_eq!(level(&levels, name), expected, "{name}");
+        }
         let applied = applied.lock().expect("nobody panicked");
         let base = "info,openraft=error,logway_http";
-        let expected =
-            [format!("{base},logway_log=debug,warn"), format!("{base},logway_quorum=error,warn")];
+        let expected = [
+            format!("{base},logway_log=debug,warn"),
+            format!("{base},logway_http=error,logway_log::writer=trace,logway_quorum=error,warn"),
+        ];
         assert_eq!(*applied, expected);
     }
 

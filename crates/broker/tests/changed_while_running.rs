@@ -266,7 +266,7 @@ async fn levels_of_the_log_are_described_and_changed() {
         let told = alter(&connection, BROKER_LOGGER, "1", &operations).await;
         assert_eq!(told, code, "{operations:?}");
     }
-    let writer = value_of(&connection, BROKER_LOGGER, "1", "logway_log::writer").await;
+    let writer = value_of(&connection, BROKER_LOGGER, "1", "logway_log.writer").await;
     assert_eq!(writer, ("DEBUG".to_owned(), 6));
     assert_eq!(*filters.lock().expect("nobody panicked"), ["info,logway_log=debug"]);
 

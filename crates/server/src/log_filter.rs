@@ -2,13 +2,13 @@
 
 use std::sync::OnceLock;
 
-use logway_broker::log_levels::LogLevels;
+use logway_broker::log_levels::{ApplyFilter, LogLevels};
 
 static FILTER: OnceLock<LogFilter> = OnceLock::new();
 
 struct LogFilter {
     base: String,
-    reload: Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>,
+    reload: ApplyFilter,
 }
 
 /// Says which filter is in force, in `tracing`'s filter language, and how another one is put in its
