@@ -179,9 +179,8 @@ def run_with_broker(suite: dict, against: str, log) -> int:
     if not is_given(suite):
         return run_command(suite, environment, log)
     with KINDS[against](suite["name"], SETTINGS) as broker:
-        exit_code = run_command(
-            suite, environment | {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)}, log
-        )
+        of_broker = {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)} | broker.environment()
+        exit_code = run_command(suite, environment | of_broker, log)
         if exit_code != 0:
             log.write(f"\nWhat the broker printed ({broker.directory} is kept):\n{broker.log_since_start()}".encode())
         return exit_code

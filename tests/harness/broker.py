@@ -73,6 +73,10 @@ class Broker(LoggedProcess):
         self.ready_s = time.monotonic() - began
         return self
 
+    def environment(self) -> dict[str, str]:
+        """What a suite is told of the broker beside its address and its data."""
+        return {}
+
     def rss_bytes(self) -> int:
         """Resident memory."""
         return self._memory_bytes("VmRSS")

@@ -40,6 +40,9 @@ class Logway(Broker):
             self.bootstrap, self.http = found.groups()
         return found is not None
 
+    def environment(self) -> dict[str, str]:
+        return {"METRICS": f"http://{self.http}/metrics"}
+
     def metrics(self) -> str:
         """The page for Prometheus."""
         with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=METRICS_DEADLINE_S) as page:

@@ -501,17 +501,17 @@ mod tests {
     #[test]
     fn a_session_can_begin_without_partitions() {
         let sessions = FetchSessions::new(10, 100);
-        let id = sessions.scope(0, 0, Vec::new(), &[], false).expect("opens").session_id;
+        let id = sessions.scope(0, 0, Vec::new(), &[], ByName).expect("opens").session_id;
         assert_ne!(id, 0);
-        let grown = sessions.scope(id, 1, topic([(0, 0)]), &[], false).expect("goes on");
+        let grown = sessions.scope(id, 1, topic([(0, 0)]), &[], ByName).expect("goes on");
         assert_eq!((grown.session_id, grown.wishes.len()), (id, 1));
     }
 
     #[test]
     fn a_session_ends_when_nothing_is_left_in_it() {
         let sessions = FetchSessions::new(10, 100);
-        let id = sessions.scope(0, 0, Vec::new(), &[], false).expect("opens").session_id;
-        let ended = sessions.scope(id, 1, Vec::new(), &[], false).expect("is served");
+        let id = sessions.scope(0, 0, Vec::new(), &[], ByName).expect("opens").session_id;
+        let ended = sessions.scope(id, 1, Vec::new(), &[], ByName).expect("is served");
         assert_eq!(ended, FetchScope { wishes: Vec::new(), session_id: 0, incremental: false });
         assert_eq!(sessions.count(), 0);
     }

@@ -259,7 +259,7 @@ async fn levels_of_the_log_are_described_and_changed() {
         let told = alter(&connection, BROKER_LOGGER, "1", &operations).await;
         assert_eq!(told, code, "{operations:?}");
     }
-    let writer = value_of(&connection, BROKER_LOGGER, "1", "logway_log::writer").await;
+    let writer = value_of(&connection, BROKER_LOGGER, "1", "logway_log.writer").await;
     assert_eq!(writer, ("DEBUG".to_owned(), 6));
     let in_force = broker.broker().log_levels.now();
     assert_eq!(in_force.of("logway_log::writer"), LevelFilter::DEBUG);

@@ -71,7 +71,10 @@ class Consumer(ConsumerRebalanceListener):
         self.consumer = run(started(AIOKafkaConsumer, settings))
 
     def assign(self, topic: str, offsets: dict[int, int]):
-        run(self._assign({TopicPartition(topic, partition): offset for partition, offset in offsets.items()}))
+        self.assign_places({(topic, partition): offset for partition, offset in offsets.items()})
+
+    def assign_places(self, offsets: dict[tuple[str, int], int]):
+        run(self._assign({TopicPartition(*place): offset for place, offset in offsets.items()}))
 
     async def _assign(self, offsets: dict[TopicPartition, int]):
         self.consumer.assign(list(offsets))

@@ -88,7 +88,10 @@ class Consumer:
         self.consumer = ConfluentConsumer(settings)
 
     def assign(self, topic: str, offsets: dict[int, int]):
-        self.consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in offsets.items()])
+        self.assign_places({(topic, partition): offset for partition, offset in offsets.items()})
+
+    def assign_places(self, offsets: dict[tuple[str, int], int]):
+        self.consumer.assign([TopicPartition(*place, offset) for place, offset in offsets.items()])
 
     def subscribe(self, topic: str, gained, lost):
         def on_assign(_, assigned):

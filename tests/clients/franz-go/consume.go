@@ -18,6 +18,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-seek", func(t *cases.T) { seek(t, cluster) })
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
+	suite.Case("consume-deleted", func(t *cases.T) { besideADeletedOne(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		topic := positions(t, cluster)
 		records := cluster.consume(t, topic, 0, 1_000, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -103,4 +104,20 @@ func following(t *cases.T, cluster *cluster) {
 	if took := time.Since(began); took > maxWait/2 {
 		t.Fail("the record came after %s", took)
 	}
+}
+
+func besideADeletedOne(t *cases.T, cluster *cluster) {
+	idle, gone := cluster.topic(t, 1), cluster.topic(t, 1)
+	from := map[string]map[int32]kgo.Offset{}
+	for _, topic := range []string{idle, gone} {
+		cluster.fill(t, topic, 1, 1)
+		from[topic] = map[int32]kgo.Offset{0: kgo.NewOffset().AtStart()}
+	}
+	consumer := cluster.client(t, kgo.ConsumePartitions(from), kgo.FetchMaxWait(cases.IdleWait))
+	read(t, consumer, 2)
+	cases.Must(cluster.admin.DeleteTopic(t.Step(), gone))
+	cases.StaysIdle(t)
+	cluster.fill(t, idle, 1, 1)
+	// It may tell first of the topic that is gone.
+	t.Eventually("the late record", func() bool { return consumer.PollFetches(t.Step()).NumRecords() == 1 })
 }

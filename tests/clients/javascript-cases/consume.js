@@ -3,10 +3,14 @@
 
 const assert = require("node:assert/strict");
 const { Skip, testCase } = require("./report");
-const { fresh, numbered } = require("./model");
+const { answeredFetches, fresh, numbered } = require("./model");
 const { Reader } = require("./reader");
 
 const BASE_MS = 1_700_000_000_000;
+// How long a consumer with nothing to read is looked at, and how often it may ask meanwhile. With its wait of 500 ms
+// that is some times; without any wait it is thousands of times.
+const IDLE_MS = 3_000;
+const IDLE_FETCHES_MAX = 150;
 
 async function consumeCases(client) {
   const positions = fresh("positions");
@@ -79,6 +83,27 @@ async function consumeCases(client) {
       await follower.until(() => follower.of(topic).length === 2, "the late record", 2_000);
     } finally {
       await follower.close();
+    }
+  });
+
+  await testCase("consume-deleted", async () => {
+    const [idle, gone] = [fresh("idle"), fresh("gone")];
+    for (const topic of [idle, gone]) {
+      await client.createTopic(topic, 1);
+      await producer.send(topic, 0, numbered(1));
+    }
+    const member = await Reader.open(client, { group: fresh("member"), topics: [idle, gone] });
+    try {
+      for (const topic of [idle, gone]) await member.first(topic, 1);
+      await client.deleteTopic(gone);
+      const before = await answeredFetches();
+      await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+      const asked = (await answeredFetches()) - before;
+      assert(asked < IDLE_FETCHES_MAX, `${asked} fetches in ${IDLE_MS} ms with nothing to read`);
+      await producer.send(idle, 0, numbered(1, 1));
+      await member.until(() => member.of(idle).length === 2, "the late record");
+    } finally {
+      await member.close();
     }
   });
 

@@ -51,6 +51,13 @@ const numbered = (count, start = 0) =>
     value: Buffer.from(`value ${start + index}`),
   }));
 
+/** How many Fetch requests the broker has answered; 0 of one that does not say where its metrics are. */
+async function answeredFetches() {
+  if (!process.env.METRICS) return 0;
+  const page = await (await fetch(process.env.METRICS)).text();
+  return Number(/^logway_request_seconds_count\{api="Fetch"\} (\d+)$/m.exec(page)[1]);
+}
+
 /** What must come back of a record: key, value and headers, as text that can be compared. */
 function content({ key, value, headers }) {
   const text = (bytes) => (bytes == null ? null : Buffer.from(bytes).toString("base64"));
@@ -62,4 +69,4 @@ function content({ key, value, headers }) {
   ]);
 }
 
-module.exports = { Code, Refused, refusal, refusing, fresh, numbered, content };
+module.exports = { Code, Refused, refusal, refusing, answeredFetches, fresh, numbered, content };

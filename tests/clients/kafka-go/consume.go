@@ -18,6 +18,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-seek", func(t *cases.T) { seek(t, cluster) })
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
+	suite.Case("consume-deleted", func(t *cases.T) { besideADeletedOne(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		committedOnly := func(config *kafka.ReaderConfig) { config.IsolationLevel = kafka.ReadCommitted }
 		messages := cluster.consume(t, positions(t, cluster), 0, 1_000, committedOnly)
@@ -99,4 +100,22 @@ func following(t *cases.T, cluster *cluster) {
 	if took := time.Since(began); took > maxWait/2 {
 		t.Fail("the record came after %s", took)
 	}
+}
+
+// besideADeletedOne has a reader for each topic, since a Reader without a group has one partition.
+func besideADeletedOne(t *cases.T, cluster *cluster) {
+	idle, gone := cluster.topic(t, 1), cluster.topic(t, 1)
+	patient := func(config *kafka.ReaderConfig) { config.MaxWait = cases.IdleWait }
+	var readers []*kafka.Reader
+	for _, topic := range []string{idle, gone} {
+		cluster.fill(t, topic, 1, 1)
+		reader := cluster.reader(t, topic, 0, kafka.FirstOffset, patient)
+		read(t, reader, 1)
+		readers = append(readers, reader)
+	}
+	deleted := cases.Must(cluster.client.DeleteTopics(t.Step(), &kafka.DeleteTopicsRequest{Topics: []string{gone}}))
+	t.Check(deleted.Errors[gone])
+	cases.StaysIdle(t)
+	cluster.fill(t, idle, 1, 1)
+	read(t, readers[0], 1)
 }

@@ -73,9 +73,12 @@ class Consumer(ConsumerRebalanceListener):
         )
 
     def assign(self, topic: str, offsets: dict[int, int]):
-        self.consumer.assign([TopicPartition(topic, partition) for partition in offsets])
-        for partition, offset in offsets.items():
-            self.seek(topic, partition, offset)
+        self.assign_places({(topic, partition): offset for partition, offset in offsets.items()})
+
+    def assign_places(self, offsets: dict[tuple[str, int], int]):
+        self.consumer.assign([TopicPartition(*place) for place in offsets])
+        for place, offset in offsets.items():
+            self.seek(*place, offset)
 
     def subscribe(self, topic: str, gained, lost):
         self.gained, self.lost = gained, lost

@@ -14,6 +14,7 @@ TOO_LARGE_BYTES = 1_100_000
 
 # What kcat has no option for.
 MISSING = {
+    "consume_deleted": "deletes no topics",
     "group_metadata": "commits without metadata",
     "admin_topics": "creates and deletes no topics",
     "admin_partitions": "no such call",

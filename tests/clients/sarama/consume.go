@@ -18,6 +18,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-seek", func(t *cases.T) { seek(t, cluster) })
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
+	suite.Case("consume-deleted", func(t *cases.T) { besideADeletedOne(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		committedOnly := func(config *sarama.Config) { config.Consumer.IsolationLevel = sarama.ReadCommitted }
 		messages := cluster.consume(t, positions(t, cluster), 0, 1_000, committedOnly)
@@ -100,4 +101,26 @@ func following(t *cases.T, cluster *cluster) {
 	// Closing waits for the fetch under way, which another record ends.
 	consumer.AsyncClose()
 	cluster.fill(t, topic, 1, 1)
+}
+
+func besideADeletedOne(t *cases.T, cluster *cluster) {
+	idle, gone := cluster.topic(t, 1), cluster.topic(t, 1)
+	consumer := cases.Must(sarama.NewConsumer([]string{cluster.bootstrap}, config(func(config *sarama.Config) {
+		config.Consumer.MaxWaitTime = cases.IdleWait
+		// Of the topic that is gone it tells again and again, and waits for somebody to listen.
+		config.Consumer.Return.Errors = false
+	})))
+	t.Cleanup(func() { consumer.Close() })
+	var partitions []sarama.PartitionConsumer
+	for _, topic := range []string{idle, gone} {
+		cluster.fill(t, topic, 1, 1)
+		partition := cases.Must(consumer.ConsumePartition(topic, 0, sarama.OffsetOldest))
+		t.Cleanup(func() { partition.Close() })
+		read(t, partition, 1)
+		partitions = append(partitions, partition)
+	}
+	t.Check(cluster.admin.DeleteTopic(gone))
+	cases.StaysIdle(t)
+	cluster.fill(t, idle, 1, 1)
+	read(t, partitions[0], 1)
 }

@@ -1,7 +1,6 @@
 //! The parts of the broker's log as Kafka's tools see them: loggers with levels (KIP-412).
 //!
-//! The parts have the names that the log shows, those of modules. What was changed is not kept: a
-//! restart begins with the levels that the process is started with.
+//! What was changed is not kept: a restart begins with the levels that the process is started with.
 
 use logway_model::ErrorCode;
 use tracing::level_filters::LevelFilter;
@@ -13,23 +12,25 @@ use crate::log_levels::{Levels, LogLevels};
 const ROOT: &str = "root";
 
 /// The parts whose level can be changed, in the order of their names. One includes those whose names
-/// begin with its own.
+/// begin with its own. They are the modules that the log shows, with a dot where that has two colons:
+/// Kafka's tool takes no colons.
 const LOGGERS: &[&str] = &[
     "logway_broker",
-    "logway_broker::clients",
-    "logway_broker::connection",
-    "logway_broker::groups",
-    "logway_broker::handlers",
-    "logway_broker::log_dirs",
-    "logway_broker::replica_moves",
-    "logway_broker::telemetry",
+    "logway_broker.clients",
+    "logway_broker.connection",
+    "logway_broker.groups",
+    "logway_broker.handlers",
+    "logway_broker.log_dirs",
+    "logway_broker.replica_moves",
+    "logway_broker.telemetry",
+    "logway_coordinator",
     "logway_http",
     "logway_log",
-    "logway_log::cleaner",
-    "logway_log::journal",
-    "logway_log::log_dir",
-    "logway_log::recovery",
-    "logway_log::writer",
+    "logway_log.cleaner",
+    "logway_log.journal",
+    "logway_log.log_dir",
+    "logway_log.recovery",
+    "logway_log.writer",
     "logway_quorum",
     "logway_server",
     "openraft",
@@ -58,7 +59,7 @@ pub(super) enum LevelChange {
 /// Each part with its level, as Kafka writes it; `OFF` for one that writes nothing.
 pub(super) fn all(levels: &LogLevels) -> Vec<(&'static str, String)> {
     let now = levels.now();
-    let level = |logger| if logger == ROOT { now.root } else { now.of(logger) };
+    let level = |logger| if logger == ROOT { now.root } else { now.of(&part(logger)) };
     LOGGERS.iter().map(|&logger| (logger, level(logger).to_string().to_uppercase())).collect()
 }
 
@@ -94,11 +95,17 @@ pub(super) fn change(
     Ok(())
 }
 
+/// The part of the program that a logger stands for.
+fn part(logger: &str) -> String {
+    logger.replace('.', "::")
+}
+
 fn set(now: &mut Levels, started_with: &Levels, logger: &str, level: Option<LevelFilter>) {
-    match level.or_else(|| started_with.of_parts.get(logger).copied()) {
+    let part = part(logger);
+    match level.or_else(|| started_with.of_parts.get(&part).copied()) {
         Some(level) if logger == ROOT => now.root = level,
-        Some(level) => drop(now.of_parts.insert(logger.to_owned(), level)),
-        None => drop(now.of_parts.remove(logger)),
+        Some(level) => drop(now.of_parts.insert(part, level)),
+        None => drop(now.of_parts.remove(&part)),
     }
 }
 
@@ -140,13 +147,13 @@ mod tests {
         assert_eq!((&*level(&levels, ROOT), &*level(&levels, "openraft")), ("INFO", "ERROR"));
         let loud = [level_set("logway_log", "DEBUG"), level_set(ROOT, "WARN")];
         change(&levels, &loud, false).expect("is known");
-        assert_eq!(level(&levels, "logway_log::writer"), "DEBUG");
+        assert_eq!(level(&levels, "logway_log.writer"), "DEBUG");
         assert_eq!(level(&levels, "logway_quorum"), "WARN");
         let reset = |name: &str| (name.to_owned(), LevelChange::Reset);
         change(&levels, &[level_set("openraft", "TRACE")], false).expect("is known");
         let back = [reset("logway_log"), reset("openraft"), level_set("logway_quorum", "FATAL")];
         change(&levels, &back, false).expect("is known");
-        assert_eq!(level(&levels, "logway_log::writer"), "WARN");
+        assert_eq!(level(&levels, "logway_log.writer"), "WARN");
         assert_eq!(level(&levels, "openraft"), "ERROR", "as at the start");
         assert_eq!(level(&levels, "logway_quorum"), "ERROR");
     }

@@ -253,7 +253,8 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "1",
         "replicas",
         &[same("min.insync.replicas")],
-        "How many replicas must be in sync for a write with `acks=all` to be taken.",
+        "How many replicas must be in sync for a write with `acks=all` to be taken; of a partition that \
+         has fewer, all.",
     ),
     row(
         "preallocate",

@@ -1,9 +1,16 @@
 import time
 
+import client
+
 from client_cases.case import ClientCase, numbered, produce
-from client_cases.model import Record, read
+from client_cases.model import Record, Refused, answered_fetches, read, wait_until
 
 BASE_MS = 1_700_000_000_000
+
+
+# How long a consumer with nothing to read is looked at, and how often it may ask meanwhile. With its wait of 500 ms
+# that is some times; without any wait it is thousands of times.
+IDLE_S, IDLE_FETCHES_MAX = 3, 150
 
 
 class Consume(ClientCase):
@@ -75,6 +82,29 @@ class Consume(ClientCase):
         self.assertEqual(read(consumer, 1)[0].value, b"late")
         self.assertLess(time.monotonic() - began, 5)
 
+    def test_consume_deleted(self):
+        idle, gone = self.create_topic("idle"), self.create_topic("gone")
+        for topic in (idle, gone):
+            produce(topic, [Record(b"early")])
+        consumer = self.consumer()
+        consumer.assign_places({(idle, 0): 0, (gone, 0): 0})
+        read(consumer, 2)
+        client.delete_topic(gone)
+        before, deadline = answered_fetches(), time.monotonic() + IDLE_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            poll_whatever(consumer, left_s)
+        self.assertLess(answered_fetches() - before, IDLE_FETCHES_MAX)
+        produce(idle, [Record(b"late")])
+        wait_until(lambda: b"late" in [record.value for record in poll_whatever(consumer, 0.5)], "the late record")
+
     def test_consume_read_committed(self):
         received = self.consume(self.topic, 1_000, partition=1, isolation="read_committed")
         self.assertEqual([record.offset for record in received], list(range(1_000)))
+
+
+def poll_whatever(consumer, seconds: float) -> list[Record]:
+    """What is read, if anything: some clients tell of a topic that is gone."""
+    try:
+        return consumer.poll(seconds)
+    except Refused:
+        return []

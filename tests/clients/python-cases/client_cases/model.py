@@ -1,7 +1,10 @@
 """What the cases and every client's adapter speak of."""
 
+import os
+import re
 import secrets
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -74,6 +77,15 @@ class Group:
     state: str
     protocol: str
     members: list[GroupMember]
+
+
+def answered_fetches() -> int:
+    """How many Fetch requests the broker has answered; 0 of one that does not say where its metrics are."""
+    if "METRICS" not in os.environ:
+        return 0
+    with urllib.request.urlopen(os.environ["METRICS"], timeout=DEADLINE_S) as page:
+        (count,) = re.findall(r'^logway_request_seconds_count\{api="Fetch"\} (\d+)$', page.read().decode(), re.MULTILINE)
+    return int(count)
 
 
 def fresh(purpose: str) -> str:

@@ -1,5 +1,7 @@
 //! The broker at `$BOOTSTRAP`: topics, producers and consumers of partitions.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -37,6 +39,22 @@ pub fn admin() -> AdminClient<DefaultClientContext> {
 
 pub fn admin_options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(DEADLINE)).operation_timeout(Some(DEADLINE))
+}
+
+/// How many Fetch requests the broker has answered; 0 of one that does not say where its metrics are.
+pub fn answered_fetches() -> u64 {
+    let Ok(address) = std::env::var("METRICS") else { return 0 };
+    let (host, path) = address
+        .strip_prefix("http://")
+        .and_then(|address| address.split_once('/'))
+        .expect("METRICS is an address of HTTP");
+    let mut page = String::new();
+    let mut stream = TcpStream::connect(host).expect("the metrics are served");
+    write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n").expect("can be asked for");
+    stream.read_to_string(&mut page).expect("are text");
+    let name = "logway_request_seconds_count{api=\"Fetch\"} ";
+    let count = page.lines().find_map(|line| line.strip_prefix(name));
+    count.expect("fetches are counted").trim().parse().expect("is a number")
 }
 
 /// A name that nothing had before, so that the suite can run again on the same broker.

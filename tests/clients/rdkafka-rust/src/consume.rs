@@ -6,9 +6,15 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::broker::{assigned, create_topic, produce, read};
+use crate::admin::delete_topic;
+use crate::broker::{answered_fetches, assigned, create_topic, produce, read, unjoined};
 use crate::record::{Record, numbered};
-use crate::report::{DEADLINE, Outcome, Report};
+use crate::report::{DEADLINE, Outcome, Report, wait_until};
+
+/// How long a consumer with nothing to read is looked at.
+const IDLE: Duration = Duration::from_secs(3);
+/// How often it may ask meanwhile: with its wait some times, without any wait it is thousands of times.
+const IDLE_FETCHES_MAX: u64 = 150;
 
 const BASE_MS: i64 = 1_700_000_000_000;
 /// Where the records of `positions` are.
@@ -21,6 +27,7 @@ pub fn cases(report: &mut Report) {
     report.case("consume-seek", || seek(&topic));
     report.case("consume-by-time", || by_time(&topic));
     report.case("consume-following", following);
+    report.case("consume-deleted", beside_a_deleted_one);
     report.case("consume-read-committed", || read_committed(&topic));
 }
 
@@ -110,6 +117,30 @@ fn following() -> Outcome {
     let began = Instant::now();
     assert_eq!(read(&consumer, 1)?[0].number(), 1);
     assert!(began.elapsed() < Duration::from_secs(5), "it came only after {:?}", began.elapsed());
+    Ok(())
+}
+
+fn beside_a_deleted_one() -> Outcome {
+    let (idle, gone) = (create_topic("idle", 1, &[]), create_topic("gone", 1, &[]));
+    let consumer = unjoined("unused", &[("fetch.wait.max.ms", "500")]);
+    let mut places = TopicPartitionList::new();
+    for topic in [&idle, &gone] {
+        produce(topic, 0, &numbered(0..1));
+        places.add_partition_offset(topic, 0, Offset::Beginning)?;
+    }
+    consumer.assign(&places)?;
+    read(&consumer, 2)?;
+    assert_eq!(delete_topic(&gone)?, Ok(()));
+    let (before, began) = (answered_fetches(), Instant::now());
+    while began.elapsed() < IDLE {
+        // It may tell of the topic that is gone.
+        let _told = consumer.poll(Duration::from_millis(100));
+    }
+    let asked = answered_fetches() - before;
+    assert!(asked < IDLE_FETCHES_MAX, "{asked} fetches in {IDLE:?} with nothing to read");
+    produce(&idle, 0, &numbered(1..2));
+    let late = || matches!(consumer.poll(Duration::from_millis(100)), Some(Ok(_)));
+    wait_until(DEADLINE, late, || "the late record".to_owned());
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 package io.logway.clients;
 
+import java.io.InputStream;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
@@ -138,6 +140,19 @@ final class Cluster implements AutoCloseable {
         }
         Report.expect(count, records.size());
         return records;
+    }
+
+    /** How many Fetch requests the broker has answered; 0 of one that does not say where its metrics are. */
+    static long answeredFetches() throws Exception {
+        String address = System.getenv("METRICS");
+        if (address == null) {
+            return 0;
+        }
+        String name = "logway_request_seconds_count{api=\"Fetch\"} ";
+        try (InputStream page = URI.create(address).toURL().openStream()) {
+            return text(page.readAllBytes()).lines().filter(line -> line.startsWith(name))
+                .mapToLong(line -> Long.parseLong(line.substring(name.length()))).findFirst().getAsLong();
+        }
     }
 
     /** The first {@code count} records of partition 0. */

@@ -3,6 +3,7 @@ package io.logway.clients;
 import static io.logway.clients.Report.expect;
 
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -19,6 +20,11 @@ import org.apache.kafka.common.TopicPartition;
 final class ConsumeCases {
     private static final long BASE_MS = 1_700_000_000_000L;
 
+    /** How long a consumer with nothing to read is looked at. */
+    private static final Duration IDLE = Duration.ofSeconds(3);
+    /** How often it may ask meanwhile: with its wait some times, without any wait it is thousands of times. */
+    private static final long IDLE_FETCHES_MAX = 150;
+
     private final Cluster cluster;
 
     ConsumeCases(Cluster cluster) {
@@ -31,6 +37,7 @@ final class ConsumeCases {
         report.check("consume-seek", this::seek);
         report.check("consume-by-time", this::byTime);
         report.check("consume-following", this::following);
+        report.check("consume-deleted", this::besideADeletedOne);
         report.check("consume-read-committed", () -> assigned("read_committed"));
     }
 
@@ -108,6 +115,30 @@ final class ConsumeCases {
                 expect(Cluster.numbers((int) found.offset(), 100), Cluster.values(Cluster.poll(consumer, 100 - (int) found.offset())));
             }
             expect(null, consumer.offsetsForTimes(Map.of(partition, BASE_MS + 99_001)).get(partition));
+        }
+    }
+
+    private void besideADeletedOne() throws Exception {
+        String idle = cluster.createTopic("idle");
+        String gone = cluster.createTopic("gone");
+        List<TopicPartition> both = List.of(new TopicPartition(idle, 0), new TopicPartition(gone, 0));
+        try (var consumer = cluster.consumer(Map.of("fetch.max.wait.ms", "500"))) {
+            consumer.assign(both);
+            consumer.seekToBeginning(both);
+            for (TopicPartition partition : both) {
+                cluster.produceNumbers(partition.topic(), 1, Map.of());
+            }
+            Cluster.poll(consumer, 2);
+            cluster.admin.deleteTopics(Set.of(gone)).all().get();
+            long before = Cluster.answeredFetches();
+            Instant end = Instant.now().plus(IDLE);
+            while (Instant.now().isBefore(end)) {
+                expect(0, consumer.poll(Duration.ofMillis(100)).count());
+            }
+            long asked = Cluster.answeredFetches() - before;
+            expect(asked < IDLE_FETCHES_MAX, asked + " fetches in " + IDLE + " with nothing to read");
+            cluster.produceNumbers(idle, 1, Map.of());
+            expect(List.of("0"), Cluster.values(Cluster.poll(consumer, 1)));
         }
     }
 
