@@ -8,7 +8,8 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from harness.protocol import FETCH, Connection, crc32c, fetch_v4, varint
+from harness.protocol import FETCH, PRODUCE, Connection, crc32c, fetch_v4, produce_outcome_v8, produce_v8, varint
+from harness.waiting import wait_until
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -94,6 +95,24 @@ def read_batches(raw: bytes) -> list[Batch]:
         plain = unpack(CODECS[attributes & 7], one[HEADER.size :])
         batches.append(Batch(base, epoch, attributes, delta, first, last, tuple(producer), count, plain, len(one)))
     return batches
+
+
+# A topic has just been created: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER.
+NOT_YET = (3, 5, 6)
+
+
+def appended(bootstrap: str, topic: str, raw: bytes) -> tuple[int, int, str]:
+    """What the broker says to a batch for partition 0: the error, the time of the append, the error's message."""
+    outcome = (NOT_YET[0], -1, "")
+
+    def is_known() -> bool:
+        nonlocal outcome
+        outcome = produce_outcome_v8(connection.request(PRODUCE, 8, produce_v8(topic, 0, raw)))
+        return outcome[0] not in NOT_YET
+
+    with Connection(bootstrap, timeout_s=120) as connection:
+        wait_until(is_known, f"a leader of {topic}", 60)
+    return outcome
 
 
 def fetched(bootstrap: str, topic: str, offset: int = 0) -> list[Batch]:

@@ -2,11 +2,10 @@
 
 import unittest
 
-from batches import CODECS, LOG_APPEND_TIME, Batch, fetched, record
+from batches import CODECS, LOG_APPEND_TIME, Batch, appended, fetched, record
 
 from harness.apache_kafka import ApacheKafka
 from harness.logway import Logway
-from harness.protocol import PRODUCE, Connection, produce_outcome_v8, produce_v8
 from harness.topics import create_topic
 
 T = 1_700_000_000_000
@@ -15,14 +14,11 @@ T = 1_700_000_000_000
 TARGETS = {
     "producer": {},
     "uncompressed": {},
-    "gzip": {},
     "gzip-9": {"compression.gzip.level": "9"},
     "snappy": {},
     "lz4": {},
-    "lz4-1": {"compression.lz4.level": "1"},
     "lz4-17": {"compression.lz4.level": "17"},
     "zstd": {},
-    "zstd-19": {"compression.zstd.level": "19"},
     "zstd-fast": {"compression.zstd.level": "-5"},
 }
 
@@ -52,8 +48,7 @@ BATCHES = {
     "a max timestamp that is wrong": batch(*ALL_KINDS, max_timestamp=T - 77),
     "a base timestamp that is not the first record's": batch(record(-40, 0, b"k", b"1"), record(3, 1, b"k", b"2")),
     "attributes that mean nothing": batch(record(0, 0, b"k", b"v", attributes=0x7F), attributes=0x0780),
-    "without timestamps": batch(*ALL_KINDS, base_timestamp=-1_001, max_timestamp=-1),
-    "no timestamp at all": batch(record(0, 0, b"k", b"v"), record(0, 1, b"k", b"v"), base_timestamp=-1, max_timestamp=-1),
+    "without timestamps": batch(record(0, 0, b"k", b"v"), record(0, 1, b"k", b"v"), base_timestamp=-1, max_timestamp=-1),
     "no records": batch(last_offset_delta=0, count=0),
     "too many records": batch(*ALL_KINDS[:2], last_offset_delta=2, count=3),
     "a timestamp before 1970": batch(record(0, 0, b"k", b"v"), base_timestamp=-5, max_timestamp=-5),
@@ -65,7 +60,7 @@ BATCHES = {
 UNKNOWN, INVALID_RECORD = -1, 87
 
 
-def known(name: str, source: str, is_anew: bool, ours: tuple, kafkas: tuple) -> str | None:
+def known(name: str, is_anew: bool, ours: tuple, kafkas: tuple) -> str | None:
     """Why the outcomes differ, if that is known and meant."""
     errors = (ours[0], kafkas[0])
     if name == "attributes that mean nothing" and not is_anew and errors == (0, 0):
@@ -73,7 +68,7 @@ def known(name: str, source: str, is_anew: bool, ours: tuple, kafkas: tuple) -> 
         (our,), (their,) = ours[2], kafkas[2]
         if our["attributes"] & 0x7F == their["attributes"] & 0x7F and our | {"attributes": 0} == their | {"attributes": 0}:
             return "bits of a batch that mean nothing stay where the batch stays"
-    if name.startswith("inner offsets") and ours[0] == INVALID_RECORD:
+    if name.startswith("inner offsets") and errors in ((INVALID_RECORD, UNKNOWN), (INVALID_RECORD, 0)):
         return "offsets that do not count from 0 are refused by name: consumers would get what they say"
     if name == "a timestamp before 1970" and is_anew and errors == (0, UNKNOWN):
         return "a timestamp before 1970 is taken from a batch that is compressed anew, as from any other"
@@ -94,9 +89,7 @@ class Side:
     def append(self, topic: str, raw: bytes) -> tuple[int, bool, list[dict]]:
         """The error, whether the answer tells the time of the append, and what was appended: offsets count from the
         end of the log before."""
-        with Connection(self.broker.bootstrap, timeout_s=60) as connection:
-            answer = connection.request(PRODUCE, 8, produce_v8(topic, 0, raw))
-        error, log_append_time, _ = produce_outcome_v8(answer)
+        error, log_append_time, _ = appended(self.broker.bootstrap, topic, raw)
         end = self.ends[topic]
         stored = [vars(one) for one in fetched(self.broker.bootstrap, topic, end)] if error == 0 else []
         for one in stored:
@@ -120,6 +113,7 @@ class BesideKafka(unittest.TestCase):
     def test_the_same_batches_are_compressed_anew_and_become_the_same(self):
         """Every source codec to every target; the offsets, the fields of the header, and every byte of the records."""
         compared, anew, reasons, differences = 0, {}, {}, []
+        encoded = {source: {name: one.encode(source) for name, one in BATCHES.items()} for source in CODECS}
         for target, levels in TARGETS.items():
             for timestamp_type in ["CreateTime"] + ["LogAppendTime"] * (target in ("producer", "lz4", "uncompressed")):
                 for source in CODECS:
@@ -133,8 +127,7 @@ class BesideKafka(unittest.TestCase):
                     }
                     for side in self.sides:
                         side.create(topic, configs)
-                    for name, one in BATCHES.items():
-                        raw = one.encode(source)
+                    for name, raw in encoded[source].items():
                         ours, kafkas = (side.append(topic, raw) for side in self.sides)
                         is_anew = target != "producer" and codec_of(target) != source
                         compared += 1
@@ -143,11 +136,12 @@ class BesideKafka(unittest.TestCase):
                         )
                         if ours == kafkas:
                             continue
-                        reason = known(name, source, is_anew, ours, kafkas)
+                        reason = known(name, is_anew, ours, kafkas)
                         if reason is None:
                             differences.append(f"{topic}, {name}: {shortly(ours)} where Kafka has {shortly(kafkas)}")
                         else:
-                            reasons[reason] = reasons.get(reason, 0) + 1
+                            key = f"{reason} (error {ours[0]} where Kafka has {kafkas[0]})"
+                            reasons[key] = reasons.get(key, 0) + 1
         print(f"{compared} batches compared; compressed anew by Kafka, by source: {anew}; known differences: {reasons}")
         self.assertEqual([], differences[:20], f"{len(differences)} differences")
 

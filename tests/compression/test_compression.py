@@ -10,18 +10,16 @@ import unittest
 
 import aiokafka
 import kafka
-from batches import Batch, fetched, read_batches, record
+from batches import CODECS, Batch, appended, fetched, read_batches, record
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from harness.dump_log import dump_log
 from harness.logway import Logway
-from harness.protocol import PRODUCE, Connection, produce_outcome_v8, produce_v8
 from harness.topics import admin, commit, committed, create_topic, read_to_end
 from harness.waiting import wait_until
 
 T = 1_700_000_000_000
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 TARGETS = ["uncompressed", "gzip", "snappy", "lz4", "zstd"]
 MESSAGE_TOO_LARGE, INVALID_RECORD = 10, 87
 RECORDS = 500
@@ -149,8 +147,7 @@ class CompressionType(unittest.TestCase):
         return self.broker.bootstrap
 
     def append(self, topic: str, raw: bytes) -> tuple[int, int, str]:
-        with Connection(self.bootstrap, timeout_s=120) as connection:
-            return produce_outcome_v8(connection.request(PRODUCE, 8, produce_v8(topic, 0, raw)))
+        return appended(self.bootstrap, topic, raw)
 
     def files_of(self, topic: str):
         return sorted(self.broker.data_dir.glob(f"{topic}-0/*.log"))
@@ -197,7 +194,8 @@ class CompressionType(unittest.TestCase):
     def test_a_change_counts_from_the_next_batch_on_and_a_level_alone_changes_nothing(self):
         topic = "changed"
         create_topic(self.bootstrap, topic, 1)
-        plain = b"".join(b"%d," % number for number in range(20_000))
+        lines = [b"%d user-%d asked for /page/%d of %d\n" % (n, n * n % 977, n % 61, n * 7) for n in range(5_000)]
+        plain = b"".join(lines)
         raw = Batch(base_timestamp=T, max_timestamp=T, count=1, plain=record(0, 0, b"k", plain))
         sizes = {}
 
@@ -257,7 +255,7 @@ class CompressionType(unittest.TestCase):
             client.incremental_alter_configs([resource])[resource].result(30)
 
     def test_what_unpacks_to_too_much_is_refused_by_name_and_takes_no_memory(self):
-        """Twenty connections with bombs at a time; a polite producer goes on meanwhile."""
+        """Twelve connections with bombs at a time; a polite producer goes on meanwhile."""
         too_much, fits = bomb(UNPACKED_MAX + (1 << 20)), bomb(UNPACKED_MAX - (1 << 20))
         for target in TARGETS:
             if target != "gzip":

@@ -22,7 +22,7 @@ const TYPES: [(&str, Compression); 5] = [
 /// The writer drops a batch a moment after it has told that the batch is written.
 async fn all_memory_comes_back(broker: &TestBroker) {
     let deadline = Instant::now() + UNTIL_MAX;
-    while broker.broker().building.used_bytes() > 0 {
+    while broker.broker().recompression_memory.used_bytes() > 0 {
         assert!(Instant::now() < deadline, "something keeps memory");
         tokio::task::yield_now().await;
     }
