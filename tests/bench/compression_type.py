@@ -57,7 +57,8 @@ def batch_of(records: int) -> Batch:
             )
         )
         plain += record(number, number, b"user-%d" % (number * 13 % 997), value)
-    return Batch(base_timestamp=T, max_timestamp=T + records - 1, last_offset_delta=records - 1, count=records, plain=plain)
+    last = records - 1
+    return Batch(base_timestamp=T, max_timestamp=T + last, last_offset_delta=last, count=records, plain=plain)
 
 
 def processor_s(broker) -> float:
