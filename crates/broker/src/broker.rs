@@ -61,6 +61,9 @@ pub struct Broker {
     pub memory: RequestMemory,
     /// What answering may take beyond that, for answers that are much larger than their requests.
     pub building: MemoryBudget,
+    /// What batches that are compressed anew may hold until they are written. Of its own, since who
+    /// waits for it may hold memory for an answer: two such requests could wait for each other.
+    pub recompression_memory: MemoryBudget,
     /// What large replies may hold until their clients have read them.
     pub reply_memory: MemoryBudget,
     /// Calls the connections.
@@ -201,7 +204,7 @@ impl Broker {
         rules: &AppendRules,
     ) -> Result<(Batch, BatchSummary), Failure> {
         if let Some(target) = rules.recompression(batch.header()) {
-            let (places, budget) = (&self.append_recompression, &self.building);
+            let (places, budget) = (&self.append_recompression, &self.recompression_memory);
             return recompress(places, budget, &batch, rules, target).await;
         }
         if batch.header().attributes.codec() == Compression::None.id() {

@@ -3,8 +3,9 @@
 //!
 //! The work is done at places of its own: compressing takes ten times as long as unpacking, and with
 //! the slowest levels a thousand times. So who produces to a topic that keeps batches as they are
-//! does not wait for it. Each takes its memory from the budget of what requests build, when it has a
-//! place; what the new batch takes stays taken until the batch is written.
+//! does not wait for it. Each takes its memory from a budget for all of them, when it has a place; what
+//! the new batch takes stays taken until the batch is written. Who holds a share of this budget waits
+//! for nothing that a client, or another budget, could hold up.
 
 use bytes::Bytes;
 use logway_record::{

@@ -41,7 +41,7 @@ use crate::unpacking::UnpackingPlaces;
 pub const METADATA_DIR: &str = "metadata";
 
 /// What large replies may hold, as a part of what requests may hold; and what may be taken to make
-/// such replies, too.
+/// such replies, and to compress batches anew, too.
 const REPLY_MEMORY_PART: usize = 2;
 
 /// Admin commands that may be in work; further ones wait their turn.
@@ -226,6 +226,7 @@ async fn open(
         replica_moves: ReplicaMoves::default(),
         memory: RequestMemory::new(requests_bytes, &attention),
         building: budget(requests_bytes / REPLY_MEMORY_PART),
+        recompression_memory: budget(requests_bytes / REPLY_MEMORY_PART),
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
         groups: GroupCoordinator::new(settings, reply_memory.clone()),

@@ -259,7 +259,7 @@ pub async fn until_moved(broker: &TestBroker) {
 }
 
 /// How long a state may take to come.
-const UNTIL_MAX: std::time::Duration = std::time::Duration::from_secs(20);
+pub const UNTIL_MAX: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// Waits for a state, while the broker's tasks go on.
 pub async fn until(is_reached: impl Fn() -> bool) {

@@ -444,8 +444,8 @@ static OWN_SETTINGS: &[Setting] = &[
         "bytes",
         "The memory that all requests being received and handled share. When it is used up, \
          connections are read no further until some is free. Half as much is for answers that are \
-         being made, and as much for large ones on their way; a request that names more than can \
-         be answered with that ends its connection.",
+         being made, as much for large ones on their way, and as much for batches that are compressed \
+         anew; a request that names more than can be answered with that ends its connection.",
     ),
     row(
         "quota.window.num",

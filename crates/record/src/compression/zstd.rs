@@ -27,10 +27,11 @@ pub(super) fn compress(plain: &[u8], level: i32) -> Vec<u8> {
 
 /// What a packer takes at most, beside what is packed. A test holds it against what the library says.
 pub(super) fn working_bytes(level: i32) -> usize {
+    const MIDDLE_LEVEL: i32 = DEFAULT_LEVEL + 1;
     match level {
-        ..=DEFAULT_LEVEL => 4 << 20,
-        ..LARGE_LEVEL => 16 << 20,
-        _ => 32 << 20,
+        ..MIDDLE_LEVEL => 4 << 20,
+        MIDDLE_LEVEL..LARGE_LEVEL => 16 << 20,
+        LARGE_LEVEL.. => 32 << 20,
     }
 }
 
