@@ -21,7 +21,6 @@ pub mod metrics;
 pub mod partition;
 pub mod producer_ids;
 pub mod quotas;
-mod recent_reads;
 mod reconcile;
 pub mod replica_moves;
 pub mod running;

@@ -1,6 +1,6 @@
 //! A partition that this broker leads: its log, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
@@ -13,7 +13,6 @@ use logway_replication::{LeaderState, LocalTail};
 
 use crate::high_watermark::HighWatermark;
 use crate::log_dirs::PlacedLog;
-use crate::recent_reads::RecentReads;
 
 /// A partition that this broker leads.
 ///
@@ -32,7 +31,8 @@ pub struct Partition {
     leader_epoch: AtomicI32,
     leader: Mutex<LeaderState>,
     high_watermark: HighWatermark,
-    recent_reads: RecentReads,
+    /// The last offset at which damage was reported; consumers ask for it again and again.
+    damage_reported_at: AtomicI64,
 }
 
 /// Whether appends go to the log.
@@ -58,7 +58,7 @@ impl Partition {
             high_watermark: HighWatermark::new(state.high_watermark()),
             leader: Mutex::new(state),
             leader_epoch: AtomicI32::new(leader_epoch.0),
-            recent_reads: RecentReads::default(),
+            damage_reported_at: AtomicI64::new(i64::MIN),
             gate: Mutex::new(Gate::Open),
             place: ArcSwap::from_pointee(place),
         });
@@ -93,9 +93,9 @@ impl Partition {
         &self.high_watermark
     }
 
-    /// Where it was read lately.
-    pub(crate) fn recent_reads(&self) -> &RecentReads {
-        &self.recent_reads
+    /// Takes note of damage at an offset; whether that is not what was noted last.
+    pub(crate) fn note_damage(&self, offset: Offset) -> bool {
+        self.damage_reported_at.swap(offset.0, Ordering::Relaxed) != offset.0
     }
 
     /// The exclusive end of what `read_committed` consumers may read: the high watermark, since

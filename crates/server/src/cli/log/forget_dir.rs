@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use logway_log::checkpoint::MetaProperties;
 use logway_log::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE, KnownDirs};
-use logway_log::fs::{Fs, RealFs};
+use logway_log::fs::RealFs;
 use logway_log::inspect::{Access, DataDir};
 use logway_model::DirectoryId;
 use serde::Serialize;
@@ -56,7 +56,9 @@ pub(super) fn run(args: &ForgetDirArgs, global: &GlobalArgs) -> Result<(), CliEr
     let data = DataDir::open(Arc::new(RealFs), root, access).map_err(with_advice)?;
     let known = known_dirs::read(&RealFs, &root.join(KNOWN_DIRS_FILE))?;
     let expected = metadata::read(root, data.owner())
-        .map_err(|problem| CliError::Input(format!("{}: {}", problem.path.display(), problem.reason)))?
+        .map_err(|problem| {
+            CliError::Input(format!("{}: {}", problem.path.display(), problem.reason))
+        })?
         .ok_or_else(|| no_metadata(root))?;
     let in_use = expected.logs.values().map(|log| log.directory);
     let (dir, id) = find(&args.lost, &known, in_use)?;
@@ -103,7 +105,8 @@ fn find(
             return Ok((by_id.map(|(path, _)| path.clone()), id));
         }
     }
-    let listed: Vec<String> = known.iter().map(|(dir, id)| format!("{} ({id})", dir.display())).collect();
+    let listed: Vec<String> =
+        known.iter().map(|(dir, id)| format!("{} ({id})", dir.display())).collect();
     let unknown = CliError::Input(format!("no log directory of this broker is {}", lost.display()));
     Err(unknown.with_hint(&format!("known are {}", listed.join(", "))))
 }
@@ -119,7 +122,10 @@ fn text(row: &Row) -> String {
     let what = if row.is_done { "given up" } else { "would be given up" };
     let mut text = format!("{name} {what}, with {count} partitions");
     if !row.partitions.is_empty() {
-        text += &format!(": {}\nthe next start makes them anew, empty, in the other directories", row.partitions.join(", "));
+        text += &format!(
+            ": {}\nthe next start makes them anew, empty, in the other directories",
+            row.partitions.join(", ")
+        );
     }
     text + "\n"
 }
