@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,6 +19,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-seek", func(t *cases.T) { seek(t, cluster) })
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
+	suite.Case("consume-compacted", func(t *cases.T) { compacted(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		topic := positions(t, cluster)
 		records := cluster.consume(t, topic, 0, 1_000, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -103,4 +105,20 @@ func following(t *cases.T, cluster *cluster) {
 	if took := time.Since(began); took > maxWait/2 {
 		t.Fail("the record came after %s", took)
 	}
+}
+
+// compacted reads a topic of which nothing is left but its last record, a tombstone.
+func compacted(t *cases.T, cluster *cluster) {
+	topic := os.Getenv("COMPACTED_TOPIC")
+	consumer := cluster.consumer(t, topic, 0, kgo.NewOffset().AtStart())
+	last := read(t, consumer, 1)[0]
+	for last.Offset < 5 {
+		last = read(t, consumer, 1)[0]
+	}
+	cases.Equal(t, "last key", string(last.Key), "k2")
+	cases.Equal(t, "length of the last value", len(last.Value), 0)
+	t.Check(cluster.produce(t, []*kgo.Record{{Topic: topic, Key: []byte("k3"), Value: []byte("value")}}))
+	next := read(t, consumer, 1)[0]
+	cases.Equal(t, "next offset", next.Offset, 6)
+	cases.Equal(t, "next key", string(next.Key), "k3")
 }

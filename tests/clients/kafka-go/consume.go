@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -18,6 +19,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-seek", func(t *cases.T) { seek(t, cluster) })
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
+	suite.Case("consume-compacted", func(t *cases.T) { compacted(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		committedOnly := func(config *kafka.ReaderConfig) { config.IsolationLevel = kafka.ReadCommitted }
 		messages := cluster.consume(t, positions(t, cluster), 0, 1_000, committedOnly)
@@ -99,4 +101,20 @@ func following(t *cases.T, cluster *cluster) {
 	if took := time.Since(began); took > maxWait/2 {
 		t.Fail("the record came after %s", took)
 	}
+}
+
+// compacted reads a topic of which nothing is left but its last record, a tombstone.
+func compacted(t *cases.T, cluster *cluster) {
+	topic := os.Getenv("COMPACTED_TOPIC")
+	reader := cluster.reader(t, topic, 0, kafka.FirstOffset)
+	last := read(t, reader, 1)[0]
+	for last.Offset < 5 {
+		last = read(t, reader, 1)[0]
+	}
+	cases.Equal(t, "last key", string(last.Key), "k2")
+	cases.Equal(t, "length of the last value", len(last.Value), 0)
+	t.Check(write(t.Step(), cluster.writer(t, topic), kafka.Message{Key: []byte("k3"), Value: []byte("value")}))
+	next := read(t, reader, 1)[0]
+	cases.Equal(t, "next offset", next.Offset, 6)
+	cases.Equal(t, "next key", string(next.Key), "k3")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -18,6 +19,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-seek", func(t *cases.T) { seek(t, cluster) })
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
+	suite.Case("consume-compacted", func(t *cases.T) { compacted(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		committedOnly := func(config *sarama.Config) { config.Consumer.IsolationLevel = sarama.ReadCommitted }
 		messages := cluster.consume(t, positions(t, cluster), 0, 1_000, committedOnly)
@@ -100,4 +102,22 @@ func following(t *cases.T, cluster *cluster) {
 	// Closing waits for the fetch under way, which another record ends.
 	consumer.AsyncClose()
 	cluster.fill(t, topic, 1, 1)
+}
+
+// compacted reads a topic of which nothing is left but its last record, a tombstone.
+func compacted(t *cases.T, cluster *cluster) {
+	topic := os.Getenv("COMPACTED_TOPIC")
+	consumer := cluster.consumer(t, topic, 0, sarama.OffsetOldest)
+	last := read(t, consumer, 1)[0]
+	for last.Offset < 5 {
+		last = read(t, consumer, 1)[0]
+	}
+	cases.Equal(t, "last key", string(last.Key), "k2")
+	cases.Equal(t, "length of the last value", len(last.Value), 0)
+	key, value := sarama.StringEncoder("k3"), sarama.StringEncoder("value")
+	message := &sarama.ProducerMessage{Topic: topic, Key: key, Value: value}
+	t.Check(cluster.producer(t).SendMessages([]*sarama.ProducerMessage{message}))
+	next := read(t, consumer, 1)[0]
+	cases.Equal(t, "next offset", next.Offset, 6)
+	cases.Equal(t, "next key", string(next.Key), "k3")
 }

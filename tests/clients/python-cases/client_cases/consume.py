@@ -1,3 +1,4 @@
+import os
 import time
 
 from client_cases.case import ClientCase, numbered, produce
@@ -74,6 +75,18 @@ class Consume(ClientCase):
         began = time.monotonic()
         self.assertEqual(read(consumer, 1)[0].value, b"late")
         self.assertLess(time.monotonic() - began, 5)
+
+    def test_consume_compacted(self):
+        topic = os.environ["COMPACTED_TOPIC"]
+        consumer = self.consumer()
+        consumer.assign(topic, {0: 0})
+        records = read(consumer, 1)
+        while records[-1].offset < 5:
+            records += read(consumer, 1)
+        self.assertEqual((records[-1].offset, records[-1].key, records[-1].value), (5, b"k2", None))
+        produce(topic, [Record(b"value", key=b"k3")])
+        (following,) = read(consumer, 1)
+        self.assertEqual((following.offset, following.key), (6, b"k3"))
 
     def test_consume_read_committed(self):
         received = self.consume(self.topic, 1_000, partition=1, isolation="read_committed")
