@@ -108,7 +108,7 @@ fn find(
     let listed: Vec<String> =
         known.iter().map(|(dir, id)| format!("{} ({id})", dir.display())).collect();
     let unknown = CliError::Input(format!("no log directory of this broker is {}", lost.display()));
-    Err(unknown.with_hint(&format!("known are {}", listed.join(", "))))
+    Err(unknown.with_hint(format!("known are {}", listed.join(", "))))
 }
 
 fn no_metadata(root: &Path) -> CliError {
