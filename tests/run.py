@@ -41,7 +41,8 @@ from harness.logway import BINARY
 ROOT = TESTS.parent
 RESULTS = TESTS / ".work" / "results"
 # By default the first member of a group waits 3 s for others, and most cases begin a group.
-SETTINGS = {"group.initial.rebalance.delay.ms": "300"}
+# And one case waits for the cleaner, which looks every 15 s.
+SETTINGS = {"group.initial.rebalance.delay.ms": "300", "log.cleaner.backoff.ms": "300"}
 COUNTS = re.compile(r"^(?:test result: \w+\. )?(\d+) passed[,;] (\d+) failed", re.MULTILINE)
 
 

@@ -22,7 +22,6 @@ pub mod metrics;
 pub mod partition;
 pub mod producer_ids;
 pub mod quotas;
-mod recent_reads;
 mod recompression;
 mod reconcile;
 pub mod replica_moves;

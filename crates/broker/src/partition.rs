@@ -1,6 +1,6 @@
 //! A replica of a partition: its log, its role, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
@@ -13,7 +13,6 @@ use logway_replication::{LeaderState, LocalTail, ReplicaProgress};
 
 use crate::high_watermark::HighWatermark;
 use crate::log_dirs::PlacedLog;
-use crate::recent_reads::RecentReads;
 
 /// A replica of a partition on this node.
 ///
@@ -37,7 +36,8 @@ pub struct Partition {
     /// The role as [`RoleView`] packs it, for those who take no lock.
     role_view: AtomicU64,
     high_watermark: HighWatermark,
-    recent_reads: RecentReads,
+    /// The last offset at which damage was reported; consumers ask for it again and again.
+    damage_reported_at: AtomicI64,
 }
 
 /// Whether appends go to the log.
@@ -125,7 +125,7 @@ impl Partition {
             high_watermark: HighWatermark::new(log.log_start_offset()),
             role: Mutex::new(Role::Offline),
             role_view: AtomicU64::new(offline.pack()),
-            recent_reads: RecentReads::default(),
+            damage_reported_at: AtomicI64::new(i64::MIN),
             gate: Mutex::new(Gate::Open),
             place: ArcSwap::from_pointee(place),
         });
@@ -232,9 +232,9 @@ impl Partition {
         &self.high_watermark
     }
 
-    /// Where it was read lately.
-    pub(crate) fn recent_reads(&self) -> &RecentReads {
-        &self.recent_reads
+    /// Takes note of damage at an offset; whether that is not what was noted last.
+    pub(crate) fn note_damage(&self, offset: Offset) -> bool {
+        self.damage_reported_at.swap(offset.0, Ordering::Relaxed) != offset.0
     }
 
     /// The exclusive end of what `read_committed` consumers may read: the high watermark, since

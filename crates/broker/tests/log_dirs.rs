@@ -13,6 +13,7 @@ use common::*;
 use logway_broker::BrokerError;
 use logway_broker::log_dirs::DirState;
 use logway_client::Connection;
+use logway_log::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE};
 use logway_log::fs::{Fs, RealFs};
 use logway_model::ErrorCode;
 use logway_wire::WireString;
@@ -543,6 +544,52 @@ async fn a_log_that_was_moved_from_a_directory_that_is_gone_is_served_when_that_
     let broker = TestBroker::start(&disks.a).await;
     let connection = broker.connect().await;
     assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "precious");
+    broker.stop().await;
+}
+
+/// A disk that is left out is remembered, so that an empty one in its place does not pass for it.
+#[tokio::test]
+async fn a_directory_that_is_left_out_is_remembered_until_it_is_given_up() {
+    let disks = Disks::new();
+    disks.with_stopped_broker().await;
+    let lost = disks.b.with_extension("lost");
+    fs::rename(&disks.b, &lost).expect("is there");
+    for _ in 0..2 {
+        let broker = TestBroker::start(&disks.a).await;
+        let connection = broker.connect().await;
+        let why = refusal(&connection).await;
+        assert!(why.contains(&format!("{}, which is missing", disks.b.display())), "{why}");
+        assert_eq!(broker.broker().log_dirs.offline_count(), 1);
+        let described = describe(&connection).await;
+        let missing = described.iter().find(|dir| *dir.log_dir == *disks.b.to_string_lossy());
+        assert_eq!(missing.map(|dir| dir.error_code), Some(OFFLINE));
+        broker.stop().await;
+    }
+    // The same setting as before, with an empty directory where the disk was.
+    fs::create_dir(&disks.b).expect("is made");
+    let broker = disks.start().await;
+    refusal(&broker.connect().await).await;
+    assert!(logs_in(&disks.b).is_empty());
+    broker.stop().await;
+
+    let known = known_dirs::read(&RealFs, &disks.a.join(KNOWN_DIRS_FILE)).expect("is read");
+    let id = known[&disks.b];
+    known_dirs::give_up(&RealFs, &disks.a, &disks.b, id).expect("is given up");
+    let broker = disks.start().await;
+    let connection = broker.connect().await;
+    assert_eq!(broker.broker().log_dirs.offline_count(), 0);
+    let answer = produce(&connection, "t", 1, batch(&["anew"])).await;
+    assert_eq!((answer.error_code, answer.base_offset), (0, 0));
+    assert_eq!(values(&fetch(&connection, "t", 0, 0).await)[0].1, "precious");
+    broker.stop().await;
+
+    // The disk that was lost comes back elsewhere: what is on it is nobody's any more.
+    let with_lost = format!("{},{},{}", disks.a.display(), disks.b.display(), lost.display());
+    let settings = [("log.dirs", &*with_lost), ("listeners", "127.0.0.1:0")];
+    let broker = TestBroker::try_start(Arc::new(RealFs), &settings).await.expect("starts");
+    let connection = broker.connect().await;
+    assert_eq!(values(&fetch(&connection, "t", 1, 0).await)[0].1, "anew");
+    assert!(logs_in(&lost).is_empty());
     broker.stop().await;
 }
 

@@ -71,5 +71,6 @@ mod resync;
 mod scan;
 mod segment;
 mod tail_listener;
+mod trust;
 mod view;
 mod writer;

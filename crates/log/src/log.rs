@@ -216,17 +216,6 @@ impl Log {
         })
     }
 
-    /// Checks the batch that holds `offset`, or else the next one, to its last byte; reads do not. It
-    /// reads the batch from the disk.
-    ///
-    /// # Errors
-    ///
-    /// [`LogError::Corrupt`] with the file and the place if it is damaged, [`LogError::Closed`] if
-    /// the log was deleted, [`LogError::Io`].
-    pub fn check_batch(&self, offset: Offset) -> Result<(), LogError> {
-        self.with_view(|view| view.check_batch(offset))
-    }
-
     /// Whether reading from `offset` concerns the segment that grows: its index is in memory and
     /// its records were written lately, so that it hardly ever waits for the disk.
     pub fn is_hot(&self, offset: Offset) -> bool {

@@ -14,6 +14,7 @@ use crate::cleaner::cleaned_path;
 use crate::fs::{File, Fs, OpenMode};
 use crate::index::{OffsetIndex, TimeIndex, TimestampOffset};
 use crate::scan::{HeaderScan, ScannedBatch};
+use crate::trust::Trust;
 
 /// The extension of the files that hold batches.
 pub(crate) const LOG_EXTENSION: &str = "log";
@@ -48,6 +49,7 @@ pub(crate) struct Segment {
     pub(crate) offsets: OffsetIndex,
     pub(crate) times: TimeIndex,
     growth: Mutex<Growth>,
+    trust: Trust,
 }
 
 /// The file of batches, if it is open.
@@ -144,6 +146,7 @@ impl Segment {
                 largest: Known::Nothing,
                 first: Known::Nothing,
             }),
+            trust: Trust::new(0),
         })
     }
 
@@ -176,6 +179,7 @@ impl Segment {
             offsets: OffsetIndex::existing(Arc::clone(fs), &index_path, base_offset),
             times: TimeIndex::existing(Arc::clone(fs), &times_path, base_offset),
             growth: Mutex::default(),
+            trust: Trust::new(size_bytes),
         }
     }
 
@@ -197,6 +201,11 @@ impl Segment {
     /// Says how many bytes of the file are batches.
     pub(crate) fn set_size_bytes(&self, size_bytes: u64) {
         self.size_bytes.store(size_bytes, Ordering::Release);
+    }
+
+    /// Which of its bytes need not be checked before they are sent.
+    pub(crate) fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// The open file.

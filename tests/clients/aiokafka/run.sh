@@ -5,5 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 tests=$(cd "$here/../.." && pwd)
 
 python=$("$tests/harness/need" python)
+COMPACTED_TOPIC=$("$tests/harness/compacted")
+export COMPACTED_TOPIC
 CLIENT="aiokafka $("$python" -c 'import aiokafka; print(aiokafka.__version__)')"
 PYTHONPATH=$tests:$tests/clients/python-cases CLIENT=$CLIENT exec "$python" -m harness.cases "$here"

@@ -4,4 +4,6 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 "$here/../../harness/need" node-modules "$here" >/dev/null
+COMPACTED_TOPIC=$("$here/../../harness/compacted")
+export COMPACTED_TOPIC
 exec node "$here/client.js"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +20,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
 	suite.Case("consume-deleted", func(t *cases.T) { besideADeletedOne(t, cluster) })
+	suite.Case("consume-compacted", func(t *cases.T) { compacted(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		topic := positions(t, cluster)
 		records := cluster.consume(t, topic, 0, 1_000, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -120,4 +122,20 @@ func besideADeletedOne(t *cases.T, cluster *cluster) {
 	cluster.fill(t, idle, 1, 1)
 	// It may tell first of the topic that is gone.
 	t.Eventually("the late record", func() bool { return consumer.PollFetches(t.Step()).NumRecords() == 1 })
+}
+
+// compacted reads a topic of which nothing is left but its last record, a tombstone.
+func compacted(t *cases.T, cluster *cluster) {
+	topic := os.Getenv("COMPACTED_TOPIC")
+	consumer := cluster.consumer(t, topic, 0, kgo.NewOffset().AtStart())
+	last := read(t, consumer, 1)[0]
+	for last.Offset < 5 {
+		last = read(t, consumer, 1)[0]
+	}
+	cases.Equal(t, "last key", string(last.Key), "k2")
+	cases.Equal(t, "length of the last value", len(last.Value), 0)
+	t.Check(cluster.produce(t, []*kgo.Record{{Topic: topic, Key: []byte("k3"), Value: []byte("value")}}))
+	next := read(t, consumer, 1)[0]
+	cases.Equal(t, "next offset", next.Offset, 6)
+	cases.Equal(t, "next key", string(next.Key), "k3")
 }

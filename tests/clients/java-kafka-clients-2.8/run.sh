@@ -6,4 +6,6 @@ tests=$(cd "$here/../.." && pwd)
 work=$tests/.work/java-kafka-clients-2.8
 
 "$tests/harness/maven" "$here/pom.xml" compile dependency:copy-dependencies
+COMPACTED_TOPIC=$("$tests/harness/compacted")
+export COMPACTED_TOPIC
 exec java -Xmx256m -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$work/classes:$work/libs/*" io.logway.clients.Main

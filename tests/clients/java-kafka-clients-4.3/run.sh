@@ -8,6 +8,8 @@ tests=$(cd "$here/../.." && pwd)
 libs=$("$tests/harness/need" kafka)
 "$tests/harness/maven" "$here/pom.xml" compile
 
+COMPACTED_TOPIC=$("$tests/harness/compacted")
+export COMPACTED_TOPIC
 failed=0
 java -Xmx256m "-Dlog4j2.configurationFile=$tests/harness/kafka/log4j2.properties" \
   -cp "$tests/.work/java-kafka-clients-4.3/classes:$libs/*" io.logway.clients.Main || failed=1

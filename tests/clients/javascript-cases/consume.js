@@ -107,6 +107,21 @@ async function consumeCases(client) {
     }
   });
 
+  await testCase("consume-compacted", async () => {
+    const topic = process.env.COMPACTED_TOPIC;
+    const follower = await Reader.open(client, { group: fresh("compacted"), topics: [topic] });
+    const at = (offset) => follower.of(topic).find((record) => Number(record.offset) === offset);
+    try {
+      await follower.until(() => at(5), "the last record");
+      assert.deepEqual([String(at(5).key), at(5).value], ["k2", null]);
+      await producer.send(topic, 0, [{ key: Buffer.from("k3"), value: Buffer.from("value") }]);
+      await follower.until(() => at(6), "the next record");
+      assert.equal(String(at(6).key), "k3");
+    } finally {
+      await follower.close();
+    }
+  });
+
   await opened?.close();
   await producer.close();
 }

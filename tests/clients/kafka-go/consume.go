@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -19,6 +20,7 @@ func consumeCases(suite *cases.Suite, cluster *cluster) {
 	suite.Case("consume-by-time", func(t *cases.T) { byTime(t, cluster) })
 	suite.Case("consume-following", func(t *cases.T) { following(t, cluster) })
 	suite.Case("consume-deleted", func(t *cases.T) { besideADeletedOne(t, cluster) })
+	suite.Case("consume-compacted", func(t *cases.T) { compacted(t, cluster) })
 	suite.Case("consume-read-committed", func(t *cases.T) {
 		committedOnly := func(config *kafka.ReaderConfig) { config.IsolationLevel = kafka.ReadCommitted }
 		messages := cluster.consume(t, positions(t, cluster), 0, 1_000, committedOnly)
@@ -118,4 +120,20 @@ func besideADeletedOne(t *cases.T, cluster *cluster) {
 	cases.StaysIdle(t)
 	cluster.fill(t, idle, 1, 1)
 	read(t, readers[0], 1)
+}
+
+// compacted reads a topic of which nothing is left but its last record, a tombstone.
+func compacted(t *cases.T, cluster *cluster) {
+	topic := os.Getenv("COMPACTED_TOPIC")
+	reader := cluster.reader(t, topic, 0, kafka.FirstOffset)
+	last := read(t, reader, 1)[0]
+	for last.Offset < 5 {
+		last = read(t, reader, 1)[0]
+	}
+	cases.Equal(t, "last key", string(last.Key), "k2")
+	cases.Equal(t, "length of the last value", len(last.Value), 0)
+	t.Check(write(t.Step(), cluster.writer(t, topic), kafka.Message{Key: []byte("k3"), Value: []byte("value")}))
+	next := read(t, reader, 1)[0]
+	cases.Equal(t, "next offset", next.Offset, 6)
+	cases.Equal(t, "next key", string(next.Key), "k3")
 }

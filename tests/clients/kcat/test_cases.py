@@ -1,6 +1,7 @@
 """The cases of tests/clients/cases.toml but for the groups', as far as kcat can."""
 
 import json
+import os
 import subprocess
 import time
 import unittest
@@ -154,6 +155,13 @@ class Consume(Case):
             began = time.monotonic()
             self.assertEqual(follower.communicate(timeout=DEADLINE_S)[0], b"late\n")
             self.assertLess(time.monotonic() - began, 2)
+
+    def test_consume_compacted(self):
+        topic = os.environ["COMPACTED_TOPIC"]
+        last = consume_json(topic)[-1]
+        self.assertEqual((last["offset"], last["key"], last["payload"]), (5, "k2", None))
+        produce(topic, "-K", ":", stdin=b"k3:value\n")
+        self.assertEqual([record["key"] for record in consume_json(topic, "-o", "6")], ["k3"])
 
     def test_consume_read_committed(self):
         topic = self.numbered_topic(1_000)

@@ -8,4 +8,6 @@ target=$here/../../.work/rdkafka-rust
 # librdkafka takes a quarter of the time to compile this way, and none of the cases is about its speed.
 export CFLAGS="-O0 -g0"
 cargo build --quiet --locked --manifest-path "$here/Cargo.toml" --target-dir "$target" >&2
+COMPACTED_TOPIC=$("$here/../../harness/compacted")
+export COMPACTED_TOPIC
 exec "$target/debug/logway-rdkafka-suite"

@@ -3,4 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 go vet ./...
+COMPACTED_TOPIC=$(../../harness/compacted)
+export COMPACTED_TOPIC
 exec go run .

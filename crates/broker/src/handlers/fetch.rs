@@ -15,7 +15,6 @@ use logway_wire::{ApiKey, Decoder, Records, WireString};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::broker::off_thread;
 use crate::connection::Reply;
 use crate::dispatch::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use crate::failure::Failure;
@@ -76,34 +75,21 @@ async fn fetch(
         }
     };
     let outcome = read_or_wait(context, &limits, &scope).await;
-    for sent in &outcome.sent {
-        check_second_read(context, sent).await;
-    }
     respond(context, scope, outcome)
 }
 
-/// Looks whether what a consumer is sent for the second time is damaged. It is sent all the same: the
-/// consumer finds the damage by itself, and has its own way to say so.
-async fn check_second_read(context: &RequestContext, sent: &Sent) {
-    let (partition, offset) = (&sent.place.partition, sent.offset);
-    if !partition.recent_reads().is_second(offset) {
-        return;
-    }
-    let log = partition.log();
-    if let Err(error) = off_thread(move || log.check_batch(offset)).await {
-        report_damage(context, partition, offset, &error);
-    }
-}
-
-/// Reports records that cannot be read.
+/// Reports records that cannot be read. Those that are damaged are reported once for each offset, however
+/// often consumers try again.
 fn report_damage(
     context: &RequestContext,
     partition: &Partition,
     offset: Offset,
     error: &LogError,
 ) {
+    let is_new = partition.note_damage(offset);
     let partition = partition.topic_partition();
     match error {
+        LogError::Corrupt { .. } if !is_new => {}
         LogError::Corrupt { .. } => {
             context.metrics.damaged_batches.inc();
             let advice = "'logway log verify --while-running' checks all its files";
@@ -149,7 +135,7 @@ impl Limits {
 struct Outcome {
     answers: Vec<PartitionData>,
     files: Vec<Vec<FileRange>>,
-    /// To be looked at and counted once it is certain that this is sent.
+    /// To be counted once it is certain that this is sent.
     sent: Vec<Sent>,
     read_bytes: u64,
     /// How many partitions there are to wait for.
@@ -161,7 +147,6 @@ struct Outcome {
 /// Records of one partition on their way out.
 struct Sent {
     place: Place,
-    offset: Offset,
     records: u64,
     bytes: usize,
 }
@@ -322,7 +307,7 @@ fn found(
         let records = u64::try_from(slice.next_offset - offset).unwrap_or(0);
         let token = outcome.files.len();
         answer.records = Some(Records::External { len_bytes: bytes, token });
-        outcome.sent.push(Sent { place, offset, records, bytes });
+        outcome.sent.push(Sent { place, records, bytes });
         outcome.files.push(slice.ranges);
     }
     answer
@@ -362,7 +347,12 @@ async fn read_one(
         Err(LogError::OffsetOutOfRange { .. }) => Err(out_of_range(partition)),
         Err(error) => {
             report_damage(context, partition, request.offset, &error);
-            Err(unread(Failure::from(error).code))
+            Err(unread(match error {
+                // What clients do not take for something that passes: they would try again for ever,
+                // without a word.
+                LogError::Corrupt { .. } => ErrorCode::CorruptMessage,
+                error => Failure::from(error).code,
+            }))
         }
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn one_that_is_given_up_is_known_no_more() {
         let (fs, root) = (SimFs::new(1), Path::new("/data"));
-        fs.create_dir(root).expect("is made");
+        fs.create_dir_all(root).expect("is made");
         let [one, two] =
             [1, 2].map(|n| (PathBuf::from(format!("/{n}")), DirectoryId(Uuid([n; 16]))));
         let known = KnownDirs::from([one.clone(), two.clone()]);

@@ -7,10 +7,12 @@
 pub use lookup::{TimestampLookup, TimestampedOffset};
 pub use slice::{FileRange, ReadRequest, ReadSlice};
 
+use std::sync::Arc;
+
 use logway_model::Offset;
 
 use crate::LogError;
-use crate::scan::{BatchScan, HeaderScan, ScannedBatch};
+use crate::scan::{HeaderScan, ScannedBatch};
 use crate::segment::Segment;
 use crate::view::LogView;
 use locate::Boundary;
@@ -27,6 +29,7 @@ impl LogView {
             log_start_offset: self.log_start,
             log_end_offset: self.end.offset,
             next_offset: request.offset,
+            segments: Vec::new(),
         };
         let bound = request.upper_bound.min(self.end.offset);
         if request.offset >= bound {
@@ -51,6 +54,7 @@ impl LogView {
                 bytes_left = bytes_left.saturating_sub(len_bytes);
                 let file = segment.file()?;
                 slice.ranges.push(FileRange { file, position: start, len_bytes });
+                slice.segments.push(Arc::clone(segment));
                 slice.next_offset = end.offset;
                 is_owed &= !has_records;
             }
@@ -59,15 +63,6 @@ impl LogView {
             }
         }
         Ok(slice)
-    }
-
-    /// Whether the batch that holds `offset`, or else the next one of its segment, is as it was
-    /// written.
-    pub(crate) fn check_batch(&self, offset: Offset) -> Result<(), LogError> {
-        let index = self.segment_index(offset);
-        let (segment, end) = (&self.segments[index], self.segment_bytes(index));
-        let Some(found) = segment.find_batch(offset, end)? else { return Ok(()) };
-        BatchScan::new(segment.file()?, segment.path(), found.position, end).next_header().map(drop)
     }
 
     /// How far a segment may be read: to the end of the last batch that lies wholly before

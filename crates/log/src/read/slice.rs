@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use logway_model::Offset;
+use logway_model::{Offset, TimestampMs};
 
+use crate::LogError;
 use crate::fs::{File, read_exact_at};
+use crate::scan::BatchScan;
+use crate::segment::Segment;
 
 /// Which part of a log to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +39,58 @@ pub struct ReadSlice {
     /// The offset to go on from: the one after the last record in the ranges, or the requested one
     /// if there are none.
     pub next_offset: Offset,
+    /// Whose the places are.
+    pub(crate) segments: Vec<Arc<Segment>>,
 }
 
 impl ReadSlice {
+    /// Whether it can be sent as it is. What was not written or checked by this process lately is to be
+    /// checked first, with [`ReadSlice::checked`]: the disk may have damaged it.
+    pub fn is_trusted(&self, now: TimestampMs) -> bool {
+        let is_trusted = |(range, segment): (&FileRange, &Arc<Segment>)| {
+            segment.trust().covers(&*range.file, range.bytes(), now)
+        };
+        self.ranges.iter().zip(&self.segments).all(is_trusted)
+    }
+
+    /// Checks the batches to their last byte, and leaves out the first that is damaged, with all behind
+    /// it. It reads them from the disk, unless they are in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Corrupt`] with the file and the place if the first batch is damaged, and
+    /// [`LogError::Io`].
+    pub fn checked(mut self) -> Result<ReadSlice, LogError> {
+        for index in 0..self.ranges.len() {
+            let (range, segment) = (&mut self.ranges[index], &self.segments[index]);
+            let modified =
+                range.file.modified().map_err(LogError::io("look at", segment.path()))?;
+            let bytes = range.bytes();
+            let file = Arc::clone(&range.file);
+            let mut scan = BatchScan::new(file, segment.path(), bytes.start, bytes.end);
+            let error = loop {
+                match scan.next_header() {
+                    Ok(Some(header)) => self.next_offset = header.next_offset(),
+                    Ok(None) => break None,
+                    Err(error) => break Some(error),
+                }
+            };
+            let good_end = scan.position();
+            segment.trust().note_checked(bytes.start..good_end, modified);
+            let Some(error) = error else { continue };
+            range.len_bytes = good_end - bytes.start;
+            if good_end == bytes.start {
+                if index == 0 {
+                    return Err(error);
+                }
+                self.ranges.truncate(index);
+            }
+            self.ranges.truncate(index + 1);
+            break;
+        }
+        Ok(self)
+    }
+
     /// The bytes of all ranges.
     pub fn size_bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.len_bytes).sum()
@@ -73,6 +126,12 @@ pub struct FileRange {
     pub position: u64,
     /// How long it is.
     pub len_bytes: u64,
+}
+
+impl FileRange {
+    fn bytes(&self) -> Range<u64> {
+        self.position..self.position + self.len_bytes
+    }
 }
 
 impl fmt::Debug for FileRange {

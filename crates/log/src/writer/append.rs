@@ -240,6 +240,7 @@ impl LogTail {
         let staging = &mut round.staging;
         let active = Arc::clone(self.view.active());
         let file = self.active_file()?;
+        active.trust().note_write(round.now);
         staging
             .vector
             .write_to(&*file, self.view.end.position)

@@ -1,3 +1,4 @@
+import os
 import time
 
 import client
@@ -96,6 +97,18 @@ class Consume(ClientCase):
         self.assertLess(answered_fetches() - before, IDLE_FETCHES_MAX)
         produce(idle, [Record(b"late")])
         wait_until(lambda: b"late" in [record.value for record in poll_whatever(consumer, 0.5)], "the late record")
+
+    def test_consume_compacted(self):
+        topic = os.environ["COMPACTED_TOPIC"]
+        consumer = self.consumer()
+        consumer.assign(topic, {0: 0})
+        records = read(consumer, 1)
+        while records[-1].offset < 5:
+            records += read(consumer, 1)
+        self.assertEqual((records[-1].offset, records[-1].key, records[-1].value), (5, b"k2", None))
+        produce(topic, [Record(b"value", key=b"k3")])
+        (following,) = read(consumer, 1)
+        self.assertEqual((following.offset, following.key), (6, b"k3"))
 
     def test_consume_read_committed(self):
         received = self.consume(self.topic, 1_000, partition=1, isolation="read_committed")

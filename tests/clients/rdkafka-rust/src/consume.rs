@@ -28,6 +28,7 @@ pub fn cases(report: &mut Report) {
     report.case("consume-by-time", || by_time(&topic));
     report.case("consume-following", following);
     report.case("consume-deleted", beside_a_deleted_one);
+    report.case("consume-compacted", compacted);
     report.case("consume-read-committed", || read_committed(&topic));
 }
 
@@ -147,5 +148,21 @@ fn beside_a_deleted_one() -> Outcome {
 fn read_committed(topic: &str) -> Outcome {
     let consumer = assigned(topic, &[(PARTITION, 0)], &[("isolation.level", "read_committed")]);
     assert!(read(&consumer, 1_000)?.iter().map(Record::number).eq(0..1_000));
+    Ok(())
+}
+
+/// A topic of which nothing is left but its last record, a tombstone.
+fn compacted() -> Outcome {
+    let topic = std::env::var("COMPACTED_TOPIC").expect("run.sh has made it");
+    let consumer = assigned(&topic, &[(0, 0)], &[]);
+    let mut last = read(&consumer, 1)?.remove(0);
+    while last.offset < 5 {
+        last = read(&consumer, 1)?.remove(0);
+    }
+    assert_eq!((last.offset, last.key, last.value), (5, Some(b"k2".to_vec()), None));
+    let next = Record { key: Some(b"k3".to_vec()), ..Record::of_value(b"value".to_vec()) };
+    produce(&topic, 0, &[next]);
+    let next = read(&consumer, 1)?.remove(0);
+    assert_eq!((next.offset, next.key), (6, Some(b"k3".to_vec())));
     Ok(())
 }

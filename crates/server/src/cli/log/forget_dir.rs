@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use logway_log::checkpoint::MetaProperties;
 use logway_log::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE, KnownDirs};
-use logway_log::fs::{Fs, RealFs};
+use logway_log::fs::RealFs;
 use logway_log::inspect::{Access, DataDir};
 use logway_model::DirectoryId;
 use serde::Serialize;
@@ -108,7 +108,7 @@ fn find(
     let listed: Vec<String> =
         known.iter().map(|(dir, id)| format!("{} ({id})", dir.display())).collect();
     let unknown = CliError::Input(format!("no log directory of this broker is {}", lost.display()));
-    Err(unknown.with_hint(&format!("known are {}", listed.join(", "))))
+    Err(unknown.with_hint(format!("known are {}", listed.join(", "))))
 }
 
 fn no_metadata(root: &Path) -> CliError {

@@ -38,6 +38,7 @@ final class ConsumeCases {
         report.check("consume-by-time", this::byTime);
         report.check("consume-following", this::following);
         report.check("consume-deleted", this::besideADeletedOne);
+        report.check("consume-compacted", this::compacted);
         report.check("consume-read-committed", () -> assigned("read_committed"));
     }
 
@@ -165,6 +166,26 @@ final class ConsumeCases {
             expect(List.of("news"), Cluster.values(read));
             // The consumer cannot close before the fetch is answered that it has sent since.
             producer.send(new ProducerRecord<>(partition.topic(), 0, null, Cluster.bytes("the end"))).get();
+        }
+    }
+
+    /** A topic of which nothing is left but its last record, a tombstone. */
+    private void compacted() throws Exception {
+        TopicPartition partition = new TopicPartition(System.getenv("COMPACTED_TOPIC"), 0);
+        try (var consumer = cluster.consumer(Map.of("max.poll.records", "1")); var producer = cluster.producer(Map.of())) {
+            consumer.assign(Set.of(partition));
+            consumer.seekToBeginning(Set.of(partition));
+            ConsumerRecord<byte[], byte[]> last = Cluster.poll(consumer, 1).get(0);
+            while (last.offset() < 5) {
+                last = Cluster.poll(consumer, 1).get(0);
+            }
+            expect("k2", Cluster.text(last.key()));
+            expect(null, last.value());
+            expect(6L, consumer.position(partition));
+            producer.send(new ProducerRecord<>(partition.topic(), 0, Cluster.bytes("k3"), Cluster.bytes("value"))).get();
+            ConsumerRecord<byte[], byte[]> next = Cluster.poll(consumer, 1).get(0);
+            expect(6L, next.offset());
+            expect("k3", Cluster.text(next.key()));
         }
     }
 }
