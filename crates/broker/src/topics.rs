@@ -18,6 +18,8 @@ use crate::partition::Partition;
 pub struct Topic {
     /// The metadata it was made from.
     pub image: Arc<TopicImage>,
+    /// What was overridden for all brokers and for this one when the settings were resolved.
+    pub(crate) defaults: Arc<BrokerOverrides>,
     /// What is in force: the topic's overrides over the broker's defaults.
     pub settings: Arc<TopicSettings>,
     /// The same, as the logs need it.
@@ -93,22 +95,14 @@ pub struct TopicTable {
     /// Whether any topic has batches compressed anew. So those who append where none does need not
     /// ask for each topic.
     compresses_anew: bool,
-    /// The brokers' overrides that the topics' settings were resolved with.
-    pub(crate) defaults: BrokerOverrides,
 }
 
 /// What is overridden for all brokers, and for this one.
 pub(crate) type BrokerOverrides = [Option<Overrides>; 2];
 
 impl TopicTable {
-    /// The table without the topics that vanished, with those that are new or have changed, and as
-    /// resolved with these overrides.
-    pub(crate) fn changed(
-        &self,
-        vanished: &[Arc<Topic>],
-        changed: Vec<Arc<Topic>>,
-        defaults: BrokerOverrides,
-    ) -> TopicTable {
+    /// The table without the topics that vanished, and with those that are new or have changed.
+    pub(crate) fn changed(&self, vanished: &[Arc<Topic>], changed: Vec<Arc<Topic>>) -> TopicTable {
         let (mut by_name, mut by_id) = (self.by_name.clone(), self.by_id.clone());
         for topic in vanished {
             by_name.remove(topic.name());
@@ -119,7 +113,7 @@ impl TopicTable {
             by_id.insert(topic.image.id, topic);
         }
         let compresses_anew = by_name.values().any(|topic| topic.log_config.compression.is_some());
-        TopicTable { by_name, by_id, compresses_anew, defaults }
+        TopicTable { by_name, by_id, compresses_anew }
     }
 
     /// Whether any topic has batches compressed anew.

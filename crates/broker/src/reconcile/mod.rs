@@ -1,20 +1,24 @@
 //! Brings what this node serves in line with the metadata.
 //!
-//! One task follows the images that the quorum publishes. For each it finds how it differs from the
-//! one before, and leads, follows, stops and deletes accordingly. It waits for no commit: what it
-//! has to tell the metadata, another task submits, and the image that comes of it is the next one.
-//! Who has changed the metadata waits until the image of that change is served here.
+//! One task follows the images that the quorum publishes. It finds which topics each image has
+//! changed, and leads, follows, stops and deletes accordingly. It waits for no commit: what it has to
+//! tell the metadata, another task submits, and the image that comes of it is the next one. Who has
+//! changed the metadata waits until the topics of that change are served here.
 //!
 //! | file | idea |
 //! |---|---|
+//! | [`progress`] | how far the task is, and who waits for that |
 //! | [`start`] | what a start looks for before any topic is served |
 //! | [`topic_draft`] | one topic on its way to being served |
 //! | [`log_config`] | topic settings as the logs need them |
 
 mod log_config;
+mod progress;
 mod start;
 mod topic_draft;
 
+use std::collections::{BTreeSet, VecDeque};
+use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,214 +28,135 @@ use logway_metadata::settings::broker::{
     PRODUCER_EXPIRATION_SETTING,
 };
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
-use logway_model::{ErrorCode, TopicId, TopicPartition};
-use logway_quorum::{IndexedImage, MetadataIndex};
-use tokio::sync::watch;
-use tokio::time::sleep;
+use logway_model::{TopicId, TopicPartition};
+use logway_quorum::IndexedImage;
+use tokio::time::{Instant, sleep_until};
 
 use crate::Broker;
 use crate::backoff::Backoff;
 use crate::broker::off_thread;
-use crate::failure::Failure;
 use crate::groups::OFFSETS_TOPIC;
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
+pub(crate) use progress::{Assigning, Reconciliation};
+use progress::{EndOfTask, Span};
 use topic_draft::next_table;
 
-/// How many topics are brought in line before a move of a replica may have its turn.
+/// How many topics of one change are brought in line before others have their turn.
 const PART_TOPICS: usize = 250;
 
-/// What is asked of the task that follows the metadata, and how far it is.
-#[derive(Debug)]
-pub(crate) struct Reconciliation {
-    /// How often it was asked to look at every topic.
-    asked: watch::Sender<u64>,
-    progress: watch::Sender<Progress>,
-    /// Submissions under way of where replicas were found.
-    assigning: watch::Sender<usize>,
-}
-
-/// How far the task is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Progress {
-    /// The image of this index is served.
-    index: MetadataIndex,
-    /// Every topic was looked at since it was asked for so often.
-    answered: u64,
-    /// The task has ended, and serves no further image.
-    is_over: bool,
-}
-
-impl Default for Reconciliation {
-    fn default() -> Reconciliation {
-        Reconciliation {
-            asked: watch::Sender::new(0),
-            progress: watch::Sender::new(Progress::default()),
-            assigning: watch::Sender::new(0),
-        }
-    }
-}
-
-impl Reconciliation {
-    /// Waits until the image of an index is served here.
-    pub(crate) async fn reached(&self, index: MetadataIndex) -> Result<(), Failure> {
-        self.progressed(|progress| progress.index >= index).await
-    }
-
-    /// Has every topic looked at once more, whether its metadata has changed or not; returns when that
-    /// is done.
-    pub(crate) async fn look_at_all(&self) -> Result<(), Failure> {
-        let mut number = 0;
-        self.asked.send_modify(|asked| {
-            *asked += 1;
-            number = *asked;
-        });
-        self.progressed(|progress| progress.answered >= number).await
-    }
-
-    /// Waits until the metadata knows where all replicas are that were found elsewhere than it said.
-    pub(crate) async fn assigned(&self) {
-        let none_left = |assigning: &usize| *assigning == 0;
-        let mut assigning = self.assigning.subscribe();
-        // The sender is in `self`.
-        let _ = assigning.wait_for(none_left).await;
-    }
-
-    /// Counts a submission until it is dropped.
-    fn begin_assigning(&self) -> Assigning {
-        self.assigning.send_modify(|assigning| *assigning += 1);
-        Assigning(self.assigning.clone())
-    }
-
-    async fn progressed(&self, is_far_enough: impl Fn(&Progress) -> bool) -> Result<(), Failure> {
-        let mut progress = self.progress.subscribe();
-        let reached = progress.wait_for(|now| now.is_over || is_far_enough(now)).await;
-        match reached {
-            Ok(now) if is_far_enough(&now) => Ok(()),
-            _ => {
-                let message = "the broker is stopping: the change is made, and comes into force with the next start";
-                Err(Failure::new(ErrorCode::NotController, message))
-            }
-        }
-    }
-}
-
-/// A submission of where replicas were found.
-struct Assigning(watch::Sender<usize>);
-
-impl Drop for Assigning {
-    fn drop(&mut self) {
-        self.0.send_modify(|assigning| *assigning -= 1);
-    }
-}
-
-/// Says that the task has ended, however it does.
-struct EndOfTask(Weak<Broker>);
-
-impl Drop for EndOfTask {
-    fn drop(&mut self) {
-        if let Some(broker) = self.0.upgrade() {
-            broker.reconciliation.progress.send_modify(|progress| progress.is_over = true);
-        }
-    }
+/// Topics that are to be brought in line. When all are, who waits for the change is told.
+struct Change {
+    span: Span,
+    topics: Vec<TopicId>,
 }
 
 /// Follows the metadata for as long as the broker exists.
 ///
-/// Logs that could not be opened, e.g. for want of file descriptors, are tried again; less and less
-/// often while that does not help.
+/// Changes take turns, so that one of very many topics holds up no other. Each topic is brought in line with the newest
+/// image when its turn comes, whichever change it is of. Logs that could not be opened, e.g. for want of file
+/// descriptors, are tried again; less and less often while that does not help.
 pub(crate) async fn follow_metadata(broker: Weak<Broker>) {
     let _end = EndOfTask(Weak::clone(&broker));
     let Some(strong) = broker.upgrade() else { return };
     let mut images = strong.quorum.watch();
-    let mut asked = strong.reconciliation.asked.subscribe();
+    let mut asked = strong.reconciliation.asked();
     drop(strong);
+    let mut seen = Seen::default();
+    let mut changes: VecDeque<Change> = VecDeque::new();
     let mut backoff = Backoff::new();
-    let mut applied = IndexedImage::default();
-    let mut is_retry = false;
+    let mut retry_at = None;
     loop {
         let Some(strong) = broker.upgrade() else { return };
         images.mark_unchanged();
         let number = *asked.borrow_and_update();
-        let next = strong.quorum.indexed_image();
-        let looks_at_all = number > strong.reconciliation.progress.borrow().answered;
-        let retried = strong.topics().topics_to_retry();
-        let scope = match (looks_at_all, is_retry) {
-            (true, _) => Scope::All,
-            (false, true) => Scope::DifferenceAnd(&retried),
-            (false, false) => Scope::DifferenceAnd(&[]),
-        };
-        reconcile(&strong, &applied.image, &next.image, scope).await;
-        let progress = Progress { index: next.index, answered: number, is_over: false };
-        strong.reconciliation.progress.send_replace(progress);
-        applied = next;
-        let left = strong.topics().topics_to_retry().len();
-        if left == 0 || left < retried.len() {
-            backoff.reset();
+        let newest = strong.quorum.indexed_image();
+        changes.extend(seen.change(&strong, newest, number));
+        if let Some(Change { span, mut topics }) = changes.pop_front() {
+            let later = topics.split_off(topics.len().min(PART_TOPICS));
+            bring_in_line(&strong, &seen, topics).await;
+            match later.is_empty() {
+                true => strong.reconciliation.finished(span),
+                false => changes.push_back(Change { span, topics: later }),
+            }
+        }
+        if retry_at.is_some_and(|at| at <= Instant::now()) {
+            retry_at = None;
+            let retried = strong.topics().topics_to_retry();
+            let before = retried.len();
+            bring_in_line(&strong, &seen, retried).await;
+            if strong.topics().topics_to_retry().len() < before {
+                backoff.reset();
+            }
+        }
+        match strong.topics().topics_to_retry().is_empty() {
+            true => {
+                retry_at = None;
+                backoff.reset();
+            }
+            false => _ = retry_at.get_or_insert_with(|| Instant::now() + backoff.pause()),
         }
         drop(strong);
-        is_retry = tokio::select! {
-            changed = images.changed() => {
-                // The quorum is part of the broker.
-                if changed.is_err() { return };
-                false
-            }
-            changed = asked.changed() => {
-                if changed.is_err() { return };
-                false
-            }
-            () = sleep(backoff.pause()), if left > 0 => true,
-        };
+        if !changes.is_empty() {
+            continue;
+        }
+        tokio::select! {
+            // The quorum and what is asked are parts of the broker.
+            changed = images.changed() => if changed.is_err() { return },
+            changed = asked.changed() => if changed.is_err() { return },
+            () = until(retry_at) => {}
+        }
     }
 }
 
-/// Which topics are looked at.
-enum Scope<'a> {
-    All,
-    /// Those that differ between the two images, and these.
-    DifferenceAnd(&'a [TopicId]),
+/// Ends at this time, if there is one.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
 }
 
-/// Opens the logs of new partitions, deletes those of deleted topics, gives replicas their roles and
-/// puts changed settings in force; then shows the result to handlers.
-async fn reconcile(
-    broker: &Arc<Broker>,
-    before: &MetadataImage,
-    image: &Arc<MetadataImage>,
-    scope: Scope<'_>,
-) {
-    let overrides = overrides_of_brokers(broker, image);
-    let table = broker.topics.load_full();
-    let (present, vanished) = match scope {
+/// The image that the changes were found up to.
+#[derive(Default)]
+struct Seen {
+    image: IndexedImage,
+    /// What was overridden for all brokers, and for this one.
+    overrides: Arc<BrokerOverrides>,
+    /// How often it was asked for every topic.
+    asked: u64,
+}
+
+impl Seen {
+    /// What has changed up to this image, if anything.
+    fn change(&mut self, broker: &Broker, newest: IndexedImage, asked: u64) -> Option<Change> {
+        let is_news = newest.index > self.image.index || asked > self.asked;
+        // The first image has no index where nothing was ever committed.
+        if !is_news {
+            return None;
+        }
+        let overrides = overrides_of_brokers(broker, &newest.image);
         // Broker settings are defaults of topic settings, so a change of them can touch every topic.
-        Scope::DifferenceAnd(also) if table.defaults == overrides => {
-            let difference = image.topics_changed_since(before);
-            let mut present = difference.changed;
-            present.extend(also.iter().filter_map(|id| image.topic_by_id(*id)).cloned());
-            let vanished = difference.gone.iter().filter_map(|topic| table.by_id(topic.id).ok());
-            (present, vanished.cloned().collect())
-        }
-        Scope::DifferenceAnd(_) | Scope::All => {
-            let is_gone = |topic: &&Arc<Topic>| image.topic_by_id(topic.image.id).is_none();
-            (image.topics().cloned().collect(), table.iter().filter(is_gone).cloned().collect())
-        }
-    };
-    let mut vanished: Vec<Arc<Topic>> = vanished;
-    let mut parts = present.chunks(PART_TOPICS);
-    loop {
-        let part = parts.next().unwrap_or_default().to_vec();
-        let is_last = parts.len() == 0;
-        let part = Part {
-            image: Arc::clone(image),
-            overrides: overrides.clone(),
-            present: part,
-            vanished: std::mem::take(&mut vanished),
+        let all = asked > self.asked || *self.overrides != overrides;
+        let topics: Vec<TopicId> = match all {
+            true => {
+                let served = broker.topics();
+                let served = served.iter().map(|topic| topic.image.id);
+                let gone = served.filter(|id| newest.image.topic_by_id(*id).is_none());
+                gone.chain(newest.image.topics().map(|topic| topic.id)).collect()
+            }
+            false => {
+                let difference = newest.image.topics_changed_since(&self.image.image);
+                difference.gone.iter().chain(&difference.changed).map(|topic| topic.id).collect()
+            }
         };
-        let _no_replica_moves = broker.reconciling.lock().await;
-        let broker = Arc::clone(broker);
-        off_thread(move || part.bring_in_line(&broker)).await;
-        if is_last {
-            return;
+        let span = Span { after: self.image.index, last: newest.index, asked };
+        if *self.overrides != overrides {
+            self.overrides = Arc::new(overrides);
         }
+        self.image = newest;
+        self.asked = asked;
+        broker.reconciliation.began(span);
+        Some(Change { span, topics })
     }
 }
 
@@ -242,30 +167,26 @@ fn overrides_of_brokers(broker: &Broker, image: &MetadataImage) -> BrokerOverrid
     resources.map(|resource| image.overrides(&resource).cloned())
 }
 
-/// Topics that are brought in line together.
-struct Part {
-    image: Arc<MetadataImage>,
-    overrides: BrokerOverrides,
-    /// Those that are to be served, new ones and others.
-    present: Vec<Arc<TopicImage>>,
-    /// Those that are served no more.
-    vanished: Vec<Arc<Topic>>,
-}
-
-impl Part {
-    fn bring_in_line(self, broker: &Arc<Broker>) {
-        let Part { image, overrides, present, vanished } = self;
+/// Opens the logs of new partitions, deletes those of deleted topics, gives replicas their roles and
+/// puts changed settings in force; then shows the result to handlers.
+async fn bring_in_line(broker: &Arc<Broker>, seen: &Seen, topics: Vec<TopicId>) {
+    let image = Arc::clone(&seen.image.image);
+    let overrides = Arc::clone(&seen.overrides);
+    let _no_replica_moves = broker.reconciling.lock().await;
+    let broker = Arc::clone(broker);
+    off_thread(move || {
         let before = broker.topics.load_full();
+        let present: Vec<Arc<TopicImage>> =
+            topics.iter().filter_map(|id| image.topic_by_id(*id)).cloned().collect();
+        let vanished = vanished(&image, &before, &topics, &present);
         // First, because a topic of the same name may have been created again.
-        delete_vanished(broker, &vanished);
-        let table = next_table(broker, &image, &before, overrides, &present, &vanished);
-        let table = Arc::new(table);
+        delete_vanished(&broker, &vanished);
+        let table = Arc::new(next_table(&broker, &image, &before, &overrides, &present, &vanished));
         broker.topics.store(Arc::clone(&table));
         broker.put_changes_in_force();
-        vanished.iter().flat_map(|topic| topic.partitions.iter().flatten()).for_each(|partition| {
-            // Those who wait for its records look again, and find that it is gone.
-            partition.go_offline();
-        });
+        // Those who wait for records of what is deleted look again, and find that it is gone.
+        let gone = vanished.iter().flat_map(|topic| topic.partitions.iter().flatten());
+        gone.for_each(|partition| partition.go_offline());
         take_offline(&before, &table);
         broker.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
         let deleted = vanished.iter().map(|topic| DeletedTopic {
@@ -273,7 +194,24 @@ impl Part {
             id: topic.image.id,
         });
         broker.groups.forget_topics(deleted);
-    }
+    })
+    .await;
+}
+
+/// Those of the topics that are served and do not exist any more; and what has the name of a new one, which may have
+/// gone without having had its turn.
+fn vanished(
+    image: &MetadataImage,
+    before: &TopicTable,
+    topics: &[TopicId],
+    present: &[Arc<TopicImage>],
+) -> Vec<Arc<Topic>> {
+    let served = topics.iter().filter_map(|id| before.by_id(*id).ok());
+    let of_same_name = present.iter().filter_map(|topic| before.by_name(topic.name.as_str()).ok());
+    let is_gone = |topic: &&Arc<Topic>| image.topic_by_id(topic.image.id).is_none();
+    let mut known = BTreeSet::new();
+    let gone = served.chain(of_same_name).filter(is_gone);
+    gone.filter(|topic| known.insert(topic.image.id)).cloned().collect()
 }
 
 impl Broker {

@@ -25,27 +25,28 @@ pub(super) fn next_table(
     broker: &Arc<Broker>,
     image: &MetadataImage,
     before: &TopicTable,
-    overrides: BrokerOverrides,
+    overrides: &Arc<BrokerOverrides>,
     present: &[Arc<TopicImage>],
     vanished: &[Arc<Topic>],
 ) -> TopicTable {
-    let same_defaults = before.defaults == overrides;
     let mut drafts = Vec::new();
     for topic in present {
         let old = before.by_id(topic.id).ok();
         let is_as_it_should = old.is_some_and(|old| {
             // One with a partition offline is tried again.
-            same_defaults && Arc::ptr_eq(&old.image, topic) && old.is_all_online(&broker.log_dirs)
+            *old.defaults == **overrides
+                && Arc::ptr_eq(&old.image, topic)
+                && old.is_all_online(&broker.log_dirs)
         });
         if !is_as_it_should {
-            drafts.push(Draft::new(broker, image, topic, old.cloned()));
+            drafts.push(Draft::new(broker, image, overrides, topic, old.cloned()));
         }
     }
     drafts.iter().for_each(Draft::stop_moved_away);
     let mut opened = open_logs(broker, &drafts).into_iter();
     let drafts = drafts.into_iter();
     let changed: Vec<_> = drafts.map(|draft| Arc::new(draft.finish(&mut opened))).collect();
-    before.changed(vanished, changed, overrides)
+    before.changed(vanished, changed)
 }
 
 /// A topic that is new or has changed.
@@ -53,6 +54,7 @@ struct Draft<'a> {
     broker: &'a Broker,
     image: &'a Arc<TopicImage>,
     old: Option<Arc<Topic>>,
+    defaults: Arc<BrokerOverrides>,
     settings: Arc<TopicSettings>,
     log_config: Arc<LogConfig>,
 }
@@ -61,12 +63,14 @@ impl<'a> Draft<'a> {
     fn new(
         broker: &'a Broker,
         image: &MetadataImage,
+        overrides: &Arc<BrokerOverrides>,
         topic: &'a Arc<TopicImage>,
         old: Option<Arc<Topic>>,
     ) -> Draft<'a> {
         let settings = settings_of(topic, image, &broker.settings);
         let log_config = Arc::new(log_config(&settings));
-        Draft { broker, image: topic, old, settings, log_config }
+        let defaults = Arc::clone(overrides);
+        Draft { broker, image: topic, old, defaults, settings, log_config }
     }
 
     /// The replica as it is served already.
@@ -135,8 +139,9 @@ impl<'a> Draft<'a> {
             *slot = Some(replica);
         }
         let traffic = traffic_of(&self.broker.metrics.traffic, self.image, self.old.as_ref());
-        let Draft { image, settings, log_config, .. } = self;
-        Topic { image: Arc::clone(image), settings, log_config, partitions, offline, traffic }
+        let Draft { image, defaults, settings, log_config, .. } = self;
+        let image = Arc::clone(image);
+        Topic { image, defaults, settings, log_config, partitions, offline, traffic }
     }
 }
 
