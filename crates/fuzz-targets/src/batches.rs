@@ -9,7 +9,8 @@ use bytes::Bytes;
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence};
 use logway_record::{
     AppendRules, Attributes, BATCH_HEADER_BYTES, Batch, BatchHeader, Batches, Compression,
-    DecodeLimit, LOG_OVERHEAD_BYTES, PatchedHeader, validate_for_append,
+    DecodeLimit, LOG_OVERHEAD_BYTES, PatchedHeader, TargetCompression, recompress_for_append,
+    validate_for_append,
 };
 
 use crate::allocation::within;
@@ -21,6 +22,9 @@ const RULES: AppendRules = AppendRules {
     decode_limit: DecodeLimit::new(1 << 20),
     ..rules::RULES
 };
+
+/// What unpacks to more than a batch may have becomes one that is larger.
+const ANEW_RULES: AppendRules = AppendRules { max_batch_bytes: 2 << 20, ..RULES };
 
 /// What reading batches may take: what they unpack to, twice, and what codecs need beside it.
 const READING_BYTES_MAX: usize = 16 << 20;
@@ -73,11 +77,24 @@ fn append(header: BatchHeader, body: &[u8]) {
     let records = batch.records(DecodeLimit::DEFAULT).expect("it was let in");
     let count = records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count();
     assert_eq!(count, summary.record_count as usize);
+    append_anew(&batch, count);
 
     let assigned = PatchedHeader::of(&batch).assign(Offset(4711), LeaderEpoch(3));
     for patched in [assigned, assigned.with_log_append_time(NOW)] {
         let stored = whole(&patched.bytes()).expect("it is a batch still");
         assert_eq!(stored.base_offset(), Offset(4711));
         stored.verify_crc().expect("the CRC was carried over");
+    }
+}
+
+/// What is compressed anew has as many records, which can be read. A batch is refused here only if a delta from the
+/// first record's timestamp does not fit.
+fn append_anew(batch: &Batch, count: usize) {
+    for target in [TargetCompression::None, TargetCompression::Snappy] {
+        let anew = within(READING_BYTES_MAX, || recompress_for_append(batch, &ANEW_RULES, target));
+        let Ok((anew, _)) = anew else { continue };
+        anew.verify_crc().expect("it was just made");
+        let records = anew.records(DecodeLimit::DEFAULT).expect("it was just made");
+        assert_eq!(records.inspect(|record| assert!(record.is_ok(), "{record:?}")).count(), count);
     }
 }
