@@ -54,7 +54,6 @@ async fn zstandard_needs_a_version_that_knows_it() {
     let broker = TestBroker::start(dir.path()).await;
     let connection = broker.connect().await;
     create_topic(&connection, "t", 1).await;
-    create_topic_with(&connection, "stored", 1, &[("compression.type", "zstd")]).await;
     for version in 3..=12 {
         let zstd = keyed(Compression::Zstd, &[(None, 0)]);
         let answer = produce_at(&connection, version, "t", zstd).await;
@@ -66,22 +65,6 @@ async fn zstandard_needs_a_version_that_knows_it() {
         let gzip = keyed(Compression::Gzip, &[(None, 0)]);
         let answer = produce_at(&connection, version, "t", gzip).await;
         assert_eq!(answer.error_code, 0, "version {version}");
-    }
-
-    // Nor is a topic that is stored with Zstandard sent to a consumer of an older version.
-    produce(&connection, "stored", 0, batch(&["a"])).await;
-    for version in 4..=12 {
-        let request = fetch_request("stored", &[(0, 0)]);
-        let pending = connection.send(&request, version).await.expect("is sent");
-        let response = pending.response().await.expect("is answered");
-        let data = &response.responses[0].partitions[0];
-        let is_empty = data.records.as_ref().is_none_or(|records| records.is_empty());
-        let expected = match version < 10 {
-            true => (ErrorCode::UnsupportedCompressionType, true),
-            false => (ErrorCode::None, false),
-        };
-        let code = ErrorCode::from_code(data.error_code).expect("is known");
-        assert_eq!((code, is_empty), expected, "version {version}");
     }
     broker.stop().await;
 }

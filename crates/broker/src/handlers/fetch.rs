@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_log::{FileRange, LogError, ReadRequest, ReadSlice};
-use logway_metadata::settings::CompressionType;
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
@@ -27,8 +26,6 @@ use crate::topics::{Topic, TopicTable};
 const BY_TOPIC_ID_FROM: i16 = 13;
 /// Clients of older versions may not know of a log that is offline, and would give up.
 const STORAGE_ERROR_FROM: i16 = 6;
-/// Clients of older versions cannot unpack Zstandard (KIP-110).
-const ZSTD_FROM: i16 = 10;
 /// A consumer, not a follower.
 const NO_REPLICA: i32 = -1;
 const READ_COMMITTED: i8 = 1;
@@ -247,10 +244,6 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
         // A request for very many partitions takes turns with others.
         tokio::task::coop::consume_budget().await;
         let answer = match read_one(context, limits, wish, outcome.read_bytes).await {
-            Ok((place, slice)) if is_unreadable(context, &place) => {
-                outcome.count(&slice);
-                refusal(ErrorCode::UnsupportedCompressionType)
-            }
             Ok((place, slice)) => found(&mut outcome, limits, place, wish, slice),
             Err(refused) => {
                 outcome.is_urgent |= !can_wait(refused.error_code);
@@ -261,11 +254,6 @@ async fn read_all(context: &RequestContext, limits: &Limits, scope: &FetchScope)
         outcome.answers.push(PartitionData { partition_index: wish.key.partition, ..answer });
     }
     outcome
-}
-
-/// Whether the topic's records are stored in a way that the client's version cannot read.
-fn is_unreadable(context: &RequestContext, place: &Place) -> bool {
-    context.version < ZSTD_FROM && place.topic.settings.compression_type == CompressionType::Zstd
 }
 
 /// An error as a client of this version knows it.
