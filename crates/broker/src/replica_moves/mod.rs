@@ -240,6 +240,9 @@ impl Broker {
         let (topic_id, partition) = (moved.topic_id, moved.id());
         let replicas = vec![ReplicaDirectory { topic_id, partition, directory }];
         let broker = self.settings.node_id;
-        async move { Ok(self.quorum.submit(AssignReplicasToDirs { broker, replicas }).await?.reply) }
+        async move {
+            self.quorum.submit(AssignReplicasToDirs { broker, replicas }).await?;
+            Ok(())
+        }
     }
 }
