@@ -132,9 +132,9 @@ class Damage(Trouble):
 class Settings(Trouble):
     def test_a_value_without_an_effect_is_warned_of(self):
         for command in (
-            ["topic", "create", "t", "-c", "compression.type=snappy"],
-            ["topic", "alter", "t", "-c", "compression.type=zstd"],
-            ["config", "set", "topic", "t", "compression.type=gzip"],
+            ["topic", "create", "t", "-c", "preallocate=true"],
+            ["topic", "alter", "t", "-c", "preallocate=true"],
+            ["config", "set", "topic", "t", "preallocate=true"],
         ):
             with self.subTest(command):
                 self.assertRegex(self.done(*command)[1], rf"warning: {command[-1].split('=')[0]} has no effect yet: ")

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use logway_log::random_uuid;
 use logway_model::{ErrorCode, TopicName, Uuid};
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use logway_wire::messages::fetch_response::PartitionData;
@@ -116,7 +117,6 @@ pub struct FetchSessions {
 struct Sessions {
     by_id: HashMap<i32, Session>,
     partitions: usize,
-    last_id: i32,
 }
 
 impl FetchSessions {
@@ -177,15 +177,15 @@ impl FetchSessions {
     }
 
     fn open(&self, sessions: &mut Sessions, wishes: &[FetchWish], by_topic_id: bool) -> i32 {
-        if sessions.by_id.len() >= self.sessions_max {
-            sessions.evict_idle();
+        let has_room = |sessions: &Sessions| {
+            sessions.by_id.len() < self.sessions_max
+                && sessions.partitions + wishes.len() <= self.partitions_max
+        };
+        while !has_room(sessions) && sessions.evict_idle(EVICTABLE_AFTER) {}
+        match has_room(sessions) {
+            true => sessions.insert(wishes, by_topic_id),
+            false => NO_SESSION,
         }
-        let has_room = sessions.by_id.len() < self.sessions_max
-            && sessions.partitions + wishes.len() <= self.partitions_max;
-        if !has_room {
-            return NO_SESSION;
-        }
-        sessions.insert(wishes, by_topic_id)
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
@@ -218,11 +218,13 @@ impl Sessions {
         id
     }
 
-    fn unused_id(&mut self) -> i32 {
+    /// An id by chance, as in Kafka: a client that goes on with a session of before a restart is not to hit another's.
+    fn unused_id(&self) -> i32 {
         loop {
-            self.last_id = self.last_id.checked_add(1).unwrap_or(1);
-            if !self.by_id.contains_key(&self.last_id) {
-                return self.last_id;
+            let Uuid(random) = random_uuid();
+            let id = i32::from_be_bytes([random[0], random[1], random[2], random[3]]) & i32::MAX;
+            if id != NO_SESSION && !self.by_id.contains_key(&id) {
+                return id;
             }
         }
     }
@@ -233,13 +235,15 @@ impl Sessions {
         }
     }
 
-    fn evict_idle(&mut self) {
+    /// Ends the session that was idle for the longest, if that is long enough; whether there was one.
+    fn evict_idle(&mut self, idle: Duration) -> bool {
         let oldest = self.by_id.iter().min_by_key(|(_, session)| session.last_used);
-        if let Some((&id, session)) = oldest
-            && session.last_used.elapsed() >= EVICTABLE_AFTER
-        {
+        let Some((&id, session)) = oldest else { return false };
+        let is_idle = session.last_used.elapsed() >= idle;
+        if is_idle {
             self.remove(id);
         }
+        is_idle
     }
 
     fn advance(&mut self, step: Step<'_>, partitions_max: usize) -> Result<FetchScope, ErrorCode> {
@@ -514,6 +518,18 @@ mod tests {
         let ended = sessions.scope(id, 1, Vec::new(), &[], ByName).expect("is served");
         assert_eq!(ended, FetchScope { wishes: Vec::new(), session_id: 0, incremental: false });
         assert_eq!(sessions.count(), 0);
+    }
+
+    #[test]
+    fn who_was_idle_for_long_makes_room_for_others_partitions() {
+        let mut sessions = Sessions::default();
+        let wishes = |count: i32| wishes_of(topic((0..count).map(|number| (number, 0))), ByName);
+        let old = sessions.insert(&wishes(3), false);
+        let new = sessions.insert(&wishes(2), false);
+        assert!(!sessions.evict_idle(Duration::from_secs(3600)), "it was used lately");
+        assert!(sessions.evict_idle(Duration::ZERO));
+        let left = (sessions.by_id.contains_key(&old), sessions.by_id.contains_key(&new));
+        assert_eq!((left, sessions.partitions), ((false, true), 2));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A replica of a partition: its log, its role, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
@@ -36,8 +36,8 @@ pub struct Partition {
     /// The role as [`RoleView`] packs it, for those who take no lock.
     role_view: AtomicU64,
     high_watermark: HighWatermark,
-    /// The last offset at which damage was reported; consumers ask for it again and again.
-    damage_reported_at: AtomicI64,
+    /// The place in a segment at which damage was last reported; consumers ask for it again and again.
+    damage_reported_at: AtomicU64,
 }
 
 /// Whether appends go to the log.
@@ -125,7 +125,7 @@ impl Partition {
             high_watermark: HighWatermark::new(log.log_start_offset()),
             role: Mutex::new(Role::Offline),
             role_view: AtomicU64::new(offline.pack()),
-            damage_reported_at: AtomicI64::new(i64::MIN),
+            damage_reported_at: AtomicU64::new(u64::MAX),
             gate: Mutex::new(Gate::Open),
             place: ArcSwap::from_pointee(place),
         });
@@ -186,8 +186,9 @@ impl Partition {
             {
                 self.high_watermark.raise(state.high_watermark());
             }
+            // Under the lock, under which waits of the new epoch are added.
+            self.high_watermark.end_waits();
         }
-        self.high_watermark.end_waits();
     }
 
     fn role_view(&self) -> RoleView {
@@ -232,9 +233,9 @@ impl Partition {
         &self.high_watermark
     }
 
-    /// Takes note of damage at an offset; whether that is not what was noted last.
-    pub(crate) fn note_damage(&self, offset: Offset) -> bool {
-        self.damage_reported_at.swap(offset.0, Ordering::Relaxed) != offset.0
+    /// Takes note of damage at a place of a segment's file; whether that is not what was noted last.
+    pub(crate) fn note_damage(&self, position: u64) -> bool {
+        self.damage_reported_at.swap(position, Ordering::Relaxed) != position
     }
 
     /// The exclusive end of what `read_committed` consumers may read: the high watermark, since

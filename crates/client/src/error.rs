@@ -138,6 +138,16 @@ pub enum ClientError {
         /// What cannot be followed.
         problem: String,
     },
+    /// Records that are damaged where the broker has them, which it does not send.
+    #[error("{partition} has damaged records at offset {offset}")]
+    DamagedRecords {
+        /// The partition.
+        partition: TopicPartition,
+        /// Where we were reading.
+        offset: Offset,
+        /// Where to go on behind them, if that could be found.
+        next: Option<Offset>,
+    },
     /// Records that cannot be decoded.
     #[error("{partition} sent unreadable records at offset {offset}: {source}")]
     UnreadableRecords {

@@ -75,7 +75,7 @@ async fn fetch(
     respond(context, scope, outcome)
 }
 
-/// Reports records that cannot be read. Those that are damaged are reported once for each offset, however
+/// Reports records that cannot be read. Those that are damaged are reported once for each batch, however
 /// often consumers try again.
 fn report_damage(
     context: &RequestContext,
@@ -83,10 +83,10 @@ fn report_damage(
     offset: Offset,
     error: &LogError,
 ) {
-    let is_new = partition.note_damage(offset);
+    let is_new = |position: u64| partition.note_damage(position);
     let partition = partition.topic_partition();
     match error {
-        LogError::Corrupt { .. } if !is_new => {}
+        LogError::Corrupt { position, .. } if !is_new(*position) => {}
         LogError::Corrupt { .. } => {
             context.metrics.damaged_batches.inc();
             let advice = "'logway log verify --while-running' checks all its files";

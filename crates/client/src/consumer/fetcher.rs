@@ -1,6 +1,7 @@
 //! The task that fetches ahead.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 
 use logway_model::{BrokerId, ErrorCode, Offset, TopicPartition};
 use logway_wire::messages::FetchResponse;
@@ -247,6 +248,7 @@ impl Fetcher {
         if let Err(error) = check(|| format!("read {partition}"), code, None) {
             return match error_code(code) {
                 ErrorCode::OffsetOutOfRange => self.relocate(partition).await,
+                ErrorCode::CorruptMessage => Err(self.damaged(partition).await),
                 _ => self.retry(vec![partition], error).await.map(|()| None),
             };
         }
@@ -261,6 +263,57 @@ impl Fetcher {
         let decode_limit = self.options.decode_limit;
         let records = FetchedRecords { partition, batches, from, until, decode_limit };
         Ok(Some(FetchEvent::Records(records)))
+    }
+
+    /// The error for records that are damaged where the broker has them: trying again does not help.
+    async fn damaged(&self, partition: TopicPartition) -> ClientError {
+        let offset = self.positions[&partition].next;
+        // Without an answer to that, the error says less.
+        let next = self.behind_damage(&partition, offset).await.ok();
+        ClientError::DamagedRecords { partition, offset, next }
+    }
+
+    /// Where the records behind damaged ones begin: the first offset that can be read from.
+    async fn behind_damage(
+        &self,
+        partition: &TopicPartition,
+        from: Offset,
+    ) -> Result<Offset, ClientError> {
+        let only = BTreeSet::from([partition.clone()]);
+        let end = self.client.list_offsets(&only, OffsetAt::End).await?;
+        let end = end[partition].offset.unwrap_or(from.next());
+        let (mut damaged, mut distance) = (from.0, 1);
+        // In steps that grow, and then between the last two.
+        let mut good = loop {
+            let tried = (damaged + distance).min(end.0);
+            if tried == end.0 || !self.is_damaged(partition, Offset(tried)).await? {
+                break tried;
+            }
+            (damaged, distance) = (tried, distance * 2);
+        };
+        while good - damaged > 1 {
+            let middle = damaged + (good - damaged) / 2;
+            match self.is_damaged(partition, Offset(middle)).await? {
+                true => damaged = middle,
+                false => good = middle,
+            }
+        }
+        Ok(Offset(good))
+    }
+
+    async fn is_damaged(
+        &self,
+        partition: &TopicPartition,
+        offset: Offset,
+    ) -> Result<bool, ClientError> {
+        let metadata = self.client.metadata();
+        let no_leader = || ClientError::NoLeader { partition: partition.clone() };
+        let leader = metadata.leader(partition).ok_or_else(no_leader)?;
+        let options = ConsumerOptions { wait_max: Duration::ZERO, ..self.options.clone() };
+        let fetch = Fetch::new(&[(partition.clone(), offset)], &metadata, &options);
+        let response = fetch.run(&self.client.broker(leader).await?, &options).await?;
+        let is_corrupt = |code| error_code(code) == ErrorCode::CorruptMessage;
+        Ok(partitions(response).any(|fetched| is_corrupt(fetched.error_code)))
     }
 
     /// Goes on at the first record there is when those to be read next are gone.

@@ -31,7 +31,8 @@ pub(super) fn hint(error: &ClientError, subject: &Subject) -> Option<String> {
         ClientError::NoSuchPartition { topic, .. } => Some(format!(
             "partitions count from 0; add some with 'logway topic alter {topic} -p COUNT'"
         )),
-        ClientError::UnreadableRecords { partition, next, .. } => {
+        ClientError::DamagedRecords { partition, next, .. }
+        | ClientError::UnreadableRecords { partition, next, .. } => {
             next.map(|next| hint_for_damage(&partition.topic, partition.partition, next))
         }
         other => general(other).map(|hint| subject.fill(hint)),

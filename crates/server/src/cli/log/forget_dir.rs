@@ -8,7 +8,8 @@ use logway_log::checkpoint::MetaProperties;
 use logway_log::checkpoint::known_dirs::{self, KNOWN_DIRS_FILE, KnownDirs};
 use logway_log::fs::RealFs;
 use logway_log::inspect::{Access, DataDir};
-use logway_model::DirectoryId;
+use logway_model::{DirectoryId, TopicName};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::check::with_advice;
@@ -40,13 +41,25 @@ pub(in crate::cli) struct ForgetDirArgs {
     dry_run: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    /// `null` if only its id is known.
+/// What is given up.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    /// The directory's path; `null` if only its id is known
     directory: Option<PathBuf>,
-    id: String,
-    partitions: Vec<String>,
-    is_done: bool,
+    /// The directory's id
+    directory_id: String,
+    /// What was in it
+    partitions: Vec<LostPartition>,
+    /// Not with `--dry-run`
+    done: bool,
+}
+
+/// A partition whose replica was in the directory.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LostPartition {
+    #[schemars(with = "String")]
+    topic: TopicName,
+    partition: i32,
 }
 
 pub(super) fn run(args: &ForgetDirArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -75,13 +88,18 @@ pub(super) fn run(args: &ForgetDirArgs, global: &GlobalArgs) -> Result<(), CliEr
         return Err(there.with_hint("name it in log.dirs; to give it up, move it away first"));
     }
     let lost = expected.logs.iter().filter(|(_, log)| log.directory == id);
-    let partitions: Vec<String> = lost.map(|(partition, _)| partition.to_string()).collect();
+    let lost = lost.map(|(partition, _)| LostPartition {
+        topic: partition.topic.clone(),
+        partition: partition.partition.0,
+    });
+    let partitions: Vec<LostPartition> = lost.collect();
     if !args.dry_run {
         // Without a path of its own, one that no directory can have.
         let dir = dir.clone().unwrap_or_else(|| PathBuf::from(id.to_string()));
         known_dirs::give_up(&RealFs, root, &dir, id)?;
     }
-    let row = Row { directory: dir, id: id.to_string(), partitions, is_done: !args.dry_run };
+    let directory_id = id.to_string();
+    let row = Row { directory: dir, directory_id, partitions, done: !args.dry_run };
     match global.format {
         Format::Json => output::print_json(&row),
         Format::Text => output::print(&text(&row)),
@@ -117,14 +135,17 @@ fn no_metadata(root: &Path) -> CliError {
 }
 
 fn text(row: &Row) -> String {
-    let name = row.directory.as_ref().map_or(row.id.clone(), |dir| dir.display().to_string());
+    let name =
+        row.directory.as_ref().map_or(row.directory_id.clone(), |dir| dir.display().to_string());
     let count = quantity::count(row.partitions.len() as u64);
-    let what = if row.is_done { "given up" } else { "would be given up" };
+    let what = if row.done { "given up" } else { "would be given up" };
+    let name_of = |lost: &LostPartition| format!("{}-{}", lost.topic, lost.partition);
+    let names: Vec<String> = row.partitions.iter().map(name_of).collect();
     let mut text = format!("{name} {what}, with {count} partitions");
     if !row.partitions.is_empty() {
         text += &format!(
             ": {}\nthe next start makes them anew, empty, in the other directories",
-            row.partitions.join(", ")
+            names.join(", ")
         );
     }
     text + "\n"

@@ -38,6 +38,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::lines::<JsonRecord<'static>>("log dump --records"),
         Shape::document::<Vec<verify::Row>>("log verify"),
         Shape::document::<Vec<repair::Row>>("log repair"),
+        Shape::document::<forget_dir::Row>("log forget-dir"),
     ]
 }
 
