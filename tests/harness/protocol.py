@@ -194,9 +194,11 @@ def produce_outcome_v8(response: bytes) -> tuple[int, int, str]:
     (name_length,) = struct.unpack_from(">h", response, 4)
     partition = 4 + 2 + name_length + 4 + 4
     error, _, log_append_time_ms, _, record_errors = struct.unpack_from(">hqqqi", response, partition)
-    if record_errors:
-        raise ValueError(f"{record_errors} records have errors of their own")
     at = partition + struct.calcsize(">hqqqi")
+    for _ in range(record_errors):
+        # The record's number and what is wrong with it, which the message of the partition names, too.
+        (length,) = struct.unpack_from(">h", response, at + 4)
+        at += 4 + 2 + max(length, 0)
     (length,) = struct.unpack_from(">h", response, at)
     return error, log_append_time_ms, response[at + 2 : at + 2 + max(length, 0)].decode()
 
