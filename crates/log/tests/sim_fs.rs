@@ -343,6 +343,34 @@ fn what_is_ignored_succeeds_and_is_not_done() {
     assert_eq!(content(&fs, "b"), None);
 }
 
+/// Of a sync of a directory that says so, and of one of a file that does not.
+#[test]
+fn what_is_synced_while_the_file_system_stops_may_be_lost() {
+    let (mut lost_bytes, mut lost_names) = (0, 0);
+    for seed in 0..SEEDS {
+        for is_file in [false, true] {
+            let fs = SimFs::new(seed);
+            let file = durable(&fs, "a", b"old");
+            write(&*file, b"new", 0).expect("is written");
+            drop(create(&fs, "b"));
+            fs.stop_at_change(1);
+            match is_file {
+                true => _ = file.sync_data().expect_err("the file system has stopped"),
+                false => fs.sync_dir(Path::new("/")).expect("nobody tells"),
+            }
+            assert!(fs.has_stopped() && !fs.has_crashed());
+            write(&*file, b"ill", 0).expect_err("no change is made any more");
+            file.sync_data().expect_err("nor is anything synced");
+            fs.sync_dir(Path::new("/")).expect_err("it tells each sync that is begun now");
+            assert!(fs.exists(Path::new("b")).expect("is looked for"), "seed {seed}");
+            let survivor = fs.crash();
+            lost_bytes += u64::from(content(&survivor, "a") == Some(b"old".to_vec()));
+            lost_names += u64::from(content(&survivor, "b").is_none());
+        }
+    }
+    assert!(lost_bytes > 0 && lost_names > 0, "{lost_bytes} and {lost_names}");
+}
+
 #[test]
 fn a_killed_process_leaves_what_it_wrote_to_the_next_one() {
     let mut lost = 0;

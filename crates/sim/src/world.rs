@@ -140,7 +140,10 @@ impl World {
         self.fs.crash_at_change(last_change as u64);
         if self.plan.is_disk_failing && self.random.coin() {
             self.report.faulty_lives += 1;
-            self.let_disk_fail();
+            match self.random.below(4) {
+                0 => self.fs.stop_at_change(1 + self.random.below(last_change) as u64),
+                _ => self.let_disk_fail(),
+            }
         }
         self.retry()?;
         let steps = self.random.below(self.plan.steps_max);
@@ -195,6 +198,11 @@ impl World {
         if let Err(error) = broker.dirs.iter().try_for_each(|dir| dir.close()) {
             self.broker = Some(broker);
             self.forgive("a directory cannot be closed", &error)?;
+            return Ok(false);
+        }
+        if self.fs.has_stopped() {
+            // The last sync of a directory may have claimed a success.
+            self.broker = Some(broker);
             return Ok(false);
         }
         self.report.journalled += broker.metrics.journal_rounds.get();

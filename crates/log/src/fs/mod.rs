@@ -53,6 +53,8 @@ pub trait Fs: Send + Sync + 'static {
     fn file_len(&self, path: &Path) -> io::Result<Option<u64>>;
 
     /// Puts the names in a directory on stable storage.
+    ///
+    /// While a file system stops, this may succeed and do nothing. A [`File::sync_data`] that is begun later tells.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
     /// Whether there is a file or directory of that name.
@@ -87,7 +89,8 @@ pub trait File: Send + Sync {
     /// Puts the content and the length on stable storage (`fdatasync`).
     ///
     /// After an error nobody knows which of the writes since the last success reached the disk,
-    /// and a later success says nothing about them.
+    /// and a later success says nothing about them. On a file that was opened for writing, a file system that stops
+    /// meanwhile is an error, too, as far as it says so.
     fn sync_data(&self) -> io::Result<()>;
 
     /// As [`File::sync_data`], and all other metadata too (`fsync`).

@@ -16,7 +16,7 @@ use rustix::fs::{
     AtFlags, CWD, FileType, FlockOperation, OFlags, RawDir, StatxFlags, flock, statfs, statvfs,
     statx,
 };
-use rustix::io::{Errno, pwritev};
+use rustix::io::{Errno, pwrite, pwritev};
 
 use super::{DirEntry, File, FileLock, Fs, OpenMode};
 use crate::clock::since_epoch;
@@ -29,7 +29,7 @@ impl Fs for RealFs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         if mode == OpenMode::Read {
             let file = open_unnoted(path, OFlags::empty())?;
-            return Ok(Arc::new(RealFile { file, part_bytes: PART_BYTES }));
+            return Ok(Arc::new(RealFile { file, is_writable: false, part_bytes: PART_BYTES }));
         }
         let mut options = fs::OpenOptions::new();
         options.read(mode != OpenMode::WriteDirect).write(true);
@@ -42,7 +42,7 @@ impl Fs for RealFs {
         }
         // What goes past the page cache takes no memory from it.
         let part_bytes = if mode == OpenMode::WriteDirect { u64::MAX } else { PART_BYTES };
-        Ok(Arc::new(RealFile { file: options.open(path)?, part_bytes }))
+        Ok(Arc::new(RealFile { file: options.open(path)?, is_writable: true, part_bytes }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -160,6 +160,7 @@ fn open_unnoted(path: &Path, flags: OFlags) -> io::Result<fs::File> {
 #[derive(Debug)]
 struct RealFile {
     file: fs::File,
+    is_writable: bool,
     /// A write of more goes in parts; see [`PART_BYTES`].
     part_bytes: u64,
 }
@@ -199,11 +200,13 @@ impl File for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.check_still_works()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.sync_all()?;
+        self.check_still_works()
     }
 
     fn set_len(&self, len_bytes: u64) -> io::Result<()> {
@@ -230,6 +233,22 @@ impl File for RealFile {
 }
 
 impl RealFile {
+    /// Whether the file system has stopped, in which case the sync that has just succeeded means nothing.
+    ///
+    /// ext4 stops when it finds an error in itself, or when it is told to (`EXT4_IOC_SHUTDOWN`). It gives up the
+    /// transaction of its journal that is under way. A sync that has begun before, and comes to wait for that
+    /// transaction, finds none and succeeds (`jbd2_complete_transaction`), while the new length of the file is
+    /// lost. Any write to a file that begins afterwards fails, also one of no bytes, which changes nothing and
+    /// takes less than a microsecond.
+    fn check_still_works(&self) -> io::Result<()> {
+        if !self.is_writable {
+            return Ok(());
+        }
+        // A `pwritev` of nothing does not reach the file system.
+        pwrite(&self.file, &[], 0)?;
+        Ok(())
+    }
+
     /// Writes everything in parts of [`RealFile::part_bytes`], or less where there are very many slices.
     fn write_in_parts(&self, slices: &[IoSlice<'_>], mut position: u64) -> io::Result<()> {
         let mut part = Vec::new();

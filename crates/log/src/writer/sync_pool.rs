@@ -132,8 +132,20 @@ fn work(receiver: &Mutex<Receiver<SyncJob>>, metrics: &LogMetrics) {
 }
 
 impl SyncPlan {
-    /// Syncs the files in their order, and then the directory.
+    /// Syncs the directory, and then the files in their order.
+    ///
+    /// A file comes last because of a file system that stops meanwhile: the sync of a file tells of that, the sync of
+    /// a directory may not.
     fn run(&self, metrics: &LogMetrics) -> Result<(), NotSynced> {
+        if let Some(log) = &self.names_of {
+            // A directory is opened to be synced.
+            log.dir_syncs().sync_all(&*self.fs).map_err(|error| {
+                match error.is_want_of_descriptors() {
+                    true => NotSynced::NotBegun(error),
+                    false => NotSynced::Failed(error),
+                }
+            })?;
+        }
         for (segment, file) in &self.files {
             let started = Instant::now();
             let synced = file.sync_data().map_err(LogError::io("sync", segment.path()));
@@ -141,11 +153,6 @@ impl SyncPlan {
             metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
             metrics.syncs.inc();
         }
-        let Some(log) = &self.names_of else { return Ok(()) };
-        // A directory is opened to be synced.
-        log.dir_syncs().sync_all(&*self.fs).map_err(|error| match error.is_want_of_descriptors() {
-            true => NotSynced::NotBegun(error),
-            false => NotSynced::Failed(error),
-        })
+        Ok(())
     }
 }

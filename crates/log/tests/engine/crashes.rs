@@ -74,6 +74,31 @@ fn a_producer_that_retries_over_a_power_cut_leaves_each_record_once() {
     }
 }
 
+/// Its last sync of a directory says that all is well.
+#[test]
+fn a_file_system_that_stops_takes_nothing_back_that_was_acknowledged() {
+    for seed in 0..3 {
+        let whole = TestDisk::new(seed).with_config(config());
+        work(&whole, 0).expect("the disk works");
+        for change in 1..whole.fs.changes() + 10 {
+            let disk = TestDisk::new(seed * 1000 + change).with_config(config());
+            disk.fs.stop_at_change(change);
+            let reached = work(&disk, 0).err().unwrap_or(BATCHES);
+            let (start, found) = sequences(&disk.crash());
+            let end = start as i32 + found.len() as i32;
+            assert_eq!(
+                found,
+                (start as i32..end).collect::<Vec<_>>(),
+                "seed {seed}, change {change}"
+            );
+            assert!(
+                end >= reached,
+                "seed {seed}, change {change}: {reached} were acknowledged, {end} are there"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_process_that_is_killed_loses_nothing_that_was_written() {
     let config = LogConfig { flush_messages: u64::MAX, ..config() };

@@ -333,6 +333,20 @@ fn a_power_cut_at_any_change_loses_nothing_acknowledged() {
     }
 }
 
+#[test]
+fn a_file_system_that_stops_at_any_change_loses_nothing_acknowledged() {
+    let config = LogConfig { segment_bytes: 700, ..LogConfig::default() };
+    let new_disk = |seed| disk_with_journal(seed, 16 << 10).with_config(config.clone());
+    let whole = new_disk(1);
+    work(&whole);
+    for change in 1..whole.fs.changes() + 10 {
+        let disk = new_disk(change);
+        disk.fs.stop_at_change(change);
+        let ends = work(&disk);
+        check_logs(&disk.crash(), &ends, &format!("change {change}"));
+    }
+}
+
 /// The first entry of a half takes the place of several of two generations before. If a power cut tears it, none of
 /// those may pass for what counts, or for damage.
 #[test]

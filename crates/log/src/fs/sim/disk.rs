@@ -27,6 +27,9 @@ pub(super) struct Disk {
     /// The one of them at which the machine stops.
     pub(super) crash_at: Option<u64>,
     pub(super) crashed: bool,
+    /// The one of them at which the file system stops.
+    pub(super) stop_at: Option<u64>,
+    pub(super) stopped: bool,
     pub(super) holds: Holds,
     /// How many power cuts there were.
     pub(super) cache_life: u64,
@@ -63,6 +66,8 @@ impl Disk {
             changes: 0,
             crash_at: None,
             crashed: false,
+            stop_at: None,
+            stopped: false,
             holds: Holds::default(),
             cache_life: 0,
             rng: Rng::new(seed),
@@ -85,10 +90,21 @@ impl Disk {
         if self.crash_at == Some(self.changes) {
             self.crashed = true;
         }
-        let failure = strike(&mut self.faults, operation, path);
+        let failure = self.stop(operation).or_else(|| strike(&mut self.faults, operation, path));
         let (number, path) = (self.changes, path.display());
         tracing::trace!(number, ?operation, %path, ?failure, self.crashed, "a change");
         Ok(failure)
+    }
+
+    /// What becomes of a change that is made when the file system stops, or later.
+    fn stop(&mut self, operation: SimOperation) -> Option<Failure> {
+        let is_now = self.stop_at == Some(self.changes);
+        self.stopped |= is_now;
+        match operation {
+            _ if !self.stopped => None,
+            SimOperation::SyncDir if is_now => Some(Failure::Ignored),
+            _ => Some(Failure::Io),
+        }
     }
 
     /// As [`Disk::begin_whole`], where an operation that can change something does not.

@@ -115,6 +115,21 @@ impl SimFs {
         lock(&self.disk).crash_at = None;
     }
 
+    /// Stops the file system in the middle of the `number`-th changing operation from now, 1 being the next:
+    /// that one fails and so does every later one, while the process goes on and reads what it has written.
+    ///
+    /// As with ext4 that finds an error in itself, a sync of a directory that is under way then succeeds all
+    /// the same, and makes nothing durable. One of a file fails, as [`RealFs`](super::RealFs) sees to.
+    pub fn stop_at_change(&self, number: u64) {
+        let mut disk = lock(&self.disk);
+        disk.stop_at = Some(disk.changes + number);
+    }
+
+    /// Whether the file system has stopped, while the machine has not.
+    pub fn has_stopped(&self) -> bool {
+        lock(&self.disk).stopped
+    }
+
     /// How many changing operations (all but reads) there were; the upper bound for
     /// [`SimFs::crash_at_change`] in a second run.
     pub fn changes(&self) -> u64 {
@@ -131,9 +146,12 @@ impl SimFs {
         lock(&self.disk).faults.push(fault);
     }
 
-    /// Removes all faults.
+    /// Removes all faults, and takes back [`SimFs::stop_at_change`].
     pub fn heal(&self) {
-        lock(&self.disk).faults.clear();
+        let mut disk = lock(&self.disk);
+        disk.faults.clear();
+        disk.stop_at = None;
+        disk.stopped = false;
     }
 
     /// Lets no sync of a file return until [`SimFs::release_syncs`] or a crash.
