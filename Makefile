@@ -2,7 +2,7 @@
 
 PEERS = kafka rabbitmq activemq nats null bare
 
-.PHONY: build build-bench test test-all bench demo clean
+.PHONY: build build-bench check test test-all bench demo clean
 
 build:
 	cargo build --release --locked --package logway
@@ -10,6 +10,12 @@ build:
 # The broker, and the program that measures it, which finds it beside itself
 build-bench: build
 	cargo build --release --locked --package logway-bench
+
+# What Rust alone tells: format, lints, structure, unit, property and simulator tests
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --locked
 
 # The suites of tests/suites.toml; one of them: tests/run.py NAME
 test:
