@@ -522,7 +522,10 @@ fn what_was_deleted_before_the_disk_was_full_goes_when_it_is() {
     let disk = TestDisk::new(1);
     let dir = disk.open();
     let (large, other) = (disk.log_of(&dir, 0), disk.log_of(&dir, 1));
-    append(&large, batch(1, 1 << 20)).expect("there is space");
+    // More than appends leave free on a disk.
+    for _ in 0..5 {
+        append(&large, batch(1, 1 << 20)).expect("there is space");
+    }
     let partition = large.topic_partition().clone();
     drop(large);
     dir.delete_log(&partition).expect("the disk works");
