@@ -1,6 +1,6 @@
 //! The broker: what its handlers share.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use logway_record::{AppendRules, Batch, BatchSummary, Compression, validate_for_
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::connection::{Attention, Held, MemoryBudget, RequestMemory};
 use crate::failure::Failure;
@@ -259,6 +259,14 @@ async fn read(log: &Arc<Log>, request: ReadRequest) -> Result<ReadSlice, LogErro
     }
     let log = Arc::clone(log);
     off_thread(move || log.read(request).and_then(check)).await
+}
+
+/// Ends at this time, if there is one.
+pub(crate) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
 }
 
 /// The time of day.

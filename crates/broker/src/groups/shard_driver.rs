@@ -1,6 +1,6 @@
 //! Drives one shard: a task that owns it, and the handle by which others reach it.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use logway_model::{ErrorCode, LeaderEpoch};
 use logway_record::Compression;
 use logway_wire::WireString;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::appends::{AppendFailed, AppendResult, Appends};
 use super::loading::LogReader;
@@ -22,7 +22,7 @@ use super::pending::{Answer, Question};
 use super::shard_clock::ShardClock;
 use super::waiting::Waiting;
 use crate::CLIENTS;
-use crate::broker::wall_clock;
+use crate::broker::{until, wall_clock};
 use crate::connection::MemoryBudget;
 use crate::failure::Failure;
 use crate::partition::Partition;
@@ -291,13 +291,5 @@ impl ShardDriver {
 
     fn now(&mut self) -> Moment {
         Moment { elapsed: self.clock.read(Instant::now()), wall: wall_clock() }
-    }
-}
-
-/// Ends at this time, if there is one.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => pending().await,
     }
 }

@@ -18,7 +18,6 @@ mod start;
 mod topic_draft;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -30,11 +29,11 @@ use logway_metadata::settings::broker::{
 use logway_metadata::{ConfigResource, MetadataImage, TopicImage};
 use logway_model::{TopicId, TopicPartition};
 use logway_quorum::IndexedImage;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::Broker;
 use crate::backoff::Backoff;
-use crate::broker::off_thread;
+use crate::broker::{off_thread, until};
 use crate::groups::OFFSETS_TOPIC;
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
 pub(crate) use progress::{Assigning, Reconciliation};
@@ -108,14 +107,6 @@ pub(crate) async fn follow_metadata(broker: Weak<Broker>) {
     }
 }
 
-/// Ends at this time, if there is one.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => pending().await,
-    }
-}
-
 /// The image that the changes were found up to.
 #[derive(Default)]
 struct Seen {
@@ -130,7 +121,6 @@ impl Seen {
     /// What has changed up to this image, if anything.
     fn change(&mut self, broker: &Broker, newest: IndexedImage, asked: u64) -> Option<Change> {
         let is_news = newest.index > self.image.index || asked > self.asked;
-        // The first image has no index where nothing was ever committed.
         if !is_news {
             return None;
         }
