@@ -62,7 +62,7 @@ def topics(broker: Logway) -> list[str]:
     """The names of the topics that a broker has."""
     command = [BINARY, "topic", "list", "--brokers", broker.bootstrap, "--format", "json"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
-    return [topic["name"] for topic in json.loads(listed.stdout)]
+    return [topic["topic"] for topic in json.loads(listed.stdout)]
 
 
 class Bench(unittest.TestCase):
