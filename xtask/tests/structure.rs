@@ -12,7 +12,8 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["logway", "logway-bench", "xtask", "logway-leaf-benches"],
     &["logway-sim", "logway-hostile", "logway-fuzz-targets"],
-    &["logway-broker", "logway-client", "logway-http"],
+    &["logway-kafka"],
+    &["logway-node", "logway-client", "logway-http"],
     &["logway-quorum"],
     &["logway-coordinator", "logway-metadata", "logway-replication"],
     &["logway-log"],

@@ -1,6 +1,6 @@
 //! What clients push of their own metrics.
 
-#[path = "../../broker/src/telemetry/otlp.rs"]
+#[path = "../../kafka/src/telemetry/otlp.rs"]
 mod otlp;
 
 use otlp::{NotMetrics, for_each_sample};

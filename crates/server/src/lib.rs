@@ -5,6 +5,7 @@
 mod cli;
 mod log;
 mod notify;
+mod running;
 mod serve;
 
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 pub use cli::shapes::{Shape as JsonShape, shapes as json_shapes};
+pub use running::{BrokerError, RunningBroker};
 pub use serve::start_broker;
 
 /// The version, with the commit that it is built of.

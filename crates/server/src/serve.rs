@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use logway_broker::{Broker, BrokerError, LogLevels, RunningBroker};
 use logway_http::{HttpState, ProcessCollector, Refresh};
+use logway_kafka::ListenError;
 use logway_log::LogError;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, parse_config_file};
+use logway_node::log_levels::LogLevels;
+use logway_node::{Node, NodeError};
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -24,6 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::VERSION;
 use crate::log::{self, LEVEL_VARIABLE, Style};
 use crate::notify::{self, notify};
+use crate::running::{BrokerError, RunningBroker};
 
 /// Run a broker.
 ///
@@ -130,13 +133,13 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         return Some(advice_for_address(&error.source, Listener::Http));
     }
     match error.downcast_ref::<BrokerError>() {
-        Some(BrokerError::Listen { source, .. }) => {
+        Some(BrokerError::Listen(ListenError { source, .. })) => {
             return Some(advice_for_address(source, Listener::Kafka));
         }
-        Some(BrokerError::Log(LogError::Locked { .. })) => {
+        Some(BrokerError::Node(NodeError::Log(LogError::Locked { .. }))) => {
             return Some("another broker runs on it: stop that one, or name another --data-dir");
         }
-        Some(BrokerError::Log(LogError::Io { source, .. }))
+        Some(BrokerError::Node(NodeError::Log(LogError::Io { source, .. })))
             if source.kind() == io::ErrorKind::PermissionDenied =>
         {
             return Some("the broker must be able to write there: name another with --data-dir");
@@ -296,24 +299,23 @@ fn is_ready(
     broker: &RunningBroker,
     stopping: &Arc<AtomicBool>,
 ) -> Arc<dyn Fn() -> bool + Send + Sync> {
-    let broker = Arc::downgrade(broker.broker());
+    let node = Arc::downgrade(broker.node());
     let stopping = Arc::clone(stopping);
     Arc::new(move || {
-        let can_work = |broker: Arc<Broker>| {
-            broker.log_dirs.is_running() && broker.quorum.check_running().is_ok()
-        };
-        !stopping.load(Ordering::Relaxed) && broker.upgrade().is_some_and(can_work)
+        let can_work =
+            |node: Arc<Node>| node.log_dirs.is_running() && node.quorum.check_running().is_ok();
+        !stopping.load(Ordering::Relaxed) && node.upgrade().is_some_and(can_work)
     })
 }
 
 /// How far groups are behind is measured when somebody wants to know.
 fn refresh(broker: &RunningBroker) -> Refresh {
-    let broker = Arc::downgrade(broker.broker());
+    let node = Arc::downgrade(broker.node());
     Arc::new(move || {
-        let broker = broker.upgrade();
+        let node = node.upgrade();
         Box::pin(async move {
-            if let Some(broker) = broker {
-                broker.refresh_group_lag().await;
+            if let Some(node) = node {
+                node.refresh_group_lag().await;
             }
         })
     })

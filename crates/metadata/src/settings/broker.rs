@@ -286,6 +286,15 @@ static OWN_SETTINGS: &[Setting] = &[
         "How often segments that are too old or too many are looked for.",
     ),
     row(
+        "logway.append.inline",
+        Kind::Boolean,
+        Some("true"),
+        "",
+        "Whether the thread that has received small appends may write them itself, which saves two \
+         hand-overs between threads. Without it the writer's thread of the log directory does all \
+         writing: for measurements.",
+    ),
+    row(
         "logway.group.lag.partitions.max",
         Kind::int(0),
         Some("5000"),

@@ -74,6 +74,8 @@ pub struct BrokerSettings {
     pub controller_quota_window_size: Duration,
     /// `max.connection.creation.rate`
     pub connections_per_second_max: u32,
+    /// `logway.append.inline`
+    pub inline_appends: bool,
     /// `logway.group.lag.partitions.max`
     pub group_lag_partitions_max: usize,
     /// What compaction goes by.
@@ -191,6 +193,7 @@ impl BrokerSettings {
             controller_quota_windows: fields.positive("controller.quota.window.num"),
             controller_quota_window_size: fields.seconds("controller.quota.window.size.seconds"),
             connections_per_second_max: fields.positive("max.connection.creation.rate"),
+            inline_appends: fields.boolean("logway.append.inline"),
             group_lag_partitions_max: fields.size("logway.group.lag.partitions.max"),
             cleaner: CleanerSettings {
                 threads: fields.size("log.cleaner.threads"),

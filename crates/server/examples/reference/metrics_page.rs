@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use logway_broker::{LogLevels, RunningBroker};
 use logway_client::{
     BrokerAddress, Client, ClientError, ClientOptions, ConfigChange, ConfigKind, ConfigResource,
     Connection, ConnectionOptions, Consumer, ConsumerOptions, NewRecord, NewTopic, Producer,
@@ -13,6 +12,8 @@ use logway_client::{
 use logway_metadata::quota::QuotaKey;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
+use logway_node::log_levels::LogLevels;
+use logway_server::RunningBroker;
 use logway_wire::messages::{GetTelemetrySubscriptionsRequest, PushTelemetryRequest};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -66,7 +67,7 @@ async fn exported() -> anyhow::Result<String> {
     let client = Client::new(vec![address.clone()], ClientOptions::default());
     use_a_little(&client).await?;
     push_metrics(&client, &address).await?;
-    broker.broker().metrics.quotas.throttled(QuotaKey::ProducerByteRate, Duration::ZERO);
+    broker.node().metrics.quotas.throttled(QuotaKey::ProducerByteRate, Duration::ZERO);
     let text = with_lag(&broker, &registry).await?;
     broker.stop().await?;
     Ok(text)
@@ -76,9 +77,9 @@ async fn exported() -> anyhow::Result<String> {
 async fn with_lag(broker: &RunningBroker, registry: &Registry) -> anyhow::Result<String> {
     const TRIES: usize = 100;
     // It has looked at the logs of groups, which are compacted.
-    broker.broker().log_cleaner.clean_due();
+    broker.node().log_cleaner.clean_due();
     for _ in 0..TRIES {
-        broker.broker().refresh_group_lag().await;
+        broker.node().refresh_group_lag().await;
         let mut text = String::new();
         encode(&mut text, registry)?;
         if text.contains("logway_group_lag_seconds{") {

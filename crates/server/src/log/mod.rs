@@ -13,8 +13,8 @@ mod json_line;
 use std::io::{self, IsTerminal, Write};
 use std::panic;
 
-use logway_broker::{Levels, LogLevels};
 use logway_metadata::settings::{BrokerSettings, LogFormat};
+use logway_node::log_levels::{Levels, LogLevels};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -165,7 +165,7 @@ mod tests {
         let is_told = |target: &str, level| targets.would_enable(target, &level);
         assert!(is_told("logway_log::segment", tracing::Level::DEBUG));
         assert!(!is_told("logway_log::writer::append", tracing::Level::ERROR));
-        assert!(!is_told("logway_broker", tracing::Level::INFO));
+        assert!(!is_told("logway_kafka", tracing::Level::INFO));
         assert!(!is_told("openraft::raft", tracing::Level::WARN));
     }
 
@@ -177,7 +177,7 @@ mod tests {
             subscriber(Style::Journal, levels(["info"].into_iter()), written);
         let log = |round: u8| {
             tracing::debug!(target: "logway_log::segment", round, "debug");
-            tracing::info!(target: "logway_broker", round, "info");
+            tracing::info!(target: "logway_kafka", round, "info");
         };
         tracing::subscriber::with_default(subscriber, || {
             log(1);
@@ -189,9 +189,9 @@ mod tests {
             levels.change(|levels| *levels = Levels::default());
             log(3);
         });
-        let expected = "<6>logway_broker: info round=1\n\
+        let expected = "<6>logway_kafka: info round=1\n\
                         <7>logway_log::segment: debug round=2\n\
-                        <6>logway_broker: info round=3\n";
+                        <6>logway_kafka: info round=3\n";
         assert_eq!(std::fs::read_to_string(file.path()).expect("is text"), expected);
     }
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use logway_broker::running::METADATA_DIR;
 use logway_log::checkpoint::MetaProperties;
 use logway_log::checkpoint::known_dirs::KNOWN_DIRS_FILE;
 use logway_log::fs::{Fs, RealFs, ScratchFs};
@@ -11,6 +10,7 @@ use logway_log::inspect::{ExpectedLog, ExpectedLogs, Problem};
 use logway_metadata::MetadataImage;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{BrokerId, TopicPartition};
+use logway_node::start::METADATA_DIR;
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 
 /// The node of a directory that does not say whose it is: the default of `node.id`.

@@ -1,0 +1,82 @@
+//! ApiVersions: which APIs are served, at which versions.
+
+use logway_model::ErrorCode;
+use logway_wire::messages::api_versions_response::ApiVersion;
+use logway_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+
+use crate::request::{ClientSoftware, RequestContext};
+use crate::routes::SERVED_APIS;
+
+/// From this version on clients say what software they are (KIP-511).
+const NAMED_SOFTWARE_FROM: i16 = 3;
+
+/// How much is kept of the name and of the version of a client's software.
+const SOFTWARE_CHARS_MAX: usize = 100;
+
+/// The answer is always the same, and small.
+pub(crate) fn built_bytes(_context: &RequestContext, _request: &ApiVersionsRequest) -> usize {
+    0
+}
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: ApiVersionsRequest,
+) -> ApiVersionsResponse {
+    if context.version >= NAMED_SOFTWARE_FROM
+        && !(is_software_word(&request.client_software_name)
+            && is_software_word(&request.client_software_version))
+    {
+        let error_code = ErrorCode::InvalidRequest.code();
+        return ApiVersionsResponse { error_code, ..Default::default() };
+    }
+    if context.version >= NAMED_SOFTWARE_FROM {
+        let word = |text: &str| text.chars().take(SOFTWARE_CHARS_MAX).collect();
+        let (name, version) = (&request.client_software_name, &request.client_software_version);
+        let software = ClientSoftware { name: word(name), version: word(version) };
+        // What was said first counts.
+        let _ = context.connection.software.set(software);
+    }
+    announced_versions()
+}
+
+/// Everything that is served, by key.
+pub(crate) fn announced_versions() -> ApiVersionsResponse {
+    let api_keys = SERVED_APIS.iter().map(|api| ApiVersion {
+        api_key: api.key.id(),
+        min_version: api.announced.min,
+        max_version: api.announced.max,
+        ..Default::default()
+    });
+    ApiVersionsResponse { api_keys: api_keys.collect(), ..Default::default() }
+}
+
+/// Letters, digits, `-` and `.`, with a letter or digit first and last: KIP-511 allows no other,
+/// so that the words can be used in metrics.
+fn is_software_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    is_edge(bytes.first())
+        && is_edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_words_are_kip_511s() {
+        for good in ["apache-kafka-java", "4.3.0", "a", "v1.2-rc.3"] {
+            assert!(is_software_word(good), "{good}");
+        }
+        for bad in ["", "-a", "a.", "a b", "ä", "a/b"] {
+            assert!(!is_software_word(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_api_is_announced_once_and_in_order() {
+        let keys: Vec<i16> = announced_versions().api_keys.iter().map(|api| api.api_key).collect();
+        assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{keys:?}");
+    }
+}

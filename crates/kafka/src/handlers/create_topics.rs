@@ -1,0 +1,155 @@
+//! CreateTopics.
+
+use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic};
+use logway_metadata::settings::topic::TOPIC_SETTINGS;
+use logway_metadata::settings::{ConfigEntry, describe_topic};
+use logway_model::{BrokerId, ErrorCode, TopicId};
+use logway_wire::WireString;
+use logway_wire::messages::create_topics_request::CreatableTopic;
+use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
+use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
+
+use super::batched_command::time_max;
+use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES, with_all};
+use super::mutation_quota::{made_count, partition_count, submit_within_quota};
+use super::repeats::keep_first;
+use crate::connection::UNCOUNTED_BYTES_MAX;
+use crate::request::RequestContext;
+use logway_log::random_uuid;
+use logway_node::failure::Failure;
+
+/// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
+const QUOTA_EXCEEDED_FROM: i16 = 6;
+
+/// From this version on a topic is answered with all its settings (KIP-525).
+const SETTINGS_FROM: i16 = 5;
+
+/// What is told of a topic beside its settings.
+const TOPIC_BYTES: usize = ENTRY_WITH_MESSAGE_BYTES;
+
+/// Each topic is answered with its settings, as long as there is room.
+pub(crate) fn built_bytes(context: &RequestContext, request: &CreateTopicsRequest) -> usize {
+    let count = request.topics.len();
+    let settings_bytes = if context.version < SETTINGS_FROM { 0 } else { settings_bytes() };
+    with_all(context, count * TOPIC_BYTES, count * settings_bytes)
+}
+
+/// What the settings of one topic take.
+fn settings_bytes() -> usize {
+    TOPIC_SETTINGS.len() * SETTING_BYTES
+}
+
+/// Of how many topics the settings can be told, of so many that are answered.
+fn described_max(context: &RequestContext, count: usize) -> usize {
+    if context.version < SETTINGS_FROM {
+        return 0;
+    }
+    let room_bytes = context.building.as_ref().map_or(UNCOUNTED_BYTES_MAX, |share| share.bytes());
+    room_bytes.saturating_sub(count * TOPIC_BYTES) / settings_bytes()
+}
+
+/// A topic is ready when the answer says that it was created.
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: CreateTopicsRequest,
+) -> CreateTopicsResponse {
+    let time_max = time_max(request.timeout_ms);
+    let validate_only = request.validate_only;
+    let new_topics = request.topics.iter();
+    let new_topics =
+        new_topics.map(|topic| (Ok(new_topic(topic)), partitions(&context, topic))).collect();
+    let create = |topics| CreateTopics { topics, validate_only };
+    let results =
+        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, new_topics, create).await;
+
+    let image = context.node().image();
+    let mut described_left = described_max(&context, request.topics.len());
+    let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
+    let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(named.len());
+    for (name, result) in named {
+        // A request about very many topics takes turns with others.
+        tokio::task::coop::consume_budget().await;
+        topics.push(match result {
+            Ok(topic) if described_left > 0 => {
+                described_left -= 1;
+                let settings = describe_topic(&topic.overrides, &image, &context.node().settings);
+                created(name, &topic, Some(settings))
+            }
+            Ok(topic) => created(name, &topic, None),
+            Err(failure) => refused(name, failure),
+        });
+    }
+    keep_first(&mut topics, |topic| topic.name.clone());
+    CreateTopicsResponse { topics, ..Default::default() }
+}
+
+fn new_topic(asked: &CreatableTopic) -> NewTopic {
+    let assignments = asked.assignments.iter().map(|assignment| {
+        let replicas = assignment.broker_ids.iter().copied().map(BrokerId);
+        (assignment.partition_index, replicas.collect())
+    });
+    let configs = asked
+        .configs
+        .iter()
+        .map(|config| (config.name.to_string(), config.value.as_ref().map(ToString::to_string)));
+    NewTopic {
+        name: asked.name.to_string(),
+        id: TopicId(random_uuid()),
+        num_partitions: asked.num_partitions,
+        replication_factor: asked.replication_factor,
+        assignments: assignments.collect(),
+        configs: configs.collect(),
+    }
+}
+
+/// How many partitions a topic would get.
+fn partitions(context: &RequestContext, asked: &CreatableTopic) -> u32 {
+    if context.node().image().topic(&asked.name).is_some() {
+        return 0;
+    }
+    match (asked.assignments.len(), asked.num_partitions) {
+        (0, -1) => made_count(context.node().settings.num_partitions.into()),
+        (0, count) => made_count(count.into()),
+        (assigned, _) => partition_count(assigned),
+    }
+}
+
+/// Without `settings`, for which there is no room, the answer says so; the topic is made all the same.
+fn created(
+    name: WireString,
+    topic: &CreatedTopic,
+    settings: Option<Vec<ConfigEntry>>,
+) -> CreatableTopicResult {
+    let is_whole = settings.is_some();
+    let config_error = if is_whole { ErrorCode::None } else { ErrorCode::PolicyViolation };
+    CreatableTopicResult {
+        name,
+        topic_id: topic.id.0,
+        error_message: None,
+        topic_config_error_code: config_error.code(),
+        num_partitions: topic.num_partitions,
+        replication_factor: topic.replication_factor,
+        configs: settings.map(|settings| settings.into_iter().map(config).collect()),
+        ..Default::default()
+    }
+}
+
+fn config(entry: ConfigEntry) -> CreatableTopicConfigs {
+    CreatableTopicConfigs {
+        name: entry.name.into(),
+        value: entry.value.filter(|_| !entry.sensitive).map(WireString::from),
+        read_only: entry.read_only,
+        config_source: entry.source as i8,
+        is_sensitive: entry.sensitive,
+        ..Default::default()
+    }
+}
+
+fn refused(name: WireString, failure: Failure) -> CreatableTopicResult {
+    CreatableTopicResult {
+        name,
+        error_code: failure.code.code(),
+        error_message: Some(failure.message.into()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,169 @@
+//! DeleteTopics, by names and by ids (KIP-516).
+
+use logway_metadata::MetadataImage;
+use logway_metadata::controller::{DeleteTopics, DeletedTopic, TopicReference};
+use logway_model::{ErrorCode, TopicId, Uuid};
+use logway_wire::WireString;
+use logway_wire::messages::delete_topics_request::DeleteTopicState;
+use logway_wire::messages::delete_topics_response::DeletableTopicResult;
+use logway_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
+
+use super::batched_command::time_max;
+use super::building::ENTRY_WITH_MESSAGE_BYTES;
+use super::mutation_quota::{Mutation, partition_count, submit_within_quota};
+use super::repeats::{keep_first, repeated};
+use crate::request::RequestContext;
+use logway_node::failure::Failure;
+
+/// Before this version clients do not know `TOPIC_DELETION_DISABLED`.
+const DELETION_DISABLED_FROM: i16 = 3;
+
+/// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
+const QUOTA_EXCEEDED_FROM: i16 = 5;
+
+/// One answer for each topic named.
+pub(crate) fn built_bytes(_context: &RequestContext, request: &DeleteTopicsRequest) -> usize {
+    (request.topic_names.len() + request.topics.len()) * ENTRY_WITH_MESSAGE_BYTES
+}
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: DeleteTopicsRequest,
+) -> DeleteTopicsResponse {
+    let time_max = time_max(request.timeout_ms);
+    let asked = asked_topics(request);
+    let delete = |topics| DeleteTopics { topics };
+    let references = counted(&context.node().image(), references(&asked));
+    let results =
+        submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, references, delete).await;
+
+    let results = asked.into_iter().zip(results);
+    let mut responses: Vec<DeletableTopicResult> = results
+        .map(|(asked, result)| match result {
+            Ok(topic) => deleted(topic),
+            Err(failure) => refused(asked, failure, context.version),
+        })
+        .collect();
+    keep_first(&mut responses, |topic| (topic.name.clone(), topic.topic_id));
+    DeleteTopicsResponse { responses, ..Default::default() }
+}
+
+/// One list of what up to version 5 is a list of names and from then on one of names or ids.
+fn asked_topics(request: DeleteTopicsRequest) -> Vec<DeleteTopicState> {
+    let by_name = |name: WireString| DeleteTopicState { name: Some(name), ..Default::default() };
+    request.topic_names.into_iter().map(by_name).chain(request.topics).collect()
+}
+
+/// What a request has twice is not deleted: somebody may not have meant it.
+fn references(asked: &[DeleteTopicState]) -> Vec<Result<TopicReference, Failure>> {
+    let asked_twice = repeated(asked.iter().map(key));
+    let reference_once = |topic| match asked_twice.contains(&key(topic)) {
+        true => invalid("the request has this topic more than once"),
+        false => reference(topic),
+    };
+    asked.iter().map(reference_once).collect()
+}
+
+/// The topics with their numbers of partitions; one that does not exist has none. Nor is a topic deleted that is
+/// referred to by its name and by its id.
+fn counted(
+    image: &MetadataImage,
+    references: Vec<Result<TopicReference, Failure>>,
+) -> Vec<Mutation<TopicReference>> {
+    let topic = |reference: &TopicReference| match reference {
+        TopicReference::Name(name) => image.topic(name),
+        TopicReference::Id(id) => image.topic_by_id(*id),
+    };
+    let found = references.iter().filter_map(|reference| topic(reference.as_ref().ok()?));
+    let meant_twice = repeated(found.map(|topic| topic.id));
+    let count = |reference: Result<TopicReference, Failure>| match reference
+        .as_ref()
+        .ok()
+        .and_then(topic)
+    {
+        Some(topic) if meant_twice.contains(&topic.id) => {
+            (invalid("the request has this topic by its name and by its id"), 0)
+        }
+        Some(topic) => (reference, partition_count(topic.partitions.len())),
+        None => (reference, 0),
+    };
+    references.iter().cloned().map(count).collect()
+}
+
+fn reference(asked: &DeleteTopicState) -> Result<TopicReference, Failure> {
+    match &asked.name {
+        Some(name) if asked.topic_id.is_zero() => Ok(TopicReference::Name(name.to_string())),
+        Some(_) => invalid("a topic is named either by its name or by its id, not by both"),
+        None if asked.topic_id.is_zero() => invalid("a topic must be named by its name or its id"),
+        None => Ok(TopicReference::Id(TopicId(asked.topic_id))),
+    }
+}
+
+fn key(asked: &DeleteTopicState) -> (Option<&str>, Uuid) {
+    (asked.name.as_deref(), asked.topic_id)
+}
+
+fn invalid(message: &str) -> Result<TopicReference, Failure> {
+    Err(Failure::new(ErrorCode::InvalidRequest, message))
+}
+
+fn deleted(topic: DeletedTopic) -> DeletableTopicResult {
+    DeletableTopicResult {
+        name: Some(WireString::copy_of(topic.name.as_str())),
+        topic_id: topic.id.0,
+        ..Default::default()
+    }
+}
+
+fn refused(asked: DeleteTopicState, failure: Failure, version: i16) -> DeletableTopicResult {
+    let code = match failure.code {
+        ErrorCode::TopicDeletionDisabled if version < DELETION_DISABLED_FROM => {
+            ErrorCode::InvalidRequest
+        }
+        code => code,
+    };
+    DeletableTopicResult {
+        name: asked.name,
+        topic_id: asked.topic_id,
+        error_code: code.code(),
+        error_message: Some(failure.message.into()),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_named_by_exactly_one_of_name_and_id() {
+        let refer = |name: Option<&'static str>, topic_id| {
+            let name = name.map(WireString::from);
+            reference(&DeleteTopicState { name, topic_id, ..Default::default() }).ok()
+        };
+        let id = Uuid([1; 16]);
+        assert_eq!(refer(Some("a"), Uuid::ZERO), Some(TopicReference::Name("a".to_owned())));
+        assert_eq!(refer(None, id), Some(TopicReference::Id(TopicId(id))));
+        assert_eq!(refer(Some("a"), id), None);
+        assert_eq!(refer(None, Uuid::ZERO), None);
+    }
+
+    #[test]
+    fn what_is_asked_twice_is_not_deleted() {
+        let by_name =
+            |name: &'static str| DeleteTopicState { name: Some(name.into()), ..Default::default() };
+        let accepted = references(&[by_name("a"), by_name("b"), by_name("a")]);
+        let accepted: Vec<bool> = accepted.iter().map(Result::is_ok).collect();
+        assert_eq!(accepted, [false, true, false]);
+    }
+
+    #[test]
+    fn old_clients_get_a_code_that_they_know() {
+        let code = |version| {
+            let failure = Failure::new(ErrorCode::TopicDeletionDisabled, "off");
+            refused(DeleteTopicState::default(), failure, version).error_code
+        };
+        assert_eq!(code(2), ErrorCode::InvalidRequest.code());
+        assert_eq!(code(3), ErrorCode::TopicDeletionDisabled.code());
+    }
+}

@@ -1,0 +1,107 @@
+//! DescribeProducers: the idempotent producers of partitions, and their open transactions (KIP-664).
+
+use logway_log::producer_state::ProducerState;
+use logway_model::{ErrorCode, Offset, PartitionId, ProducerId, Sequence};
+use logway_wire::WireString;
+use logway_wire::messages::describe_producers_request::TopicRequest;
+use logway_wire::messages::describe_producers_response::{
+    PartitionResponse, ProducerState as DescribedProducer, TopicResponse,
+};
+use logway_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
+
+use super::building::{ENTRY_BYTES, with_all};
+use super::cluster_view::absence;
+use super::repeats::repeated_partitions;
+use crate::request::RequestContext;
+use logway_node::failure::Failure;
+
+/// What the protocol says where no transaction is open.
+const NO_TRANSACTION: Offset = Offset(-1);
+
+/// One answer for each partition named, and each producer once at most.
+pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeProducersRequest) -> usize {
+    let partitions = request.topics.iter().map(|topic| topic.partition_indexes.len());
+    let partitions: usize = partitions.sum();
+    let producers = if partitions == 0 { 0 } else { context.node().log_dirs.producer_count() };
+    let named = request.topics.len() + partitions;
+    with_all(context, named * ENTRY_BYTES, producers * ENTRY_BYTES)
+}
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: DescribeProducersRequest,
+) -> DescribeProducersResponse {
+    // A partition may have thousands of producers, so that a request could be answered only with far
+    // more memory than its own if it could ask for the same partition again and again.
+    let asked_twice = repeated_partitions(
+        request.topics.iter().map(|topic| (&*topic.name, topic.partition_indexes.iter().copied())),
+    );
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for TopicRequest { name, partition_indexes, .. } in &request.topics {
+        let mut partitions = Vec::with_capacity(partition_indexes.len());
+        for &index in partition_indexes {
+            let outcome = match asked_twice.contains(&(&**name, index)) {
+                true => Err(ErrorCode::InvalidRequest),
+                false => producers(&context, name, PartitionId(index)).await,
+            };
+            partitions.push(response(index, outcome));
+        }
+        topics.push(TopicResponse { name: name.clone(), partitions, ..Default::default() });
+    }
+    DescribeProducersResponse { topics, ..Default::default() }
+}
+
+async fn producers(
+    context: &RequestContext,
+    name: &str,
+    id: PartitionId,
+) -> Result<Vec<DescribedProducer>, ErrorCode> {
+    let described = {
+        let table = context.node().topics();
+        let topic = table.by_name(name).map_err(|_| absence(name))?;
+        topic.partition(id)?.log().producers()
+    };
+    let mut known = described.await.map_err(|error| Failure::from(error).code)?;
+    known.sort_unstable_by_key(|(id, _)| *id);
+    Ok(known.iter().map(|(id, state)| describe(*id, state)).collect())
+}
+
+fn describe(id: ProducerId, state: &ProducerState) -> DescribedProducer {
+    DescribedProducer {
+        producer_id: id.0,
+        producer_epoch: i32::from(state.epoch.0),
+        last_sequence: state.last_batch().map_or(Sequence::NONE, |batch| batch.last_sequence).0,
+        last_timestamp: state.last_timestamp.0,
+        coordinator_epoch: state.coordinator_epoch,
+        current_txn_start_offset: state.transaction_start.unwrap_or(NO_TRANSACTION).0,
+        ..Default::default()
+    }
+}
+
+fn response(
+    partition_index: i32,
+    outcome: Result<Vec<DescribedProducer>, ErrorCode>,
+) -> PartitionResponse {
+    let (code, active_producers) = match outcome {
+        Ok(producers) => (ErrorCode::None, producers),
+        Err(code) => (code, Vec::new()),
+    };
+    PartitionResponse {
+        partition_index,
+        error_code: code.code(),
+        error_message: explanation(code).map(WireString::from_static),
+        active_producers,
+        ..Default::default()
+    }
+}
+
+/// The reason, in memory that all answers share.
+fn explanation(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::None => None,
+        ErrorCode::InvalidRequest => Some("the request has this partition more than once"),
+        ErrorCode::InvalidTopicException => Some("no topic can have this name"),
+        ErrorCode::UnknownTopicOrPartition => Some("the partition does not exist"),
+        _ => Some("the log of the partition is not available"),
+    }
+}

@@ -1,0 +1,44 @@
+//! DescribeUserScramCredentials (KIP-554): nobody has any.
+
+use logway_model::ErrorCode;
+use logway_wire::messages::describe_user_scram_credentials_request::UserName;
+use logway_wire::messages::describe_user_scram_credentials_response::DescribeUserScramCredentialsResult;
+use logway_wire::messages::{
+    DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
+};
+
+use super::building::ENTRY_WITH_MESSAGE_BYTES;
+use super::repeats::{keep_first, repeated};
+use crate::request::RequestContext;
+
+/// One answer for each user that is named.
+pub(crate) fn built_bytes(
+    _context: &RequestContext,
+    request: &DescribeUserScramCredentialsRequest,
+) -> usize {
+    request.users.as_ref().map_or(0, Vec::len) * ENTRY_WITH_MESSAGE_BYTES
+}
+
+/// All users that have credentials, which are none, or that each one named has none.
+pub(crate) async fn handle(
+    _context: RequestContext,
+    request: DescribeUserScramCredentialsRequest,
+) -> DescribeUserScramCredentialsResponse {
+    let users = request.users.unwrap_or_default();
+    let named_twice = repeated(users.iter().map(|user| user.name.as_str()));
+    let result = |user: &UserName| {
+        let (code, message) = match named_twice.contains(user.name.as_str()) {
+            true => (ErrorCode::DuplicateResource, "The request names this user more than once."),
+            false => (ErrorCode::ResourceNotFound, "This user has no SCRAM credentials."),
+        };
+        DescribeUserScramCredentialsResult {
+            user: user.name.clone(),
+            error_code: code.code(),
+            error_message: Some(message.into()),
+            ..Default::default()
+        }
+    };
+    let mut results: Vec<_> = users.iter().map(result).collect();
+    keep_first(&mut results, |result| result.user.clone());
+    DescribeUserScramCredentialsResponse { error_message: None, results, ..Default::default() }
+}

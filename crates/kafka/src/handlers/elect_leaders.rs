@@ -1,0 +1,160 @@
+//! ElectLeaders: makes preferred or any live replicas leaders (KIP-183, KIP-460).
+//!
+//! A partition has one replica, which leads whenever its log is open. So there is never anything to
+//! elect: either the leader is the one that is asked for, or no replica can lead.
+
+use logway_model::{ErrorCode, PartitionId};
+use logway_wire::WireString;
+use logway_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
+use logway_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
+
+use super::building::{ENTRY_BYTES, ENTRY_WITH_MESSAGE_BYTES, with_all};
+use super::cluster_view::{ClusterView, PartitionView};
+use crate::request::RequestContext;
+
+/// Which replica a client wants to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Election {
+    /// The first of the partition's replicas.
+    Preferred,
+    /// Any that lives, also one that is not in sync, where there is no leader.
+    Unclean,
+}
+
+impl Election {
+    fn from_code(code: i8) -> Option<Election> {
+        match code {
+            0 => Some(Election::Preferred),
+            1 => Some(Election::Unclean),
+            _ => None,
+        }
+    }
+
+    fn outcome(self, partition: Option<&PartitionView<'_>>) -> ErrorCode {
+        let Some(partition) = partition else { return ErrorCode::UnknownTopicOrPartition };
+        let is_elected = match self {
+            Election::Preferred => partition.leader == partition.image.replicas.first().copied(),
+            Election::Unclean => partition.leader.is_some(),
+        };
+        match self {
+            _ if is_elected => ErrorCode::ElectionNotNeeded,
+            Election::Preferred => ErrorCode::PreferredLeaderNotAvailable,
+            Election::Unclean => ErrorCode::EligibleLeadersNotAvailable,
+        }
+    }
+}
+
+/// One answer for each partition named. Without a list, one for each topic: its partitions are all
+/// led, but for those whose logs are offline.
+pub(crate) fn built_bytes(context: &RequestContext, request: &ElectLeadersRequest) -> usize {
+    match &request.topic_partitions {
+        Some(topics) => {
+            let partitions = topics.iter().map(|topic| topic.partitions.len());
+            topics.len() * ENTRY_WITH_MESSAGE_BYTES + partitions.sum::<usize>() * ENTRY_BYTES
+        }
+        None => {
+            let image = context.node().image();
+            let all = image.topic_count() + image.partition_count();
+            with_all(context, 0, all * ENTRY_BYTES)
+        }
+    }
+}
+
+pub(crate) async fn handle(
+    context: RequestContext,
+    request: ElectLeadersRequest,
+) -> ElectLeadersResponse {
+    let Some(election) = Election::from_code(request.election_type) else {
+        let error_code = ErrorCode::InvalidRequest.code();
+        return ElectLeadersResponse { error_code, ..Default::default() };
+    };
+    let view = ClusterView::of(&context);
+    let replica_election_results = match request.topic_partitions {
+        Some(topics) => {
+            let result = |topic: &str, partitions: Vec<i32>| {
+                let outcome = |id| (id, election.outcome(view.partition(topic, id).as_ref()));
+                result(topic, partitions.into_iter().map(PartitionId).map(outcome))
+            };
+            topics.into_iter().map(|asked| result(&asked.topic, asked.partitions)).collect()
+        }
+        None => every_partition(&view, election),
+    };
+    ElectLeadersResponse { replica_election_results, ..Default::default() }
+}
+
+/// The answer about all partitions names only those that do not have the leader that is asked for.
+fn every_partition(view: &ClusterView, election: Election) -> Vec<ReplicaElectionResult> {
+    let topics = view.image.topics().map(|topic| {
+        let outcomes = view.partitions_from(topic, 0).map(|partition| {
+            let outcome = election.outcome(Some(&partition));
+            (partition.id, outcome)
+        });
+        result(
+            topic.name.as_str(),
+            outcomes.filter(|(_, code)| *code != ErrorCode::ElectionNotNeeded),
+        )
+    });
+    topics.collect()
+}
+
+fn result(
+    topic: &str,
+    outcomes: impl Iterator<Item = (PartitionId, ErrorCode)>,
+) -> ReplicaElectionResult {
+    let partition = |(id, code): (PartitionId, ErrorCode)| PartitionResult {
+        partition_id: id.0,
+        error_code: code.code(),
+        error_message: Some(explanation(code)),
+        ..Default::default()
+    };
+    ReplicaElectionResult {
+        topic: WireString::copy_of(topic),
+        partition_result: outcomes.map(partition).collect(),
+        ..Default::default()
+    }
+}
+
+/// The reason, in memory that all answers share.
+fn explanation(code: ErrorCode) -> WireString {
+    WireString::from_static(match code {
+        ErrorCode::ElectionNotNeeded => "the partition has the leader that is asked for",
+        ErrorCode::UnknownTopicOrPartition => "the partition does not exist",
+        _ => "the log of the partition's only replica is offline",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_metadata::PartitionImage;
+    use logway_model::{BrokerId, LeaderEpoch};
+
+    use super::*;
+
+    #[test]
+    fn an_election_is_needed_only_where_the_leader_is_gone() {
+        let image = PartitionImage {
+            replicas: vec![BrokerId(1)],
+            directories: Vec::new(),
+            isr: vec![BrokerId(1)],
+            leader: Some(BrokerId(1)),
+            leader_epoch: LeaderEpoch(0),
+            partition_epoch: 0,
+        };
+        let outcome = |election: Election, leader| {
+            let view = PartitionView {
+                id: PartitionId(0),
+                image: &image,
+                leader,
+                offline_replicas: Vec::new(),
+            };
+            election.outcome(Some(&view))
+        };
+        let online = Some(BrokerId(1));
+        assert_eq!(outcome(Election::Preferred, online), ErrorCode::ElectionNotNeeded);
+        assert_eq!(outcome(Election::Unclean, online), ErrorCode::ElectionNotNeeded);
+        assert_eq!(outcome(Election::Preferred, None), ErrorCode::PreferredLeaderNotAvailable);
+        assert_eq!(outcome(Election::Unclean, None), ErrorCode::EligibleLeadersNotAvailable);
+        assert_eq!(Election::Preferred.outcome(None), ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(Election::from_code(2), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! Fetch: from the request to file ranges, waiting for records where there are too few.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_log::FileRange;
+use logway_log::checkpoint::EpochEnd;
+use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
+use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
+use logway_node::replica::Replica;
+use logway_node::topics::TopicTable;
+use logway_wire::messages::fetch_request::FetchPartition;
+use logway_wire::messages::fetch_response::{
+    EpochEndOffset, FetchableTopicResponse, PartitionData,
+};
+use logway_wire::messages::{FetchRequest, FetchResponse};
+use logway_wire::{ApiKey, Decoder, Records, WireString};
+use tokio::time::Instant;
+
+use crate::fetch_session::{FetchScope, FetchWish, TopicNaming};
+use crate::request::{Reply, RequestContext, RequestError, Work, decode_request, encode_reply};
+
+/// From this version on topics are named by their ids (KIP-516).
+const BY_TOPIC_ID_FROM: i16 = 13;
+/// Clients of older versions may not know of a log that is offline, and would give up.
+const STORAGE_ERROR_FROM: i16 = 6;
+/// A consumer, not a follower.
+const NO_REPLICA: i32 = -1;
+const READ_COMMITTED: i8 = 1;
+
+/// What one partition takes: the wish, what the session says of it, and its answer.
+const PARTITION_BYTES: usize = 768;
+
+/// Prepares a fetch; its reading and waiting happen in the reply queue.
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    let request: FetchRequest = decode_request(&context, body)?;
+    let named: usize = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+    let remembered = context.service.fetch_sessions.partitions_of(request.session_id);
+    let built_bytes = (named + remembered) * PARTITION_BYTES;
+    Ok(Work::new(context, built_bytes, ApiKey::Fetch, |context| {
+        Box::pin(async move {
+            Ok(Reply::Later(Box::pin(async move {
+                let (response, files) = fetch(&context, request).await;
+                encode_reply(&context, response, files).map(Some)
+            })))
+        })
+    }))
+}
+
+async fn fetch(
+    context: &RequestContext,
+    request: FetchRequest,
+) -> (FetchResponse, Vec<Vec<FileRange>>) {
+    let limits = Limits::of(context, &request);
+    let name_of = |id: Uuid| Some(context.node().topics().by_id(TopicId(id)).ok()?.name().clone());
+    let scope = context.service.fetch_sessions.scope(
+        request.session_id,
+        request.session_epoch,
+        request.topics,
+        &request.forgotten_topics_data,
+        match context.version >= BY_TOPIC_ID_FROM {
+            true => TopicNaming::ById(&name_of),
+            false => TopicNaming::ByName,
+        },
+    );
+    let scope = match scope {
+        Ok(scope) => scope,
+        Err(code) => {
+            return (FetchResponse { error_code: code.code(), ..Default::default() }, Vec::new());
+        }
+    };
+    let wishes: Vec<Wish<'_>> = scope.wishes.iter().map(Wish::of).collect();
+    let patience = Patience { deadline: limits.deadline, hurry: context.connection.hurry.asked() };
+    let find = |wish: &Wish<'_>| find(context, &limits, wish.fetch);
+    let Limits { isolation, bounds, .. } = limits;
+    let outcomes = context.node().read(&wishes, find, isolation, bounds, patience).await;
+    let mut files = Vec::new();
+    let answers = scope.wishes.iter().zip(outcomes).map(|(wish, outcome)| {
+        let answer = answer(context.version, isolation, outcome, &mut files);
+        PartitionData { partition_index: wish.key.partition, ..answer }
+    });
+    let answers = answers.collect();
+    (respond(context, scope, answers), files)
+}
+
+/// A wish of the session, as the node takes it.
+struct Wish<'a> {
+    fetch: &'a FetchWish,
+    read: ReadWish,
+}
+
+impl AsRef<ReadWish> for Wish<'_> {
+    fn as_ref(&self) -> &ReadWish {
+        &self.read
+    }
+}
+
+impl Wish<'_> {
+    fn of(fetch: &FetchWish) -> Wish<'_> {
+        let FetchPartition { fetch_offset, partition_max_bytes, .. } = fetch.request;
+        // As in Kafka, any negative epoch is none.
+        let epoch = |number| LeaderEpoch(number).max(LeaderEpoch::NONE);
+        let read = ReadWish {
+            offset: Offset(fetch_offset),
+            max_bytes: u64::try_from(partition_max_bytes).unwrap_or(0),
+            leader_epoch: epoch(fetch.request.current_leader_epoch),
+            last_read_epoch: epoch(fetch.request.last_fetched_epoch),
+        };
+        Wish { fetch, read }
+    }
+}
+
+/// What bounds a fetch as a whole.
+struct Limits {
+    deadline: Instant,
+    bounds: ReadBounds,
+    isolation: Isolation,
+    is_follower: bool,
+}
+
+impl Limits {
+    fn of(context: &RequestContext, request: &FetchRequest) -> Limits {
+        let wait_ms = u64::try_from(request.max_wait_ms).unwrap_or(0);
+        let quota_max_bytes = context.charge.as_ref().and_then(|charge| charge.fetch_max_bytes());
+        let max_bytes = u64::try_from(request.max_bytes)
+            .unwrap_or(0)
+            .min(context.node().settings.fetch_max_bytes as u64)
+            .min(quota_max_bytes.unwrap_or(u64::MAX));
+        let replica = match request.replica_state.replica_id {
+            NO_REPLICA => request.replica_id,
+            replica => replica,
+        };
+        Limits {
+            deadline: Instant::now() + Duration::from_millis(wait_ms),
+            bounds: ReadBounds {
+                min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
+                max_bytes,
+            },
+            isolation: match request.isolation_level == READ_COMMITTED {
+                true => Isolation::Committed,
+                false => Isolation::Uncommitted,
+            },
+            is_follower: replica >= 0,
+        }
+    }
+}
+
+fn find(
+    context: &RequestContext,
+    limits: &Limits,
+    wish: &FetchWish,
+) -> Result<Arc<Replica>, Unread> {
+    let (key, table) = (&wish.key, context.node().topics());
+    let id = PartitionId(key.partition);
+    let topic = match context.version >= BY_TOPIC_ID_FROM {
+        false => table.by_name(&key.topic),
+        true => table.by_id(TopicId(key.topic_id)).map_err(|_| why_gone(&table, wish)),
+    };
+    let replica = topic.and_then(|topic| topic.partition(id)).map_err(Unread::Absent)?;
+    match limits.is_follower {
+        true => Err(Unread::Refused(ErrorCode::NotLeaderOrFollower)),
+        false => Ok(Arc::clone(replica)),
+    }
+}
+
+/// What is said of a topic id that is not known, or not any more: a client that was served under it
+/// learns whether the topic is gone, or another one has its name.
+fn why_gone(table: &TopicTable, wish: &FetchWish) -> ErrorCode {
+    let Some(name) = &wish.known_name else { return ErrorCode::UnknownTopicId };
+    let partition = PartitionId(wish.key.partition);
+    match table.by_name(name.as_str()).and_then(|topic| topic.partition(partition)) {
+        Ok(_) | Err(ErrorCode::KafkaStorageError) => ErrorCode::InconsistentTopicId,
+        Err(code) => code,
+    }
+}
+
+/// An error as a client of this version knows it.
+fn code_for(version: i16, code: i16) -> i16 {
+    match version < STORAGE_ERROR_FROM && code == ErrorCode::KafkaStorageError.code() {
+        true => ErrorCode::NotLeaderOrFollower.code(),
+        false => code,
+    }
+}
+
+/// What is said of a partition. `files` gets what its records stand for.
+fn answer(
+    version: i16,
+    isolation: Isolation,
+    outcome: ReadOutcome,
+    files: &mut Vec<Vec<FileRange>>,
+) -> PartitionData {
+    let refused = match outcome {
+        Ok(found) => return records(isolation, found, files),
+        Err(Unread::Diverging(replica, end)) => return diverging(&replica, end),
+        Err(Unread::Absent(code)) => refusal(code),
+        Err(Unread::Refused(code)) => unread(code),
+        Err(Unread::OutOfRange(replica)) => out_of_range(&replica),
+    };
+    PartitionData { error_code: code_for(version, refused.error_code), ..refused }
+}
+
+fn records(isolation: Isolation, found: Found, files: &mut Vec<Vec<FileRange>>) -> PartitionData {
+    let Found { replica, slice } = found;
+    let mut answer = PartitionData {
+        high_watermark: replica.high_watermark().get().0,
+        last_stable_offset: replica.last_stable_offset().0,
+        log_start_offset: slice.log_start_offset.0,
+        // Who reads what is not committed is told of no transactions.
+        aborted_transactions: (isolation == Isolation::Committed).then(Vec::new),
+        records: Some(Records::default()),
+        ..Default::default()
+    };
+    if !slice.is_empty() {
+        let bytes = usize::try_from(slice.size_bytes()).expect("bounded by max_bytes and a batch");
+        answer.records = Some(Records::External { len_bytes: bytes, token: files.len() });
+        files.push(slice.ranges);
+    }
+    answer
+}
+
+/// Tells a client whose last record is of an epoch that ended earlier in our log where that was
+/// (KIP-595).
+fn diverging(replica: &Replica, end: EpochEnd) -> PartitionData {
+    PartitionData {
+        diverging_epoch: EpochEndOffset {
+            epoch: end.epoch.0,
+            end_offset: end.end_offset.0,
+            ..Default::default()
+        },
+        high_watermark: replica.high_watermark().get().0,
+        last_stable_offset: replica.last_stable_offset().0,
+        log_start_offset: replica.log().log_start_offset().0,
+        aborted_transactions: None,
+        records: Some(Records::default()),
+        ..Default::default()
+    }
+}
+
+fn refusal(code: ErrorCode) -> PartitionData {
+    PartitionData {
+        error_code: code.code(),
+        high_watermark: -1,
+        records: Some(Records::default()),
+        ..Default::default()
+    }
+}
+
+/// An answer for a partition that is here and cannot be read: as in Kafka it has no list of transactions, and not an
+/// empty one.
+fn unread(code: ErrorCode) -> PartitionData {
+    PartitionData { aborted_transactions: None, ..refusal(code) }
+}
+
+fn out_of_range(replica: &Replica) -> PartitionData {
+    PartitionData {
+        high_watermark: replica.high_watermark().get().0,
+        log_start_offset: replica.log().log_start_offset().0,
+        ..unread(ErrorCode::OffsetOutOfRange)
+    }
+}
+
+/// Groups the answers by topic again, leaving out what the session need not hear.
+fn respond(
+    context: &RequestContext,
+    scope: FetchScope,
+    answers: Vec<PartitionData>,
+) -> FetchResponse {
+    let mentioned = context.service.fetch_sessions.filter_answers(&scope, &answers);
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    for ((wish, answer), mentioned) in scope.wishes.iter().zip(answers).zip(mentioned) {
+        if !mentioned {
+            continue;
+        }
+        let key = &wish.key;
+        let is_same = |last: &FetchableTopicResponse| {
+            *last.topic == *key.topic && last.topic_id == key.topic_id
+        };
+        match responses.last_mut() {
+            Some(last) if is_same(last) => last.partitions.push(answer),
+            _ => responses.push(FetchableTopicResponse {
+                topic: WireString::copy_of(&key.topic),
+                topic_id: key.topic_id,
+                partitions: vec![answer],
+                ..Default::default()
+            }),
+        }
+    }
+    FetchResponse { session_id: scope.session_id, responses, ..Default::default() }
+}

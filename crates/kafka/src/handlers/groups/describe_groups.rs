@@ -1,0 +1,58 @@
+//! DescribeGroups.
+
+use std::collections::HashSet;
+use std::future::Future;
+
+use logway_coordinator::RequestBody;
+use logway_wire::Decoder;
+use logway_wire::messages::describe_groups_response::DescribedGroup;
+use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
+
+use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
+use super::{expect_reply, question};
+use crate::handlers::authorized_operations::{self, NOT_ASKED};
+use crate::request::{RequestContext, RequestError, Work};
+use logway_node::memory::Held;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    let built_bytes = |request: &DescribeGroupsRequest| request.groups.len() * QUESTION_BYTES;
+    measured::prepare(context, body, built_bytes, start)
+}
+
+/// Each group is described once, however often it is named: clients look groups up by name.
+fn start(
+    context: &RequestContext,
+    request: DescribeGroupsRequest,
+) -> impl Future<Output = (DescribeGroupsResponse, Held)> + use<> {
+    let authorized_operations = match request.include_authorized_operations {
+        true => authorized_operations::GROUP,
+        false => NOT_ASKED,
+    };
+    let mut seen = HashSet::new();
+    let groups = request.groups.into_iter().filter(|group| seen.insert(group.clone()));
+    let parts = groups.map(|group| {
+        let body = RequestBody::DescribeGroups { groups: vec![group.clone()] };
+        let measuring = context.node().groups.measure(&group, question(context, body));
+        Part { about: group, measuring, mentions: 1 }
+    });
+    let parts = parts.collect();
+    let context = context.clone();
+    async move {
+        let (told, held) = ask_measured(&context, parts, TooLarge::TellInParts).await;
+        let mut groups = Vec::with_capacity(told.len());
+        for ToldPart { about: group_id, answer, .. } in told {
+            match answer {
+                Ok(reply) => groups.extend(expect_reply!(reply, DescribeGroups)),
+                Err(code) => groups.push(DescribedGroup {
+                    group_id,
+                    error_code: code.code(),
+                    ..Default::default()
+                }),
+            }
+        }
+        for group in groups.iter_mut().filter(|group| group.error_code == 0) {
+            group.authorized_operations = authorized_operations;
+        }
+        (DescribeGroupsResponse { groups, ..Default::default() }, held)
+    }
+}

@@ -1,0 +1,153 @@
+//! OffsetCommit: stores how far a group has read.
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use logway_coordinator::RequestBody;
+use logway_metadata::MetadataImage;
+use logway_model::{ErrorCode, PartitionId, Uuid};
+use logway_wire::Decoder;
+use logway_wire::WireString;
+use logway_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
+use logway_wire::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
+
+use super::topic_names::topic_of;
+use super::{expect_reply, question};
+use crate::handlers::building::ENTRY_BYTES;
+use crate::request::{RequestContext, RequestError, Work};
+use logway_node::groups::Pending;
+
+pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
+    super::prepare(context, body, built_bytes, start)
+}
+
+/// An entry for each partition, and the records.
+fn built_bytes(context: &RequestContext, request: &OffsetCommitRequest) -> usize {
+    let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
+    let texts = partitions.map(|partition| partition.committed_metadata.as_ref());
+    let (mut count, mut text_bytes) = (0, 0);
+    for text in texts {
+        count += 1;
+        text_bytes += text.map_or(0, |text| text.len());
+    }
+    count * ENTRY_BYTES + context.node().groups.record_bytes(&request.group_id, count, text_bytes)
+}
+
+fn start(
+    context: &RequestContext,
+    mut request: OffsetCommitRequest,
+) -> impl Future<Output = OffsetCommitResponse> + use<> {
+    let mut refused = Vec::new();
+    let image = context.node().image();
+    let version = context.version;
+    let topics = std::mem::take(&mut request.topics).into_iter();
+    let accept = |topic| accept(&image, version, topic, &mut refused);
+    request.topics = topics.filter_map(accept).collect();
+    let asked = (!request.topics.is_empty()).then(|| ask(context, request));
+    async move {
+        let mut response = match asked {
+            Some((pending, asked)) => match pending.reply().await {
+                Ok(reply) => expect_reply!(reply, OffsetCommit),
+                Err(code) => refuse_all(asked, code),
+            },
+            None => OffsetCommitResponse::default(),
+        };
+        add_refused(&mut response, refused);
+        response
+    }
+}
+
+fn ask(context: &RequestContext, request: OffsetCommitRequest) -> (Pending, Vec<TopicOutcome>) {
+    let asked = request.topics.iter().map(|topic| TopicOutcome {
+        name: topic.name.clone(),
+        id: topic.topic_id,
+        partitions: topic.partitions.iter().map(|partition| partition.partition_index).collect(),
+    });
+    let asked = asked.collect();
+    let group = request.group_id.clone();
+    let body = RequestBody::OffsetCommit(request);
+    (context.node().groups.ask(&group, question(context, body)), asked)
+}
+
+/// Partitions of a topic that are answered alike.
+struct TopicOutcome {
+    name: WireString,
+    id: Uuid,
+    partitions: Vec<i32>,
+}
+
+/// The topic under both its names, with the partitions that exist; the others are refused.
+fn accept(
+    image: &MetadataImage,
+    version: i16,
+    mut topic: OffsetCommitRequestTopic,
+    refused: &mut Vec<(TopicOutcome, ErrorCode)>,
+) -> Option<OffsetCommitRequestTopic> {
+    let known = match topic_of(image, version, &topic.name, topic.topic_id) {
+        Ok(known) => known,
+        Err(code) => {
+            let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
+            let partitions = partitions.collect();
+            refused.push((TopicOutcome { name: topic.name, id: topic.topic_id, partitions }, code));
+            return None;
+        }
+    };
+    topic.name = WireString::copy_of(known.name.as_str());
+    topic.topic_id = known.id.0;
+    let mut absent = Vec::new();
+    topic.partitions.retain(|partition| {
+        let exists = known.partition(PartitionId(partition.partition_index)).is_some();
+        if !exists {
+            absent.push(partition.partition_index);
+        }
+        exists
+    });
+    if !absent.is_empty() {
+        let outcome =
+            TopicOutcome { name: topic.name.clone(), id: topic.topic_id, partitions: absent };
+        refused.push((outcome, ErrorCode::UnknownTopicOrPartition));
+    }
+    (!topic.partitions.is_empty()).then_some(topic)
+}
+
+fn refuse_all(asked: Vec<TopicOutcome>, code: ErrorCode) -> OffsetCommitResponse {
+    let topics = asked.into_iter().map(|outcome| answer_of(outcome, code));
+    OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
+}
+
+fn answer_of(outcome: TopicOutcome, code: ErrorCode) -> OffsetCommitResponseTopic {
+    let partitions = outcome.partitions.into_iter().map(|partition_index| {
+        let error_code = code.code();
+        OffsetCommitResponsePartition { partition_index, error_code, ..Default::default() }
+    });
+    OffsetCommitResponseTopic {
+        name: outcome.name,
+        topic_id: outcome.id,
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+/// Each topic has one entry in the answer, as Kafka's has.
+fn add_refused(response: &mut OffsetCommitResponse, refused: Vec<(TopicOutcome, ErrorCode)>) {
+    if refused.is_empty() {
+        return;
+    }
+    let mut places = HashMap::new();
+    for (place, topic) in response.topics.iter().enumerate() {
+        places.insert((topic.name.clone(), topic.topic_id), place);
+    }
+    for (outcome, code) in refused {
+        let topic = answer_of(outcome, code);
+        match places.get(&(topic.name.clone(), topic.topic_id)) {
+            Some(&place) => response.topics[place].partitions.extend(topic.partitions),
+            None => {
+                places.insert((topic.name.clone(), topic.topic_id), response.topics.len());
+                response.topics.push(topic);
+            }
+        }
+    }
+}

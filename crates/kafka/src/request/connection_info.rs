@@ -1,0 +1,42 @@
+//! What is known of the connection that a request came by.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use logway_node::append::Appender;
+
+use super::hurry::Hurry;
+use super::mute::Mute;
+
+/// What a handler knows of the connection that a request came by.
+#[derive(Debug)]
+pub(crate) struct ConnectionInfo {
+    /// The client's end.
+    pub(crate) peer: SocketAddr,
+    /// Our end: the address that the client reached us by, and so the one to advertise to it.
+    pub(crate) local: SocketAddr,
+    /// Asks requests that wait to answer.
+    pub(crate) hurry: Hurry,
+    /// Whether it is read.
+    pub(crate) mute: Mute,
+    /// Hands its batches over.
+    pub(crate) appender: Appender,
+    /// What the client is, if it said so in time (KIP-511).
+    pub(crate) software: OnceLock<ClientSoftware>,
+}
+
+/// A client library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClientSoftware {
+    /// Its name, e.g. `apache-kafka-java`.
+    pub(crate) name: String,
+    /// Its version.
+    pub(crate) version: String,
+}
+
+impl fmt::Display for ClientSoftware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}

@@ -1,0 +1,264 @@
+//! The one way in: what an append must obey, what is counted, and what its answer waits for.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`appender`] | one source of appends, and what it has not written yet |
+//! | [`rounds`] | small appends are written by the thread that has received them |
+//! | [`unpacking`] | who unpacks compressed records, and when |
+//! | [`recompression`] | batches that are compressed anew |
+
+mod appender;
+mod recompression;
+mod rounds;
+pub mod unpacking;
+
+use std::io;
+use std::sync::Arc;
+
+use logway_log::{AppendOutcome, LogConfig, LogError};
+use logway_model::{ErrorCode, TimestampMs};
+use logway_record::{
+    AppendRules, Batch, BatchHeader, BatchSummary, Compression, DecodeLimit, TimestampType,
+    validate_for_append,
+};
+
+use crate::Node;
+use crate::failure::Failure;
+use crate::memory::Memory;
+use crate::replica::{EpochEnded, Replica, StartedAppend};
+use crate::tasks::wall_clock;
+use crate::topics::is_internal;
+pub use appender::Appender;
+use recompression::recompress;
+use rounds::InlineRounds;
+use unpacking::{UnpackingPlaces, is_cut_short};
+
+/// What the answer to an append waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acks {
+    /// Nobody waits for an answer (`acks=0`).
+    None,
+    /// The records are flushed on the leader, or written where the topic's settings say so (`acks=1`).
+    Leader,
+    /// The records are committed: they are below the high watermark of the epoch in which they were
+    /// appended (`acks=all`). That needs `min.insync.replicas` replicas in sync.
+    All,
+}
+
+/// What appends share.
+pub(crate) struct Appends {
+    /// Where what producers send is unpacked.
+    unpacking: UnpackingPlaces,
+    /// Where it is compressed anew.
+    recompression: UnpackingPlaces,
+    rounds: InlineRounds,
+}
+
+impl Appends {
+    /// For the runtime that this is called in.
+    pub(crate) fn new(inline: bool) -> io::Result<Appends> {
+        Ok(Appends {
+            unpacking: UnpackingPlaces::new(),
+            recompression: UnpackingPlaces::new(),
+            rounds: InlineRounds::new(inline)?,
+        })
+    }
+
+    /// Judges a batch by the rules of its topic, and gives it as the topic stores it.
+    ///
+    /// Records that are not compressed, and stay so, are looked at where they are, at some
+    /// nanoseconds for each. All others are unpacked piece by piece, at a place for that.
+    async fn admit(
+        &self,
+        memory: &Memory,
+        batch: Batch,
+        rules: &AppendRules,
+    ) -> Result<(Batch, BatchSummary), Failure> {
+        if let Some(target) = rules.recompression(batch.header()) {
+            return recompress(&self.recompression, &memory.recompression, &batch, rules, target)
+                .await;
+        }
+        if batch.header().attributes.codec() == Compression::None.id() {
+            let summary = validate_for_append(&batch, rules)?;
+            return Ok((batch, summary));
+        }
+        let validate =
+            |decode_limit| validate_for_append(&batch, &AppendRules { decode_limit, ..*rules });
+        let summary = self.unpacking.run(validate, is_cut_short).await??;
+        Ok((batch, summary))
+    }
+}
+
+impl Node {
+    /// Begins to append a client's batch to a partition that this node leads; the result is waited for
+    /// with [`Appending::finish`]. The batches of one appender are appended in the order of these calls.
+    ///
+    /// Waits for nothing if the batch is not compressed and stays so ([`is_plain`]).
+    ///
+    /// Errors: `INVALID_TOPIC_EXCEPTION` for a topic of the coordinators, `NOT_ENOUGH_REPLICAS`, and what
+    /// [`validate_for_append`] finds.
+    pub async fn append(
+        &self,
+        replica: &Arc<Replica>,
+        batch: Batch,
+        acks: Acks,
+        appender: &Appender,
+    ) -> Result<Appending, Failure> {
+        check_not_internal(replica)?;
+        refuse_transactional(&batch)?;
+        check_in_sync(replica, acks)?;
+        let size_bytes = batch.size_bytes();
+        let config = replica.log().config();
+        let rules = append_rules(&config, wall_clock());
+        if takes_long(&batch, &rules) {
+            // What the appender holds must not wait for it.
+            appender.flush();
+        }
+        let (batch, summary) = self.appends.admit(&self.memory, batch, &rules).await?;
+        let batch = with_true_max_timestamp(batch, &config, &summary);
+        let records = u64::try_from(summary.record_count).unwrap_or(0);
+        let started = self.appends.rounds.append(appender, replica, vec![batch]);
+        Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
+    }
+
+    /// Takes note that an appender's client has asked for something: who appends with syncs has to give
+    /// others their turn from now on.
+    pub fn note_request(&self, appender: &Appender) {
+        self.appends.rounds.note_request(appender);
+    }
+}
+
+/// Begins to append batches that this node has made itself, all or none, to be committed.
+///
+/// They are appended as they are: the coordinators' records may be larger than clients' may. Fails with
+/// `NOT_ENOUGH_REPLICAS`.
+pub fn append_own(replica: &Arc<Replica>, batches: Vec<Batch>) -> Result<Appending, Failure> {
+    let acks = Acks::All;
+    check_in_sync(replica, acks)?;
+    let count = |batch: &Batch| u64::try_from(batch.header().record_count).unwrap_or(0);
+    let records = batches.iter().map(count).sum();
+    let size_bytes = batches.iter().map(Batch::size_bytes).sum();
+    let started = replica.append(batches);
+    Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
+}
+
+/// An append on its way to the disks.
+#[must_use = "somebody waits for the answer"]
+pub struct Appending {
+    started: StartedAppend,
+    replica: Arc<Replica>,
+    acks: Acks,
+    records: u64,
+    size_bytes: usize,
+}
+
+/// Why an append that had begun was not acknowledged.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    /// The log has not taken it, or does not know whether it is on the disk.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// It is in the log here, and the next leader may have it or not.
+    #[error(transparent)]
+    EpochEnded(#[from] EpochEnded),
+}
+
+impl From<AppendError> for Failure {
+    fn from(error: AppendError) -> Failure {
+        match error {
+            AppendError::Log(error) => error.into(),
+            AppendError::EpochEnded(error) => error.into(),
+        }
+    }
+}
+
+impl Appending {
+    /// Where the records are. Ends when the append is as safe as its [`Acks`] demand.
+    pub async fn finish(self) -> Result<AppendOutcome, AppendError> {
+        let StartedAppend { future, epoch } = self.started;
+        let outcome = future.await?;
+        if self.acks == Acks::All {
+            self.replica.committed(outcome.last_offset.next(), epoch).await?;
+        }
+        if !outcome.is_duplicate {
+            self.replica.traffic().produced(self.records, self.size_bytes);
+        }
+        Ok(outcome)
+    }
+}
+
+/// Whether the records of a batch are not compressed, or there is no batch at all.
+pub fn is_plain(batch: &[u8]) -> bool {
+    let is_plain = |header: BatchHeader| header.attributes.compression() == Ok(Compression::None);
+    BatchHeader::parse(batch).map_or(true, is_plain)
+}
+
+/// What a batch must obey to be appended, at this moment.
+fn append_rules(config: &LogConfig, now: TimestampMs) -> AppendRules {
+    let ms = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    AppendRules {
+        max_batch_bytes: config.max_message_bytes as usize,
+        timestamp_type: config.timestamp_type,
+        timestamp_before_max_ms: ms(config.timestamp_before_max_ms),
+        timestamp_after_max_ms: ms(config.timestamp_after_max_ms),
+        keys_required: config.is_compacted(),
+        decode_limit: DecodeLimit::BATCH_MAX,
+        compression: config.compression,
+        now,
+    }
+}
+
+/// Whether a batch is unpacked or compressed before it is appended.
+fn takes_long(batch: &Batch, rules: &AppendRules) -> bool {
+    let header = batch.header();
+    header.attributes.codec() != Compression::None.id() || rules.recompression(header).is_some()
+}
+
+/// The state of the coordinators is written by them alone.
+fn check_not_internal(replica: &Replica) -> Result<(), Failure> {
+    let topic = &replica.topic_partition().topic;
+    if !is_internal(topic.as_str()) {
+        return Ok(());
+    }
+    let message = format!("topic '{topic}' is internal and cannot be written to");
+    Err(Failure::new(ErrorCode::InvalidTopicException, message))
+}
+
+/// As Kafka refuses what is not part of a transaction that it knows of, before it looks further;
+/// here there are none.
+fn refuse_transactional(batch: &Batch) -> Result<(), Failure> {
+    if !batch.header().attributes.is_transactional() {
+        return Ok(());
+    }
+    let message =
+        "transactions are not supported; use an idempotent producer without transactional.id";
+    Err(Failure::new(ErrorCode::TransactionalIdAuthorizationFailed, message))
+}
+
+/// Whether enough replicas are in sync. More than the partition has are never asked for, as in Kafka
+/// (KAFKA-15583): a topic that came from a larger cluster with its settings could not be written to.
+fn check_in_sync(replica: &Replica, acks: Acks) -> Result<(), Failure> {
+    if acks != Acks::All {
+        return Ok(());
+    }
+    let (in_sync, wanted) = (replica.in_sync(), replica.in_sync_min());
+    if in_sync >= wanted {
+        return Ok(());
+    }
+    let partition = replica.topic_partition();
+    let message = format!(
+        "partition {} of topic '{}' has {in_sync} replicas in sync and needs {wanted} \
+         (min.insync.replicas)",
+        partition.partition, partition.topic,
+    );
+    Err(Failure::new(ErrorCode::NotEnoughReplicas, message))
+}
+
+/// A producer may be wrong about the largest timestamp. With log append time it is overwritten.
+fn with_true_max_timestamp(batch: Batch, config: &LogConfig, summary: &BatchSummary) -> Batch {
+    let is_overwritten = config.timestamp_type == TimestampType::LogAppendTime;
+    match is_overwritten || batch.header().max_timestamp == summary.max_timestamp {
+        true => batch,
+        false => batch.with_max_timestamp(summary.max_timestamp),
+    }
+}

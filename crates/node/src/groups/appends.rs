@@ -1,0 +1,129 @@
+//! What a shard writes down.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use logway_coordinator::{CommitToken, GroupRecord};
+use logway_log::LogError;
+use logway_record::{Compression, TargetCompression};
+
+use super::batches::batches_of;
+use crate::append::{AppendError, append_own};
+use crate::failure::Failure;
+use crate::replica::Replica;
+use crate::tasks::{off_worker, wall_clock};
+
+/// Encoded records of a shard that may be on their way to the log. In this form each repeats the
+/// names of group and topic; what comes behind is kept in one that shares them.
+const ENCODED_BYTES_MAX: usize = 4 << 20;
+
+/// Compressing so much takes less time than it takes to have the worker's other tasks done elsewhere.
+const COMPRESSED_HERE_BYTES_MAX: usize = 16 << 10;
+
+/// The shard's appends, in their order: that of the log.
+pub(super) struct Appends {
+    partition: Arc<Replica>,
+    /// What batches are compressed with, unless the topic's `compression.type` says something else.
+    compression: Compression,
+    started: VecDeque<Started>,
+    started_bytes: usize,
+    /// Those that have yet to be encoded; none while nothing is started.
+    waiting: VecDeque<(CommitToken, Vec<GroupRecord>)>,
+}
+
+struct Started {
+    token: CommitToken,
+    bytes: usize,
+    append: Result<Committing, Failure>,
+}
+
+/// An append until it is committed.
+type Committing = Pin<Box<dyn Future<Output = Result<(), AppendFailed>> + Send>>;
+
+pub(super) type AppendResult = Result<(), AppendFailed>;
+
+/// Why records were not appended.
+pub(super) enum AppendFailed {
+    /// They are not in the log, and will not be.
+    WithoutTrace(Failure),
+    /// They may be in the log.
+    Unknown(AppendError),
+}
+
+impl Appends {
+    pub(super) fn new(partition: Arc<Replica>, compression: Compression) -> Appends {
+        let (started, waiting) = (VecDeque::new(), VecDeque::new());
+        Appends { partition, compression, started, started_bytes: 0, waiting }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.started.is_empty()
+    }
+
+    /// Appends the records behind all others.
+    pub(super) fn push(&mut self, token: CommitToken, records: Vec<GroupRecord>) {
+        self.waiting.push_back((token, records));
+        self.start_waiting();
+    }
+
+    /// Waits for the earliest append; never ends while there is none. Cancel safe.
+    pub(super) async fn next(&mut self) -> (CommitToken, AppendResult) {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<(CommitToken, AppendResult)> {
+        let Some(first) = self.started.front_mut() else { return Poll::Pending };
+        let outcome = match &mut first.append {
+            Ok(append) => match append.as_mut().poll(cx) {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => return Poll::Pending,
+            },
+            Err(failure) => Err(AppendFailed::WithoutTrace(failure.clone())),
+        };
+        let token = first.token;
+        self.started_bytes -= first.bytes;
+        self.started.pop_front();
+        self.start_waiting();
+        Poll::Ready((token, outcome))
+    }
+
+    fn start_waiting(&mut self) {
+        while let Some((token, records)) = self.waiting.pop_front() {
+            let bytes = records.iter().map(GroupRecord::bytes_max).sum();
+            if !self.started.is_empty() && self.started_bytes + bytes > ENCODED_BYTES_MAX {
+                self.waiting.push_front((token, records));
+                return;
+            }
+            self.started_bytes += bytes;
+            let append = self.append(&records, bytes);
+            self.started.push_back(Started { token, bytes, append });
+        }
+    }
+
+    fn append(&self, records: &[GroupRecord], bytes: usize) -> Result<Committing, Failure> {
+        let config = self.partition.log().config();
+        let batch_bytes_max = config.max_message_bytes as usize;
+        let target = config.compression.unwrap_or(self.compression.into());
+        let build = || batches_of(records, wall_clock(), batch_bytes_max, target);
+        let takes_long = target != TargetCompression::None && bytes > COMPRESSED_HERE_BYTES_MAX;
+        let batches = if takes_long { off_worker(build)? } else { build()? };
+        let appending = append_own(&self.partition, batches)?;
+        Ok(Box::pin(async move { appending.finish().await.map(drop).map_err(AppendFailed::of) }))
+    }
+}
+
+impl AppendFailed {
+    /// A write that failed was taken back; a sync that failed leaves doubt. So does the end of an epoch: the
+    /// next leader may have the records or not.
+    fn of(error: AppendError) -> AppendFailed {
+        use LogError::{Closed, EpochOver, Poisoned};
+        match error {
+            AppendError::Log(Poisoned { .. } | Closed { .. } | EpochOver { .. })
+            | AppendError::EpochEnded(_) => AppendFailed::Unknown(error),
+            AppendError::Log(error) => AppendFailed::WithoutTrace(error.into()),
+        }
+    }
+}

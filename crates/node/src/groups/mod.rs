@@ -1,0 +1,264 @@
+//! The group coordinator: the shards of `__consumer_offsets` that this broker leads.
+//!
+//! Each partition of the topic has a *shard*, a synchronous state machine of the `coordinator`
+//! crate, and one task that drives it ([`shard_driver`]): requests, timeouts and finished appends
+//! go in, appends and replies come out. So a slow group delays the groups of its own shard at
+//! most, and nothing here needs a lock.
+//!
+//! A shard begins when this broker begins to lead the partition and its log is read from the
+//! start ([`loading`]); until then its groups' clients are told to wait. It ends when the
+//! partition goes.
+
+mod appends;
+mod batches;
+mod loading;
+mod offsets_topic;
+mod pending;
+mod shard_clock;
+mod shard_driver;
+mod unread_age;
+mod waiting;
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+pub use logway_coordinator::OFFSETS_TOPIC;
+use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{DirectoryId, PartitionId};
+use logway_record::Compression;
+use logway_wire::WireString;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::memory::MemoryBudget;
+use crate::replica::Replica;
+use crate::topics::Topic;
+pub use offsets_topic::{ensure_offsets_topic, new_offsets_topic};
+pub use pending::{Answer, Measured, Measuring, Pending, Question};
+use shard_driver::{Command, ShardHandle};
+pub use unread_age::UnreadAges;
+
+/// How many shards load from a log directory at once, if there are not more cores than that. A load waits for the disk
+/// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
+/// in the heap of the thread that read for it.
+const LOADS_MAX_LEAST: usize = 8;
+
+/// A group takes no more than this part of the memory of replies: its leader is told all of it, encoded too, and each
+/// member comes with a few hundred bytes.
+const GROUP_REPLY_PART: usize = 3;
+
+/// All shards of this broker.
+pub struct GroupCoordinator {
+    settings: GroupSettings,
+    /// `offsets.topic.compression.codec`
+    compression: Compression,
+    /// What all groups take.
+    pub(crate) memory: GroupMemory,
+    /// What answers take that wait for other members.
+    reply_memory: MemoryBudget,
+    /// For each log directory, a permit for each shard that may load from it at once: a slow disk holds up no groups
+    /// that are on another.
+    loads: Mutex<HashMap<DirectoryId, Arc<Semaphore>>>,
+    shards: ArcSwap<Vec<Option<ShardHandle>>>,
+    drivers: Mutex<JoinSet<()>>,
+}
+
+impl GroupCoordinator {
+    /// Without shards, until [`GroupCoordinator::follow`] is told of partitions.
+    ///
+    /// Answers that wait for other members take their memory from `reply_memory`.
+    pub fn new(settings: &BrokerSettings, reply_memory: MemoryBudget) -> GroupCoordinator {
+        GroupCoordinator {
+            settings: group_settings(settings, reply_memory.limit_bytes()),
+            compression: Compression::from_id(settings.groups.offsets_topic_codec)
+                .expect("the setting's bounds are those of the codecs"),
+            memory: GroupMemory::new(settings.groups.memory_max_bytes),
+            reply_memory,
+            loads: Mutex::default(),
+            shards: ArcSwap::default(),
+            drivers: Mutex::default(),
+        }
+    }
+
+    /// Begins the shards of partitions that are led here now, and ends those of partitions that
+    /// are not any more. To be called in a runtime.
+    pub(crate) fn follow(&self, offsets_topic: Option<&Arc<Topic>>) {
+        let before = self.shards.load_full();
+        let partitions = offsets_topic.map_or(&[][..], |topic| &topic.partitions);
+        let running = |number: usize, partition: &Arc<Replica>| {
+            let shard = before.get(number)?.as_ref()?;
+            shard.drives(partition).then(|| shard.clone())
+        };
+        let led = |partition: &Option<Arc<Replica>>| {
+            partition.clone().filter(|partition| partition.is_leading())
+        };
+        let partitions: Vec<Option<Arc<Replica>>> = partitions.iter().map(led).collect();
+        let is_as_before = before.len() == partitions.len()
+            && partitions.iter().enumerate().all(|(number, partition)| match partition {
+                Some(partition) => running(number, partition).is_some(),
+                None => before[number].is_none(),
+            });
+        if is_as_before {
+            return;
+        }
+        let shards = partitions.iter().enumerate().map(|(number, partition)| {
+            let partition = partition.as_ref()?;
+            running(number, partition).or_else(|| Some(self.start_shard(partition)))
+        });
+        self.shards.store(Arc::new(shards.collect()));
+    }
+
+    fn start_shard(&self, partition: &Arc<Replica>) -> ShardHandle {
+        let loads = self.loads_from(partition.directory());
+        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that have ended are forgotten here, or their results would pile up.
+        while drivers.try_join_next().is_some() {}
+        let (shard, driver) = shard_driver::new(
+            Arc::clone(partition),
+            self.compression,
+            self.settings.clone(),
+            self.memory.clone(),
+            self.reply_memory.clone(),
+            loads,
+        );
+        drivers.spawn(driver.run());
+        shard
+    }
+
+    /// What bounds the shards that load from a log directory at once.
+    fn loads_from(&self, directory: DirectoryId) -> Arc<Semaphore> {
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let loads = loads.entry(directory).or_insert_with(|| {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            Arc::new(Semaphore::new(LOADS_MAX_LEAST.max(cores)))
+        });
+        Arc::clone(loads)
+    }
+
+    /// Lets the offsets of deleted topics go.
+    pub(crate) fn forget_topics(&self, topics: impl Iterator<Item = DeletedTopic>) {
+        let topics: Arc<[DeletedTopic]> = topics.collect();
+        if topics.is_empty() {
+            return;
+        }
+        for shard in self.shards.load().iter().flatten() {
+            shard.send(Command::ForgetTopics(Arc::clone(&topics)));
+        }
+    }
+
+    /// The partition of `__consumer_offsets` that a group belongs to; `None` if there are none.
+    pub fn place_of(&self, group: &str) -> Option<PartitionId> {
+        let place = place_among(&self.shards.load(), group)?;
+        i32::try_from(place).ok().map(PartitionId)
+    }
+
+    /// What the records about so many offsets of a group take at most, with such texts together.
+    pub fn record_bytes(&self, group: &str, offsets: usize, texts_bytes: usize) -> usize {
+        // With the name of the topic, which has 249 characters at most.
+        const RECORD_BYTES: usize = 384;
+        let each = group.len() + RECORD_BYTES;
+        (offsets.saturating_mul(each) + texts_bytes).min(self.settings.commit_bytes_max)
+    }
+
+    /// Asks the shard of a group. The order of calls is the order in which the shard is asked;
+    /// the answer is waited for afterwards.
+    pub fn ask(&self, group: &str, question: Question) -> Pending {
+        let shards = self.shards.load();
+        Pending::of(place_among(&shards, group).and_then(|place| shards[place].as_ref()), question)
+    }
+
+    /// Asks the shards of several groups, each once, with its groups.
+    pub fn ask_of_groups(
+        &self,
+        groups: Vec<WireString>,
+        question: impl Fn(Vec<WireString>) -> Question,
+    ) -> Vec<(Vec<WireString>, Pending)> {
+        let shards = self.shards.load();
+        let mut by_place: HashMap<Option<usize>, Vec<WireString>> = HashMap::new();
+        for group in groups {
+            by_place.entry(place_among(&shards, &group)).or_default().push(group);
+        }
+        let ask = |(place, groups): (Option<usize>, Vec<WireString>)| {
+            let shard = place.and_then(|place: usize| shards[place].as_ref());
+            (groups.clone(), Pending::of(shard, question(groups)))
+        };
+        by_place.into_iter().map(ask).collect()
+    }
+
+    /// Asks the shard of a group how large its answer would be.
+    pub fn measure(&self, group: &str, question: Question) -> Measuring {
+        let shards = self.shards.load();
+        let shard = place_among(&shards, group).and_then(|place| shards[place].as_ref());
+        Measuring::of(shard, question)
+    }
+
+    /// Asks every shard there is how large its answer would be.
+    pub fn measure_all(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
+        let shards = self.shards.load();
+        shards.iter().flatten().map(|shard| Measuring::of(Some(shard), question())).collect()
+    }
+
+    /// Ends all shards, and waits until what they have begun to write is written.
+    pub(crate) async fn stop(&self) {
+        self.shards.store(Arc::default());
+        let mut drivers =
+            std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
+        while drivers.join_next().await.is_some() {}
+    }
+}
+
+/// The index of the shard that a group belongs to; `None` if there are no shards.
+fn place_among(shards: &[Option<ShardHandle>], group: &str) -> Option<usize> {
+    let count = u32::try_from(shards.len()).ok().filter(|&count| count > 0)?;
+    usize::try_from(partition_of_group(group, count)).ok()
+}
+
+fn group_settings(node: &BrokerSettings, replies_max_bytes: usize) -> GroupSettings {
+    let ms =
+        |duration: std::time::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+    let groups = &node.groups;
+    let defaults = GroupSettings::default();
+    GroupSettings {
+        session_timeout_min_ms: groups.session_timeout_min_ms,
+        session_timeout_max_ms: groups.session_timeout_max_ms,
+        initial_rebalance_delay_ms: ms(groups.initial_rebalance_delay),
+        group_size_max: groups.group_size_max,
+        group_bytes_max: defaults.group_bytes_max.min(replies_max_bytes / GROUP_REPLY_PART),
+        offset_metadata_max_units: groups.offset_metadata_max_units,
+        offsets_retention_ms: i64::try_from(groups.offsets_retention.as_millis())
+            .unwrap_or(i64::MAX),
+        offsets_retention_check_interval_ms: ms(groups.offsets_retention_check_interval),
+        ..defaults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn shards_that_load_from_a_slow_disk_hold_up_none_that_load_from_another() {
+        let node = BrokerSettings::new([("log.dirs".to_owned(), "/a,/b".to_owned())]);
+        let replies = MemoryBudget::new(1 << 20, Arc::default());
+        let groups = GroupCoordinator::new(&node.expect("are valid"), replies);
+        let directory = |number| DirectoryId(Uuid([number; 16]));
+        let slow = groups.loads_from(directory(1));
+        slow.forget_permits(slow.available_permits());
+        assert_eq!(groups.loads_from(directory(1)).available_permits(), 0);
+        assert!(groups.loads_from(directory(2)).available_permits() >= LOADS_MAX_LEAST);
+    }
+
+    #[test]
+    fn a_group_is_no_larger_than_its_leader_can_be_told() {
+        let node = BrokerSettings::new([("log.dirs".to_owned(), "/nowhere".to_owned())]);
+        let node = node.expect("are valid");
+        assert_eq!(group_settings(&node, 6 << 20).group_bytes_max, 2 << 20);
+        let most = GroupSettings::default().group_bytes_max;
+        assert_eq!(group_settings(&node, usize::MAX).group_bytes_max, most);
+    }
+}

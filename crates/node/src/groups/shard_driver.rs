@@ -1,0 +1,295 @@
+//! Drives one shard: a task that owns it, and the handle by which others reach it.
+
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_coordinator::{
+    CommitToken, DeletedTopic, Effect, GroupMemory, GroupSettings, GroupShard, GroupView, Moment,
+    Request, RequestBody, RequestToken,
+};
+use logway_model::{ErrorCode, LeaderEpoch};
+use logway_record::Compression;
+use logway_wire::WireString;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+use super::appends::{AppendFailed, AppendResult, Appends};
+use super::loading::LogReader;
+use super::pending::{Answer, Question};
+use super::shard_clock::ShardClock;
+use super::waiting::Waiting;
+use crate::CLIENTS;
+use crate::failure::Failure;
+use crate::memory::MemoryBudget;
+use crate::replica::Replica;
+use crate::tasks::{until, wall_clock};
+
+/// How long a shard whose log could not be read waits before it tries again.
+const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Reaches a running shard. The shard ends when nobody has a handle any more.
+#[derive(Clone)]
+pub(super) struct ShardHandle {
+    partition: Arc<Replica>,
+    /// The leader epoch that the shard is of.
+    epoch: LeaderEpoch,
+    /// Without a bound of its own: each request in it holds memory of the broker's budgets.
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// What a shard is told.
+pub(super) enum Command {
+    /// A request of a client.
+    Ask(Box<Ask>),
+    /// A request to come, whose answer may be large: it is sent back with the size.
+    Measure(Box<Question>, oneshot::Sender<(Question, usize)>),
+    /// Who asks wants to know the groups, and how many partitions each has offsets of.
+    CountOffsets(oneshot::Sender<Vec<(WireString, usize)>>),
+    /// These topics do not exist any more.
+    ForgetTopics(Arc<[DeletedTopic]>),
+}
+
+/// A request, and who waits for what becomes of it.
+pub(super) struct Ask {
+    pub(super) question: Question,
+    /// The memory that there is for the answer, where it was measured.
+    pub(super) answer_bytes_max: Option<usize>,
+    pub(super) send_answer: oneshot::Sender<Answer>,
+}
+
+/// The task's state.
+pub(super) struct ShardDriver {
+    partition: Arc<Replica>,
+    shard: GroupShard,
+    /// Has a permit for each shard that may load at once.
+    loads: Arc<Semaphore>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    clock: ShardClock,
+    next_token: u64,
+    waiting: Waiting,
+    appends: Appends,
+}
+
+/// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
+/// has waited for other members comes from `reply_memory`; it loads with a permit of `loads`. Its batches are compressed
+/// with `compression`, unless the topic says otherwise.
+pub(super) fn new(
+    partition: Arc<Replica>,
+    compression: Compression,
+    settings: GroupSettings,
+    memory: GroupMemory,
+    reply_memory: MemoryBudget,
+    loads: Arc<Semaphore>,
+) -> (ShardHandle, ShardDriver) {
+    let (sender, commands) = mpsc::unbounded_channel();
+    let epoch = partition.leader_epoch();
+    let handle = ShardHandle { partition: Arc::clone(&partition), epoch, commands: sender };
+    let driver = ShardDriver {
+        shard: GroupShard::new(settings, memory),
+        loads,
+        commands,
+        clock: ShardClock::start(Instant::now()),
+        next_token: 0,
+        waiting: Waiting::new(reply_memory),
+        appends: Appends::new(Arc::clone(&partition), compression),
+        partition,
+    };
+    (handle, driver)
+}
+
+impl ShardHandle {
+    /// Whether this is the running shard of just that partition in its leader epoch, and not of one
+    /// that had its name, or of an earlier epoch.
+    pub(super) fn drives(&self, partition: &Arc<Replica>) -> bool {
+        Arc::ptr_eq(&self.partition, partition)
+            && self.epoch == partition.leader_epoch()
+            && !self.commands.is_closed()
+    }
+
+    /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.
+    pub(super) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+}
+
+impl ShardDriver {
+    /// Loads the shard and drives it until its handles are gone.
+    pub(super) async fn run(mut self) {
+        if self.load().await.is_continue() {
+            let now = self.now();
+            let effects = self.shard.loaded(now);
+            self.carry_out(effects);
+            while self.step().await.is_continue() {}
+        }
+        self.end().await;
+    }
+
+    /// Reads the log from its start. Meanwhile requests are answered: that this is going on.
+    ///
+    /// A log that cannot be read keeps its groups waiting until it can: without their offsets
+    /// they would start from wherever their settings say, silently.
+    async fn load(&mut self) -> ControlFlow<()> {
+        let began = Instant::now();
+        let mut reader = LogReader::new(Arc::clone(&self.partition));
+        while let Err(failure) = self.replay_rest(&mut reader).await? {
+            let partition = self.partition.topic_partition();
+            tracing::error!(%partition, offset = %reader.position(), "the groups of this \
+                partition cannot be loaded, and their clients wait: {}", failure.message);
+            self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
+        }
+        let partition = self.partition.topic_partition();
+        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
+        ControlFlow::Continue(())
+    }
+
+    /// Replays what was not read yet, when it is this shard's turn.
+    async fn replay_rest(
+        &mut self,
+        reader: &mut LogReader,
+    ) -> ControlFlow<(), Result<(), Failure>> {
+        let loads = Arc::clone(&self.loads);
+        let permit = self.meanwhile(loads.acquire()).await?;
+        let _permit = permit.expect("the semaphore is never closed");
+        loop {
+            match self.meanwhile(reader.next()).await? {
+                Ok(Some(records)) => {
+                    records.iter().for_each(|record| self.shard.replay(record));
+                }
+                Ok(None) => return ControlFlow::Continue(Ok(())),
+                Err(failure) => return ControlFlow::Continue(Err(failure)),
+            }
+        }
+    }
+
+    /// Waits for something while commands are obeyed; breaks off when there are no handles.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> ControlFlow<(), T> {
+        let mut work = pin!(work);
+        loop {
+            let command = tokio::select! {
+                done = &mut work => return ControlFlow::Continue(done),
+                command = self.commands.recv() => command,
+            };
+            match command {
+                Some(command) => self.obey(command),
+                None => return ControlFlow::Break(()),
+            }
+        }
+    }
+
+    /// Waits for one event and lets the shard handle it.
+    async fn step(&mut self) -> ControlFlow<()> {
+        let now = self.now();
+        if self.shard.next_deadline().is_some_and(|deadline| deadline <= now.elapsed) {
+            // Before what comes in, which may never stop coming.
+            let effects = self.shard.tick(now);
+            self.carry_out(effects);
+        }
+        let wake = self.clock.wake_for(self.shard.next_deadline());
+        tokio::select! {
+            biased;
+            (token, outcome) = self.appends.next() => return self.note_appended(token, outcome),
+            command = self.commands.recv() => match command {
+                Some(command) => self.obey(command),
+                None => return ControlFlow::Break(()),
+            },
+            // The next step sees to it.
+            () = until(wake) => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.now();
+        let effects = match command {
+            Command::Ask(ask) => self.begin(now, *ask),
+            Command::Measure(question, send) => {
+                let bytes = self.shard.answer_bytes(&question.body);
+                // Its client may have gone.
+                let _ = send.send((*question, bytes));
+                return;
+            }
+            Command::CountOffsets(send) => {
+                let count = |group: GroupView<'_>| {
+                    (WireString::copy_of(group.id().as_str()), group.offset_count())
+                };
+                // Who asked may have gone.
+                let _ = send.send(self.shard.groups().map(count).collect());
+                return;
+            }
+            Command::ForgetTopics(topics) => self.shard.topics_deleted(now, &topics),
+        };
+        self.carry_out(effects);
+    }
+
+    fn begin(&mut self, now: Moment, ask: Ask) -> Vec<Effect> {
+        let Ask { question, answer_bytes_max, send_answer } = ask;
+        let Question { version, client, body, held } = question;
+        if answer_bytes_max.is_some_and(|bytes_max| self.shard.answer_bytes(&body) > bytes_max) {
+            let _ = send_answer.send(Err(ErrorCode::CoordinatorLoadInProgress));
+            return Vec::new();
+        }
+        let token = RequestToken(self.next_token);
+        self.next_token += 1;
+        // What waits for other members may wait for long: what is kept of it, the shard counts itself.
+        let waits_for_members =
+            matches!(body, RequestBody::JoinGroup { .. } | RequestBody::SyncGroup(_));
+        let kept = if waits_for_members { Vec::new() } else { held.clone() };
+        self.waiting.add(token, send_answer, kept);
+        let effects = self.shard.request(now, Request { token, version, client, body });
+        drop(held);
+        effects
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Reply { token, reply } => self.waiting.answer(token, reply),
+                Effect::Append { token, records } => self.appends.push(token, records),
+            }
+        }
+    }
+
+    /// Breaks off when nobody can know what the log holds now: the shard that is loaded when it is
+    /// open again will.
+    fn note_appended(&mut self, token: CommitToken, outcome: AppendResult) -> ControlFlow<()> {
+        let outcome = match outcome {
+            Ok(()) => Ok(()),
+            Err(AppendFailed::WithoutTrace(failure)) => {
+                let partition = self.partition.topic_partition();
+                tracing::warn!(target: CLIENTS, %partition, reason = failure.message,
+                    "groups could not be written down");
+                Err(failure.code)
+            }
+            Err(AppendFailed::Unknown(error)) => {
+                let partition = self.partition.topic_partition();
+                tracing::error!(%partition, %error, "the groups of this partition are offline");
+                return ControlFlow::Break(());
+            }
+        };
+        let now = self.now();
+        let effects = self.shard.appended(now, token, outcome);
+        self.carry_out(effects);
+        ControlFlow::Continue(())
+    }
+
+    /// Sees what was begun to its end, then tells those who still wait that the shard is gone.
+    async fn end(mut self) {
+        self.commands.close();
+        while !self.appends.is_empty() {
+            let (token, outcome) = self.appends.next().await;
+            if self.note_appended(token, outcome).is_break() {
+                break;
+            }
+        }
+        let now = self.now();
+        let ShardDriver { shard, mut waiting, .. } = self;
+        waiting.answer_all(shard.unload(now));
+    }
+
+    fn now(&mut self) -> Moment {
+        Moment { elapsed: self.clock.read(Instant::now()), wall: wall_clock() }
+    }
+}

@@ -1,0 +1,44 @@
+//! One node of a cluster: what every front door stands on.
+//!
+//! A front door (Kafka's protocol, later others) decodes, asks here, and encodes. What the log demands
+//! of an append or a read is in here once: [`append`] is the one way in, [`read`] the one way out.
+//! There are no frames and no sockets here, and no request or response of any protocol.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`replica`], [`high_watermark`] | a replica with its role, and who waits for it |
+//! | [`append`], [`read`] | the way in and the way out |
+//! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
+//! | [`reconcile`] | brings it in line with the metadata |
+//! | [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
+//! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
+//! | [`metrics`], [`log_levels`], [`failure`] | what is told |
+
+pub mod append;
+mod backoff;
+pub mod failure;
+pub mod group_lag;
+pub mod groups;
+pub mod heavy_work;
+pub mod high_watermark;
+pub mod log_dirs;
+pub mod log_levels;
+pub mod memory;
+pub mod metrics;
+mod node;
+pub mod producer_ids;
+pub mod quotas;
+pub mod read;
+mod reconcile;
+pub mod replica;
+pub mod replica_moves;
+pub mod start;
+pub mod tasks;
+pub mod topics;
+
+pub use failure::Failure;
+pub use node::Node;
+pub use start::NodeError;
+
+/// The target of lines about what clients can cause at will, which are limited in number.
+pub const CLIENTS: &str = "logway_node::clients";

@@ -1,0 +1,52 @@
+//! The memory that clients may take, over all front doors together.
+
+mod attention;
+mod budget;
+mod request_memory;
+
+use std::sync::Arc;
+
+pub use attention::{Attention, Bell, Listener};
+pub use budget::{BudgetShare, Held, MemoryBudget};
+pub use request_memory::RequestMemory;
+
+/// What large replies may hold, as a part of what requests may hold; and what may be taken to make
+/// such replies, and to compress batches anew, too.
+const REPLY_MEMORY_PART: usize = 2;
+
+/// The budgets of a node.
+#[derive(Debug)]
+pub struct Memory {
+    /// What requests may hold.
+    pub requests: RequestMemory,
+    /// What answering may take beyond that, for answers that are much larger than their requests.
+    pub building: MemoryBudget,
+    /// What large replies may hold until their clients have read them.
+    pub replies: MemoryBudget,
+    /// What batches that are compressed anew may hold until they are written. Of its own, since who
+    /// waits for it may hold memory for an answer: two such requests could wait for each other.
+    pub recompression: MemoryBudget,
+    /// Calls the connections.
+    pub attention: Arc<Attention>,
+}
+
+impl Memory {
+    /// Budgets where requests may hold so much.
+    pub fn new(requests_bytes: usize) -> Memory {
+        let attention = Arc::new(Attention::default());
+        let budget = |limit_bytes| MemoryBudget::new(limit_bytes, Arc::clone(&attention));
+        let part = || budget(requests_bytes / REPLY_MEMORY_PART);
+        Memory {
+            requests: RequestMemory::new(requests_bytes, &attention),
+            building: part(),
+            replies: part(),
+            recompression: part(),
+            attention,
+        }
+    }
+
+    /// Whether somebody waits for memory that connections hold.
+    pub fn is_contended(&self) -> bool {
+        self.requests.is_contended() || self.building.is_contended()
+    }
+}

@@ -1,0 +1,171 @@
+//! A node: what its front doors and its own tasks share.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use logway_log::LogCleaner;
+use logway_metadata::controller::{Command, RegisterBroker};
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
+use logway_metadata::{ConfigResource, MetadataImage};
+use logway_model::{ClusterId, ErrorCode};
+use logway_quorum::MetadataQuorum;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use crate::append::Appends;
+use crate::append::unpacking::UnpackingPlaces;
+use crate::failure::Failure;
+use crate::group_lag::GroupLag;
+use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
+use crate::log_dirs::{LogDirs, LostDirectories};
+use crate::log_levels::LogLevels;
+use crate::memory::{Held, Memory};
+use crate::metrics::NodeMetrics;
+use crate::producer_ids::ProducerIds;
+use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::reconcile::Reconciliation;
+use crate::replica_moves::ReplicaMoves;
+use crate::tasks::to_its_end;
+use crate::topics::TopicTable;
+
+/// One node of a cluster. There is one in a process, shared by all front doors.
+pub struct Node {
+    /// What the node was started with.
+    pub settings: Arc<BrokerSettings>,
+    /// What the log of the process tells.
+    pub log_levels: LogLevels,
+    /// The cluster it belongs to.
+    pub cluster_id: ClusterId,
+    /// The metadata of the cluster.
+    pub quorum: MetadataQuorum,
+    /// The logs.
+    pub log_dirs: LogDirs,
+    /// The replicas that move from one log directory to another.
+    pub replica_moves: ReplicaMoves,
+    /// What clients may hold.
+    pub memory: Memory,
+    /// Looks after the groups.
+    pub groups: GroupCoordinator,
+    /// How far groups are behind.
+    pub group_lag: GroupLag,
+    /// Gives out producer ids.
+    pub producer_ids: ProducerIds,
+    /// What clients have used of their quotas.
+    pub quota_use: QuotaUse,
+    /// How many connections are opened.
+    pub connection_rates: ConnectionRates,
+    /// What is counted.
+    pub metrics: NodeMetrics,
+    /// Where batches are unpacked that are searched for a timestamp.
+    pub search_unpacking: UnpackingPlaces,
+    /// Held by whoever unpacks a batch for the age of a record.
+    pub age_unpacking: Mutex<()>,
+    /// Does the work on large requests.
+    pub heavy_work: HeavyWork,
+    /// The way in.
+    pub(crate) appends: Appends,
+    /// Compacts the logs.
+    pub log_cleaner: LogCleaner,
+    pub(crate) topics: ArcSwap<TopicTable>,
+    /// Bounds the admin commands in work, with those that nobody waits for any more.
+    pub(crate) admin_slots: Arc<Semaphore>,
+    /// How far what is served is with the metadata.
+    pub(crate) reconciliation: Reconciliation,
+    /// Held while the topics are brought in line with the metadata, and while a replica changes its log directory.
+    pub(crate) reconciling: tokio::sync::Mutex<()>,
+    /// Says when a log directory was lost without which the node cannot go on.
+    pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
+}
+
+impl Node {
+    /// The topics as they are now.
+    pub fn topics(&self) -> Guard<Arc<TopicTable>> {
+        self.topics.load()
+    }
+
+    /// The metadata as it is now.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.quorum.image()
+    }
+
+    /// The value in force of a setting that can be changed while the broker runs: this broker's, that
+    /// of all brokers, or what file or flags gave; `None` for the default.
+    pub fn changeable_setting<T: FromStr>(&self, name: &str) -> Option<T> {
+        let image = self.image();
+        let of_brokers =
+            [ConfigResource::Broker(self.settings.node_id), ConfigResource::BrokerDefault];
+        let set = of_brokers
+            .iter()
+            .find_map(|resource| image.overrides(resource)?.get(name)?.parse().ok());
+        set.or_else(|| self.settings.given(name)?.parse().ok())
+    }
+
+    /// `max.connections` as it is in force.
+    pub fn connections_max(&self) -> usize {
+        self.changeable_setting(CONNECTIONS_SETTING).unwrap_or(self.settings.connections_max)
+    }
+
+    /// `max.connection.creation.rate` as it is in force.
+    pub fn connections_per_second_max(&self) -> u32 {
+        let changed = self.changeable_setting(CONNECTION_RATE_SETTING);
+        changed.unwrap_or(self.settings.connections_per_second_max)
+    }
+
+    /// Commits a change of the metadata. When this returns, the change is in force here: the logs
+    /// of a new topic are open.
+    ///
+    /// After `time_max`, or when nobody waits for it any more, the work goes on: what is committed
+    /// must come into force. Fails with `REQUEST_TIMED_OUT` then. `held` lives as long as the work.
+    pub async fn submit<C: Command>(
+        self: &Arc<Self>,
+        command: C,
+        time_max: Option<Duration>,
+        held: Held,
+    ) -> Result<C::Reply, Failure> {
+        let node = Arc::clone(self);
+        let work = async move {
+            let slot = Arc::clone(&node.admin_slots).acquire_owned().await;
+            to_its_end(async move {
+                let _held = (slot, held);
+                let committed = node.quorum.submit(command).await?;
+                node.reconciliation.reached(committed.index).await?;
+                Ok(committed.reply)
+            })
+            .await
+        };
+        let Some(time_max) = time_max else { return work.await };
+        match timeout(time_max, work).await {
+            Ok(outcome) => outcome,
+            Err(_elapsed) => {
+                let message = format!("not done within {time_max:?}; it may still be done");
+                Err(Failure::new(ErrorCode::RequestTimedOut, message))
+            }
+        }
+    }
+
+    /// Tells the metadata how the broker is reached and which log directories it can use.
+    pub(crate) async fn register(self: &Arc<Self>) -> Result<(), Failure> {
+        let registration = RegisterBroker {
+            id: self.settings.node_id,
+            endpoint: self.settings.advertised.clone(),
+            rack: None,
+            log_dirs: self.log_dirs.online_ids(),
+        };
+        self.submit(registration, None, None).await
+    }
+
+    /// The address to give to a client that reached us at `local`: that one, unless another is
+    /// configured. So what a client is told to connect to is what it could connect to.
+    pub fn advertised(&self, local: SocketAddr) -> Endpoint {
+        match &self.settings.advertised {
+            Some(endpoint) => endpoint.clone(),
+            None => Endpoint { host: local.ip().to_canonical().to_string(), port: local.port() },
+        }
+    }
+}

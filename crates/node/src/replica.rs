@@ -1,0 +1,760 @@
+//! A replica of a partition: its log, its role, its high watermark, and who waits for them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+use logway_log::{
+    AppendBatches, AppendFuture, Completion, HeldAppend, InlineRound, Log, LogConfig, TailListener,
+};
+use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
+use logway_record::Batch;
+use logway_replication::{LeaderState, LocalTail, ReplicaProgress};
+
+use crate::high_watermark::HighWatermark;
+use crate::log_dirs::PlacedLog;
+use crate::metrics::TopicTraffic;
+
+/// A replica of a partition on this node.
+///
+/// It leads, it follows, or it is offline; each change of the role carries a leader epoch, and no
+/// epoch comes twice with another role. Nothing here assumes that it leads.
+///
+/// Appends go to the log's writer thread, which reports each new tail back through
+/// [`TailListener`]; of a leader, the leader state turns it into the high watermark. The role's lock
+/// is taken under the gate's or under none, and held across no I/O.
+///
+/// The log can be replaced by another one with the same records, in another log directory. What
+/// changes it goes through the gate, so that for that moment it can be held back. A change of the
+/// role goes through the gate as well: what was appended before it has the old epoch.
+#[derive(Debug)]
+pub struct Replica {
+    topic_partition: TopicPartition,
+    /// Changes only under `gate`.
+    place: ArcSwap<PlacedLog>,
+    gate: Mutex<Gate>,
+    role: Mutex<Role>,
+    /// The role as [`RoleView`] packs it, for those who take no lock.
+    role_view: AtomicU64,
+    high_watermark: HighWatermark,
+    /// How many replicas are in sync, and below it how many have to be for `acks=all`.
+    in_sync: AtomicU64,
+    traffic: TopicTraffic,
+    /// The place in a segment at which damage was last reported; consumers ask for it again and again.
+    damage_reported_at: AtomicU64,
+}
+
+/// Whether appends go to the log.
+#[derive(Debug)]
+enum Gate {
+    Open,
+    /// They wait, in their order. Their memory is that of their requests.
+    Held(Vec<HeldAppend>),
+    /// They are refused, with an error after which clients try again.
+    Shut,
+}
+
+/// What the replica is for.
+#[derive(Debug)]
+enum Role {
+    /// It takes appends, and knows how far its followers are.
+    Leading(LeaderState),
+    /// It copies what this broker leads.
+    Following(BrokerId),
+    /// It serves nobody: its role is not known yet, or it is not served here any more.
+    Offline,
+}
+
+/// A role without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RoleKind {
+    Offline = 0,
+    Following = 1,
+    Leading = 2,
+}
+
+/// The role and its epoch, in one word that is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RoleView {
+    kind: RoleKind,
+    epoch: LeaderEpoch,
+}
+
+impl RoleView {
+    fn pack(self) -> u64 {
+        (self.kind as u64) << 32 | u64::from(self.epoch.0.cast_unsigned())
+    }
+
+    fn unpack(packed: u64) -> RoleView {
+        let kind = match packed >> 32 {
+            2 => RoleKind::Leading,
+            1 => RoleKind::Following,
+            _ => RoleKind::Offline,
+        };
+        let epoch = (packed & u64::from(u32::MAX)) as u32;
+        RoleView { kind, epoch: LeaderEpoch(epoch.cast_signed()) }
+    }
+}
+
+/// An append on its way, and the epoch that it is of.
+#[derive(Debug)]
+#[must_use = "the append is answered to whoever waits for it"]
+pub struct StartedAppend {
+    /// What the log answers when it is flushed, or only written where the topic's settings say so.
+    pub future: AppendFuture,
+    /// For [`Replica::committed`].
+    pub epoch: LeaderEpoch,
+}
+
+/// The leader epoch of an append has ended before the append was committed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{partition}: leader epoch {epoch} has ended before the records were on all in-sync replicas; \
+     they may be kept or not"
+)]
+pub struct EpochEnded {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The epoch.
+    pub epoch: LeaderEpoch,
+}
+
+impl Replica {
+    /// A replica with this log and no role yet, which counts in `traffic`.
+    pub fn new(place: PlacedLog, traffic: TopicTraffic) -> Arc<Replica> {
+        let log = Arc::clone(&place.log);
+        let offline = RoleView { kind: RoleKind::Offline, epoch: LeaderEpoch::NONE };
+        let partition = Arc::new(Replica {
+            topic_partition: log.topic_partition().clone(),
+            high_watermark: HighWatermark::new(log.log_start_offset()),
+            role: Mutex::new(Role::Offline),
+            role_view: AtomicU64::new(offline.pack()),
+            in_sync: AtomicU64::new(0),
+            traffic,
+            damage_reported_at: AtomicU64::new(u64::MAX),
+            gate: Mutex::new(Gate::Open),
+            place: ArcSwap::from_pointee(place),
+        });
+        log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
+        partition
+    }
+
+    /// Begins to lead in an epoch, with the in-sync followers at the offsets that they are known to
+    /// hold. An epoch that is not newer than the replica's changes nothing.
+    ///
+    /// Without followers, what has survived on this disk is committed: a record that was readable before a
+    /// restart stays readable.
+    pub fn lead(&self, epoch: LeaderEpoch, followers_in_sync: Vec<ReplicaProgress>) {
+        self.change_role(RoleKind::Leading, epoch, || {
+            let log = self.log();
+            let (durable, tail) = (log.config().is_durable(), tail_of(&log));
+            let state =
+                LeaderState::new(durable, tail, followers_in_sync, self.high_watermark.get());
+            Role::Leading(state)
+        });
+        // The log may have grown between the look and the change.
+        self.on_tail(tail_of(&self.log()));
+    }
+
+    /// Begins to follow a leader in an epoch. An epoch that is not newer than the replica's changes
+    /// nothing.
+    pub fn follow(&self, epoch: LeaderEpoch, leader: BrokerId) {
+        self.change_role(RoleKind::Following, epoch, || Role::Following(leader));
+    }
+
+    /// Serves nobody from now on: the partition is deleted, or its log cannot be used.
+    pub fn go_offline(&self) {
+        let epoch = self.leader_epoch();
+        self.set_role(RoleKind::Offline, epoch, || Role::Offline);
+    }
+
+    fn change_role(&self, kind: RoleKind, epoch: LeaderEpoch, role: impl FnOnce() -> Role) {
+        // What went offline may come back in its epoch.
+        let is_news = |now: RoleView| {
+            epoch > now.epoch || epoch == now.epoch && now.kind == RoleKind::Offline
+        };
+        if is_news(self.role_view()) {
+            self.set_role(kind, epoch, role);
+        }
+    }
+
+    fn set_role(&self, kind: RoleKind, epoch: LeaderEpoch, new: impl FnOnce() -> Role) {
+        {
+            let _gate = self.gate();
+            // Nobody waits for it: what is appended from now on comes behind it.
+            drop(self.place.load().log.begin_epoch(epoch));
+            let mut role = self.role();
+            *role = new();
+            let view = RoleView { kind, epoch };
+            self.role_view.store(view.pack(), Ordering::SeqCst);
+            if let Role::Leading(state) = &*role
+                && state.high_watermark() > self.high_watermark.get()
+            {
+                self.high_watermark.raise(state.high_watermark());
+            }
+            // Under the lock, under which waits of the new epoch are added.
+            self.high_watermark.end_waits();
+        }
+    }
+
+    fn role_view(&self) -> RoleView {
+        RoleView::unpack(self.role_view.load(Ordering::SeqCst))
+    }
+
+    /// Whether this replica leads the partition.
+    pub fn is_leading(&self) -> bool {
+        self.role_view().kind == RoleKind::Leading
+    }
+
+    /// Who leads the partition, if this replica follows.
+    pub fn leader_followed(&self) -> Option<BrokerId> {
+        match *self.role() {
+            Role::Following(leader) => Some(leader),
+            Role::Leading(_) | Role::Offline => None,
+        }
+    }
+
+    /// Its topic and number.
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.topic_partition
+    }
+
+    /// The log, for reading.
+    pub fn log(&self) -> Arc<Log> {
+        Arc::clone(&self.place.load().log)
+    }
+
+    /// The log directory that the log is in.
+    pub fn directory(&self) -> DirectoryId {
+        self.place.load().directory
+    }
+
+    /// The leader epoch of the role that this replica has.
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.role_view().epoch
+    }
+
+    /// Takes note of how many replicas are in sync, and of how many have to be for `acks=all`.
+    pub(crate) fn set_in_sync(&self, in_sync: u32, min: u32) {
+        self.in_sync.store(u64::from(in_sync) << 32 | u64::from(min), Ordering::Relaxed);
+    }
+
+    /// How many replicas are in sync, this one among them.
+    pub fn in_sync(&self) -> u32 {
+        (self.in_sync.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// How many replicas have to be in sync for `acks=all`.
+    pub fn in_sync_min(&self) -> u32 {
+        self.in_sync.load(Ordering::Relaxed) as u32
+    }
+
+    /// Counts what goes in and out.
+    pub fn traffic(&self) -> &TopicTraffic {
+        &self.traffic
+    }
+
+    /// The exclusive end of what consumers may read.
+    pub fn high_watermark(&self) -> &HighWatermark {
+        &self.high_watermark
+    }
+
+    /// Takes note of damage at a place of a segment's file; whether that is not what was noted last.
+    pub(crate) fn note_damage(&self, position: u64) -> bool {
+        self.damage_reported_at.swap(position, Ordering::Relaxed) != position
+    }
+
+    /// The exclusive end of what `read_committed` consumers may read: the high watermark, since
+    /// no transaction can be open.
+    pub fn last_stable_offset(&self) -> Offset {
+        self.high_watermark.get()
+    }
+
+    /// Compares the leader epoch that a client believes in with ours (KIP-320).
+    pub fn check_leader_epoch(&self, client: LeaderEpoch) -> Result<(), ErrorCode> {
+        let ours = self.leader_epoch();
+        match client {
+            LeaderEpoch::NONE => Ok(()),
+            _ if client < ours => Err(ErrorCode::FencedLeaderEpoch),
+            _ if client > ours => Err(ErrorCode::UnknownLeaderEpoch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands validated batches to the log's writer, all or none. The batches of one caller are
+    /// appended in the order of its calls.
+    ///
+    /// A replica that does not lead answers as a log that is closed: clients look for the leader.
+    pub fn append(&self, batches: Vec<Batch>) -> StartedAppend {
+        self.start_append(batches, |log, append| log.append(append))
+    }
+
+    /// As [`Replica::append`]; but it may join or begin a round of the writer that the caller
+    /// does, as with [`Log::append_inline`].
+    pub(crate) fn append_inline(
+        &self,
+        batches: Vec<Batch>,
+        held: &mut Option<InlineRound>,
+    ) -> StartedAppend {
+        self.start_append(batches, |log, append| log.append_inline(append, held))
+    }
+
+    fn start_append(
+        &self,
+        batches: Vec<Batch>,
+        to_log: impl FnOnce(&Log, AppendBatches) -> AppendFuture,
+    ) -> StartedAppend {
+        let gate = &mut *self.gate();
+        let RoleView { kind, epoch } = self.role_view();
+        let append = AppendBatches { batches, leader_epoch: epoch };
+        let future = match (kind, gate) {
+            (RoleKind::Leading, Gate::Open) => to_log(&self.place.load().log, append),
+            (RoleKind::Leading, Gate::Held(waiting)) => {
+                let (held, answer) = self.held(append);
+                waiting.push(held);
+                answer
+            }
+            // Dropped, it is answered.
+            (_, Gate::Shut) | (RoleKind::Following | RoleKind::Offline, _) => self.held(append).1,
+        };
+        StartedAppend { future, epoch }
+    }
+
+    fn held(&self, append: AppendBatches) -> (HeldAppend, AppendFuture) {
+        HeldAppend::new(append, &self.topic_partition.to_string().into())
+    }
+
+    /// Waits until everything before `end` is committed, that is, below the high watermark of the epoch
+    /// in which it was appended.
+    ///
+    /// Fails if that epoch ends before: whether the records are kept is up to the next leader, and what it
+    /// makes of their offsets says nothing about them.
+    pub async fn committed(&self, end: Offset, epoch: LeaderEpoch) -> Result<(), EpochEnded> {
+        let leads = RoleView { kind: RoleKind::Leading, epoch };
+        // The watermark first: that the epoch goes on afterwards says that it is of the epoch.
+        let is_reached = self.high_watermark.get() >= end;
+        if self.role_view() != leads {
+            return Err(self.epoch_ended(epoch));
+        }
+        if is_reached {
+            return Ok(());
+        }
+        let waiting = {
+            // The role does not change meanwhile, so that its end ends this wait.
+            let _role = self.role();
+            if self.role_view() != leads {
+                return Err(self.epoch_ended(epoch));
+            }
+            self.high_watermark.when_committed(end)
+        };
+        match waiting {
+            None => Ok(()),
+            Some(committed) => committed.await.map_err(|_ended| self.epoch_ended(epoch)),
+        }
+    }
+
+    fn epoch_ended(&self, epoch: LeaderEpoch) -> EpochEnded {
+        EpochEnded { partition: self.topic_partition.clone(), epoch }
+    }
+
+    /// Forgets all records before an offset; as [`Log::delete_records_before`]. Fails with
+    /// `NOT_LEADER_OR_FOLLOWER`, after which clients try again, while appends are held back or where
+    /// the replica does not lead.
+    pub fn delete_records_before(&self, offset: Offset) -> Result<Completion<Offset>, ErrorCode> {
+        let gate = self.gate();
+        if !self.is_leading() {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        match *gate {
+            Gate::Open => Ok(self.place.load().log.delete_records_before(offset)),
+            Gate::Held(_) | Gate::Shut => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+
+    /// Holds back whatever changes the log from now on, until the result is dropped. One at a time;
+    /// `None` if it is shut for good.
+    pub(crate) fn hold(&self) -> Option<Hold<'_>> {
+        let mut gate = self.gate();
+        match *gate {
+            Gate::Open => *gate = Gate::Held(Vec::new()),
+            Gate::Held(_) => unreachable!("a partition is held by one"),
+            Gate::Shut => return None,
+        }
+        Some(Hold { partition: self, is_undecided: false })
+    }
+
+    /// Puts other topic settings in force.
+    pub fn set_config(&self, config: Arc<LogConfig>) {
+        let durable = config.is_durable();
+        // Under the gate, lest a log that is being replaced gets it.
+        let gate = self.gate();
+        self.place.load().log.set_config(config);
+        drop(gate);
+        self.set_durable(durable);
+    }
+
+    fn set_durable(&self, durable: bool) {
+        self.advance(|leader| leader.set_durable(durable));
+    }
+
+    fn on_tail(&self, tail: LocalTail) {
+        self.advance(|leader| leader.on_local_tail(tail));
+    }
+
+    /// Raises the high watermark to what the leader state says. Of a replica that does not lead, its leader says
+    /// where the watermark is.
+    fn advance(&self, event: impl FnOnce(&mut LeaderState) -> Option<Offset>) {
+        // Raised under the lock, so that two threads cannot raise it in the wrong order.
+        let mut role = self.role();
+        if let Role::Leading(leader) = &mut *role
+            && let Some(offset) = event(leader)
+        {
+            self.high_watermark.raise(offset);
+        }
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn role(&self) -> MutexGuard<'_, Role> {
+        self.role.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A partition that holds back what would change its log; dropped, it goes on. Only while nobody
+/// knows which log is the partition's, it does not.
+#[derive(Debug)]
+pub(crate) struct Hold<'a> {
+    partition: &'a Replica,
+    is_undecided: bool,
+}
+
+impl Hold<'_> {
+    /// From now on nobody knows which of two logs is the partition's, until it is said with which it
+    /// goes on. Dropped before, it takes no appends any more: the next start knows.
+    pub(crate) fn begin_decision(&mut self) {
+        self.is_undecided = true;
+    }
+
+    /// Refuses what is held back, and what comes: it would have to wait for too long.
+    pub(crate) fn refuse(&self) {
+        // What waited is dropped outside of the lock.
+        let _refused = std::mem::replace(&mut *self.partition.gate(), Gate::Shut);
+    }
+
+    /// Goes on with the log that the partition had.
+    pub(crate) fn stay(mut self) {
+        self.is_undecided = false;
+    }
+
+    /// Goes on with another log, which has all that the one before has.
+    pub(crate) fn go_on_with(mut self, place: PlacedLog) {
+        let partition = self.partition;
+        let log = Arc::clone(&place.log);
+        debug_assert_eq!(log.log_end_offset(), partition.log().log_end_offset());
+        let listener = partition.log().take_tail_listener();
+        // What was held back has the epoch of its time, which may be over.
+        drop(log.begin_epoch(partition.leader_epoch()));
+        partition.place.store(Arc::new(place));
+        if let Some(listener) = listener {
+            log.set_tail_listener(listener);
+        }
+        self.is_undecided = false;
+        // Dropped now: what was held back goes to the new log, before anything that comes later.
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        if self.is_undecided {
+            return self.refuse();
+        }
+        let mut gate = self.partition.gate();
+        let place = self.partition.place.load();
+        if let Gate::Held(waiting) = std::mem::replace(&mut *gate, Gate::Open) {
+            waiting.into_iter().for_each(|held| place.log.append_held(held));
+        }
+    }
+}
+
+fn tail_of(log: &Log) -> LocalTail {
+    // In this order: the flushed offset never passes a log end that is read after it.
+    let flushed = log.flushed_offset();
+    LocalTail { log_end: log.log_end_offset(), flushed }
+}
+
+/// What the log holds of its partition: not the partition itself, or neither would ever be freed.
+struct Listener(Weak<Replica>);
+
+impl TailListener for Listener {
+    fn on_tail(&self, log_end: Offset, flushed: Offset) {
+        if let Some(partition) = self.0.upgrade() {
+            partition.on_tail(LocalTail { log_end, flushed });
+        }
+    }
+
+    fn stable_offset(&self) -> Offset {
+        // Of one that is served no more, nothing is known to be stable.
+        self.0.upgrade().map_or(Offset::ZERO, |partition| partition.last_stable_offset())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::AtomicBool;
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+
+    use logway_log::fs::SimFs;
+    use logway_log::{LogDir, LogDirOptions, LogError, LogMetrics, NewLog, ReadRequest};
+    use logway_model::{BrokerId, ClusterId, PartitionId, TimestampMs, TopicId, TopicName, Uuid};
+    use logway_record::{BatchBuilder, Batches, Compression};
+
+    use super::*;
+    use crate::metrics::TrafficMetrics;
+
+    fn config(flush_messages: u64) -> Arc<LogConfig> {
+        Arc::new(LogConfig { flush_messages, ..LogConfig::default() })
+    }
+
+    fn durable() -> Arc<LogConfig> {
+        config(1)
+    }
+
+    fn not_durable() -> Arc<LogConfig> {
+        config(u64::MAX)
+    }
+
+    fn partition(fs: &SimFs, config: Arc<LogConfig>) -> (LogDir, Arc<Replica>) {
+        let options = LogDirOptions {
+            fs: Arc::new(fs.clone()),
+            ..LogDirOptions::new("data", BrokerId(1), ClusterId(Uuid([1; 16])))
+        };
+        let dir = LogDir::open(options, LogMetrics::new()).expect("opens");
+        let name = TopicName::new("t").expect("a legal name");
+        let place = TopicPartition::new(name, PartitionId(0));
+        let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
+        let place = PlacedLog { log, directory: dir.directory_id() };
+        let partition = Replica::new(place, TrafficMetrics::default().of_topic("t"));
+        partition.lead(LeaderEpoch(0), Vec::new());
+        (dir, partition)
+    }
+
+    fn batch() -> Batch {
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(TimestampMs(1), None, Some(b"value"), &[]).expect("fits");
+        let bytes = builder.finish().expect("fits");
+        Batches::new(bytes).next().expect("there is one").expect("is whole")
+    }
+
+    #[test]
+    fn a_topic_that_becomes_durable_keeps_the_high_watermark_it_has_shown() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, not_durable());
+        fs.hold_syncs();
+        partition.append(vec![batch()]).future.wait().expect("needs no sync");
+        assert_eq!(partition.high_watermark().get(), Offset(1));
+        partition.set_config(durable());
+        assert_eq!(partition.high_watermark().get(), Offset(1));
+        fs.release_syncs();
+        partition.append(vec![batch()]).future.wait().expect("is written");
+        assert_eq!(partition.high_watermark().get(), Offset(2));
+    }
+
+    #[test]
+    fn a_replica_that_does_not_lead_takes_no_append_and_knows_whom_it_follows() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        partition.append(vec![batch()]).future.wait().expect("it leads");
+        partition.follow(LeaderEpoch(1), BrokerId(7));
+        assert_eq!(partition.leader_followed(), Some(BrokerId(7)));
+        let refused = partition.append(vec![batch()]).future.wait();
+        assert!(matches!(refused, Err(LogError::Closed { .. })), "{refused:?}");
+        let refused = partition.delete_records_before(Offset(1)).expect_err("it follows");
+        assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
+        assert_eq!(partition.high_watermark().get(), Offset(1), "what was shown stays readable");
+
+        partition.lead(LeaderEpoch(1), Vec::new());
+        assert!(!partition.is_leading(), "an epoch has one leader");
+        partition.lead(LeaderEpoch(2), Vec::new());
+        let outcome = partition.append(vec![batch()]).future.wait().expect("it leads again");
+        assert_eq!((outcome.base_offset, partition.leader_epoch()), (Offset(1), LeaderEpoch(2)));
+        partition.follow(LeaderEpoch(1), BrokerId(7));
+        assert!(partition.is_leading(), "that was long ago");
+    }
+
+    #[test]
+    fn an_append_that_was_held_back_while_the_leader_changed_is_refused() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        let hold = partition.hold().expect("is open");
+        let held = partition.append(vec![batch()]).future;
+        partition.follow(LeaderEpoch(1), BrokerId(7));
+        partition.lead(LeaderEpoch(2), Vec::new());
+        let new = partition.append(vec![batch()]).future;
+        drop(hold);
+        assert!(matches!(held.wait(), Err(LogError::EpochOver { .. })));
+        assert_eq!(new.wait().expect("is of the epoch").base_offset, Offset(0));
+    }
+
+    fn follower(end: i64) -> ReplicaProgress {
+        ReplicaProgress { broker: BrokerId(2), end: Offset(end) }
+    }
+
+    #[test]
+    fn what_its_followers_do_not_have_is_not_committed() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        partition.lead(LeaderEpoch(1), vec![follower(0)]);
+        let StartedAppend { future, epoch } = partition.append(vec![batch()]);
+        let end = future.wait().expect("is flushed here").last_offset.next();
+        let mut committed = pin!(partition.committed(end, epoch));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(committed.as_mut().poll(&mut context).is_pending());
+        assert_eq!(partition.high_watermark().get(), Offset(0));
+
+        // The next leader may have other records at these offsets, and commit those.
+        partition.follow(LeaderEpoch(2), BrokerId(2));
+        let ended = Err(EpochEnded { partition: partition.topic_partition().clone(), epoch });
+        assert_eq!(committed.as_mut().poll(&mut context), Poll::Ready(ended.clone()));
+        partition.lead(LeaderEpoch(3), Vec::new());
+        assert_eq!(partition.high_watermark().get(), end, "that is the next epoch's");
+        let late = pin!(partition.committed(end, epoch)).poll(&mut context);
+        assert_eq!(late, Poll::Ready(ended));
+    }
+
+    #[test]
+    fn with_one_replica_what_is_flushed_is_committed() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        for _ in 0..100 {
+            let StartedAppend { future, epoch } = partition.append(vec![batch()]);
+            let end = future.wait().expect("is flushed").last_offset.next();
+            let committed = pin!(partition.committed(end, epoch));
+            let at_once = committed.poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(at_once, Poll::Ready(Ok(())), "nobody is woken twice");
+        }
+    }
+
+    /// The same records in another directory.
+    fn copy(fs: &SimFs, of: &Replica) -> (LogDir, PlacedLog) {
+        let options = LogDirOptions {
+            fs: Arc::new(fs.clone()),
+            ..LogDirOptions::new("other", BrokerId(1), ClusterId(Uuid([1; 16])))
+        };
+        let dir = LogDir::open(options, LogMetrics::new()).expect("opens");
+        let source = of.log();
+        let new = NewLog {
+            partition: source.topic_partition().clone(),
+            topic_id: source.topic_id(),
+            config: source.config(),
+        };
+        let log =
+            dir.create_copy(&new, source.log_start_offset(), of.directory()).expect("is made");
+        let request = ReadRequest {
+            offset: Offset(0),
+            max_bytes: u64::MAX,
+            upper_bound: source.log_end_offset(),
+            at_least_one_batch: true,
+        };
+        let bytes = source.read(request).expect("is read").read().expect("is read");
+        let batches = Batches::new(bytes).map(|batch| batch.expect("is whole")).collect();
+        log.append_copied(batches).wait().expect("is written");
+        let directory = dir.directory_id();
+        (dir, PlacedLog { log, directory })
+    }
+
+    #[test]
+    fn what_is_held_back_goes_to_the_log_that_takes_over_in_its_order() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        partition.append(vec![batch()]).future.wait().expect("is written");
+        let (_other, place) = copy(&fs, &partition);
+
+        // A hold that comes to nothing.
+        let hold = partition.hold().expect("is open");
+        let held = partition.append(vec![batch()]).future;
+        let refused = partition.delete_records_before(Offset(1)).expect_err("is held");
+        assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
+        drop(hold);
+        assert_eq!(held.wait().expect("is written").base_offset, Offset(1));
+        place.log.append_copied(vec![at_offset(1)]).wait().expect("is written");
+
+        let (before, hold) = (partition.log(), partition.hold().expect("is open"));
+        let held = [0, 1, 2].map(|_| partition.append(vec![batch()]).future);
+        hold.go_on_with(place.clone());
+        let late = partition.append(vec![batch()]).future;
+        let offsets = held.map(|held| held.wait().expect("is written").base_offset);
+        assert_eq!(offsets, [Offset(2), Offset(3), Offset(4)]);
+        assert_eq!(late.wait().expect("is written").base_offset, Offset(5));
+        assert_eq!((before.log_end_offset(), place.log.log_end_offset()), (Offset(2), Offset(6)));
+        assert_eq!(partition.high_watermark().get(), Offset(6));
+        assert_eq!(partition.directory(), place.directory);
+    }
+
+    #[test]
+    fn while_nobody_knows_which_log_is_the_partitions_nothing_is_written() {
+        let fs = SimFs::new(1);
+        let (_dir, partition) = partition(&fs, durable());
+        let mut hold = partition.hold().expect("is open");
+        let held = partition.append(vec![batch()]).future;
+        hold.begin_decision();
+        hold.refuse();
+        let late = partition.append(vec![batch()]).future;
+        for refused in [held, late] {
+            assert!(matches!(refused.wait(), Err(LogError::Closed { .. })));
+        }
+        hold.stay();
+        let written = partition.append(vec![batch()]).future.wait().expect("goes on");
+        assert_eq!(written.base_offset, Offset(0));
+
+        // A move that ends without an answer, since the broker stops.
+        let mut hold = partition.hold().expect("is open");
+        hold.begin_decision();
+        drop(hold);
+        let refused = partition.append(vec![batch()]).future.wait();
+        assert!(matches!(refused, Err(LogError::Closed { .. })));
+        assert!(partition.hold().is_none());
+        assert_eq!(partition.log().log_end_offset(), Offset(1));
+    }
+
+    fn at_offset(offset: i64) -> Batch {
+        let mut builder =
+            BatchBuilder::new(Compression::None).with_assignment(Offset(offset), LeaderEpoch(0));
+        builder.append(TimestampMs(1), None, Some(b"value"), &[]).expect("fits");
+        let bytes = builder.finish().expect("fits");
+        Batches::new(bytes).next().expect("there is one").expect("is whole")
+    }
+
+    /// Two threads raise it as often as they can. Whether they meet in a bad moment is up to chance,
+    /// so there are many moments.
+    #[test]
+    fn a_change_of_settings_and_a_growing_log_never_take_the_high_watermark_back() {
+        const TAILS: i64 = 300_000;
+        let (_dir, partition) = partition(&SimFs::new(1), not_durable());
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::SeqCst) {
+                    partition.set_durable(true);
+                    partition.set_durable(false);
+                }
+            });
+            let mut seen = Offset(0);
+            for end in 1..=TAILS {
+                partition.on_tail(LocalTail { log_end: Offset(end), flushed: Offset(end / 2) });
+                let now = partition.high_watermark().get();
+                if now < seen {
+                    is_done.store(true, Ordering::SeqCst);
+                    panic!("it went back from {seen} to {now}");
+                }
+                seen = now;
+            }
+            is_done.store(true, Ordering::SeqCst);
+        });
+        partition.set_durable(false);
+        assert_eq!(partition.high_watermark().get(), Offset(TAILS));
+    }
+}

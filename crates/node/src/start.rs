@@ -1,0 +1,262 @@
+//! Starting and stopping a node.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use logway_log::fs::{Fs, RealFs};
+use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetrics};
+use logway_metadata::settings::{BrokerSettings, CleanerSettings};
+use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::sync::{Semaphore, watch};
+
+use crate::Node;
+use crate::append::Appends;
+use crate::append::unpacking::UnpackingPlaces;
+use crate::failure::Failure;
+use crate::group_lag::GroupLag;
+use crate::groups::GroupCoordinator;
+use crate::heavy_work::HeavyWork;
+use crate::log_dirs::{FailureReports, LogDirs, LostDirectories, OpenedDirs, Opening};
+use crate::log_levels::LogLevels;
+use crate::memory::Memory;
+use crate::metrics::{NodeMetrics, NodeState};
+use crate::producer_ids::ProducerIds;
+use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::reconcile::{Reconciliation, follow_metadata};
+use crate::replica_moves::ReplicaMoves;
+use crate::tasks::off_thread;
+use crate::topics::TopicTable;
+
+/// The metadata's place in the first log directory. Partition directories end in `-` and a number,
+/// so none can have this name.
+pub const METADATA_DIR: &str = "metadata";
+
+/// Admin commands that may be in work; further ones wait their turn.
+const ADMIN_COMMANDS_MAX: usize = 256;
+
+/// Why a node did not start, or did not stop cleanly.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    /// A log directory cannot be used without which there is no broker.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The first log directory is not the one with the metadata.
+    #[error(
+        "{} is the first of log.dirs and must hold the metadata, but it is new, and {} is not: \
+         is the disk of the first mounted, and has the order of log.dirs changed?",
+        first.display(), other.display()
+    )]
+    MetadataElsewhere {
+        /// The first directory.
+        first: PathBuf,
+        /// One that belongs to a cluster, with its metadata if any has that.
+        other: PathBuf,
+    },
+    /// There are logs, and no directory holds the metadata that tells what they are of.
+    #[error(
+        "{} holds logs, but no directory of log.dirs holds the metadata: is the one that does \
+         missing from log.dirs, or its disk not mounted?",
+        .0.display()
+    )]
+    MetadataMissing(PathBuf),
+    /// The directory of the metadata was in use and its log is gone.
+    #[error(
+        "{} is gone, and with it the metadata that tells which topics there are: put it back, from a \
+         copy if need be. To begin anew with no topics, move away all that the log directories hold",
+        .0.display()
+    )]
+    MetadataLogMissing(PathBuf),
+    /// A log directory has failed without which the broker cannot go on.
+    #[error(transparent)]
+    LostDirectories(#[from] LostDirectories),
+    /// The metadata cannot be used.
+    #[error(transparent)]
+    Quorum(#[from] QuorumError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
+    /// The broker could not join its cluster.
+    #[error("the broker could not register itself: {}", .0.message)]
+    Register(Failure),
+}
+
+impl Node {
+    /// Opens the log directories, and recovers what a crash left. When this returns, partitions are served.
+    pub async fn start(
+        settings: BrokerSettings,
+        log_levels: LogLevels,
+        registry: &mut Registry,
+    ) -> Result<Arc<Node>, NodeError> {
+        Node::start_on(Arc::new(RealFs), settings, log_levels, registry).await
+    }
+
+    /// As [`Node::start`], with another way to the files of the logs.
+    pub async fn start_on(
+        fs: Arc<dyn Fs>,
+        settings: BrokerSettings,
+        log_levels: LogLevels,
+        registry: &mut Registry,
+    ) -> Result<Arc<Node>, NodeError> {
+        let settings = Arc::new(settings);
+        let (reports, failures) = FailureReports::new(Arc::clone(&fs));
+        let node = Arc::new(open(fs, &settings, log_levels, reports, registry).await?);
+        node.set_strays_aside();
+        node.report_absent_dirs();
+        node.report_missing_logs();
+        tokio::spawn(follow_metadata(Arc::downgrade(&node)));
+        node.register().await.map_err(NodeError::Register)?;
+        node.reconciliation.assigned().await;
+        node.resume_moves().await;
+        node.log_cleaner.start()?;
+        node.metrics.register(registry);
+        registry.register_collector(Box::new(NodeState::new(&node)));
+        tokio::spawn(failures.run(Arc::downgrade(&node)));
+        Ok(node)
+    }
+
+    /// Waits until the node cannot go on, which may never be; returns why.
+    pub async fn failed(&self) -> NodeError {
+        let mut lost = self.lost_directories.subscribe();
+        let lost = lost.wait_for(Option::is_some).await;
+        let lost = lost.expect("the node, which has the sender, exists").clone();
+        lost.expect("it was waited for").into()
+    }
+
+    /// Puts everything on disk and marks the shutdown as clean. The front doors have stopped before.
+    pub async fn stop(self: Arc<Self>) -> Result<(), NodeError> {
+        self.groups.stop().await;
+        // Before the moves, which keep it from the logs that they copy.
+        let node = Arc::clone(&self);
+        off_thread(move || node.log_cleaner.stop()).await;
+        self.replica_moves.stop().await;
+        let metadata_stopped = self.quorum.shutdown().await;
+        let node = Arc::clone(&self);
+        off_thread(move || node.log_dirs.close()).await?;
+        Ok(metadata_stopped?)
+    }
+}
+
+async fn open(
+    fs: Arc<dyn Fs>,
+    settings: &Arc<BrokerSettings>,
+    log_levels: LogLevels,
+    reports: FailureReports,
+    registry: &mut Registry,
+) -> Result<Node, NodeError> {
+    let OpenedDirs { log_dirs, cluster_id } =
+        open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, registry).await?;
+    let metadata_dir = log_dirs.all()[0].path().join(METADATA_DIR);
+    let quorum =
+        MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    let log_dirs = off_thread(move || log_dirs.write_known(&*fs).map(|()| log_dirs)).await?;
+    let memory = Memory::new(settings.requests_memory_max_bytes);
+    let log_cleaner = log_cleaner(settings, &log_dirs, registry);
+    Ok(Node {
+        log_levels,
+        cluster_id,
+        quorum,
+        log_dirs,
+        log_cleaner,
+        replica_moves: ReplicaMoves::default(),
+        groups: GroupCoordinator::new(settings, memory.replies.clone()),
+        memory,
+        group_lag: GroupLag::new(settings.group_lag_partitions_max),
+        producer_ids: ProducerIds::default(),
+        quota_use: QuotaUse::new(settings),
+        connection_rates: ConnectionRates::new(settings),
+        metrics: NodeMetrics::default(),
+        search_unpacking: UnpackingPlaces::new(),
+        age_unpacking: Mutex::new(()),
+        heavy_work: HeavyWork::default(),
+        appends: Appends::new(settings.inline_appends).map_err(NodeError::Threads)?,
+        topics: ArcSwap::from_pointee(TopicTable::default()),
+        admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
+        reconciliation: Reconciliation::default(),
+        reconciling: tokio::sync::Mutex::new(()),
+        lost_directories: watch::Sender::default(),
+        settings: Arc::clone(settings),
+    })
+}
+
+/// The cleaner of the logs in all directories, which has yet to be started.
+fn log_cleaner(
+    settings: &BrokerSettings,
+    log_dirs: &LogDirs,
+    registry: &mut Registry,
+) -> LogCleaner {
+    let CleanerSettings { threads, keys_bytes_max, backoff } = settings.cleaner;
+    let defaults = CleanerOptions::default();
+    let options = CleanerOptions { threads, keys_bytes_max, backoff, ..defaults };
+    let metrics = CleanerMetrics::new();
+    metrics.register(registry);
+    let cleaner = LogCleaner::new(options, metrics);
+    log_dirs.online().for_each(|dir| cleaner.watch(&dir));
+    cleaner
+}
+
+async fn open_log_dirs(
+    fs: Arc<dyn Fs>,
+    settings: Arc<BrokerSettings>,
+    reports: FailureReports,
+    registry: &mut Registry,
+) -> Result<OpenedDirs, NodeError> {
+    let metrics = LogMetrics::new();
+    metrics.register(registry);
+    off_thread(move || LogDirs::open(&Opening { settings: &settings, fs, metrics, reports })).await
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_log::{AppendBatches, LogConfig, NewLog};
+    use logway_model::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId, TopicName};
+    use logway_model::{TopicPartition, Uuid};
+    use logway_record::{BatchBuilder, Batches, Compression};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_deleted_before_the_settings_of_topics_are_known() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().to_str().expect("is text").to_owned();
+        let settings = BrokerSettings::new([("log.dirs".to_owned(), path)]).expect("are valid");
+        let name = TopicName::new("t").expect("a legal name");
+        let partition = TopicPartition::new(name, PartitionId(0));
+        // As old as can be; its topic keeps records for ever.
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(TimestampMs(1), None, Some(b"old"), &[]).expect("fits");
+        let batch = Batches::new(builder.finish().expect("fits")).next().expect("there is one");
+        let batches = vec![batch.expect("is whole")];
+
+        let open = async || {
+            let fs: Arc<dyn Fs> = Arc::new(RealFs);
+            let (reports, _failures) = FailureReports::new(Arc::clone(&fs));
+            let settings = Arc::new(settings.clone());
+            let opened = open_log_dirs(fs, settings, reports, &mut Registry::default()).await;
+            opened.expect("opens").log_dirs.online().next().expect("is online")
+        };
+        let log_dir = open().await;
+        let new = NewLog {
+            partition: partition.clone(),
+            topic_id: TopicId(Uuid([1; 16])),
+            config: Arc::new(LogConfig { retention_ms: None, ..LogConfig::default() }),
+        };
+        let log = log_dir.create_logs(&[new]).remove(0).expect("is made");
+        let append = AppendBatches { batches, leader_epoch: LeaderEpoch(0) };
+        log.append(append).await.expect("is written");
+        log_dir.close().expect("closes");
+        drop(log_dir);
+        // A start goes on to make it; logs without it are refused.
+        let metadata_dir = dir.path().join(METADATA_DIR);
+        std::fs::create_dir(&metadata_dir).expect("is new");
+        std::fs::write(MetadataQuorum::log_path(&metadata_dir), "").expect("is new");
+
+        let log_dir = open().await;
+        log_dir.enforce_retention().await.expect("has looked");
+        let log = log_dir.log(&partition).expect("is there");
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(1)));
+    }
+}

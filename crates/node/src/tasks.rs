@@ -1,0 +1,48 @@
+//! How work gets on the threads of the runtime, and the time.
+
+use std::future::{Future, pending};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use logway_model::TimestampMs;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::{block_in_place, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
+
+/// Ends at this time, if there is one.
+pub async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
+}
+
+/// The time of day.
+pub fn wall_clock() -> TimestampMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Does work that must not be given up halfway: it goes on when nobody waits for it any more.
+pub async fn to_its_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Runs work that may wait for the disk where no connection has to wait with it.
+pub async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Runs work that takes long where it is, and hands the worker's other connections to another
+/// thread meanwhile. A runtime of one thread, as in tests, has no other.
+pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
+    }
+}

@@ -1,0 +1,67 @@
+//! A broker: a node with its front doors.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use logway_kafka::{KafkaServer, ListenError, Listeners};
+use logway_metadata::settings::BrokerSettings;
+use logway_node::log_levels::LogLevels;
+use logway_node::{Node, NodeError};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+
+/// Why a broker did not start, or did not stop cleanly.
+#[derive(Debug, Error)]
+pub enum BrokerError {
+    /// An address to listen on cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The node could not do it.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+}
+
+/// A broker that serves clients.
+pub struct RunningBroker {
+    node: Arc<Node>,
+    kafka: KafkaServer,
+}
+
+impl RunningBroker {
+    /// Opens the log directories, recovers what a crash left, and listens.
+    ///
+    /// When this returns, clients are served.
+    pub async fn start(
+        settings: BrokerSettings,
+        log_levels: LogLevels,
+        registry: &mut Registry,
+    ) -> Result<RunningBroker, BrokerError> {
+        // First, so that a port in use is known before anything is touched.
+        let listeners = Listeners::bind(&settings.listeners).await?;
+        let node = Node::start(settings, log_levels, registry).await?;
+        let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
+        Ok(RunningBroker { node, kafka })
+    }
+
+    /// Where Kafka clients connect.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.kafka.addresses()
+    }
+
+    /// The node behind the front doors.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Waits until the broker cannot go on, which may never be; returns why.
+    pub async fn failed(&self) -> BrokerError {
+        self.node.failed().await.into()
+    }
+
+    /// Stops taking requests, answers those that were read, puts everything on disk and marks the
+    /// shutdown as clean.
+    pub async fn stop(self) -> Result<(), BrokerError> {
+        self.kafka.stop().await;
+        Ok(self.node.stop().await?)
+    }
+}
