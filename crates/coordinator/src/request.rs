@@ -22,7 +22,7 @@ pub struct RequestToken(pub u64);
 
 /// One request, or the part of one that concerns the shard's groups.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct Request<Body = RequestBody> {
     /// Unique among the requests that wait for a reply.
     pub token: RequestToken,
     /// The version of the API: some answers depend on it.
@@ -30,7 +30,7 @@ pub struct Request {
     /// Who asks.
     pub client: Client,
     /// What for.
-    pub body: RequestBody,
+    pub body: Body,
 }
 
 /// Who sends a request.

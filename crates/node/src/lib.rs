@@ -10,7 +10,7 @@
 //! | [`append`], [`read`] | the way in and the way out |
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
-//! | [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
+//! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`log_levels`], [`failure`] | what is told |
 
@@ -32,6 +32,7 @@ pub mod read;
 mod reconcile;
 pub mod replica;
 pub mod replica_moves;
+pub mod shards;
 pub mod start;
 pub mod tasks;
 pub mod topics;

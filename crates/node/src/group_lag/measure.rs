@@ -12,7 +12,7 @@ use logway_wire::{UnreadAge, WireString};
 use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::Node;
-use crate::groups::{Question, UnreadAges};
+use crate::groups::{Question, UnreadAges, offset_counts};
 use crate::replica::Replica;
 use crate::tasks::{off_thread, wall_clock};
 
@@ -114,7 +114,7 @@ async fn candidates(node: &Arc<Node>, partitions_max: usize) -> Candidates {
         // A shard that is loading or has gone has no groups to show.
         let Ok(question) = measuring.measured().await else { continue };
         let _held = node.memory.building.take(question.answer_bytes()).await;
-        for (name, partitions) in question.offset_counts().await.unwrap_or_default() {
+        for (name, partitions) in question.look(offset_counts).await.unwrap_or_default() {
             match name.len() <= NAME_MAX_BYTES {
                 true => candidates.add(name, partitions),
                 false => candidates.left_out += 1,

@@ -1,23 +1,11 @@
-//! The group coordinator: the shards of `__consumer_offsets` that this broker leads.
+//! The group coordinator: the shards of `__consumer_offsets` that this node leads.
 //!
 //! Each partition of the topic has a *shard*, a synchronous state machine of the `coordinator`
-//! crate, and one task that drives it ([`shard_driver`]): requests, timeouts and finished appends
-//! go in, appends and replies come out. So a slow group delays the groups of its own shard at
-//! most, and nothing here needs a lock.
-//!
-//! A shard begins when this broker begins to lead the partition and its log is read from the
-//! start ([`loading`]); until then its groups' clients are told to wait. It ends when the
-//! partition goes.
+//! crate, which a task of its own drives ([`crate::shards`]). So a slow group delays the groups of its
+//! own shard at most, and nothing here needs a lock.
 
-mod appends;
-mod batches;
-mod loading;
 mod offsets_topic;
-mod pending;
-mod shard_clock;
-mod shard_driver;
 mod unread_age;
-mod waiting;
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -25,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 pub use logway_coordinator::OFFSETS_TOPIC;
-use logway_coordinator::{DeletedTopic, GroupMemory, GroupSettings, partition_of_group};
+use logway_coordinator::{
+    DeletedTopic, GroupMemory, GroupSettings, GroupShard, GroupView, partition_of_group,
+};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{DirectoryId, PartitionId};
 use logway_record::Compression;
@@ -35,11 +25,23 @@ use tokio::task::JoinSet;
 
 use crate::memory::MemoryBudget;
 use crate::replica::Replica;
+use crate::shards::{self, Command};
 use crate::topics::Topic;
 pub use offsets_topic::{ensure_offsets_topic, new_offsets_topic};
-pub use pending::{Answer, Measured, Measuring, Pending, Question};
-use shard_driver::{Command, ShardHandle};
 pub use unread_age::UnreadAges;
+
+/// A question to a shard of groups.
+pub type Question = shards::Question<GroupShard>;
+/// What it says.
+pub type GroupReply = shards::ShardReply<GroupShard>;
+/// A reply on its way.
+pub type Pending = shards::Pending<GroupShard>;
+/// A question whose answer is being measured.
+pub type Measuring = shards::Measuring<GroupShard>;
+/// A question, and how much memory its answer takes.
+pub type Measured = shards::Measured<GroupShard>;
+
+type ShardHandle = shards::ShardHandle<GroupShard>;
 
 /// How many shards load from a log directory at once, if there are not more cores than that. A load waits for the disk
 /// and for threads, so a few more than there are cores make it faster; but each leaves memory behind
@@ -116,11 +118,10 @@ impl GroupCoordinator {
         let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
-        let (shard, driver) = shard_driver::new(
+        let (shard, driver) = shards::new(
             Arc::clone(partition),
+            GroupShard::new(self.settings.clone(), self.memory.clone()),
             self.compression,
-            self.settings.clone(),
-            self.memory.clone(),
             self.reply_memory.clone(),
             loads,
         );
@@ -145,7 +146,9 @@ impl GroupCoordinator {
             return;
         }
         for shard in self.shards.load().iter().flatten() {
-            shard.send(Command::ForgetTopics(Arc::clone(&topics)));
+            let topics = Arc::clone(&topics);
+            let forget = move |shard: &mut GroupShard, now| shard.topics_deleted(now, &topics);
+            shard.send(Command::Event(Box::new(forget)));
         }
     }
 
@@ -208,6 +211,13 @@ impl GroupCoordinator {
             std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
         while drivers.join_next().await.is_some() {}
     }
+}
+
+/// The names of a shard's groups, with how many partitions each has offsets of.
+pub(crate) fn offset_counts(shard: &GroupShard) -> Vec<(WireString, usize)> {
+    let count =
+        |group: GroupView<'_>| (WireString::copy_of(group.id().as_str()), group.offset_count());
+    shard.groups().map(count).collect()
 }
 
 /// The index of the shard that a group belongs to; `None` if there are no shards.

@@ -30,7 +30,7 @@ use logway_wire::{Decoder, Request, WireString};
 
 use crate::request::{EncodedReply, Reply};
 use crate::request::{RequestContext, RequestError, Work, decode_request, encode_reply};
-use logway_node::groups::{Answer, Pending, Question};
+use logway_node::groups::{GroupReply, Pending, Question};
 
 /// Work that ends when the shard has answered, which depends on the disk alone. Of the answer,
 /// `built_bytes` is an estimate.
@@ -104,7 +104,7 @@ fn question(context: &RequestContext, body: RequestBody) -> Question {
 /// Waits for a reply that depends on other members: no longer than this client does, and than the
 /// broker runs. Then it is told to look for its coordinator and ask again, which every client does at
 /// this code; at COORDINATOR_NOT_AVAILABLE some give up.
-async fn reply_of_group(context: &RequestContext, pending: Pending) -> Answer {
+async fn reply_of_group(context: &RequestContext, pending: Pending) -> GroupReply {
     tokio::select! {
         biased;
         answer = pending.reply_that_waited() => answer,

@@ -7,19 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_coordinator::{
-    CommitToken, DeletedTopic, Effect, GroupMemory, GroupSettings, GroupShard, GroupView, Moment,
-    Request, RequestBody, RequestToken,
+    CommitToken, Effect, EffectsOf, Moment, Request, RequestToken, StateMachine,
 };
 use logway_model::{ErrorCode, LeaderEpoch};
 use logway_record::Compression;
-use logway_wire::WireString;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::appends::{AppendFailed, AppendResult, Appends};
+use super::clock::ShardClock;
 use super::loading::LogReader;
-use super::pending::{Answer, Question};
-use super::shard_clock::ShardClock;
+use super::pending::{Question, ShardReply};
 use super::waiting::Waiting;
 use crate::CLIENTS;
 use crate::failure::Failure;
@@ -31,93 +29,103 @@ use crate::tasks::{until, wall_clock};
 const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reaches a running shard. The shard ends when nobody has a handle any more.
-#[derive(Clone)]
-pub(super) struct ShardHandle {
-    partition: Arc<Replica>,
+pub(crate) struct ShardHandle<M: StateMachine> {
+    replica: Arc<Replica>,
     /// The leader epoch that the shard is of.
     epoch: LeaderEpoch,
     /// Without a bound of its own: each request in it holds memory of the broker's budgets.
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Command<M>>,
 }
 
+/// What a shard does about something that has happened.
+type Event<M> = Box<dyn FnOnce(&mut M, Moment) -> EffectsOf<M> + Send>;
+
 /// What a shard is told.
-pub(super) enum Command {
+pub(crate) enum Command<M: StateMachine> {
     /// A request of a client.
-    Ask(Box<Ask>),
+    Ask(Box<Ask<M>>),
     /// A request to come, whose answer may be large: it is sent back with the size.
-    Measure(Box<Question>, oneshot::Sender<(Question, usize)>),
-    /// Who asks wants to know the groups, and how many partitions each has offsets of.
-    CountOffsets(oneshot::Sender<Vec<(WireString, usize)>>),
-    /// These topics do not exist any more.
-    ForgetTopics(Arc<[DeletedTopic]>),
+    Measure(Box<Question<M>>, oneshot::Sender<(Question<M>, usize)>),
+    /// Somebody looks at it.
+    Look(Box<dyn FnOnce(&M) + Send>),
+    /// Something has happened that concerns it.
+    Event(Event<M>),
 }
 
 /// A request, and who waits for what becomes of it.
-pub(super) struct Ask {
-    pub(super) question: Question,
+pub(crate) struct Ask<M: StateMachine> {
+    pub(super) question: Question<M>,
     /// The memory that there is for the answer, where it was measured.
     pub(super) answer_bytes_max: Option<usize>,
-    pub(super) send_answer: oneshot::Sender<Answer>,
+    pub(super) send_answer: oneshot::Sender<ShardReply<M>>,
 }
 
 /// The task's state.
-pub(super) struct ShardDriver {
-    partition: Arc<Replica>,
-    shard: GroupShard,
+pub(crate) struct ShardDriver<M: StateMachine> {
+    replica: Arc<Replica>,
+    epoch: LeaderEpoch,
+    shard: M,
     /// Has a permit for each shard that may load at once.
     loads: Arc<Semaphore>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<Command<M>>,
     clock: ShardClock,
     next_token: u64,
-    waiting: Waiting,
-    appends: Appends,
+    waiting: Waiting<M>,
+    appends: Appends<M>,
 }
 
-/// A shard of a partition, and what drives it. Its groups take their memory from `memory`; what an answer takes that
-/// has waited for other members comes from `reply_memory`; it loads with a permit of `loads`. Its batches are compressed
-/// with `compression`, unless the topic says otherwise.
-pub(super) fn new(
-    partition: Arc<Replica>,
+/// What drives `shard`, which is that of `replica`'s partition in its leader epoch. What an answer takes that has waited
+/// for other clients comes from `reply_memory`; the shard loads with a permit of `loads`. Its batches are compressed with
+/// `compression`, unless the topic says otherwise.
+pub(crate) fn new<M: StateMachine>(
+    replica: Arc<Replica>,
+    shard: M,
     compression: Compression,
-    settings: GroupSettings,
-    memory: GroupMemory,
     reply_memory: MemoryBudget,
     loads: Arc<Semaphore>,
-) -> (ShardHandle, ShardDriver) {
+) -> (ShardHandle<M>, ShardDriver<M>) {
     let (sender, commands) = mpsc::unbounded_channel();
-    let epoch = partition.leader_epoch();
-    let handle = ShardHandle { partition: Arc::clone(&partition), epoch, commands: sender };
+    let epoch = replica.leader_epoch();
+    let handle = ShardHandle { replica: Arc::clone(&replica), epoch, commands: sender };
     let driver = ShardDriver {
-        shard: GroupShard::new(settings, memory),
+        epoch,
+        shard,
         loads,
         commands,
         clock: ShardClock::start(Instant::now()),
         next_token: 0,
         waiting: Waiting::new(reply_memory),
-        appends: Appends::new(Arc::clone(&partition), compression),
-        partition,
+        appends: Appends::new(Arc::clone(&replica), compression),
+        replica,
     };
     (handle, driver)
 }
 
-impl ShardHandle {
+impl<M: StateMachine> Clone for ShardHandle<M> {
+    fn clone(&self) -> ShardHandle<M> {
+        let (replica, commands) = (Arc::clone(&self.replica), self.commands.clone());
+        ShardHandle { replica, epoch: self.epoch, commands }
+    }
+}
+
+impl<M: StateMachine> ShardHandle<M> {
     /// Whether this is the running shard of just that partition in its leader epoch, and not of one
     /// that had its name, or of an earlier epoch.
-    pub(super) fn drives(&self, partition: &Arc<Replica>) -> bool {
-        Arc::ptr_eq(&self.partition, partition)
-            && self.epoch == partition.leader_epoch()
+    pub(crate) fn drives(&self, replica: &Arc<Replica>) -> bool {
+        Arc::ptr_eq(&self.replica, replica)
+            && self.epoch == replica.leader_epoch()
             && !self.commands.is_closed()
     }
 
     /// Tells the shard. One that is ending drops what it is told, and whoever waits notices.
-    pub(super) fn send(&self, command: Command) {
+    pub(crate) fn send(&self, command: Command<M>) {
         let _ = self.commands.send(command);
     }
 }
 
-impl ShardDriver {
+impl<M: StateMachine> ShardDriver<M> {
     /// Loads the shard and drives it until its handles are gone.
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         if self.load().await.is_continue() {
             let now = self.now();
             let effects = self.shard.loaded(now);
@@ -129,19 +137,27 @@ impl ShardDriver {
 
     /// Reads the log from its start. Meanwhile requests are answered: that this is going on.
     ///
-    /// A log that cannot be read keeps its groups waiting until it can: without their offsets
-    /// they would start from wherever their settings say, silently.
+    /// A log that cannot be read keeps its clients waiting until it can: without their offsets, groups
+    /// would start from wherever their settings say, silently.
     async fn load(&mut self) -> ControlFlow<()> {
         let began = Instant::now();
-        let mut reader = LogReader::new(Arc::clone(&self.partition));
+        let open = LogReader::open(Arc::clone(&self.replica), self.epoch);
+        // A log that is closed is led no more.
+        let Ok(mut reader) = self.meanwhile(open).await? else { return ControlFlow::Break(()) };
         while let Err(failure) = self.replay_rest(&mut reader).await? {
-            let partition = self.partition.topic_partition();
-            tracing::error!(%partition, offset = %reader.position(), "the groups of this \
-                partition cannot be loaded, and their clients wait: {}", failure.message);
+            let partition = self.replica.topic_partition();
+            tracing::error!(%partition, offset = %reader.position(), "the coordinator of \
+                this partition cannot be loaded, and its clients wait: {}", failure.message);
             self.meanwhile(sleep(LOAD_RETRY_INTERVAL)).await?;
         }
-        let partition = self.partition.topic_partition();
-        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the groups are loaded");
+        // What was read may not be committed yet, and nobody may be told of what the next leader may not have.
+        let (replica, end, epoch) = (Arc::clone(&self.replica), reader.end(), self.epoch);
+        let committed = async move { replica.committed(end, epoch).await };
+        if self.meanwhile(committed).await?.is_err() {
+            return ControlFlow::Break(());
+        }
+        let partition = self.replica.topic_partition();
+        tracing::debug!(%partition, elapsed = ?began.elapsed(), "the coordinator is loaded");
         ControlFlow::Continue(())
     }
 
@@ -154,7 +170,7 @@ impl ShardDriver {
         let permit = self.meanwhile(loads.acquire()).await?;
         let _permit = permit.expect("the semaphore is never closed");
         loop {
-            match self.meanwhile(reader.next()).await? {
+            match self.meanwhile(reader.next::<M>()).await? {
                 Ok(Some(records)) => {
                     records.iter().for_each(|record| self.shard.replay(record));
                 }
@@ -201,7 +217,7 @@ impl ShardDriver {
         ControlFlow::Continue(())
     }
 
-    fn obey(&mut self, command: Command) {
+    fn obey(&mut self, command: Command<M>) {
         let now = self.now();
         let effects = match command {
             Command::Ask(ask) => self.begin(now, *ask),
@@ -211,20 +227,13 @@ impl ShardDriver {
                 let _ = send.send((*question, bytes));
                 return;
             }
-            Command::CountOffsets(send) => {
-                let count = |group: GroupView<'_>| {
-                    (WireString::copy_of(group.id().as_str()), group.offset_count())
-                };
-                // Who asked may have gone.
-                let _ = send.send(self.shard.groups().map(count).collect());
-                return;
-            }
-            Command::ForgetTopics(topics) => self.shard.topics_deleted(now, &topics),
+            Command::Look(look) => return look(&self.shard),
+            Command::Event(event) => event(&mut self.shard, now),
         };
         self.carry_out(effects);
     }
 
-    fn begin(&mut self, now: Moment, ask: Ask) -> Vec<Effect> {
+    fn begin(&mut self, now: Moment, ask: Ask<M>) -> EffectsOf<M> {
         let Ask { question, answer_bytes_max, send_answer } = ask;
         let Question { version, client, body, held } = question;
         if answer_bytes_max.is_some_and(|bytes_max| self.shard.answer_bytes(&body) > bytes_max) {
@@ -233,17 +242,15 @@ impl ShardDriver {
         }
         let token = RequestToken(self.next_token);
         self.next_token += 1;
-        // What waits for other members may wait for long: what is kept of it, the shard counts itself.
-        let waits_for_members =
-            matches!(body, RequestBody::JoinGroup { .. } | RequestBody::SyncGroup(_));
-        let kept = if waits_for_members { Vec::new() } else { held.clone() };
+        // What waits for other clients may wait for long: what is kept of it, the shard counts itself.
+        let kept = if M::waits_for_others(&body) { Vec::new() } else { held.clone() };
         self.waiting.add(token, send_answer, kept);
         let effects = self.shard.request(now, Request { token, version, client, body });
         drop(held);
         effects
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>) {
+    fn carry_out(&mut self, effects: EffectsOf<M>) {
         for effect in effects {
             match effect {
                 Effect::Reply { token, reply } => self.waiting.answer(token, reply),
@@ -258,14 +265,14 @@ impl ShardDriver {
         let outcome = match outcome {
             Ok(()) => Ok(()),
             Err(AppendFailed::WithoutTrace(failure)) => {
-                let partition = self.partition.topic_partition();
+                let partition = self.replica.topic_partition();
                 tracing::warn!(target: CLIENTS, %partition, reason = failure.message,
-                    "groups could not be written down");
+                    "what a coordinator has decided could not be written down");
                 Err(failure.code)
             }
             Err(AppendFailed::Unknown(error)) => {
-                let partition = self.partition.topic_partition();
-                tracing::error!(%partition, %error, "the groups of this partition are offline");
+                let partition = self.replica.topic_partition();
+                tracing::error!(%partition, %error, "the coordinator of this partition is offline");
                 return ControlFlow::Break(());
             }
         };

@@ -1,6 +1,6 @@
 //! Records of the coordinator as the log takes them.
 
-use logway_coordinator::GroupRecord;
+use logway_coordinator::StateMachine;
 use logway_model::TimestampMs;
 use logway_record::{Batch, BatchBuilder, Compression, TargetCompression};
 
@@ -13,8 +13,8 @@ const RECORD_OVERHEAD_BYTES_MAX: usize = 32;
 ///
 /// A group of thousands of members needs a larger record than clients may send; the coordinator
 /// has bounds of its own.
-pub(super) fn batches_of(
-    records: &[GroupRecord],
+pub(super) fn batches_of<M: StateMachine>(
+    records: &[M::Record],
     now: TimestampMs,
     batch_bytes_max: usize,
     compression: TargetCompression,
@@ -22,7 +22,7 @@ pub(super) fn batches_of(
     let mut batches = Vec::new();
     let mut builder = BatchBuilder::new(Compression::None);
     for record in records {
-        let (key, value) = record.encode();
+        let (key, value) = M::encode(record);
         let value = value.as_deref();
         let record_bytes_max = key.len() + value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES_MAX;
         let is_full = builder.uncompressed_bytes() + record_bytes_max > batch_bytes_max;
@@ -38,7 +38,7 @@ pub(super) fn batches_of(
 
 #[cfg(test)]
 mod tests {
-    use logway_coordinator::{CommittedTopic, GroupId};
+    use logway_coordinator::{CommittedTopic, GroupId, GroupRecord, GroupShard};
     use logway_model::PartitionId;
 
     use super::*;
@@ -58,11 +58,13 @@ mod tests {
     fn records_share_a_batch_while_they_fit() {
         let records: Vec<GroupRecord> =
             (0..100).map(|number| tombstone(&format!("group-{number}"))).collect();
-        let one = batches_of(&records, NOW, 1 << 20, TargetCompression::None).expect("they fit");
+        let one = batches_of::<GroupShard>(&records, NOW, 1 << 20, TargetCompression::None)
+            .expect("they fit");
         assert_eq!(one.len(), 1);
         assert_eq!(one[0].header().record_count, 100);
 
-        let many = batches_of(&records, NOW, 512, TargetCompression::None).expect("they fit");
+        let many = batches_of::<GroupShard>(&records, NOW, 512, TargetCompression::None)
+            .expect("they fit");
         assert!(many.len() > 5, "{}", many.len());
         assert!(many.iter().all(|batch| batch.size_bytes() <= 512));
         let count: i32 = many.iter().map(|batch| batch.header().record_count).sum();
@@ -72,8 +74,8 @@ mod tests {
     #[test]
     fn a_record_that_fits_no_batch_gets_one_of_its_own() {
         let records = [tombstone("a"), tombstone(&"g".repeat(600)), tombstone("b")];
-        let batches =
-            batches_of(&records, NOW, 512, TargetCompression::None).expect("they are encoded");
+        let batches = batches_of::<GroupShard>(&records, NOW, 512, TargetCompression::None)
+            .expect("they are encoded");
         assert_eq!(batches.len(), 3);
         assert!(batches[1].size_bytes() > 600);
     }

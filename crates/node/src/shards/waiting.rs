@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use logway_coordinator::{Effect, Reply, RequestToken};
-use logway_model::ErrorCode;
+use logway_coordinator::{Effect, EffectsOf, RequestToken, StateMachine};
 use tokio::sync::oneshot;
 
-use super::pending::Answer;
+use super::pending::ShardReply;
 use crate::memory::{BudgetShare, MemoryBudget};
 
 /// An answer up to this size is not counted among the replies. It is what most members get, and a connection can have no
@@ -15,19 +14,19 @@ use crate::memory::{BudgetShare, MemoryBudget};
 const FREE_BYTES: usize = 1024;
 
 /// The requests of a shard that have no reply yet.
-pub(super) struct Waiting {
-    by_token: HashMap<RequestToken, Waiter>,
+pub(super) struct Waiting<M: StateMachine> {
+    by_token: HashMap<RequestToken, Waiter<M>>,
     reply_memory: MemoryBudget,
 }
 
-struct Waiter {
-    send_answer: oneshot::Sender<Answer>,
+struct Waiter<M: StateMachine> {
+    send_answer: oneshot::Sender<ShardReply<M>>,
     /// The memory of the request, and for the reply.
     _held: Vec<Arc<BudgetShare>>,
 }
 
-impl Waiting {
-    pub(super) fn new(reply_memory: MemoryBudget) -> Waiting {
+impl<M: StateMachine> Waiting<M> {
+    pub(super) fn new(reply_memory: MemoryBudget) -> Waiting<M> {
         Waiting { by_token: HashMap::new(), reply_memory }
     }
 
@@ -35,7 +34,7 @@ impl Waiting {
     pub(super) fn add(
         &mut self,
         token: RequestToken,
-        send_answer: oneshot::Sender<Answer>,
+        send_answer: oneshot::Sender<ShardReply<M>>,
         held: Vec<Arc<BudgetShare>>,
     ) {
         self.by_token.insert(token, Waiter { send_answer, _held: held });
@@ -45,13 +44,13 @@ impl Waiting {
     ///
     /// One that has waited for other members stays with its connection until all before it there are sent. So large ones
     /// count as replies from now on, which nobody waits for; if there is no room, the member is told to ask again.
-    pub(super) fn answer(&mut self, token: RequestToken, reply: Reply) {
+    pub(super) fn answer(&mut self, token: RequestToken, reply: M::Reply) {
         let Some(waiter) = self.by_token.remove(&token) else { return };
-        let answer = match reply.waited_bytes() {
+        let answer = match M::waited_bytes(&reply) {
             ..=FREE_BYTES => Ok((reply, None)),
             bytes => match self.reply_memory.take_now(bytes) {
                 Some(share) => Ok((reply, Some(Arc::new(share)))),
-                None => Err(refusal(&reply)),
+                None => Err(M::no_room(&reply)),
             },
         };
         // Its client may have gone.
@@ -59,19 +58,11 @@ impl Waiting {
     }
 
     /// What a shard says at its end: replies, and no more appends.
-    pub(super) fn answer_all(&mut self, effects: Vec<Effect>) {
+    pub(super) fn answer_all(&mut self, effects: EffectsOf<M>) {
         for effect in effects {
             if let Effect::Reply { token, reply } = effect {
                 self.answer(token, reply);
             }
         }
-    }
-}
-
-/// What clients take as a reason to ask again: at a SyncGroup, only that the group gathers anew.
-fn refusal(reply: &Reply) -> ErrorCode {
-    match reply {
-        Reply::SyncGroup(_) => ErrorCode::RebalanceInProgress,
-        _ => ErrorCode::CoordinatorLoadInProgress,
     }
 }

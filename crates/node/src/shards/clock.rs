@@ -41,7 +41,7 @@ impl ShardClock {
     pub(super) fn read(&mut self, now: Instant) -> ElapsedMs {
         if self.wake.is_some_and(|wake| now > wake + LATE_MAX) {
             let held_up = now - self.last_read;
-            tracing::info!(?held_up, "the broker was held up: that does not count for its groups");
+            tracing::info!(?held_up, "the broker was held up: that does not count for its clients");
             self.zero += held_up;
             self.wake = None;
         }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use logway_coordinator::{CommitToken, GroupRecord};
+use logway_coordinator::{CommitToken, StateMachine};
 use logway_log::LogError;
 use logway_record::{Compression, TargetCompression};
 
@@ -24,14 +24,14 @@ const ENCODED_BYTES_MAX: usize = 4 << 20;
 const COMPRESSED_HERE_BYTES_MAX: usize = 16 << 10;
 
 /// The shard's appends, in their order: that of the log.
-pub(super) struct Appends {
-    partition: Arc<Replica>,
+pub(super) struct Appends<M: StateMachine> {
+    replica: Arc<Replica>,
     /// What batches are compressed with, unless the topic's `compression.type` says something else.
     compression: Compression,
     started: VecDeque<Started>,
     started_bytes: usize,
     /// Those that have yet to be encoded; none while nothing is started.
-    waiting: VecDeque<(CommitToken, Vec<GroupRecord>)>,
+    waiting: VecDeque<(CommitToken, Vec<M::Record>)>,
 }
 
 struct Started {
@@ -53,10 +53,10 @@ pub(super) enum AppendFailed {
     Unknown(AppendError),
 }
 
-impl Appends {
-    pub(super) fn new(partition: Arc<Replica>, compression: Compression) -> Appends {
+impl<M: StateMachine> Appends<M> {
+    pub(super) fn new(replica: Arc<Replica>, compression: Compression) -> Appends<M> {
         let (started, waiting) = (VecDeque::new(), VecDeque::new());
-        Appends { partition, compression, started, started_bytes: 0, waiting }
+        Appends { replica, compression, started, started_bytes: 0, waiting }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -64,7 +64,7 @@ impl Appends {
     }
 
     /// Appends the records behind all others.
-    pub(super) fn push(&mut self, token: CommitToken, records: Vec<GroupRecord>) {
+    pub(super) fn push(&mut self, token: CommitToken, records: Vec<M::Record>) {
         self.waiting.push_back((token, records));
         self.start_waiting();
     }
@@ -92,7 +92,7 @@ impl Appends {
 
     fn start_waiting(&mut self) {
         while let Some((token, records)) = self.waiting.pop_front() {
-            let bytes = records.iter().map(GroupRecord::bytes_max).sum();
+            let bytes = records.iter().map(M::bytes_max).sum();
             if !self.started.is_empty() && self.started_bytes + bytes > ENCODED_BYTES_MAX {
                 self.waiting.push_front((token, records));
                 return;
@@ -103,14 +103,14 @@ impl Appends {
         }
     }
 
-    fn append(&self, records: &[GroupRecord], bytes: usize) -> Result<Committing, Failure> {
-        let config = self.partition.log().config();
+    fn append(&self, records: &[M::Record], bytes: usize) -> Result<Committing, Failure> {
+        let config = self.replica.log().config();
         let batch_bytes_max = config.max_message_bytes as usize;
         let target = config.compression.unwrap_or(self.compression.into());
-        let build = || batches_of(records, wall_clock(), batch_bytes_max, target);
+        let build = || batches_of::<M>(records, wall_clock(), batch_bytes_max, target);
         let takes_long = target != TargetCompression::None && bytes > COMPRESSED_HERE_BYTES_MAX;
         let batches = if takes_long { off_worker(build)? } else { build()? };
-        let appending = append_own(&self.partition, batches)?;
+        let appending = append_own(&self.replica, batches)?;
         Ok(Box::pin(async move { appending.finish().await.map(drop).map_err(AppendFailed::of) }))
     }
 }
