@@ -9,11 +9,12 @@ use logway_log::{
 };
 use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
-use logway_replication::{LeaderState, LocalTail, ReplicaProgress};
+use logway_replication::{FollowerFetch, Leader, LeaderStart, LocalTail, Membership};
 
 use crate::high_watermark::HighWatermark;
 use crate::log_dirs::PlacedLog;
 use crate::metrics::TopicTraffic;
+use crate::tasks::steady_time;
 
 /// A replica of a partition on this node.
 ///
@@ -58,7 +59,7 @@ enum Gate {
 #[derive(Debug)]
 enum Role {
     /// It takes appends, and knows how far its followers are.
-    Leading(LeaderState),
+    Leading(Leader),
     /// It copies what this broker leads.
     Following(BrokerId),
     /// It serves nobody: its role is not known yet, or it is not served here any more.
@@ -94,6 +95,19 @@ impl RoleView {
         let epoch = (packed & u64::from(u32::MAX)) as u32;
         RoleView { kind, epoch: LeaderEpoch(epoch.cast_signed()) }
     }
+}
+
+/// What a replica leads with.
+#[derive(Debug, Clone, Copy)]
+pub struct Lead<'a> {
+    /// This node.
+    pub own: BrokerId,
+    /// The leader epoch.
+    pub epoch: LeaderEpoch,
+    /// Who else holds the partition.
+    pub membership: &'a Membership,
+    /// `min.insync.replicas`
+    pub in_sync_min: u32,
 }
 
 /// An append on its way, and the epoch that it is of.
@@ -139,21 +153,40 @@ impl Replica {
         partition
     }
 
-    /// Begins to lead in an epoch, with the in-sync followers at the offsets that they are known to
-    /// hold. An epoch that is not newer than the replica's changes nothing.
+    /// Leads in an epoch, as the metadata says. An older epoch than the replica's changes nothing; in its own, who holds
+    /// the partition may have changed.
     ///
     /// Without followers, what has survived on this disk is committed: a record that was readable before a
     /// restart stays readable.
-    pub fn lead(&self, epoch: LeaderEpoch, followers_in_sync: Vec<ReplicaProgress>) {
+    pub fn lead(&self, lead: Lead<'_>) {
+        let Lead { own, epoch, membership, in_sync_min } = lead;
         self.change_role(RoleKind::Leading, epoch, || {
             let log = self.log();
-            let (durable, tail) = (log.config().is_durable(), tail_of(&log));
-            let state =
-                LeaderState::new(durable, tail, followers_in_sync, self.high_watermark.get());
-            Role::Leading(state)
+            Role::Leading(Leader::new(LeaderStart {
+                own,
+                epoch,
+                membership: membership.clone(),
+                durable: log.config().is_durable(),
+                in_sync_min,
+                tail: tail_of(&log),
+                high_watermark: self.high_watermark.get(),
+                now: steady_time(),
+            }))
+        });
+        self.advance(|leader| {
+            if leader.epoch() != epoch {
+                return None;
+            }
+            let raised = leader.on_membership(membership, steady_time());
+            leader.set_in_sync_min(in_sync_min).or(raised)
         });
         // The log may have grown between the look and the change.
         self.on_tail(tail_of(&self.log()));
+    }
+
+    /// A follower tells how far it is, by asking for more.
+    pub fn on_fetch(&self, fetch: FollowerFetch) {
+        self.advance(|leader| leader.on_fetch(fetch, steady_time()));
     }
 
     /// Begins to follow a leader in an epoch. An epoch that is not newer than the replica's changes
@@ -232,11 +265,6 @@ impl Replica {
     /// The leader epoch of the role that this replica has.
     pub fn leader_epoch(&self) -> LeaderEpoch {
         self.role_view().epoch
-    }
-
-    /// Takes note of how many replicas are in sync, and of how many have to be for `acks=all`.
-    pub(crate) fn set_in_sync(&self, in_sync: u32, min: u32) {
-        self.in_sync.store(u64::from(in_sync) << 32 | u64::from(min), Ordering::Relaxed);
     }
 
     /// How many replicas are in sync, this one among them.
@@ -403,14 +431,15 @@ impl Replica {
 
     /// Raises the high watermark to what the leader state says. Of a replica that does not lead, its leader says
     /// where the watermark is.
-    fn advance(&self, event: impl FnOnce(&mut LeaderState) -> Option<Offset>) {
+    fn advance(&self, event: impl FnOnce(&mut Leader) -> Option<Offset>) {
         // Raised under the lock, so that two threads cannot raise it in the wrong order.
         let mut role = self.role();
-        if let Role::Leading(leader) = &mut *role
-            && let Some(offset) = event(leader)
-        {
+        let Role::Leading(leader) = &mut *role else { return };
+        if let Some(offset) = event(leader) {
             self.high_watermark.raise(offset);
         }
+        let (in_sync, min) = leader.in_sync();
+        self.in_sync.store(u64::from(in_sync) << 32 | u64::from(min), Ordering::Relaxed);
     }
 
     fn gate(&self) -> MutexGuard<'_, Gate> {
@@ -515,6 +544,20 @@ mod tests {
     use super::*;
     use crate::metrics::TrafficMetrics;
 
+    const OWN: BrokerId = BrokerId(1);
+
+    fn lead(replica: &Replica, epoch: i32, isr: &[BrokerId]) {
+        let replicas = isr.to_vec();
+        let membership = Membership {
+            isr: replicas.clone(),
+            replicas,
+            partition_epoch: epoch,
+            barred: Vec::new(),
+        };
+        let epoch = LeaderEpoch(epoch);
+        replica.lead(Lead { own: OWN, epoch, membership: &membership, in_sync_min: 1 });
+    }
+
     fn config(flush_messages: u64) -> Arc<LogConfig> {
         Arc::new(LogConfig { flush_messages, ..LogConfig::default() })
     }
@@ -538,7 +581,7 @@ mod tests {
         let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
         let place = PlacedLog { log, directory: dir.directory_id() };
         let partition = Replica::new(place, TrafficMetrics::default().of_topic("t"));
-        partition.lead(LeaderEpoch(0), Vec::new());
+        lead(&partition, 0, &[OWN]);
         (dir, partition)
     }
 
@@ -576,9 +619,9 @@ mod tests {
         assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
         assert_eq!(partition.high_watermark().get(), Offset(1), "what was shown stays readable");
 
-        partition.lead(LeaderEpoch(1), Vec::new());
+        lead(&partition, 1, &[OWN]);
         assert!(!partition.is_leading(), "an epoch has one leader");
-        partition.lead(LeaderEpoch(2), Vec::new());
+        lead(&partition, 2, &[OWN]);
         let outcome = partition.append(vec![batch()]).future.wait().expect("it leads again");
         assert_eq!((outcome.base_offset, partition.leader_epoch()), (Offset(1), LeaderEpoch(2)));
         partition.follow(LeaderEpoch(1), BrokerId(7));
@@ -592,22 +635,18 @@ mod tests {
         let hold = partition.hold().expect("is open");
         let held = partition.append(vec![batch()]).future;
         partition.follow(LeaderEpoch(1), BrokerId(7));
-        partition.lead(LeaderEpoch(2), Vec::new());
+        lead(&partition, 2, &[OWN]);
         let new = partition.append(vec![batch()]).future;
         drop(hold);
         assert!(matches!(held.wait(), Err(LogError::EpochOver { .. })));
         assert_eq!(new.wait().expect("is of the epoch").base_offset, Offset(0));
     }
 
-    fn follower(end: i64) -> ReplicaProgress {
-        ReplicaProgress { broker: BrokerId(2), end: Offset(end) }
-    }
-
     #[test]
     fn what_its_followers_do_not_have_is_not_committed() {
         let fs = SimFs::new(1);
         let (_dir, partition) = partition(&fs, durable());
-        partition.lead(LeaderEpoch(1), vec![follower(0)]);
+        lead(&partition, 1, &[OWN, BrokerId(2)]);
         let StartedAppend { future, epoch } = partition.append(vec![batch()]);
         let end = future.wait().expect("is flushed here").last_offset.next();
         let mut committed = pin!(partition.committed(end, epoch));
@@ -619,7 +658,7 @@ mod tests {
         partition.follow(LeaderEpoch(2), BrokerId(2));
         let ended = Err(EpochEnded { partition: partition.topic_partition().clone(), epoch });
         assert_eq!(committed.as_mut().poll(&mut context), Poll::Ready(ended.clone()));
-        partition.lead(LeaderEpoch(3), Vec::new());
+        lead(&partition, 3, &[OWN]);
         assert_eq!(partition.high_watermark().get(), end, "that is the next epoch's");
         let late = pin!(partition.committed(end, epoch)).poll(&mut context);
         assert_eq!(late, Poll::Ready(ended));

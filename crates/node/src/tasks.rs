@@ -1,7 +1,8 @@
 //! How work gets on the threads of the runtime, and the time.
 
 use std::future::{Future, pending};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -45,4 +46,10 @@ pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
         RuntimeFlavor::MultiThread => block_in_place(work),
         _ => work(),
     }
+}
+
+/// The time that replicas judge each other by: it never jumps. Since the process asked for it first.
+pub fn steady_time() -> Duration {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    ZERO.get_or_init(Instant::now).elapsed()
 }

@@ -1,6 +1,11 @@
-//! The leader's view of its in-sync replicas, and the high watermark that follows from it.
+//! The leader's view of its replicas, and the high watermark that follows from it.
 
-use logway_model::{BrokerId, Offset};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use logway_model::{BrokerId, LeaderEpoch, Offset};
+
+use crate::isr::{Isr, IsrProposal, ProposedReplica};
 
 /// How far the leader's own log has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,49 +16,143 @@ pub struct LocalTail {
     pub flushed: Offset,
 }
 
-/// How far one in-sync follower has come.
+/// Who holds the partition, as the metadata says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Every replica, the leader among them.
+    pub replicas: Vec<BrokerId>,
+    /// Those that are in sync.
+    pub isr: Vec<BrokerId>,
+    /// Grows with each change of the partition.
+    pub partition_epoch: i32,
+    /// The replicas that must not join: fenced, or about to stop (KIP-841).
+    pub barred: Vec<BrokerId>,
+}
+
+/// What a leader begins with.
+#[derive(Debug, Clone)]
+pub struct LeaderStart {
+    /// The leader itself.
+    pub own: BrokerId,
+    /// The epoch in which it leads.
+    pub epoch: LeaderEpoch,
+    /// Who else holds the partition.
+    pub membership: Membership,
+    /// Whether acknowledged records have to be flushed.
+    pub durable: bool,
+    /// `min.insync.replicas`. More than there are replicas are never asked for (KAFKA-15583).
+    pub in_sync_min: u32,
+    /// The log as it is when the epoch begins.
+    pub tail: LocalTail,
+    /// What the replica knew to be committed before.
+    pub high_watermark: Offset,
+    /// When the epoch begins.
+    pub now: Duration,
+}
+
+/// How long followers may be behind and stay in sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplicaProgress {
-    /// The follower.
+pub struct FollowerLimits {
+    /// `replica.lag.time.max.ms`: since a follower had everything that there was.
+    pub lag_max: Duration,
+    /// Since a follower has made any progress, though there was something to get. It is short, because each
+    /// acknowledgement waits for such a follower: its disk may hang. It counts only while enough others are in
+    /// sync.
+    pub stall_max: Duration,
+}
+
+/// A follower asks for what is behind its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowerFetch {
+    /// Who.
     pub broker: BrokerId,
-    /// The end of what it has told the leader that it holds.
+    /// Which incarnation of it.
+    pub broker_epoch: i64,
+    /// It holds everything before this offset; on a durable topic, on stable storage.
     pub end: Offset,
 }
 
-/// What the leader of one partition knows of its replicas.
+/// What the leader knows of one follower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Follower {
+    broker_epoch: i64,
+    /// Nothing is known of one that has not fetched in this epoch.
+    end: Option<Offset>,
+    /// When it last had everything that there was.
+    caught_up_at: Duration,
+    /// When it last made progress, or had nothing to make.
+    moved_at: Duration,
+    /// When it fetched last, and where the log ended then: who gets there later was caught up then.
+    fetched_at: Duration,
+    log_end_then: Offset,
+}
+
+const UNKNOWN_BROKER_EPOCH: i64 = -1;
+
+/// What the leader of one partition knows of its replicas, in one leader epoch.
 ///
-/// Owned by the partition; every method is called under the partition's lock.
+/// Owned by the replica; every method is called under the replica's lock.
 ///
-/// Invariants: the high watermark never goes back while this leader leads, never passes what any
-/// in-sync follower holds, and on a durable topic never passes the leader's own flushed offset, so
-/// that a consumer sees no record that a power cut could take back.
+/// Invariants:
+/// - the high watermark never goes back;
+/// - it never passes what any in-sync replica holds, of those committed and of those proposed;
+/// - on a durable topic it never passes what is flushed on each of them, the leader included, so that a
+///   consumer sees no record that a power cut could take back;
+/// - it does not rise while fewer than `min.insync.replicas` are in sync (KIP-966).
 #[derive(Debug)]
-pub struct LeaderState {
+pub struct Leader {
+    own: BrokerId,
+    epoch: LeaderEpoch,
+    /// Where the log ended when the epoch began: who has less may lack what an earlier epoch has committed.
+    epoch_start: Offset,
     durable: bool,
+    in_sync_min: u32,
     local: LocalTail,
-    followers_in_sync: Vec<ReplicaProgress>,
+    followers: BTreeMap<BrokerId, Follower>,
+    barred: BTreeSet<BrokerId>,
+    isr: Isr,
     high_watermark: Offset,
 }
 
-impl LeaderState {
-    /// Starts to lead with the in-sync followers at the offsets they are known to hold.
-    ///
-    /// `high_watermark` is what the log remembers from before.
-    pub fn new(
-        durable: bool,
-        local: LocalTail,
-        followers_in_sync: Vec<ReplicaProgress>,
-        high_watermark: Offset,
-    ) -> LeaderState {
-        assert!(local.flushed <= local.log_end, "flushed past the end of the log");
-        let mut state = LeaderState { durable, local, followers_in_sync, high_watermark };
-        state.advance();
-        state
+impl Leader {
+    /// Begins to lead in an epoch. In-sync followers have as long as their limits to be heard of.
+    pub fn new(start: LeaderStart) -> Leader {
+        let LeaderStart { own, epoch, membership, durable, in_sync_min, tail, high_watermark, now } =
+            start;
+        assert!(tail.flushed <= tail.log_end, "flushed past the end of the log");
+        let isr = Isr::new(membership.isr.iter().copied().collect(), membership.partition_epoch);
+        let mut leader = Leader {
+            own,
+            epoch,
+            epoch_start: tail.log_end,
+            durable,
+            in_sync_min,
+            local: tail,
+            followers: BTreeMap::new(),
+            barred: BTreeSet::new(),
+            isr,
+            high_watermark,
+        };
+        leader.set_members(&membership, now);
+        leader.advance();
+        leader
+    }
+
+    /// The epoch in which it leads.
+    pub fn epoch(&self) -> LeaderEpoch {
+        self.epoch
     }
 
     /// The exclusive end of what consumers may read.
     pub fn high_watermark(&self) -> Offset {
         self.high_watermark
+    }
+
+    /// How many replicas are in sync, the leader among them, and how many have to be for `acks=all`.
+    pub fn in_sync(&self) -> (u32, u32) {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let replicas = count(self.followers.len() + 1);
+        (count(self.isr.committed().len()), self.in_sync_min.min(replicas))
     }
 
     /// The leader's own log grew or was flushed. Returns the high watermark if it moved.
@@ -69,16 +168,162 @@ impl LeaderState {
     /// `flush.messages` changed. Returns the high watermark if it moved.
     ///
     /// A topic that becomes durable keeps the watermark it has shown; it only stops rising until
-    /// the disk has caught up.
+    /// the disks have caught up.
     pub fn set_durable(&mut self, durable: bool) -> Option<Offset> {
         self.durable = durable;
         self.advance()
     }
 
+    /// `min.insync.replicas` changed. Returns the high watermark if it moved.
+    pub fn set_in_sync_min(&mut self, in_sync_min: u32) -> Option<Offset> {
+        self.in_sync_min = in_sync_min;
+        self.advance()
+    }
+
+    /// A follower tells how far it is, by asking for more. Returns the high watermark if it moved.
+    ///
+    /// A broker that is no replica changes nothing, and an earlier incarnation of one that is does not either. A follower
+    /// whose end is beyond this log's has records of another epoch, and is taken for one that has nothing: it will be told
+    /// where it diverges.
+    pub fn on_fetch(&mut self, fetch: FollowerFetch, now: Duration) -> Option<Offset> {
+        let FollowerFetch { broker, broker_epoch, end } = fetch;
+        let log_end = self.local.log_end;
+        let follower = self.followers.get_mut(&broker)?;
+        if broker_epoch < follower.broker_epoch {
+            return None;
+        }
+        let has_moved = Some(end) > follower.end || end >= log_end;
+        if end >= log_end {
+            follower.caught_up_at = now;
+        } else if end >= follower.log_end_then {
+            follower.caught_up_at = follower.caught_up_at.max(follower.fetched_at);
+        }
+        if has_moved {
+            follower.moved_at = now;
+        }
+        follower.broker_epoch = broker_epoch;
+        follower.end = (end <= log_end).then_some(end);
+        follower.fetched_at = now;
+        follower.log_end_then = log_end;
+        self.advance()
+    }
+
+    /// The metadata says who holds the partition. Returns the high watermark if it moved.
+    pub fn on_membership(&mut self, membership: &Membership, now: Duration) -> Option<Offset> {
+        let isr = membership.isr.iter().copied().collect();
+        self.isr.commit(isr, membership.partition_epoch);
+        self.set_members(membership, now);
+        self.advance()
+    }
+
+    fn set_members(&mut self, membership: &Membership, now: Duration) {
+        let log_end = self.local.log_end;
+        self.followers.retain(|broker, _| membership.replicas.contains(broker));
+        for broker in membership.replicas.iter().filter(|broker| **broker != self.own) {
+            self.followers.entry(*broker).or_insert(Follower {
+                broker_epoch: UNKNOWN_BROKER_EPOCH,
+                end: None,
+                caught_up_at: now,
+                moved_at: now,
+                fetched_at: now,
+                log_end_then: log_end,
+            });
+        }
+        self.barred = membership.barred.iter().copied().collect();
+    }
+
+    /// What the in-sync replicas should be, if that is not what they are: to be asked for after each fetch of a
+    /// follower that is not in sync, and at an interval. `None` while a proposal is under way.
+    ///
+    /// The caller sends what this returns to the controller, again and again until [`Leader::on_membership`] tells of a newer
+    /// partition epoch or the controller refuses it for good ([`Leader::on_refusal`]).
+    pub fn propose(&mut self, limits: FollowerLimits, now: Duration) -> Option<IsrProposal> {
+        if self.isr.is_proposed() {
+            return None;
+        }
+        let isr = self.isr_by(limits, now);
+        if isr == *self.isr.committed() {
+            return None;
+        }
+        let replica = |broker: &BrokerId| ProposedReplica {
+            broker: *broker,
+            broker_epoch: self
+                .followers
+                .get(broker)
+                .map_or(UNKNOWN_BROKER_EPOCH, |it| it.broker_epoch),
+        };
+        let proposal = IsrProposal {
+            leader_epoch: self.epoch,
+            partition_epoch: self.isr.partition_epoch(),
+            isr: isr.iter().map(replica).collect(),
+        };
+        self.isr.propose(isr);
+        Some(proposal)
+    }
+
+    /// The controller has refused the proposal, and it will never be in force. Returns the high watermark if it
+    /// moved.
+    pub fn on_refusal(&mut self) -> Option<Offset> {
+        self.isr.withdraw();
+        self.advance()
+    }
+
+    fn isr_by(&self, limits: FollowerLimits, now: Duration) -> BTreeSet<BrokerId> {
+        let committed = self.isr.committed();
+        let is_in = |broker: &BrokerId| committed.contains(broker);
+        let joins = |broker: &BrokerId, follower: &Follower| {
+            !self.barred.contains(broker)
+                && follower.end.is_some_and(|end| end >= self.high_watermark.max(self.epoch_start))
+        };
+        let mut isr: BTreeSet<BrokerId> = BTreeSet::from([self.own]);
+        for (broker, follower) in &self.followers {
+            let stays = is_in(broker) && !self.lags(follower, limits.lag_max, now);
+            if stays || !is_in(broker) && joins(broker, follower) {
+                isr.insert(*broker);
+            }
+        }
+        // The slowest first, while enough others are in sync.
+        let (_, min) = self.in_sync();
+        let mut stalled: Vec<(Duration, BrokerId)> = self
+            .followers
+            .iter()
+            .filter(|(broker, follower)| isr.contains(broker) && self.stalls(follower, limits, now))
+            .map(|(broker, follower)| (follower.moved_at, *broker))
+            .collect();
+        stalled.sort_unstable();
+        for (_, broker) in stalled {
+            if isr.len() > usize::try_from(min).unwrap_or(usize::MAX).max(1) {
+                isr.remove(&broker);
+            }
+        }
+        isr
+    }
+
+    fn lags(&self, follower: &Follower, lag_max: Duration, now: Duration) -> bool {
+        self.is_behind(follower) && now.saturating_sub(follower.caught_up_at) > lag_max
+    }
+
+    fn stalls(&self, follower: &Follower, limits: FollowerLimits, now: Duration) -> bool {
+        self.is_behind(follower) && now.saturating_sub(follower.moved_at) > limits.stall_max
+    }
+
+    fn is_behind(&self, follower: &Follower) -> bool {
+        follower.end.is_none_or(|end| end < self.local.log_end)
+    }
+
     fn advance(&mut self) -> Option<Offset> {
+        let (in_sync, min) = self.in_sync();
+        if in_sync < min {
+            return None;
+        }
         let own = if self.durable { self.local.flushed } else { self.local.log_end };
-        let followers = self.followers_in_sync.iter().map(|follower| follower.end);
-        let committed = followers.fold(own, Offset::min);
+        let end_of = |broker: BrokerId| match self.followers.get(&broker) {
+            Some(follower) => follower.end.unwrap_or(Offset::ZERO),
+            // The leader itself, or one that is no replica any more and counts until the metadata says so.
+            None if broker == self.own => own,
+            None => Offset::ZERO,
+        };
+        let committed = self.isr.maximal().map(end_of).fold(own, Offset::min);
         if committed <= self.high_watermark {
             return None;
         }
@@ -89,14 +334,58 @@ impl LeaderState {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const OWN: BrokerId = BrokerId(1);
+    const SECOND: BrokerId = BrokerId(2);
+    const THIRD: BrokerId = BrokerId(3);
+    const LIMITS: FollowerLimits =
+        FollowerLimits { lag_max: Duration::from_secs(30), stall_max: Duration::from_secs(2) };
 
     fn tail(log_end: i64, flushed: i64) -> LocalTail {
         LocalTail { log_end: Offset(log_end), flushed: Offset(flushed) }
     }
 
-    fn alone(durable: bool) -> LeaderState {
-        LeaderState::new(durable, tail(0, 0), Vec::new(), Offset::ZERO)
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn membership(isr: &[BrokerId], partition_epoch: i32) -> Membership {
+        let replicas = vec![OWN, SECOND, THIRD];
+        Membership { replicas, isr: isr.to_vec(), partition_epoch, barred: Vec::new() }
+    }
+
+    fn start(membership: Membership, durable: bool, tail: LocalTail) -> Leader {
+        Leader::new(LeaderStart {
+            own: OWN,
+            epoch: LeaderEpoch(4),
+            membership,
+            durable,
+            in_sync_min: 2,
+            tail,
+            high_watermark: Offset::ZERO,
+            now: seconds(0),
+        })
+    }
+
+    fn alone(durable: bool) -> Leader {
+        let membership = Membership {
+            replicas: vec![OWN],
+            isr: vec![OWN],
+            partition_epoch: 0,
+            barred: Vec::new(),
+        };
+        start(membership, durable, tail(0, 0))
+    }
+
+    fn fetch(broker: BrokerId, end: i64) -> FollowerFetch {
+        FollowerFetch { broker, broker_epoch: 10, end: Offset(end) }
+    }
+
+    fn brokers(proposal: Option<IsrProposal>) -> Option<Vec<BrokerId>> {
+        Some(proposal?.isr.iter().map(|replica| replica.broker).collect())
     }
 
     #[test]
@@ -109,15 +398,16 @@ mod tests {
 
     #[test]
     fn a_partition_that_is_not_durable_shows_what_is_written() {
-        let mut leader = alone(false);
-        assert_eq!(leader.on_local_tail(tail(10, 0)), Some(Offset(10)));
+        assert_eq!(alone(false).on_local_tail(tail(10, 0)), Some(Offset(10)));
     }
 
     #[test]
     fn the_slowest_in_sync_follower_holds_the_watermark() {
-        let follower = ReplicaProgress { broker: BrokerId(2), end: Offset(3) };
-        let mut leader = LeaderState::new(true, tail(0, 0), vec![follower], Offset::ZERO);
-        assert_eq!(leader.on_local_tail(tail(10, 10)), Some(Offset(3)));
+        let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
+        assert_eq!(leader.on_local_tail(tail(10, 10)), None);
+        assert_eq!(leader.on_fetch(fetch(SECOND, 3), seconds(1)), Some(Offset(3)));
+        assert_eq!(leader.on_fetch(fetch(THIRD, 1), seconds(1)), None, "it is not in sync");
+        assert_eq!(leader.on_fetch(fetch(SECOND, 10), seconds(1)), Some(Offset(10)));
     }
 
     #[test]
@@ -128,5 +418,222 @@ mod tests {
         assert_eq!(leader.high_watermark(), Offset(10));
         assert_eq!(leader.on_local_tail(tail(12, 9)), None);
         assert_eq!(leader.on_local_tail(tail(12, 12)), Some(Offset(12)));
+    }
+
+    #[test]
+    fn below_the_least_number_of_replicas_in_sync_nothing_is_committed() {
+        let mut leader = start(membership(&[OWN], 0), false, tail(0, 0));
+        assert_eq!(leader.in_sync(), (1, 2));
+        assert_eq!(leader.on_local_tail(tail(5, 5)), None);
+        assert_eq!(leader.set_in_sync_min(1), Some(Offset(5)));
+    }
+
+    #[test]
+    fn who_has_caught_up_joins_and_counts_from_the_proposal_on() {
+        let mut leader = start(membership(&[OWN, SECOND], 7), true, tail(4, 4));
+        leader.on_local_tail(tail(10, 10));
+        assert_eq!(leader.on_fetch(fetch(SECOND, 10), seconds(1)), Some(Offset(10)));
+        leader.on_fetch(fetch(THIRD, 9), seconds(1));
+        assert_eq!(leader.propose(LIMITS, seconds(1)), None, "it lacks what is committed");
+        leader.on_local_tail(tail(11, 11));
+        leader.on_fetch(fetch(THIRD, 10), seconds(1));
+        let proposal = leader.propose(LIMITS, seconds(1)).expect("it has what is committed");
+        assert_eq!((proposal.leader_epoch, proposal.partition_epoch), (LeaderEpoch(4), 7));
+        assert_eq!(proposal.isr[2], ProposedReplica { broker: THIRD, broker_epoch: 10 });
+        assert_eq!(leader.propose(LIMITS, seconds(1)), None, "one at a time");
+        assert_eq!(
+            leader.on_fetch(fetch(SECOND, 11), seconds(1)),
+            None,
+            "it may be in sync already"
+        );
+        leader.on_membership(&membership(&[OWN, SECOND, THIRD], 8), seconds(1));
+        assert_eq!(leader.on_fetch(fetch(THIRD, 11), seconds(1)), Some(Offset(11)));
+    }
+
+    #[test]
+    fn who_lacks_the_beginning_of_the_epoch_does_not_join() {
+        // The watermark that the new leader knows is old: what was committed ends later.
+        let mut leader = start(membership(&[OWN], 0), true, tail(10, 10));
+        leader.on_fetch(fetch(SECOND, 5), seconds(1));
+        assert_eq!(leader.propose(LIMITS, seconds(1)), None);
+        leader.on_fetch(fetch(SECOND, 10), seconds(1));
+        assert_eq!(brokers(leader.propose(LIMITS, seconds(1))), Some(vec![OWN, SECOND]));
+    }
+
+    #[test]
+    fn the_fenced_and_the_leaving_do_not_join() {
+        let barred = vec![SECOND];
+        let mut leader = start(Membership { barred, ..membership(&[OWN], 0) }, true, tail(0, 0));
+        leader.on_fetch(fetch(SECOND, 0), seconds(1));
+        assert_eq!(leader.propose(LIMITS, seconds(1)), None);
+        leader.on_membership(&membership(&[OWN], 0), seconds(1));
+        assert_eq!(brokers(leader.propose(LIMITS, seconds(1))), Some(vec![OWN, SECOND]));
+    }
+
+    #[test]
+    fn a_fetch_of_an_earlier_incarnation_says_nothing() {
+        let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
+        leader.on_local_tail(tail(10, 10));
+        let late = FollowerFetch { broker_epoch: 9, ..fetch(SECOND, 10) };
+        leader.on_fetch(fetch(SECOND, 2), seconds(1));
+        assert_eq!(leader.on_fetch(late, seconds(1)), None);
+        assert_eq!(leader.high_watermark(), Offset(2));
+    }
+
+    #[test]
+    fn a_follower_with_records_of_another_epoch_counts_for_nothing() {
+        let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(10, 10));
+        assert_eq!(leader.on_fetch(fetch(SECOND, 15), seconds(1)), None);
+        assert_eq!(leader.high_watermark(), Offset(0));
+        assert_eq!(leader.on_fetch(fetch(SECOND, 8), seconds(1)), Some(Offset(8)));
+    }
+
+    #[test]
+    fn who_never_had_everything_for_too_long_leaves() {
+        let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
+        for second in 1..=40_u64 {
+            let end = i64::try_from(second).expect("is small") * 10;
+            leader.on_local_tail(tail(end, end));
+            leader.on_fetch(fetch(SECOND, end), seconds(second));
+            // It makes progress, and is further behind each time.
+            leader.on_fetch(fetch(THIRD, end / 2), seconds(second));
+            let left = brokers(leader.propose(LIMITS, seconds(second)));
+            match second {
+                32.. => return assert_eq!(left, Some(vec![OWN, SECOND])),
+                _ => assert_eq!(left, None, "after {second} s"),
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_as_far_as_the_log_was_at_the_last_fetch_stays() {
+        let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
+        for second in 1..=100_u64 {
+            let end = i64::try_from(second).expect("is small") * 10;
+            leader.on_local_tail(tail(end, end));
+            leader.on_fetch(fetch(SECOND, end - 10), seconds(second));
+            assert_eq!(leader.propose(LIMITS, seconds(second)), None);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_the_others_up_for_two_seconds() {
+        let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
+        leader.on_fetch(fetch(SECOND, 0), seconds(9));
+        leader.on_fetch(fetch(THIRD, 0), seconds(9));
+        leader.on_local_tail(tail(5, 5));
+        leader.on_fetch(fetch(SECOND, 5), seconds(10));
+        assert_eq!(leader.propose(LIMITS, seconds(11)), None);
+        assert_eq!(brokers(leader.propose(LIMITS, seconds(12))), Some(vec![OWN, SECOND]));
+        assert_eq!(leader.high_watermark(), Offset(0), "until that is committed");
+        let moved = leader.on_membership(&membership(&[OWN, SECOND], 1), seconds(12));
+        assert_eq!(moved, Some(Offset(5)));
+        // Without the second there would be too few: it stays, however long its disk hangs.
+        leader.on_local_tail(tail(6, 6));
+        assert_eq!(leader.propose(LIMITS, seconds(20)), None);
+    }
+
+    #[test]
+    fn a_proposal_that_is_refused_is_made_anew() {
+        let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
+        leader.on_local_tail(tail(3, 3));
+        leader.on_fetch(fetch(THIRD, 0), seconds(1));
+        assert!(leader.propose(LIMITS, seconds(1)).is_some());
+        assert_eq!(leader.on_fetch(fetch(SECOND, 3), seconds(1)), None);
+        assert_eq!(leader.on_refusal(), Some(Offset(3)), "the third never was in sync");
+        assert_eq!(leader.propose(LIMITS, seconds(1)), None, "it lacks what is committed now");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Event {
+        Grows(i64),
+        Flushes,
+        Fetches { broker: BrokerId, behind: i64 },
+        Proposes,
+        Commits,
+        Refuses,
+        Durable(bool),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let broker = prop_oneof![Just(SECOND), Just(THIRD)];
+        prop_oneof![
+            (1..20_i64).prop_map(Event::Grows),
+            Just(Event::Flushes),
+            (broker, 0..25_i64).prop_map(|(broker, behind)| Event::Fetches { broker, behind }),
+            Just(Event::Proposes),
+            Just(Event::Commits),
+            Just(Event::Refuses),
+            any::<bool>().prop_map(Event::Durable),
+        ]
+    }
+
+    proptest! {
+        /// Followers' ends only rise; each event takes a second, so that they join and leave.
+        #[test]
+        fn what_is_committed_is_on_every_replica_that_may_be_in_sync(
+            events in prop::collection::vec(event(), 1..200),
+            is_durable in any::<bool>(),
+        ) {
+            let mut leader = start(membership(&[OWN, SECOND], 0), is_durable, tail(0, 0));
+            let (mut log_end, mut flushed, mut durable) = (0, 0, is_durable);
+            let mut ends = BTreeMap::from([(SECOND, 0), (THIRD, 0)]);
+            let mut committed = BTreeSet::from([OWN, SECOND]);
+            let mut proposed: Option<BTreeSet<BrokerId>> = None;
+            let mut partition_epoch = 0;
+            for (second, event) in (1..).zip(events) {
+                let now = seconds(second);
+                let before = leader.high_watermark();
+                match event {
+                    Event::Grows(records) => {
+                        log_end += records;
+                        leader.on_local_tail(tail(log_end, flushed));
+                    }
+                    Event::Flushes => {
+                        flushed = log_end;
+                        leader.on_local_tail(tail(log_end, flushed));
+                    }
+                    Event::Fetches { broker, behind } => {
+                        let end = ends.get_mut(&broker).expect("is a follower");
+                        *end = (log_end - behind).max(*end);
+                        leader.on_fetch(fetch(broker, *end), now);
+                    }
+                    Event::Proposes => {
+                        if let Some(proposal) = leader.propose(LIMITS, now) {
+                            prop_assert!(proposed.is_none());
+                            prop_assert_eq!(proposal.partition_epoch, partition_epoch);
+                            proposed = Some(proposal.isr.iter().map(|it| it.broker).collect());
+                        }
+                    }
+                    Event::Commits => {
+                        if let Some(isr) = proposed.take() {
+                            partition_epoch += 1;
+                            committed = isr;
+                            let isr: Vec<BrokerId> = committed.iter().copied().collect();
+                            leader.on_membership(&membership(&isr, partition_epoch), now);
+                        }
+                    }
+                    Event::Refuses => {
+                        proposed = None;
+                        leader.on_refusal();
+                    }
+                    Event::Durable(is) => {
+                        durable = is;
+                        leader.set_durable(is);
+                    }
+                }
+                let after = leader.high_watermark();
+                prop_assert!(after >= before, "it went back from {before} to {after}");
+                if after > before {
+                    let own = if durable { flushed } else { log_end };
+                    prop_assert!(after.0 <= own);
+                    prop_assert!(committed.len() >= 2, "too few are in sync");
+                    let counted = committed.iter().chain(proposed.iter().flatten());
+                    for broker in counted.filter(|broker| **broker != OWN) {
+                        prop_assert!(after.0 <= ends[broker], "{broker} has less");
+                    }
+                }
+            }
+        }
     }
 }

@@ -7,8 +7,8 @@ use logway_log::{LogConfig, LogError, NewLog};
 use logway_metadata::controller::{AssignReplicasToDirs, COMMAND_RECORDS_MAX, ReplicaDirectory};
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{MetadataImage, PartitionImage, TopicImage};
-use logway_model::{BrokerId, Offset, PartitionId, TopicPartition};
-use logway_replication::ReplicaProgress;
+use logway_model::{BrokerId, PartitionId, TopicPartition};
+use logway_replication::Membership;
 use tokio::runtime::Handle;
 
 use super::log_config::{log_config, settings_of};
@@ -16,7 +16,7 @@ use super::{Assigning, delete_logs};
 use crate::Node;
 use crate::log_dirs::{PlacedLog, WantedLog};
 use crate::metrics::{TopicTraffic, TrafficMetrics};
-use crate::replica::Replica;
+use crate::replica::{Lead, Replica};
 use crate::tasks::off_thread;
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
 
@@ -136,8 +136,8 @@ impl<'a> Draft<'a> {
                     }
                 },
             };
-            give_role(&replica, wanted, self.node.settings.node_id);
-            note_in_sync(&replica, wanted, self.settings.min_insync_replicas);
+            let in_sync_min = u32::try_from(self.settings.min_insync_replicas).unwrap_or(0);
+            give_role(&replica, wanted, self.node.settings.node_id, in_sync_min);
             *slot = Some(replica);
         }
         let Draft { image, defaults, settings, log_config, .. } = self;
@@ -147,24 +147,21 @@ impl<'a> Draft<'a> {
 }
 
 /// Has a replica lead or follow, as the metadata says.
-fn give_role(replica: &Replica, wanted: &PartitionImage, node: BrokerId) {
+fn give_role(replica: &Replica, wanted: &PartitionImage, own: BrokerId, in_sync_min: u32) {
     match wanted.leader {
-        Some(leader) if leader == node => {
-            let followers = wanted.isr.iter().filter(|replica| **replica != node);
-            // How far they are, they say when they fetch.
-            let unknown = |node: &BrokerId| ReplicaProgress { broker: *node, end: Offset::ZERO };
-            replica.lead(wanted.leader_epoch, followers.map(unknown).collect());
+        Some(leader) if leader == own => {
+            let membership = Membership {
+                replicas: wanted.replicas.clone(),
+                isr: wanted.isr.clone(),
+                partition_epoch: wanted.partition_epoch,
+                barred: Vec::new(),
+            };
+            let (epoch, membership) = (wanted.leader_epoch, &membership);
+            replica.lead(Lead { own, epoch, membership, in_sync_min });
         }
         Some(leader) => replica.follow(wanted.leader_epoch, leader),
         None => replica.go_offline(),
     }
-}
-
-/// More replicas than there are need not be in sync.
-fn note_in_sync(replica: &Replica, wanted: &PartitionImage, min: i32) {
-    let count = |replicas: &[BrokerId]| u32::try_from(replicas.len()).unwrap_or(u32::MAX);
-    let min = u32::try_from(min).unwrap_or(0).min(count(&wanted.replicas));
-    replica.set_in_sync(count(&wanted.isr), min);
 }
 
 /// Opens or makes the logs that are missing, all together.

@@ -14,13 +14,14 @@ use logway_model::{
     TopicPartition, Uuid,
 };
 use logway_record::Compression;
+use logway_replication::Membership;
 use tokio::sync::Semaphore;
 
 use super::{Command, Pending, Question, ShardHandle, new};
 use crate::log_dirs::PlacedLog;
 use crate::memory::MemoryBudget;
 use crate::metrics::TrafficMetrics;
-use crate::replica::Replica;
+use crate::replica::{Lead, Replica};
 
 /// Adds up numbers; each sum is durable before it is told.
 #[derive(Default)]
@@ -126,9 +127,15 @@ fn replica(fs: &SimFs) -> (LogDir, Arc<Replica>) {
     let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
     let place = PlacedLog { log, directory: dir.directory_id() };
     let replica = Replica::new(place, TrafficMetrics::default().of_topic("sums"));
-    replica.set_in_sync(1, 1);
-    replica.lead(LeaderEpoch(0), Vec::new());
+    lead(&replica, LeaderEpoch(0));
     (dir, replica)
+}
+
+fn lead(replica: &Replica, epoch: LeaderEpoch) {
+    let own = BrokerId(1);
+    let (replicas, isr, partition_epoch) = (vec![own], vec![own], epoch.0);
+    let membership = Membership { replicas, isr, partition_epoch, barred: Vec::new() };
+    replica.lead(Lead { own, epoch, membership: &membership, in_sync_min: 1 });
 }
 
 fn start(replica: &Arc<Replica>) -> ShardHandle<Counter> {
@@ -189,7 +196,7 @@ async fn a_shard_ends_with_its_leader_epoch() {
     assert!(!shard.drives(&replica), "it is of an epoch that is over");
     assert_eq!(waits.reply().await, Ok(Err(ErrorCode::NotCoordinator)));
 
-    replica.lead(LeaderEpoch(2), Vec::new());
+    lead(&replica, LeaderEpoch(2));
     // The append was on its way when the epoch ended: the log has it or not, and the next shard knows which.
     let end = replica.log().begin_epoch(LeaderEpoch(2)).await.expect("the log is open");
     let expected = if end == Offset(2) { 5 } else { 0 };
