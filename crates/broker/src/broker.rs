@@ -34,7 +34,7 @@ use crate::metrics::BrokerMetrics;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
-use crate::recompression::recompress;
+use crate::recompression::Recompression;
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
@@ -61,9 +61,9 @@ pub struct Broker {
     pub memory: RequestMemory,
     /// What answering may take beyond that, for answers that are much larger than their requests.
     pub building: MemoryBudget,
-    /// What batches that are compressed anew may hold until they are written. Of its own, since who
-    /// waits for it may hold memory for an answer: two such requests could wait for each other.
-    pub recompression_memory: MemoryBudget,
+    /// Where batches are compressed anew. Its memory is of its own, since who waits for it may hold
+    /// memory for an answer: two such requests could wait for each other.
+    pub recompression: Recompression,
     /// What large replies may hold until their clients have read them.
     pub reply_memory: MemoryBudget,
     /// Calls the connections.
@@ -86,8 +86,6 @@ pub struct Broker {
     pub metrics: BrokerMetrics,
     /// Where what producers send is unpacked.
     pub(crate) append_unpacking: UnpackingPlaces,
-    /// Where it is compressed anew.
-    pub(crate) append_recompression: UnpackingPlaces,
     /// Where batches are unpacked that are searched for a timestamp.
     pub(crate) search_unpacking: UnpackingPlaces,
     /// Held by whoever unpacks a batch for the age of a record.
@@ -204,8 +202,7 @@ impl Broker {
         rules: &AppendRules,
     ) -> Result<(Batch, BatchSummary), Failure> {
         if let Some(target) = rules.recompression(batch.header()) {
-            let (places, budget) = (&self.append_recompression, &self.recompression_memory);
-            return recompress(places, budget, &batch, rules, target).await;
+            return self.recompression.recompress(&batch, rules, target).await;
         }
         if batch.header().attributes.codec() == Compression::None.id() {
             let summary = validate_for_append(&batch, rules)?;

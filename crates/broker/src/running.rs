@@ -30,6 +30,7 @@ use crate::log_levels::LogLevels;
 use crate::metrics::{BrokerMetrics, BrokerState};
 use crate::producer_ids::ProducerIds;
 use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::recompression::Recompression;
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::telemetry::ClientTelemetry;
@@ -226,7 +227,7 @@ async fn open(
         replica_moves: ReplicaMoves::default(),
         memory: RequestMemory::new(requests_bytes, &attention),
         building: budget(requests_bytes / REPLY_MEMORY_PART),
-        recompression_memory: budget(requests_bytes / REPLY_MEMORY_PART),
+        recompression: Recompression::new(requests_bytes / REPLY_MEMORY_PART, &attention),
         attention,
         fetch_sessions: FetchSessions::new(settings.fetch_sessions_max, SESSION_PARTITIONS_MAX),
         groups: GroupCoordinator::new(settings, reply_memory.clone()),
@@ -238,7 +239,6 @@ async fn open(
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),
         append_unpacking: UnpackingPlaces::new(),
-        append_recompression: UnpackingPlaces::new(),
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),
