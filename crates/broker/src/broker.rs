@@ -22,6 +22,7 @@ use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::connection::{Attention, Held, MemoryBudget, RequestMemory};
+use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
@@ -72,6 +73,8 @@ pub struct Broker {
     pub fetch_sessions: FetchSessions,
     /// Looks after the groups.
     pub groups: GroupCoordinator,
+    /// How full the disks are.
+    pub(crate) disk_spaces: DiskSpaces,
     /// How far groups are behind.
     pub group_lag: GroupLag,
     /// Gives out producer ids.
@@ -202,7 +205,10 @@ impl Broker {
         rules: &AppendRules,
     ) -> Result<(Batch, BatchSummary), Failure> {
         if let Some(target) = rules.recompression(batch.header()) {
-            return self.recompression.recompress(&batch, rules, target).await;
+            let admitted = self.recompression.recompress(&batch, rules, target).await?;
+            let (bytes_in, bytes_out) = (batch.size_bytes(), admitted.0.size_bytes());
+            self.metrics.recompressed.recompressed(target.codec(), bytes_in, bytes_out);
+            return Ok(admitted);
         }
         if batch.header().attributes.codec() == Compression::None.id() {
             let summary = validate_for_append(&batch, rules)?;

@@ -7,6 +7,7 @@
 mod backoff;
 pub mod broker;
 pub mod connection;
+mod disk_space;
 pub mod dispatch;
 pub mod failure;
 pub mod fetch_session;

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::broker::{Broker, off_thread};
 use crate::connection::{Attention, MemoryBudget, RequestMemory, accept_connections};
+use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
 use crate::group_lag::GroupLag;
@@ -219,6 +220,7 @@ async fn open(
     let reply_memory = budget(requests_bytes / REPLY_MEMORY_PART);
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Broker {
+        disk_spaces: DiskSpaces::new(log_dirs.all().len()),
         log_levels,
         cluster_id,
         quorum,

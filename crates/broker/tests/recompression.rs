@@ -81,6 +81,16 @@ async fn batches_of_other_codecs_are_stored_with_the_topics() {
         assert_eq!(values(&data), expected);
     }
     all_memory_comes_back(&broker).await;
+    let metrics = broker.metrics();
+    for (_, target) in TYPES {
+        // Four of each, twice.
+        let line = format!("logway_recompressed_batches_total{{codec=\"{target}\"}} 8\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+        for way in ["in", "out"] {
+            let name = format!("logway_recompressed_bytes_{way}_total{{codec=\"{target}\"}}");
+            assert!(metrics.contains(&name), "{name}");
+        }
+    }
     broker.stop().await;
 }
 

@@ -76,6 +76,7 @@ impl TestBroker {
     /// Measures what is measured when somebody asks for the metrics.
     pub async fn refresh_metrics(&self) {
         self.running.broker().refresh_group_lag().await;
+        self.running.broker().refresh_disk_space().await;
     }
 
     /// The metrics, as Prometheus reads them.
