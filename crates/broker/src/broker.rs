@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::connection::{Attention, Held, MemoryBudget, RequestMemory};
+use crate::connection::{AddressCounts, Attention, Held, MemoryBudget, RequestMemory};
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
@@ -81,6 +81,8 @@ pub struct Broker {
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.
     pub quota_use: QuotaUse,
+    /// How many connections are open from each address.
+    pub(crate) connections_by_address: AddressCounts,
     /// How many connections are opened.
     pub(crate) connection_rates: ConnectionRates,
     /// The metrics of clients that were asked for theirs.

@@ -125,7 +125,8 @@ impl ConnectionMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register("connections_open", "Connections open now", self.open.clone());
         registry.register("connections_accepted", "Connections accepted", self.accepted.clone());
-        let help = "Connections refused because max.connections were open";
+        let help =
+            "Connections refused because max.connections or max.connections.per.ip were open";
         registry.register("connections_refused", help, self.refused.clone());
         let help = "Connections refused because their addresses opened too many per second";
         registry.register("connections_over_rate", help, self.over_rate.clone());

@@ -18,7 +18,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::broker::{Broker, off_thread};
-use crate::connection::{Attention, MemoryBudget, RequestMemory, accept_connections};
+use crate::connection::{
+    AddressCounts, Attention, MemoryBudget, RequestMemory, accept_connections,
+};
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::fetch_session::FetchSessions;
@@ -237,6 +239,7 @@ async fn open(
         reply_memory,
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
+        connections_by_address: AddressCounts::default(),
         connection_rates: ConnectionRates::new(settings),
         telemetry: ClientTelemetry::new(settings.telemetry_max_bytes),
         metrics: BrokerMetrics::default(),

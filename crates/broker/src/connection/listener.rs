@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::per_address::AddressSeat;
 use super::{Connection, ConnectionError};
 use crate::quotas::Admission;
 use crate::{Broker, CLIENTS};
@@ -90,6 +91,7 @@ struct Places {
 /// A connection's place, as long as it lives.
 struct Place {
     _of_all: Seat,
+    _of_address: AddressSeat,
     /// Until when it waits, and its place among those that do.
     held_back: Option<(Instant, Seat)>,
 }
@@ -126,15 +128,24 @@ impl Places {
                 "connection refused: max.connections is reached");
             return None;
         };
+        let max = broker.connections_max_of(peer.ip());
+        let Some(of_address) = broker.connections_by_address.take(peer.ip(), max) else {
+            metrics.connections.refused.inc();
+            tracing::warn!(target: CLIENTS, %peer, max,
+                "connection refused: max.connections.per.ip is reached");
+            return None;
+        };
         let Admission::In(wait) = admission else { return refuse_for_now(peer, broker) };
         if wait.is_zero() {
-            return Some(Place { _of_all: of_all, held_back: None });
+            return Some(Place { _of_all: of_all, _of_address: of_address, held_back: None });
         }
-        let Some(place) = self.held_back.take(max.div_ceil(HELD_BACK_PART)) else {
+        let Some(place) = self.held_back.take(broker.connections_max().div_ceil(HELD_BACK_PART))
+        else {
             return refuse_for_now(peer, broker);
         };
         metrics.quotas.throttled(QuotaKey::ConnectionCreationRate, wait);
-        Some(Place { _of_all: of_all, held_back: Some((Instant::now() + wait, place)) })
+        let held_back = Some((Instant::now() + wait, place));
+        Some(Place { _of_all: of_all, _of_address: of_address, held_back })
     }
 }
 

@@ -12,6 +12,7 @@ mod memory_budget;
 mod mute;
 mod pacing;
 mod page_cache;
+mod per_address;
 mod presence;
 mod replies;
 mod request_memory;
@@ -38,6 +39,7 @@ pub use hurry::Hurry;
 pub(crate) use listener::accept_connections;
 pub use memory_budget::{BudgetShare, Held, MemoryBudget};
 pub use mute::Mute;
+pub(crate) use per_address::AddressCounts;
 pub use replies::{EncodedReply, FileSpan, PendingReply, Reply};
 pub use request_memory::RequestMemory;
 
