@@ -1,4 +1,5 @@
-//! Tells the program its version with the commit that it is built of, as `LOGWAY_VERSION`.
+//! Tells the program its version with the commit that it is built of, as `LOGWAY_VERSION`,
+//! and the commit alone, or `unknown`, as `LOGWAY_BUILT_OF`.
 //!
 //! The commit is looked for in these places, in this order. No git is needed.
 //!
@@ -20,11 +21,14 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    let built_of = match is_release {
-        true => commit_of(Path::new(".")).unwrap_or_else(|| "of an unknown commit".to_owned()),
-        false => "debug build".to_owned(),
+    let commit = if is_release { commit_of(Path::new(".")) } else { None };
+    let built_of = match (&commit, is_release) {
+        (Some(commit), _) => commit,
+        (None, true) => "of an unknown commit",
+        (None, false) => "debug build",
     };
     println!("cargo::rustc-env=LOGWAY_VERSION={} ({built_of})", env!("CARGO_PKG_VERSION"));
+    println!("cargo::rustc-env=LOGWAY_BUILT_OF={}", commit.as_deref().unwrap_or("unknown"));
 }
 
 fn commit_of(package: &Path) -> Option<String> {

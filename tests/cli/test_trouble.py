@@ -137,7 +137,7 @@ class Settings(Trouble):
             ["config", "set", "topic", "t", "preallocate=true"],
         ):
             with self.subTest(command):
-                self.assertRegex(self.done(*command)[1], rf"warning: {command[-1].split('=')[0]} has no effect yet: ")
+                self.assertRegex(self.done(*command)[1], rf"warning: {command[-1].split('=')[0]} has no effect here: ")
         self.assertNotIn("warning", self.done("topic", "alter", "t", "-c", "cleanup.policy=delete")[1])
 
     def test_a_topic_cannot_have_very_many_partitions_at_once(self):

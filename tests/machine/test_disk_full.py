@@ -19,6 +19,7 @@ from harness.waiting import wait_until
 KIND = KINDS[os.environ["AGAINST"]]
 DISK_BYTES = 96 * MEBIBYTE
 SPARE_BYTES = 8 * MEBIBYTE
+KEPT_BYTES = 2 * MEBIBYTE
 PARTITIONS = 4
 RESUMED_S_MAX = 1.0
 # Time enough for the disk to be filled before.
@@ -41,7 +42,8 @@ class DiskFull(unittest.TestCase):
         aging = NewTopic("aging", 1, 1, config={"retention.ms": "1000"})
         names = ("probed", "trimmed", "spare", "doomed", "flood", "kept-by-time", "kept-by-size")
         others = [NewTopic(name, 1, 1, config={"retention.ms": "-1"}) for name in names]
-        create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), aging, *others)
+        segmented = NewTopic("segmented", 1, 1, config={"retention.ms": "-1", **SEGMENTS})
+        create_topics(self.broker.bootstrap, NewTopic("kept", PARTITIONS, 1, config=SEGMENTS), aging, segmented, *others)
         self.writer = self.enterContext(Writer(self.broker.bootstrap, "kept", PARTITIONS, producers=2))
         self.writer.wait_for_acks(5_000)
         self.probe = self.enterContext(Probe(self.broker.bootstrap, "probed"))
@@ -49,14 +51,15 @@ class DiskFull(unittest.TestCase):
         self.trimmed = 0
 
     def test_a_disk_that_others_fill_and_each_way_out(self):
-        for topic in ("spare", "doomed", "kept-by-time", "kept-by-size"):
+        for topic in ("spare", "doomed", "kept-by-time", "kept-by-size", "segmented"):
             self.put(topic, SPARE_BYTES)
         ways_out = {
             "the space comes back": self.disk.make_room,
             "DeleteRecords": self.delete_records,
             "a topic is deleted": lambda: self.delete_topic("doomed"),
             "retention.ms is lowered": lambda: self.alter_topic("kept-by-time", "retention.ms", "1"),
-            "retention.bytes is lowered": lambda: self.alter_topic("kept-by-size", "retention.bytes", "0"),
+            "retention.bytes is lowered to 0": lambda: self.alter_topic("kept-by-size", "retention.bytes", "0"),
+            "retention.bytes is lowered": lambda: self.alter_topic("segmented", "retention.bytes", str(KEPT_BYTES)),
         }
         pid = self.broker.process.pid
         for name, make_room in ways_out.items():
@@ -65,6 +68,9 @@ class DiskFull(unittest.TestCase):
                 began = time.monotonic()
                 make_room()
                 self.assert_resumed(name, began)
+        with self.subTest("what retention.bytes frees"):
+            # Whole segments, as long as so much is left; as in Kafka.
+            self.assertTrue(KEPT_BYTES <= self.stored_bytes("segmented") < KEPT_BYTES + 2 * MEBIBYTE)
         with self.subTest("retention"):
             self.disk.make_room()
             # Old enough in a few seconds.
@@ -74,6 +80,25 @@ class DiskFull(unittest.TestCase):
             self.assert_resumed("retention", time.monotonic())
         self.disk.make_room()
         self.assertEqual(self.broker.process.pid, pid)
+        self.assert_all_there()
+
+    def test_a_limit_that_the_only_segment_exceeds_frees_nothing(self):
+        """The segment that is appended to goes whole or not at all, as in Kafka. DeleteRecords frees it."""
+        self.put("spare", SPARE_BYTES)
+        self.put("segmented", SPARE_BYTES)
+        self.fill()
+        self.alter_topic("spare", "retention.bytes", str(KEPT_BYTES))
+        self.check_refusal(self.probe.until_refused())
+        # When this one's segments are gone, the other's limit was looked at, too.
+        self.alter_topic("segmented", "retention.bytes", str(KEPT_BYTES))
+        wait_until(lambda: self.stored_bytes("segmented") < SPARE_BYTES // 2, "old segments to go", DEADLINE_S)
+        self.probe.until_taken()
+        self.assertGreaterEqual(self.stored_bytes("spare"), SPARE_BYTES)
+        self.fill()
+        began = time.monotonic()
+        self.delete_records()
+        self.assert_resumed("DeleteRecords to the end", began)
+        self.assertEqual(self.stored_bytes("spare"), 0)
         self.assert_all_there()
 
     def test_a_disk_that_producers_fill(self):
@@ -151,16 +176,16 @@ class DiskFull(unittest.TestCase):
         admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
 
     def wait_for_retention(self):
-        (directory,) = self.broker.data_dir.rglob("aging-0")
+        wait_until(lambda: self.stored_bytes("aging") == 0, "retention to delete all records of 'aging'", DEADLINE_S)
 
-        def stored_bytes() -> int:
+    def stored_bytes(self, topic: str) -> int:
+        (directory,) = self.broker.data_dir.rglob(f"{topic}-0")
+        while True:
             try:
                 return sum(path.stat().st_size for path in directory.glob("*.log"))
             except FileNotFoundError:
                 # It has just gone.
-                return stored_bytes()
-
-        wait_until(lambda: stored_bytes() == 0, "retention to delete all records of 'aging'", DEADLINE_S)
+                pass
 
     def assert_all_there(self):
         """When the broker goes on, after its next start, and in its files."""

@@ -105,6 +105,20 @@ class Metrics(unittest.TestCase):
         self.assertEqual(*samples)
         self.assertGreater(len(samples[0]), 500)
 
+    def test_an_upgrade_and_the_space_of_each_disk_can_be_seen(self):
+        samples = {sample.name: sample for family in parse_text(self.text()) for sample in family.samples}
+        told = subprocess.run([BINARY, "--version"], check=True, capture_output=True, text=True, timeout=60).stdout
+        build = samples["logway_build_info"]
+        self.assertEqual(build.value, 1)
+        self.assertIn(f" {build.labels['version']} (", told)
+        if build.labels["commit"] != "unknown":
+            self.assertIn(f"({build.labels['commit']})", told)
+        disk = os.statvfs(self.broker.data_dir)
+        free, total = (samples[f"logway_log_dir_{what}_bytes"] for what in ("free", "total"))
+        self.assertEqual([free.labels["log_dir"], total.labels["log_dir"]], [str(self.broker.data_dir)] * 2)
+        self.assertEqual(total.value, disk.f_blocks * disk.f_frsize)
+        self.assertTrue(0 < free.value <= total.value)
+
     def test_who_asks_gets_the_format_that_he_reads(self):
         for accept, expected in (
             (None, "text/plain; version=0.0.4; charset=utf-8"),

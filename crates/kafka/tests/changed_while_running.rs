@@ -164,14 +164,17 @@ async fn the_cleaner_works_as_it_is_told_while_it_runs() {
     until_records_are(&connection, 2).await;
 
     // Fewer, and more again.
-    for (count, value) in [("0", "6"), ("1", "7")] {
+    for (count, value) in [("1", "6"), ("2", "7")] {
         let operations = [(threads, SET, Some(count))];
         assert_eq!(alter(&connection, BROKER, "1", &operations).await, ErrorCode::None);
         put(value).await;
     }
     until_records_are(&connection, 2).await;
-    let code = alter(&connection, BROKER, "1", &[(threads, SET, Some("257"))]).await;
-    assert_eq!(code, ErrorCode::InvalidRequest);
+    // As in Kafka, to double or half at a time.
+    for count in ["0", "5", "100", "257"] {
+        let code = alter(&connection, BROKER, "1", &[(threads, SET, Some(count))]).await;
+        assert_eq!(code, ErrorCode::InvalidRequest, "{count}");
+    }
     assert_eq!(alter(&connection, BROKER, "1", &[(threads, DELETE, None)]).await, ErrorCode::None);
     assert_eq!(value_of(&connection, BROKER, "1", threads).await, ("0".to_owned(), 4));
     broker.stop().await;
@@ -197,6 +200,88 @@ async fn how_many_may_connect_can_be_changed() {
     }
     let _fourth = TcpStream::connect(broker.address).expect("is accepted, and closed");
     until(|| refused() == 2).await;
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn how_many_may_connect_from_one_address_can_be_changed() {
+    let (max, overrides) = ("max.connections.per.ip", "max.connections.per.ip.overrides");
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let first = broker.connect().await;
+    assert_eq!(alter(&first, BROKER, "", &[(max, SET, Some("2"))]).await, ErrorCode::None);
+    let second = broker.connect().await;
+    let refused = || broker.node().metrics.connections.refused.get();
+    let _third = TcpStream::connect(broker.address).expect("is accepted, and closed");
+    until(|| refused() == 1).await;
+
+    // Its own number counts instead; none for all others.
+    let of_other = [(overrides, SET, Some("10.0.0.7:1")), (max, SET, Some("0"))];
+    assert_eq!(alter(&first, BROKER, "", &of_other).await, ErrorCode::None);
+    let _third = TcpStream::connect(broker.address).expect("is accepted, and closed");
+    until(|| refused() == 2).await;
+    let own = [(overrides, SET, Some("10.0.0.7:1, 127.0.0.1:3"))];
+    assert_eq!(alter(&first, BROKER, "1", &own).await, ErrorCode::None);
+    let third = broker.connect().await;
+    third.call(&metadata_request()).await.expect("is served");
+    let _fourth = TcpStream::connect(broker.address).expect("is accepted, and closed");
+    until(|| refused() == 3).await;
+
+    // Who goes makes room.
+    drop(second);
+    until(|| broker.node().metrics.connections.open.get() == 2).await;
+    broker.connect().await.call(&metadata_request()).await.expect("is served");
+    for value in ["host:1", "127.0.0.1", "127.0.0.1:-1", "1"] {
+        let code = alter(&first, BROKER, "1", &[(overrides, SET, Some(value))]).await;
+        assert_eq!(code, ErrorCode::InvalidRequest, "{value}");
+    }
+    let none = [(overrides, SET, Some(""))];
+    assert_eq!(alter(&first, BROKER, "1", &none).await, ErrorCode::InvalidRequest, "with 0");
+    broker.stop().await;
+}
+
+/// Of what does not exist here, where tools set it; and what Kafka refuses.
+#[tokio::test]
+async fn settings_of_kafkas_brokers_are_taken_and_refused_as_by_kafka() {
+    use ErrorCode::{InvalidConfig, InvalidRequest, None as Taken};
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    for (broker, name, kind, value, expected) in [
+        ("1", "num.io.threads", SET, Some("4"), Taken),
+        ("1", "num.io.threads", SET, Some("0"), InvalidRequest),
+        ("1", "num.io.threads", SET, Some("1"), InvalidRequest),
+        ("1", "num.io.threads", SET, Some("17"), InvalidRequest),
+        ("1", "num.io.threads", DELETE, None, Taken),
+        ("", "num.network.threads", SET, Some("6"), Taken),
+        ("", "num.network.threads", SET, Some("13"), InvalidRequest),
+        ("", "background.threads", SET, Some("20"), Taken),
+        ("", "num.replica.fetchers", SET, Some("3"), InvalidRequest),
+        ("1", "num.recovery.threads.per.data.dir", SET, Some("4"), Taken),
+        ("1", "log.cleaner.io.buffer.size", SET, Some("0"), Taken),
+        ("1", "log.cleaner.io.buffer.size", SET, Some("-1"), InvalidRequest),
+        ("1", "log.cleaner.io.buffer.load.factor", SET, Some("1.5"), Taken),
+        ("1", "metric.reporters", SET, Some(""), Taken),
+        ("1", "metric.reporters", SET, Some("x.Y"), InvalidRequest),
+        ("1", "transaction.partition.verification.enable", SET, Some("false"), Taken),
+        ("1", "remote.fetch.max.wait.ms", SET, Some("100"), Taken),
+        ("1", "log.local.retention.ms", SET, Some("1000"), Taken),
+        ("1", "log.local.retention.bytes", SET, Some("1000"), Taken),
+        ("1", "min.insync.replicas", SET, Some("1"), InvalidConfig),
+        ("", "min.insync.replicas", SET, Some("1"), Taken),
+        ("1", "no.such", APPEND, Some("1"), InvalidConfig),
+        ("1", "no.such", SET, Some("1"), InvalidRequest),
+        // Who sets it must hear that there is no security.
+        ("1", "sasl.enabled.mechanisms", SET, Some("PLAIN"), InvalidRequest),
+    ] {
+        let code = alter(&connection, BROKER, broker, &[(name, kind, value)]).await;
+        assert_eq!(code, expected, "'{broker}' {name} {value:?}");
+        if code == Taken && kind == SET {
+            let source = if broker.is_empty() { 3 } else { 2 };
+            let (shown, of) = value_of(&connection, BROKER, "1", name).await;
+            assert_eq!((Some(&*shown), of), (value, source), "{name}");
+        }
+    }
     broker.stop().await;
 }
 

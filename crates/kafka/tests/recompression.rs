@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -22,15 +24,21 @@ const TYPES: [(&str, Compression); 5] = [
 /// The writer drops a batch a moment after it has told that the batch is written.
 async fn all_memory_comes_back(broker: &TestBroker) {
     let deadline = Instant::now() + UNTIL_MAX;
-    while broker.node().memory.recompression.used_bytes() > 0 {
+    while broker.node().recompression_used_bytes() > 0 {
         assert!(Instant::now() < deadline, "something keeps memory");
         tokio::task::yield_now().await;
     }
 }
 
+/// Of a producer that is not idempotent.
+const NO_SEQUENCE: i32 = -1;
+
 fn packed(codec: Compression, value: &[u8], sequence: i32) -> bytes::Bytes {
     let producer = (ProducerId(7), ProducerEpoch(0), Sequence(sequence));
-    let mut builder = BatchBuilder::new(codec).with_producer(producer.0, producer.1, producer.2);
+    let mut builder = BatchBuilder::new(codec);
+    if sequence != NO_SEQUENCE {
+        builder = builder.with_producer(producer.0, producer.1, producer.2);
+    }
     builder.append(TimestampMs(now_ms()), Some(b"key"), Some(value), &[]).expect("fits");
     builder.finish().expect("has a record")
 }
@@ -73,6 +81,16 @@ async fn batches_of_other_codecs_are_stored_with_the_topics() {
         assert_eq!(values(&data), expected);
     }
     all_memory_comes_back(&broker).await;
+    let metrics = broker.metrics();
+    for (_, target) in TYPES {
+        // Four of each, twice.
+        let line = format!("logway_recompressed_batches_total{{codec=\"{target}\"}} 8\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+        for way in ["in", "out"] {
+            let name = format!("logway_recompressed_bytes_{way}_total{{codec=\"{target}\"}}");
+            assert!(metrics.contains(&name), "{name}");
+        }
+    }
     broker.stop().await;
 }
 
@@ -162,6 +180,72 @@ async fn what_waits_for_memory_gets_it_in_the_end() {
         }
     };
     tokio::time::timeout(Duration::from_secs(120), work).await.expect("nobody waits for ever");
+    all_memory_comes_back(&broker).await;
+    broker.stop().await;
+}
+
+/// Two letters at random, of which a match finder looks at very many.
+fn hard_to_compress(bytes: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        b'a' + u8::try_from(state % 2).expect("is 0 or 1")
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// Sends large batches one after the other, until it is told to stop.
+async fn send_large(connection: Connection, partition: i32, stop: Arc<AtomicBool>) -> usize {
+    let value = hard_to_compress(900_000);
+    let mut sent = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let records = packed(Compression::None, &value, NO_SEQUENCE);
+        let answer = produce(&connection, "slow", partition, records).await;
+        assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+        sent += 1;
+    }
+    sent
+}
+
+/// At level 22 a batch of 900 KB takes half a second, and here, not optimised, a multiple of it. Twelve
+/// of them are always under way or waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_batches_do_not_wait_for_those_of_a_slow_level() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    let slowest = [("compression.type", "zstd"), ("compression.zstd.level", "22")];
+    create_topic_with(&connection, "slow", 12, &slowest).await;
+    create_topic_with(&connection, "gzip", 1, &[("compression.type", "gzip")]).await;
+    create_topic_with(&connection, "zstd", 1, &[("compression.type", "zstd")]).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut large = Vec::new();
+    for partition in 0..12 {
+        let (connection, stop) = (broker.connect().await, Arc::clone(&stop));
+        large.push(tokio::spawn(send_large(connection, partition, stop)));
+    }
+    let deadline = Instant::now() + UNTIL_MAX;
+    while broker.node().recompression_used_bytes() == 0 {
+        assert!(Instant::now() < deadline, "no large batch has come");
+        tokio::task::yield_now().await;
+    }
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        for topic in ["gzip", "zstd"] {
+            let begin = Instant::now();
+            let records = packed(Compression::None, &[b'v'; 1_000], NO_SEQUENCE);
+            let answer = produce(&connection, topic, 0, records).await;
+            assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+            longest = longest.max(begin.elapsed());
+        }
+    }
+    stop.store(true, Ordering::SeqCst);
+    assert!(longest < Duration::from_millis(1500), "a small batch took {longest:?}");
+    for large in large {
+        assert!(large.await.expect("did not panic") > 0);
+    }
     all_memory_comes_back(&broker).await;
     broker.stop().await;
 }

@@ -3,6 +3,10 @@
 mod common;
 
 use common::*;
+use logway_client::Connection;
+use logway_wire::messages::CreateTopicsRequest;
+use logway_wire::messages::create_topics_request::CreatableTopic;
+use tokio::task::JoinHandle;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_is_shown_when_it_can_be_written_to() {
@@ -28,5 +32,66 @@ async fn a_partition_is_shown_when_it_can_be_written_to() {
         }
     }
     making.await.expect("all are made");
+    broker.stop().await;
+}
+
+const LARGE: &str = "large";
+
+/// Begins to make a topic of very many partitions; returns when that is committed and under way.
+async fn begin_large(broker: &TestBroker) -> (JoinHandle<i16>, Connection) {
+    let (maker, other) = (broker.connect().await, broker.connect().await);
+    let making = tokio::spawn(async move {
+        let topic = CreatableTopic {
+            name: LARGE.into(),
+            num_partitions: 5_000,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        let topics = vec![topic];
+        let request = CreateTopicsRequest { topics, timeout_ms: 120_000, ..Default::default() };
+        maker.call(&request).await.expect("is answered").topics[0].error_code
+    });
+    until(|| broker.node().image().topic(LARGE).is_some()).await;
+    (making, other)
+}
+
+fn is_served(broker: &TestBroker, topic: &str) -> bool {
+    broker.node().topics().by_name(topic).is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_of_many_partitions_holds_up_no_small_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let (making, other) = begin_large(&broker).await;
+    create_topic(&other, "small", 1).await;
+    assert!(!is_served(&broker, LARGE), "the small one has waited for the large one");
+    assert_eq!(making.await.expect("did not panic"), 0);
+    for partition in [0, 4_999] {
+        assert_eq!(produce(&other, LARGE, partition, batch(&["x"])).await.error_code, 0);
+    }
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_deleted_while_it_is_made_leaves_no_logs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("log.segment.delete.delay.ms", "0")];
+    let broker = TestBroker::start_with(dir.path(), &settings).await;
+    let (making, other) = begin_large(&broker).await;
+    // So that some of its logs are there.
+    create_topic(&other, "small", 1).await;
+    delete_topic(&other, LARGE).await;
+    assert_eq!(making.await.expect("did not panic"), 0);
+    // Of another id.
+    create_topic(&other, LARGE, 2).await;
+    assert_eq!(produce(&other, LARGE, 1, batch(&["x"])).await.error_code, 0);
+    let names = || {
+        let entries = std::fs::read_dir(dir.path()).expect("can be read");
+        let names = entries.map(|entry| entry.expect("is there").file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(LARGE)).collect::<Vec<_>>()
+    };
+    until(|| names().len() == 2).await;
     broker.stop().await;
 }

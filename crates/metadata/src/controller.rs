@@ -8,6 +8,7 @@
 mod alter_client_quotas;
 mod alter_configs;
 mod assign_replicas_to_dirs;
+mod broker_rules;
 mod command;
 mod config_change;
 mod create_partitions;

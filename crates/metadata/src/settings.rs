@@ -11,6 +11,7 @@ mod topic_settings;
 pub mod client_metrics;
 pub mod group;
 
+mod accepted;
 pub mod broker;
 mod broker_settings;
 mod config_file;
@@ -24,10 +25,10 @@ pub use broker_settings::{BrokerSettings, CleanerSettings, LogFormat};
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
 pub use describe::{
-    ConfigEntry, NO_EFFECT_YET, describe_broker, describe_broker_default, describe_client_metrics,
+    ConfigEntry, NO_EFFECT, describe_broker, describe_broker_default, describe_client_metrics,
     describe_group, describe_topic,
 };
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};
-pub use value::Value;
+pub use value::{Value, address_limits};

@@ -2,10 +2,13 @@
 
 use logway_metadata::record::{ConfigRecord, ConfigResource};
 use logway_metadata::settings::broker::{broker_setting, broker_settings};
+use logway_metadata::settings::client_metrics::CLIENT_METRICS_SETTINGS;
+use logway_metadata::settings::group::GROUP_SETTINGS;
 use logway_metadata::settings::topic::{TOPIC_SETTINGS, topic_setting};
 use logway_metadata::settings::{
-    BrokerSettings, ConfigEntry, ConfigSource, TopicSettings, describe_broker,
-    describe_broker_default, describe_topic, render_reference,
+    BrokerSettings, ConfigEntry, ConfigSource, Effect, NO_EFFECT, TopicSettings, describe_broker,
+    describe_broker_default, describe_client_metrics, describe_group, describe_topic,
+    render_reference,
 };
 use logway_metadata::{MetadataImage, MetadataRecord, Overrides};
 use logway_model::BrokerId;
@@ -197,4 +200,42 @@ fn what_cannot_work_is_refused_with_its_bound() {
         let error = error.to_string();
         assert!(error.contains(name) && error.contains(bound) && error.len() < 500, "{error}");
     }
+}
+
+/// Nobody is left to believe that a setting does something: the list is as long as it must be.
+#[test]
+fn settings_without_effect_say_so_wherever_they_are_shown() {
+    let image = MetadataImage::default();
+    let broker = BrokerSettings::default();
+    let page = render_reference();
+    let all = [
+        describe_topic(&Overrides::new(), &image, &broker),
+        describe_broker(&image, &broker),
+        describe_group(None),
+        describe_client_metrics(None),
+    ];
+    let tables = [TOPIC_SETTINGS, broker_settings(), GROUP_SETTINGS, CLIENT_METRICS_SETTINGS];
+    let mut without = Vec::new();
+    for (described, table) in all.iter().zip(tables) {
+        for (entry, setting) in described.iter().zip(table) {
+            assert_eq!(entry.name, setting.name);
+            let reason = entry.documentation.split_once(NO_EFFECT).map(|(_, reason)| reason);
+            let Effect::Nothing(expected) = setting.effect else {
+                assert_eq!(reason, None, "{}", entry.name);
+                continue;
+            };
+            assert_eq!(reason, Some(&*format!("{expected}.")), "{}", entry.name);
+            let head = format!("### `{}`\n", entry.name);
+            let marked = page.match_indices(&head).filter(|(at, _)| {
+                let section = &page[at + 3..];
+                let section = section.split_once("\n### ").map_or(section, |(section, _)| section);
+                section.contains(&format!("- **no effect here**: {expected}\n"))
+            });
+            assert!(marked.count() > 0, "{}", entry.name);
+            without.push(entry.name);
+        }
+    }
+    without.sort_unstable();
+    let listed: Vec<&str> = include_str!("data/without-effect.txt").lines().collect();
+    assert_eq!(without, listed, "{}", without.join("\n"));
 }

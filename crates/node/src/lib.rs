@@ -12,10 +12,11 @@
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
-//! | [`metrics`], [`log_levels`], [`failure`] | what is told |
+//! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
 pub mod append;
 mod backoff;
+pub mod disk_space;
 pub mod failure;
 pub mod group_lag;
 pub mod groups;

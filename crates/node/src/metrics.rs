@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use logway_metadata::quota::QuotaKey;
+use logway_record::Compression;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -25,6 +26,8 @@ pub struct NodeMetrics {
     pub traffic: TrafficMetrics,
     /// Clients that used more than their quotas.
     pub quotas: QuotaMetrics,
+    /// Batches that were compressed anew.
+    pub recompressed: RecompressionMetrics,
     /// Stored batches that were found to be damaged.
     pub damaged_batches: Counter,
 }
@@ -36,6 +39,7 @@ impl NodeMetrics {
         self.connections.register(registry);
         self.traffic.register(registry);
         self.quotas.register(registry);
+        self.recompressed.register(registry);
         let help = "Stored batches that were found to be damaged when they were read; the broker's \
                     log says which";
         registry.register("damaged_batches", help, self.damaged_batches.clone());
@@ -72,7 +76,8 @@ impl ConnectionMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register("connections_open", "Connections open now", self.open.clone());
         registry.register("connections_accepted", "Connections accepted", self.accepted.clone());
-        let help = "Connections refused because max.connections were open";
+        let help =
+            "Connections refused because max.connections or max.connections.per.ip were open";
         registry.register("connections_refused", help, self.refused.clone());
         let help = "Connections refused because their addresses opened too many per second";
         registry.register("connections_over_rate", help, self.over_rate.clone());
@@ -184,6 +189,39 @@ impl QuotaMetrics {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodecLabel {
+    codec: &'static str,
+}
+
+/// Counts the batches that were compressed anew, as `compression.type` of their topics has it.
+#[derive(Debug, Default)]
+pub struct RecompressionMetrics {
+    batches: Family<CodecLabel, Counter>,
+    bytes_in: Family<CodecLabel, Counter>,
+    bytes_out: Family<CodecLabel, Counter>,
+}
+
+impl RecompressionMetrics {
+    /// A batch of so many bytes was compressed anew, and has so many then.
+    pub fn recompressed(&self, codec: Compression, bytes_in: usize, bytes_out: usize) {
+        let label = CodecLabel { codec: codec.name() };
+        self.batches.get_or_create(&label).inc();
+        self.bytes_in.get_or_create(&label).inc_by(bytes_in as u64);
+        self.bytes_out.get_or_create(&label).inc_by(bytes_out as u64);
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let help =
+            "Batches that were compressed anew (compression.type), by the codec they have then";
+        registry.register("recompressed_batches", help, self.batches.clone());
+        let help = "Bytes of batches as producers sent them that were compressed anew, by the codec they have then";
+        registry.register("recompressed_bytes_in", help, self.bytes_in.clone());
+        let help = "Bytes of the same batches as they are stored";
+        registry.register("recompressed_bytes_out", help, self.bytes_out.clone());
+    }
+}
+
 /// What is not counted but looked at, each time somebody asks: the sizes of logs, the memory that
 /// requests hold, how many topics there are.
 #[derive(Debug)]
@@ -263,6 +301,7 @@ impl Collector for NodeState {
         let refusals = ConstCounter::new(node.groups.memory.refusals());
         refusals.encode(encoder.encode_descriptor(name, help, None, refusals.metric_type())?)?;
         node.group_lag.encode(&mut encoder)?;
+        node.encode_disk_space(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
     }
 }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
+use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
@@ -28,7 +29,7 @@ use crate::log_levels::LogLevels;
 use crate::memory::{Held, Memory};
 use crate::metrics::NodeMetrics;
 use crate::producer_ids::ProducerIds;
-use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::quotas::{AddressCounts, ConnectionRates, QuotaUse};
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::tasks::to_its_end;
@@ -52,12 +53,16 @@ pub struct Node {
     pub memory: Memory,
     /// Looks after the groups.
     pub groups: GroupCoordinator,
+    /// How full the disks are.
+    pub(crate) disk_spaces: DiskSpaces,
     /// How far groups are behind.
     pub group_lag: GroupLag,
     /// Gives out producer ids.
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.
     pub quota_use: QuotaUse,
+    /// How many connections are open from each address.
+    pub connections_by_address: AddressCounts,
     /// How many connections are opened.
     pub connection_rates: ConnectionRates,
     /// What is counted.

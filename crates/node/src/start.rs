@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::Node;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
+use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
 use crate::groups::GroupCoordinator;
@@ -25,7 +26,7 @@ use crate::log_levels::LogLevels;
 use crate::memory::Memory;
 use crate::metrics::{NodeMetrics, NodeState};
 use crate::producer_ids::ProducerIds;
-use crate::quotas::{ConnectionRates, QuotaUse};
+use crate::quotas::{AddressCounts, ConnectionRates, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::tasks::off_thread;
@@ -156,23 +157,25 @@ async fn open(
     let memory = Memory::new(settings.requests_memory_max_bytes);
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Node {
+        disk_spaces: DiskSpaces::new(log_dirs.all().len()),
         log_levels,
         cluster_id,
         quorum,
         log_dirs,
         log_cleaner,
         replica_moves: ReplicaMoves::default(),
-        groups: GroupCoordinator::new(settings, memory.replies.clone()),
-        memory,
         group_lag: GroupLag::new(settings.group_lag_partitions_max),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
+        connections_by_address: AddressCounts::default(),
         connection_rates: ConnectionRates::new(settings),
         metrics: NodeMetrics::default(),
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),
         heavy_work: HeavyWork::default(),
-        appends: Appends::new(settings.inline_appends).map_err(NodeError::Threads)?,
+        groups: GroupCoordinator::new(settings, memory.replies.clone()),
+        appends: Appends::new(settings.inline_appends, &memory).map_err(NodeError::Threads)?,
+        memory,
         topics: ArcSwap::from_pointee(TopicTable::default()),
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciliation: Reconciliation::default(),

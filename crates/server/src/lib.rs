@@ -24,6 +24,9 @@ pub fn run() -> ExitCode {
     cli::run(cli::Cli::parse())
 }
 
+/// The commit alone, or `unknown`.
+pub(crate) const COMMIT: &str = env!("LOGWAY_BUILT_OF");
+
 /// The definition of the command line.
 pub fn command() -> clap::Command {
     cli::Cli::command()

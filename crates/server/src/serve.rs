@@ -17,16 +17,19 @@ use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, parse_config_file};
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::VERSION;
 use crate::log::{self, LEVEL_VARIABLE, Style};
 use crate::notify::{self, notify};
 use crate::running::{BrokerError, RunningBroker};
+use crate::{COMMIT, VERSION};
 
 /// Run a broker.
 ///
@@ -289,8 +292,24 @@ pub async fn start_broker(
 ) -> anyhow::Result<(RunningBroker, Registry)> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
+    register_build_info(&mut registry);
     let broker = RunningBroker::start(settings, log_levels, &mut registry).await?;
     Ok((broker, registry))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+    commit: &'static str,
+}
+
+/// Tells which program runs, as other exporters do: by labels, at a value that never changes.
+fn register_build_info(registry: &mut Registry) {
+    let info = Family::<BuildLabels, Gauge>::default();
+    let labels = BuildLabels { version: env!("CARGO_PKG_VERSION"), commit: COMMIT };
+    info.get_or_create(&labels).set(1);
+    let help = "The version of the program that runs, and the commit that it is built of; always 1";
+    registry.register("logway_build_info", help, info);
 }
 
 /// Ready is who can serve: not on the way out, with a writer, and with metadata that can still be
@@ -308,14 +327,14 @@ fn is_ready(
     })
 }
 
-/// How far groups are behind is measured when somebody wants to know.
+/// How far groups are behind, and how full the disks are, is measured when somebody wants to know.
 fn refresh(broker: &RunningBroker) -> Refresh {
     let node = Arc::downgrade(broker.node());
     Arc::new(move || {
         let node = node.upgrade();
         Box::pin(async move {
             if let Some(node) = node {
-                node.refresh_group_lag().await;
+                tokio::join!(node.refresh_group_lag(), node.refresh_disk_space());
             }
         })
     })

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use logway_metadata::quota::QuotaKey;
-use logway_node::quotas::Admission;
+use logway_node::quotas::{AddressSeat, Admission};
 use logway_node::{CLIENTS, Node};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -93,6 +93,7 @@ struct Places {
 /// A connection's place, as long as it lives.
 struct Place {
     _of_all: Seat,
+    _of_address: AddressSeat,
     /// Until when it waits, and its place among those that do.
     held_back: Option<(Instant, Seat)>,
 }
@@ -129,15 +130,24 @@ impl Places {
                 "connection refused: max.connections is reached");
             return None;
         };
+        let max = node.connections_max_of(peer.ip());
+        let Some(of_address) = node.connections_by_address.take(peer.ip(), max) else {
+            metrics.connections.refused.inc();
+            tracing::warn!(target: CLIENTS, %peer, max,
+                "connection refused: max.connections.per.ip is reached");
+            return None;
+        };
         let Admission::In(wait) = admission else { return refuse_for_now(peer, node) };
         if wait.is_zero() {
-            return Some(Place { _of_all: of_all, held_back: None });
+            return Some(Place { _of_all: of_all, _of_address: of_address, held_back: None });
         }
-        let Some(place) = self.held_back.take(max.div_ceil(HELD_BACK_PART)) else {
+        let Some(place) = self.held_back.take(node.connections_max().div_ceil(HELD_BACK_PART))
+        else {
             return refuse_for_now(peer, node);
         };
         metrics.quotas.throttled(QuotaKey::ConnectionCreationRate, wait);
-        Some(Place { _of_all: of_all, held_back: Some((Instant::now() + wait, place)) })
+        let held_back = Some((Instant::now() + wait, place));
+        Some(Place { _of_all: of_all, _of_address: of_address, held_back })
     }
 }
 

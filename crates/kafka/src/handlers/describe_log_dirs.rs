@@ -16,6 +16,7 @@ use logway_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use super::building::{ENTRY_BYTES, with_all};
 use crate::request::RequestContext;
 use logway_node::Node;
+use logway_node::disk_space::DiskSpace;
 use logway_node::log_dirs::ConfiguredDir;
 use logway_node::tasks::off_thread;
 
@@ -57,7 +58,7 @@ fn describe(
 ) -> DescribeLogDirsResult {
     let path = dir.path();
     let Some(online) = dir.online() else { return offline(path) };
-    match disk_space(path) {
+    match DiskSpace::of(path) {
         Ok(space) => DescribeLogDirsResult {
             log_dir: name(path),
             topics: topics(broker, &online, asked),
@@ -80,18 +81,6 @@ fn offline(path: &Path) -> DescribeLogDirsResult {
 
 fn name(path: &Path) -> WireString {
     WireString::from(path.to_string_lossy().into_owned())
-}
-
-struct DiskSpace {
-    total_bytes: i64,
-    usable_bytes: i64,
-}
-
-fn disk_space(path: &Path) -> rustix::io::Result<DiskSpace> {
-    let stat = rustix::fs::statvfs(path)?;
-    let bytes =
-        |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);
-    Ok(DiskSpace { total_bytes: bytes(stat.f_blocks), usable_bytes: bytes(stat.f_bavail) })
 }
 
 /// The logs of a directory that are asked for, or all, by topic.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use logway_model::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-use super::config_change::{change_records, changeable_setting, checked_value, present_overrides};
+use super::config_change::{
+    change_records, changeable_setting, checked_value, present_overrides, setting_of,
+};
 use super::room_for_names::RoomForNames;
 use super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, duplicates, too_many_records,
@@ -166,7 +168,14 @@ fn operate(
             checked_value(resource, setting, operation.value.as_deref())?
         }
         OperationKind::Append | OperationKind::Subtract => {
-            let setting = changeable_setting(resource, name)?;
+            // Of a name that it does not know, Kafka does not know either that it is of a list.
+            let setting =
+                changeable_setting(resource, name).map_err(|refusal| {
+                    match setting_of(resource, name) {
+                        Ok(_) => refusal,
+                        Err(_) => ControllerError { code: ErrorCode::InvalidConfig, ..refusal },
+                    }
+                })?;
             changed_list(resource, setting, operation, wanted.get(name))?
         }
     };

@@ -4,6 +4,7 @@
 use logway_model::ErrorCode;
 
 use super::ControllerError;
+use super::broker_rules::{check_in_force, check_scope};
 use super::delete_topics::unknown_topic;
 use crate::error::{MetadataError, excerpt};
 use crate::image::{MetadataImage, Overrides};
@@ -32,18 +33,26 @@ pub(super) fn present_overrides(
     Ok(image.overrides(resource).cloned().unwrap_or_default())
 }
 
+/// The setting of a name, of all that a resource has.
+pub(super) fn setting_of(
+    resource: &ConfigResource,
+    name: &str,
+) -> Result<&'static Setting, MetadataError> {
+    match resource {
+        ConfigResource::Topic(_) => topic_setting(name),
+        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => broker_setting(name),
+        ConfigResource::Group(_) => group_setting(name),
+        ConfigResource::ClientMetrics(_) => client_metrics_setting(name),
+    }
+}
+
 /// The setting of a name that can be set on a resource while the broker runs.
 pub(super) fn changeable_setting(
     resource: &ConfigResource,
     name: &str,
 ) -> Result<&'static Setting, ControllerError> {
-    let setting = match resource {
-        ConfigResource::Topic(_) => topic_setting(name),
-        ConfigResource::Broker(_) | ConfigResource::BrokerDefault => broker_setting(name),
-        ConfigResource::Group(_) => group_setting(name),
-        ConfigResource::ClientMetrics(_) => client_metrics_setting(name),
-    };
-    let changeable = setting.and_then(|setting| match setting.update {
+    check_scope(resource, name)?;
+    let changeable = setting_of(resource, name).and_then(|setting| match setting.update {
         Update::Dynamic => Ok(setting),
         Update::Restart => Err(MetadataError::ReadOnlySetting { name: setting.name }),
     });
@@ -125,6 +134,9 @@ pub(super) fn change_records(
         return Ok(records);
     }
     let changed = image.apply(&records)?;
+    if matches!(resource, ConfigResource::Broker(_) | ConfigResource::BrokerDefault) {
+        check_in_force(wanted, image, &changed, broker)?;
+    }
     let overrides = changed.overrides(resource).cloned().unwrap_or_default();
     let overrides = if is_topic(resource) { overrides } else { Overrides::new() };
     let together = TopicSettings::resolve(&overrides, &changed, broker)

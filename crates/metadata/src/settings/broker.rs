@@ -19,6 +19,7 @@
 
 use std::sync::LazyLock;
 
+use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
 use super::topic::{NO_REPLICATION, TOPIC_SETTINGS};
 use crate::controller::COMMAND_RECORDS_MAX;
@@ -35,7 +36,8 @@ pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
 /// Every broker setting, by name: the broker's own, and the defaults of topic settings.
 pub fn broker_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        let mut all: Vec<Setting> = OWN_SETTINGS.iter().copied().chain(topic_defaults()).collect();
+        let own = OWN_SETTINGS.iter().chain(ACCEPTED_SETTINGS).copied();
+        let mut all: Vec<Setting> = own.chain(topic_defaults()).collect();
         all.sort_by_key(|setting| setting.name);
         all
     });
@@ -121,6 +123,12 @@ pub const CLEANER_BACKOFF_SETTING: &str = "log.cleaner.backoff.ms";
 /// How many connections there may be.
 pub const CONNECTIONS_SETTING: &str = "max.connections";
 
+/// How many connections there may be from one address.
+pub const CONNECTIONS_PER_ADDRESS_SETTING: &str = "max.connections.per.ip";
+
+/// How many there may be from some addresses instead.
+pub const CONNECTIONS_OF_ADDRESSES_SETTING: &str = "max.connections.per.ip.overrides";
+
 /// How many connections are accepted per second.
 pub const CONNECTION_RATE_SETTING: &str = "max.connection.creation.rate";
 
@@ -188,7 +196,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "follower.replication.throttled.rate",
         "How fast throttled replicas catch up, on the followers' side.",
     )
-    .not_yet(NO_REPLICATION),
+    .without_effect(NO_REPLICATION),
     row(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
@@ -221,7 +229,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "leader.replication.throttled.rate",
         "How fast throttled replicas catch up, on the leaders' side.",
     )
-    .not_yet(NO_REPLICATION),
+    .without_effect(NO_REPLICATION),
     row(
         "listeners",
         Kind::Addresses,
@@ -258,7 +266,8 @@ static OWN_SETTINGS: &[Setting] = &[
         Kind::Int { min: 0, max: 256, special: None },
         "1",
         "threads",
-        "How many logs are compacted at the same time; 0 compacts none.",
+        "How many logs are compacted at the same time; 0, which only the broker's file can give, \
+         compacts none.",
     ),
     row(
         "log.dirs",
@@ -363,6 +372,23 @@ static OWN_SETTINGS: &[Setting] = &[
         "connections",
         "How many connections may be open at once; further ones are closed as they come. A lower \
          number closes none that are open.",
+    ),
+    Setting::dynamic(
+        CONNECTIONS_PER_ADDRESS_SETTING,
+        Kind::int(0),
+        "2147483647",
+        "connections",
+        "How many connections may be open from one address at once, on all listeners; further ones are \
+         closed as they come. 0 only beside `max.connections.per.ip.overrides`, for addresses that are \
+         not in it.",
+    ),
+    Setting::dynamic(
+        CONNECTIONS_OF_ADDRESSES_SETTING,
+        Kind::AddressLimits,
+        "",
+        "",
+        "Addresses with another number than `max.connections.per.ip`, as `10.0.0.7:100,[::1]:5`. Kafka \
+         takes names of hosts, too; here they are refused.",
     ),
     row(
         "max.incremental.fetch.session.cache.slots",

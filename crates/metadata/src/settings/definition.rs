@@ -38,9 +38,9 @@ impl Setting {
         Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
     }
 
-    /// The same, kept and shown but without an effect yet.
-    pub(super) const fn not_yet(mut self, reason: &'static str) -> Setting {
-        self.effect = Effect::NotYet(reason);
+    /// The same, kept and shown but without an effect here, for this reason.
+    pub(super) const fn without_effect(mut self, reason: &'static str) -> Setting {
+        self.effect = Effect::Nothing(reason);
         self
     }
 }
@@ -67,13 +67,13 @@ pub enum Update {
     Dynamic,
 }
 
-/// Whether a setting does anything yet.
+/// Whether a setting does anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// It does what its documentation says.
     Now,
-    /// It is checked, kept and shown, but changes nothing yet, for the reason given.
-    NotYet(&'static str),
+    /// It is checked, kept and shown, but changes nothing here, for the reason given.
+    Nothing(&'static str),
     /// Any value but the default is refused, for the reason given.
     DefaultOnly(&'static str),
 }
@@ -120,6 +120,8 @@ pub enum Kind {
     ThrottledReplicas,
     /// One or more paths of the file system, separated by commas, each once.
     Paths,
+    /// How many of what there may be for each address, as `address:number`, separated by commas.
+    AddressLimits,
     /// `host:port`, also as `PLAINTEXT://host:port`.
     Address,
     /// An address that clients can be told.
@@ -151,7 +153,7 @@ impl Kind {
             Kind::Int { .. } => "int",
             Kind::Long { .. } => "long",
             Kind::Double { .. } => "double",
-            Kind::Word(_) | Kind::Address | Kind::Reachable => "string",
+            Kind::Word(_) | Kind::Address | Kind::AddressLimits | Kind::Reachable => "string",
             Kind::Words(_)
             | Kind::Texts
             | Kind::ClientMatches
@@ -195,6 +197,7 @@ impl Kind {
             ),
             Kind::ThrottledReplicas => "* or a list of partition:broker".to_owned(),
             Kind::Paths => "one or more paths, each once".to_owned(),
+            Kind::AddressLimits => "a list of address:number".to_owned(),
             Kind::Address => "host:port".to_owned(),
             Kind::Reachable => "host:port, with a host of up to 255 bytes other than 0.0.0.0 and \
                                 a port other than 0"

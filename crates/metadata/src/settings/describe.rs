@@ -12,8 +12,8 @@ use super::topic::TOPIC_SETTINGS;
 use crate::image::{MetadataImage, Overrides};
 use crate::record::ConfigResource;
 
-/// Stands in the documentation of a setting before the reason why its value changes nothing yet.
-pub const NO_EFFECT_YET: &str = "No effect yet: ";
+/// Stands in the documentation of a setting before the reason why it changes nothing.
+pub const NO_EFFECT: &str = "No effect here: ";
 
 /// One setting as DescribeConfigs shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,7 @@ pub struct ConfigEntry {
     pub sensitive: bool,
     /// The type's number on the wire.
     pub type_code: i8,
-    /// What the setting does; ends with [`NO_EFFECT_YET`] and a reason if the value that it has does
-    /// nothing.
+    /// What the setting does; ends with [`NO_EFFECT`] and a reason if it does nothing.
     pub documentation: Cow<'static, str>,
     /// Every place where it has a value, strongest first.
     pub synonyms: Vec<ConfigSynonym>,
@@ -112,7 +111,6 @@ fn entry(
     value: Option<String>,
     synonyms: Vec<ConfigSynonym>,
 ) -> ConfigEntry {
-    let documentation = documentation(setting, value.as_deref());
     ConfigEntry {
         name: setting.name,
         value,
@@ -120,16 +118,14 @@ fn entry(
         read_only: setting.update == Update::Restart,
         sensitive: false,
         type_code: setting.kind.type_code(),
-        documentation,
+        documentation: documentation(setting),
         synonyms,
     }
 }
 
-fn documentation(setting: &Setting, value: Option<&str>) -> Cow<'static, str> {
+fn documentation(setting: &Setting) -> Cow<'static, str> {
     match setting.effect {
-        Effect::NotYet(reason) if value != setting.default => {
-            format!("{} {NO_EFFECT_YET}{reason}.", setting.doc).into()
-        }
-        _ => setting.doc.into(),
+        Effect::Nothing(reason) => format!("{} {NO_EFFECT}{reason}.", setting.doc).into(),
+        Effect::Now | Effect::DefaultOnly(_) => setting.doc.into(),
     }
 }

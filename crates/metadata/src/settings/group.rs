@@ -22,7 +22,7 @@ const fn row(
     unit: &'static str,
     doc: &'static str,
 ) -> Setting {
-    Setting::dynamic(name, kind, default, unit, doc).not_yet(NO_PROTOCOL)
+    Setting::dynamic(name, kind, default, unit, doc).without_effect(NO_PROTOCOL)
 }
 
 const fn ms(name: &'static str, min: i32, default: &'static str, doc: &'static str) -> Setting {

@@ -51,14 +51,12 @@ fn push_broker_setting(page: &mut String, setting: &Setting) {
         Update::Dynamic => "at any time",
     };
     push_item(page, "changes", update);
+    push_effect(page, setting.effect);
     match topic_setting_of_default(setting.name) {
         Some((topic, _)) => {
             push_paragraph(page, &format!("The default of the topic setting `{}`.", topic.name));
         }
-        None => {
-            push_effect(page, setting.effect);
-            push_paragraph(page, setting.doc);
-        }
+        None => push_paragraph(page, setting.doc),
     }
 }
 
@@ -80,7 +78,7 @@ fn push_head(page: &mut String, setting: &Setting) {
 fn push_effect(page: &mut String, effect: Effect) {
     match effect {
         Effect::Now => {}
-        Effect::NotYet(reason) => push_item(page, "**no effect yet**", reason),
+        Effect::Nothing(reason) => push_item(page, "**no effect here**", reason),
         Effect::DefaultOnly(reason) => push_item(page, "**default only**", reason),
     }
 }

@@ -41,7 +41,8 @@ impl Setting {
     }
 }
 
-const NO_TIERS: &str = "there is no tiered storage, so only the default is allowed";
+pub(super) const NO_TIERS: &str = "there is no tiered storage";
+const NO_TIERS_DEFAULT_ONLY: &str = "there is no tiered storage, so only the default is allowed";
 pub(super) const NO_REPLICATION: &str = "replication between brokers does not exist yet";
 
 /// Every topic setting, by name.
@@ -149,7 +150,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "The replicas whose catching up is slowed down, on the followers' side.",
     )
-    .not_yet(NO_REPLICATION),
+    .without_effect(NO_REPLICATION),
     row(
         "index.interval.bytes",
         Kind::int(0),
@@ -167,7 +168,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "The replicas whose catching up is slowed down, on the leaders' side.",
     )
-    .not_yet(NO_REPLICATION),
+    .without_effect(NO_REPLICATION),
     row(
         "local.retention.bytes",
         Kind::long(-2),
@@ -176,7 +177,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[same("log.local.retention.bytes")],
         "How much of a tiered partition stays on the local disk; -2 is as `retention.bytes`.",
     )
-    .default_only(NO_TIERS),
+    .without_effect(NO_TIERS),
     row(
         "local.retention.ms",
         Kind::long(-2),
@@ -185,7 +186,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[same("log.local.retention.ms")],
         "How long records of a tiered topic stay on the local disk; -2 is as `retention.ms`.",
     )
-    .default_only(NO_TIERS),
+    .without_effect(NO_TIERS),
     row(
         "max.compaction.lag.ms",
         Kind::long(1),
@@ -264,7 +265,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[same("log.preallocate")],
         "Whether a new segment's file gets its whole size at once.",
     )
-    .not_yet("segment files grow as they are written"),
+    .without_effect("segment files grow as they are written"),
     row(
         "remote.log.copy.disable",
         Kind::Boolean,
@@ -273,7 +274,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "Whether a tiered topic stops copying segments to remote storage.",
     )
-    .default_only(NO_TIERS),
+    .default_only(NO_TIERS_DEFAULT_ONLY),
     row(
         "remote.log.delete.on.disable",
         Kind::Boolean,
@@ -282,7 +283,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "Whether turning tiered storage off deletes what is there.",
     )
-    .default_only(NO_TIERS),
+    .default_only(NO_TIERS_DEFAULT_ONLY),
     row(
         "remote.storage.enable",
         Kind::Boolean,
@@ -291,7 +292,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "Whether the topic's older segments move to remote storage.",
     )
-    .default_only(NO_TIERS),
+    .default_only(NO_TIERS_DEFAULT_ONLY),
     row(
         "retention.bytes",
         Kind::long(-1),
@@ -363,5 +364,5 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "Whether a replica that is not in sync may lead when no other is left, which loses what it \
          lacks.",
     )
-    .not_yet(NO_REPLICATION),
+    .without_effect(NO_REPLICATION),
 ];

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::client_metrics::parse_match;
@@ -56,9 +57,12 @@ impl Value {
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
             }
-            Kind::Texts | Kind::ClientMatches if text.len() > LIST_MAX_BYTES => {
+            Kind::Texts | Kind::ClientMatches | Kind::AddressLimits
+                if text.len() > LIST_MAX_BYTES =>
+            {
                 return Err(format!("it must be no longer than {LIST_MAX_BYTES} bytes"));
             }
+            Kind::AddressLimits => address_limits(text).map(|_| Value::Text(text.to_owned())),
             Kind::Texts => checked_list(text, |item| Some(item.to_owned())),
             Kind::ClientMatches => return parse_matches(text),
             Kind::LogLevels => {
@@ -146,6 +150,19 @@ fn is_log_level(text: &str) -> bool {
     let (part, level) = text.split_once('=').unwrap_or(("root", text));
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
     !part.is_empty() && part.bytes().all(is_legal) && LOG_LEVELS.contains(&level)
+}
+
+/// Reads `address:number, …`, as of `max.connections.per.ip.overrides`. Kafka takes names of hosts, too.
+pub fn address_limits(text: &str) -> Option<Vec<(IpAddr, usize)>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let limit = |item: &str| {
+        let (address, number) = item.trim().rsplit_once(':')?;
+        let address: IpAddr = address.trim_matches(['[', ']']).parse().ok()?;
+        Some((address.to_canonical(), usize::try_from(number.parse::<i32>().ok()?).ok()?))
+    };
+    text.split(',').map(limit).collect()
 }
 
 /// Whether a text is `partition:broker`.

@@ -25,11 +25,12 @@ use logway_record::{
 use crate::Node;
 use crate::failure::Failure;
 use crate::memory::Memory;
+use crate::metrics::RecompressionMetrics;
 use crate::replica::{EpochEnded, Replica, StartedAppend};
 use crate::tasks::wall_clock;
 use crate::topics::is_internal;
 pub use appender::Appender;
-use recompression::recompress;
+use recompression::Recompression;
 use rounds::InlineRounds;
 use unpacking::{UnpackingPlaces, is_cut_short};
 
@@ -49,17 +50,18 @@ pub enum Acks {
 pub(crate) struct Appends {
     /// Where what producers send is unpacked.
     unpacking: UnpackingPlaces,
-    /// Where it is compressed anew.
-    recompression: UnpackingPlaces,
+    /// Where it is compressed anew. Its memory is of its own, since who waits for it may hold memory for an
+    /// answer: two such requests could wait for each other.
+    recompression: Recompression,
     rounds: InlineRounds,
 }
 
 impl Appends {
     /// For the runtime that this is called in.
-    pub(crate) fn new(inline: bool) -> io::Result<Appends> {
+    pub(crate) fn new(inline: bool, memory: &Memory) -> io::Result<Appends> {
         Ok(Appends {
             unpacking: UnpackingPlaces::new(),
-            recompression: UnpackingPlaces::new(),
+            recompression: Recompression::new(memory.building.limit_bytes(), &memory.attention),
             rounds: InlineRounds::new(inline)?,
         })
     }
@@ -70,13 +72,14 @@ impl Appends {
     /// nanoseconds for each. All others are unpacked piece by piece, at a place for that.
     async fn admit(
         &self,
-        memory: &Memory,
+        metrics: &RecompressionMetrics,
         batch: Batch,
         rules: &AppendRules,
     ) -> Result<(Batch, BatchSummary), Failure> {
         if let Some(target) = rules.recompression(batch.header()) {
-            return recompress(&self.recompression, &memory.recompression, &batch, rules, target)
-                .await;
+            let admitted = self.recompression.recompress(&batch, rules, target).await?;
+            metrics.recompressed(target.codec(), batch.size_bytes(), admitted.0.size_bytes());
+            return Ok(admitted);
         }
         if batch.header().attributes.codec() == Compression::None.id() {
             let summary = validate_for_append(&batch, rules)?;
@@ -114,11 +117,17 @@ impl Node {
             // What the appender holds must not wait for it.
             appender.flush();
         }
-        let (batch, summary) = self.appends.admit(&self.memory, batch, &rules).await?;
+        let (batch, summary) =
+            self.appends.admit(&self.metrics.recompressed, batch, &rules).await?;
         let batch = with_true_max_timestamp(batch, &config, &summary);
         let records = u64::try_from(summary.record_count).unwrap_or(0);
         let started = self.appends.rounds.append(appender, replica, vec![batch]);
         Ok(Appending { started, replica: Arc::clone(replica), acks, records, size_bytes })
+    }
+
+    /// The memory that batches hold which are compressed anew.
+    pub fn recompression_used_bytes(&self) -> usize {
+        self.appends.recompression.used_bytes()
     }
 
     /// Takes note that an appender's client has asked for something: who appends with syncs has to give

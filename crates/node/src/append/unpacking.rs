@@ -3,7 +3,7 @@
 //!
 //! To unpack takes the memory of a codec ([`Batch::walk`]) and time, of which a client can ask for
 //! much with few bytes: 33 KB can be 1 GiB of zeros. So it is tried with little time first, in one
-//! of a few places. What takes longer gives its place up, waits for the one place for that, holding
+//! of a few places. What takes longer gives its place up, waits for a place of the next kind, holding
 //! nothing of what it unpacked, and begins anew. So a client's large batches delay only other large
 //! ones.
 //!
@@ -26,24 +26,19 @@ const SHORT_MAX: DecodeLimit = DecodeLimit::new(4 << 20);
 /// How many may wait for the long place; they hold what they are to unpack.
 const LONG_WAITING_MAX: usize = 16;
 
-/// The places at which batches are unpacked for one purpose.
-pub struct UnpackingPlaces {
-    short: Semaphore,
-    /// One at a time.
-    long: Semaphore,
-    /// Who has the long place, or waits for it.
-    long_queue: Semaphore,
+/// The places at which batches are unpacked for one purpose, in steps: from those for what is done
+/// soonest to the one for what takes longest.
+pub struct UnpackingPlaces<const STEPS: usize = 2> {
+    steps: [Semaphore; STEPS],
+    /// Who has the place of the last step, or waits for it.
+    last_queue: Semaphore,
+    last_waiting_max: usize,
 }
 
 impl UnpackingPlaces {
     /// As many short places as there are processors, and one for what takes long.
     pub(crate) fn new() -> UnpackingPlaces {
-        let processors = available_parallelism().map_or(1, NonZeroUsize::get);
-        UnpackingPlaces {
-            short: Semaphore::new(processors),
-            long: Semaphore::new(1),
-            long_queue: Semaphore::new(1 + LONG_WAITING_MAX),
-        }
+        UnpackingPlaces::with_waiting_max(LONG_WAITING_MAX)
     }
 
     /// Does `work`, which may unpack as much as it is told; and once more with a larger limit, if
@@ -56,36 +51,60 @@ impl UnpackingPlaces {
         is_cut_short: impl Fn(&T) -> bool,
     ) -> Result<T, Failure> {
         let work = |limit, ()| work(limit);
-        self.run_with(DecodeLimit::BATCH_MAX, |_| ready(()), work, is_cut_short).await
+        let limits = [SHORT_MAX, DecodeLimit::BATCH_MAX];
+        self.run_with(limits, |_, _| ready(()), work, is_cut_short).await
+    }
+}
+
+impl<const STEPS: usize> UnpackingPlaces<STEPS> {
+    /// As many places as there are processors for each step but the last, and one for that. So many
+    /// may wait for it.
+    pub(crate) fn with_waiting_max(last_waiting_max: usize) -> UnpackingPlaces<STEPS> {
+        let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+        let places = |step| if step + 1 < STEPS { processors } else { 1 };
+        UnpackingPlaces {
+            steps: std::array::from_fn(|step| Semaphore::new(places(step))),
+            last_queue: Semaphore::new(1 + last_waiting_max),
+            last_waiting_max,
+        }
     }
 
-    /// As [`UnpackingPlaces::run`], but for a limit of its own, and what the work takes: it is asked
-    /// for at the place, so that those who wait for one hold nothing.
-    pub async fn run_with<T, R, F: Future<Output = R>>(
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> &[Semaphore; STEPS] {
+        &self.steps
+    }
+
+    /// As [`UnpackingPlaces::run`], but for limits of its own, one for each step, and what the work takes
+    /// at a step: it is asked for at the place, so that those who wait for one hold nothing.
+    ///
+    /// So who takes at one step must not wait for what is held at a later one.
+    pub(crate) async fn run_with<T, R, F: Future<Output = R>>(
         &self,
-        long_max: DecodeLimit,
-        take: impl Fn(DecodeLimit) -> F,
+        limits: [DecodeLimit; STEPS],
+        take: impl Fn(usize, DecodeLimit) -> F,
         work: impl Fn(DecodeLimit, R) -> T,
         is_cut_short: impl Fn(&T) -> bool,
     ) -> Result<T, Failure> {
-        {
-            let _place = place(&self.short).await;
-            let taken = take(SHORT_MAX).await;
-            let outcome = off_worker(|| work(SHORT_MAX, taken));
+        let at_step = async |step: usize| {
+            let limit = limits[step];
+            let _place = place(&self.steps[step]).await;
+            let taken = take(step, limit).await;
+            off_worker(|| work(limit, taken))
+        };
+        for step in 0..STEPS - 1 {
+            let outcome = at_step(step).await;
             if !is_cut_short(&outcome) {
                 return Ok(outcome);
             }
         }
-        let Ok(_queued) = self.long_queue.try_acquire() else {
+        let Ok(_queued) = self.last_queue.try_acquire() else {
             let message = format!(
-                "{LONG_WAITING_MAX} batches that unpack to more than {} bytes wait already",
-                SHORT_MAX.bytes()
+                "{} batches that take long to unpack or compress wait already",
+                self.last_waiting_max,
             );
             return Err(Failure::new(ErrorCode::KafkaStorageError, message));
         };
-        let _place = place(&self.long).await;
-        let taken = take(long_max).await;
-        Ok(off_worker(|| work(long_max, taken)))
+        Ok(at_step(STEPS - 1).await)
     }
 }
 
@@ -110,10 +129,10 @@ mod tests {
     #[tokio::test]
     async fn what_takes_long_waits_for_nobody_but_its_like() {
         let places = UnpackingPlaces::new();
-        let _long = places.long.acquire().await.expect("is open");
+        let _long = places.steps[1].acquire().await.expect("is open");
         assert_eq!(places.run(|limit| limit, |_| false).await, Ok(SHORT_MAX));
 
-        let _queue = places.long_queue.acquire_many(1 + LONG_WAITING_MAX as u32).await;
+        let _queue = places.last_queue.acquire_many(1 + LONG_WAITING_MAX as u32).await;
         let refused = places.run(|limit| limit, |_| true).await.expect_err("too many wait");
         assert!(refused.code.is_retriable(), "{refused:?}");
         assert_eq!(places.run(|limit| limit, |_| false).await, Ok(SHORT_MAX));
@@ -126,7 +145,7 @@ mod tests {
         let work = |limit| limits.borrow_mut().push(limit);
         places.run(work, |()| true).await.expect("nobody waits");
         assert_eq!(*limits.borrow(), [SHORT_MAX, DecodeLimit::BATCH_MAX]);
-        assert_eq!(places.long_queue.available_permits(), 1 + LONG_WAITING_MAX);
+        assert_eq!(places.last_queue.available_permits(), 1 + LONG_WAITING_MAX);
     }
 
     /// On the only worker there is, so that whoever blocks it blocks everybody.

@@ -11,7 +11,7 @@ pub use budget::{BudgetShare, Held, MemoryBudget};
 pub use request_memory::RequestMemory;
 
 /// What large replies may hold, as a part of what requests may hold; and what may be taken to make
-/// such replies, and to compress batches anew, too.
+/// such replies.
 const REPLY_MEMORY_PART: usize = 2;
 
 /// The budgets of a node.
@@ -23,9 +23,6 @@ pub struct Memory {
     pub building: MemoryBudget,
     /// What large replies may hold until their clients have read them.
     pub replies: MemoryBudget,
-    /// What batches that are compressed anew may hold until they are written. Of its own, since who
-    /// waits for it may hold memory for an answer: two such requests could wait for each other.
-    pub recompression: MemoryBudget,
     /// Calls the connections.
     pub attention: Arc<Attention>,
 }
@@ -40,7 +37,6 @@ impl Memory {
             requests: RequestMemory::new(requests_bytes, &attention),
             building: part(),
             replies: part(),
-            recompression: part(),
             attention,
         }
     }

@@ -10,10 +10,12 @@
 //! | `balance` | what one quota has left: arithmetic |
 //! | `balances` | the balances of all who share a kind of quota: a bounded map |
 //! | `connection_rates` | how many connections are opened |
+//! | `per_address` | how many are open from each address |
 
 mod balance;
 mod balances;
 mod connection_rates;
+mod per_address;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +28,7 @@ use logway_metadata::settings::BrokerSettings;
 use balance::{Balance, QuotaWindow};
 use balances::Balances;
 pub use connection_rates::{Admission, ConnectionRates};
+pub use per_address::{AddressCounts, AddressSeat};
 
 /// Whoever connects without saying who it is: Kafka's name for it.
 const ANONYMOUS: &str = "ANONYMOUS";

@@ -38,20 +38,42 @@ use crate::tasks::{off_thread, until};
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
 pub(crate) use progress::{Assigning, Reconciliation};
 use progress::{EndOfTask, Span};
-use topic_draft::next_table;
+use topic_draft::{Drafted, Openings};
 
-/// How many topics of one change are brought in line before others have their turn.
-const PART_TOPICS: usize = 250;
+/// How many partitions of one change are brought in line before others have their turn, and at least one
+/// topic.
+const PART_PARTITIONS: usize = 250;
 
 /// Topics that are to be brought in line. When all are, who waits for the change is told.
 struct Change {
-    span: Span,
+    /// `None` if nobody waits for it.
+    span: Option<Span>,
     topics: Vec<TopicId>,
+}
+
+impl Change {
+    /// Cuts the first topics off, of as many partitions as have a turn.
+    fn cut_part(&mut self, image: &MetadataImage, served: &TopicTable) -> Vec<TopicId> {
+        let partitions_of = |id: &TopicId| {
+            let wanted = image.topic_by_id(*id).map_or(0, |topic| topic.partitions.len());
+            let served = served.by_id(*id).map_or(0, |topic| topic.partitions.len());
+            wanted.max(served).max(1)
+        };
+        let mut partitions = 0;
+        let mut has_room = |id: &TopicId| {
+            let has_room = partitions < PART_PARTITIONS;
+            partitions += partitions_of(id);
+            has_room
+        };
+        let count = self.topics.iter().take_while(|id| has_room(id)).count();
+        let later = self.topics.split_off(count);
+        std::mem::replace(&mut self.topics, later)
+    }
 }
 
 /// Follows the metadata for as long as the broker exists.
 ///
-/// Changes take turns, so that one of very many topics holds up no other. Each topic is brought in line with the newest
+/// Changes take turns, so that one of very many topics, or of one topic of very many partitions, holds up no other. Each topic is brought in line with the newest
 /// image when its turn comes, whichever change it is of. Logs that could not be opened, e.g. for want of file
 /// descriptors, are tried again; less and less often while that does not help.
 pub(crate) async fn follow_metadata(node: Weak<Node>) {
@@ -62,6 +84,7 @@ pub(crate) async fn follow_metadata(node: Weak<Node>) {
     drop(strong);
     let mut seen = Seen::default();
     let mut changes: VecDeque<Change> = VecDeque::new();
+    let mut openings = Openings::default();
     let mut backoff = Backoff::new();
     let mut retry_at = None;
     loop {
@@ -70,19 +93,26 @@ pub(crate) async fn follow_metadata(node: Weak<Node>) {
         let number = *asked.borrow_and_update();
         let newest = strong.quorum.indexed_image();
         changes.extend(seen.change(&strong, newest, number));
-        if let Some(Change { span, mut topics }) = changes.pop_front() {
-            let later = topics.split_off(topics.len().min(PART_TOPICS));
-            bring_in_line(&strong, &seen, topics).await;
-            match later.is_empty() {
-                true => strong.reconciliation.finished(span),
-                false => changes.push_back(Change { span, topics: later }),
+        if let Some(mut change) = changes.pop_front() {
+            let part = change.cut_part(&seen.image.image, &strong.topics());
+            let unfinished;
+            (openings, unfinished) = bring_in_line(&strong, &seen, part, openings).await;
+            change.topics.splice(..0, unfinished);
+            match (change.topics.is_empty(), change.span) {
+                (true, Some(span)) => strong.reconciliation.finished(span),
+                (true, None) => {}
+                (false, _) => changes.push_back(change),
             }
         }
         if retry_at.is_some_and(|at| at <= Instant::now()) {
             retry_at = None;
             let retried = strong.topics().topics_to_retry();
             let before = retried.len();
-            bring_in_line(&strong, &seen, retried).await;
+            let unfinished;
+            (openings, unfinished) = bring_in_line(&strong, &seen, retried, openings).await;
+            if !unfinished.is_empty() {
+                changes.push_back(Change { span: None, topics: unfinished });
+            }
             if strong.topics().topics_to_retry().len() < before {
                 backoff.reset();
             }
@@ -146,7 +176,7 @@ impl Seen {
         self.image = newest;
         self.asked = asked;
         node.reconciliation.began(span);
-        Some(Change { span, topics })
+        Some(Change { span: Some(span), topics })
     }
 }
 
@@ -158,7 +188,15 @@ fn overrides_of_brokers(node: &Node, image: &MetadataImage) -> BrokerOverrides {
 
 /// Opens the logs of new partitions, deletes those of deleted topics, gives replicas their roles and
 /// puts changed settings in force; then shows the result to handlers.
-async fn bring_in_line(node: &Arc<Node>, seen: &Seen, topics: Vec<TopicId>) {
+///
+/// No more logs are opened than in one turn. Gives what is opened so far of topics that need more, and
+/// those topics.
+async fn bring_in_line(
+    node: &Arc<Node>,
+    seen: &Seen,
+    topics: Vec<TopicId>,
+    mut openings: Openings,
+) -> (Openings, Vec<TopicId>) {
     let image = Arc::clone(&seen.image.image);
     let overrides = Arc::clone(&seen.overrides);
     let _no_replica_moves = node.reconciling.lock().await;
@@ -170,7 +208,10 @@ async fn bring_in_line(node: &Arc<Node>, seen: &Seen, topics: Vec<TopicId>) {
         let vanished = vanished(&image, &before, &topics, &present);
         // First, because a topic of the same name may have been created again.
         delete_vanished(&node, &vanished);
-        let table = Arc::new(next_table(&node, &image, &before, &overrides, &present, &vanished));
+        openings.delete_vanished(&node, &image);
+        let drafted = Drafted { image: &image, before: &before, overrides: &overrides };
+        let (table, unfinished) = drafted.next_table(&node, &present, &vanished, &mut openings);
+        let table = Arc::new(table);
         node.topics.store(Arc::clone(&table));
         node.put_changes_in_force();
         // Those who wait for records of what is deleted look again, and find that it is gone.
@@ -183,8 +224,9 @@ async fn bring_in_line(node: &Arc<Node>, seen: &Seen, topics: Vec<TopicId>) {
             id: topic.image.id,
         });
         node.groups.forget_topics(deleted);
+        (openings, unfinished)
     })
-    .await;
+    .await
 }
 
 /// Those of the topics that are served and do not exist any more; and what has the name of a new one, which may have

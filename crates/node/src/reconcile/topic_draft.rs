@@ -1,18 +1,18 @@
 //! Topics on their way to being served: which of their logs are opened, and in which role.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use logway_log::{LogConfig, LogError, NewLog};
 use logway_metadata::controller::{AssignReplicasToDirs, COMMAND_RECORDS_MAX, ReplicaDirectory};
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{MetadataImage, PartitionImage, TopicImage};
-use logway_model::{BrokerId, PartitionId, TopicPartition};
+use logway_model::{BrokerId, PartitionId, TopicId, TopicPartition};
 use logway_replication::Membership;
 use tokio::runtime::Handle;
 
 use super::log_config::{log_config, settings_of};
-use super::{Assigning, delete_logs};
+use super::{Assigning, PART_PARTITIONS, delete_logs};
 use crate::Node;
 use crate::log_dirs::{PlacedLog, WantedLog};
 use crate::metrics::{TopicTraffic, TrafficMetrics};
@@ -20,33 +20,108 @@ use crate::replica::{Lead, Replica};
 use crate::tasks::off_thread;
 use crate::topics::{BrokerOverrides, Topic, TopicTable};
 
-/// The table with these topics as the image wants them, and without those that have vanished.
-pub(super) fn next_table(
-    node: &Arc<Node>,
-    image: &MetadataImage,
-    before: &TopicTable,
-    overrides: &Arc<BrokerOverrides>,
-    present: &[Arc<TopicImage>],
-    vanished: &[Arc<Topic>],
-) -> TopicTable {
-    let mut drafts = Vec::new();
-    for topic in present {
-        let old = before.by_id(topic.id).ok();
-        let is_as_it_should = old.is_some_and(|old| {
-            // One with a partition offline is tried again.
-            *old.defaults == **overrides
-                && Arc::ptr_eq(&old.image, topic)
-                && old.is_all_online(&node.log_dirs)
+/// What topics are brought in line with, and what is served until then.
+pub(super) struct Drafted<'a> {
+    pub(super) image: &'a MetadataImage,
+    pub(super) before: &'a TopicTable,
+    pub(super) overrides: &'a Arc<BrokerOverrides>,
+}
+
+impl Drafted<'_> {
+    /// The table with these topics as the image wants them, and without those that have vanished. Those
+    /// with more logs to open than one turn has are named, and stay as they were.
+    pub(super) fn next_table(
+        &self,
+        node: &Arc<Node>,
+        present: &[Arc<TopicImage>],
+        vanished: &[Arc<Topic>],
+        openings: &mut Openings,
+    ) -> (TopicTable, Vec<TopicId>) {
+        let mut drafts = Vec::new();
+        for topic in present {
+            let old = self.before.by_id(topic.id).ok();
+            let is_as_it_should = old.is_some_and(|old| {
+                // One with a partition offline is tried again.
+                *old.defaults == **self.overrides
+                    && Arc::ptr_eq(&old.image, topic)
+                    && old.is_all_online(&node.log_dirs)
+            });
+            if !is_as_it_should {
+                drafts.push(Draft::new(node, self.image, self.overrides, topic, old.cloned()));
+            }
+        }
+        drafts.iter().for_each(Draft::stop_moved_away);
+        openings.open_part(node, &drafts);
+        let (mut changed, mut unfinished) = (Vec::new(), Vec::new());
+        for draft in drafts {
+            match openings.take_whole(&draft) {
+                Some(opened) => changed.push(Arc::new(draft.finish(opened))),
+                None => unfinished.push(draft.image.id),
+            }
+        }
+        (self.before.changed(vanished, changed), unfinished)
+    }
+}
+
+/// Logs that were opened for topics whose turn was over before all of theirs were. Nobody sees such a topic:
+/// a client that sees a partition may write to it.
+#[derive(Default)]
+pub(super) struct Openings(HashMap<TopicId, Opening>);
+
+struct Opening {
+    image: Arc<TopicImage>,
+    opened: OpenedLogs,
+}
+
+type OpenedLogs = BTreeMap<PartitionId, Result<PlacedLog, LogError>>;
+
+impl Openings {
+    /// Deletes the logs of topics that were deleted meanwhile.
+    pub(super) fn delete_vanished(&mut self, node: &Node, image: &MetadataImage) {
+        self.0.retain(|id, opening| {
+            let is_there = image.topic_by_id(*id).is_some();
+            if !is_there {
+                delete_opened(node, &opening.image, &opening.opened);
+            }
+            is_there
         });
-        if !is_as_it_should {
-            drafts.push(Draft::new(node, image, overrides, topic, old.cloned()));
+    }
+
+    /// Opens logs that the topics miss, as many as a turn has.
+    fn open_part(&mut self, node: &Arc<Node>, drafts: &[Draft<'_>]) {
+        let missing = drafts.iter().flat_map(|draft| {
+            let missing = draft.missing_logs(self.opened(draft));
+            missing.map(move |wanted| (draft.image, wanted))
+        });
+        let (images, wanted): (Vec<_>, Vec<_>) = missing.take(PART_PARTITIONS).unzip();
+        let opened = open_logs(node, &wanted);
+        for ((image, wanted), opened) in images.into_iter().zip(wanted).zip(opened) {
+            let opening = || Opening { image: Arc::clone(image), opened: BTreeMap::new() };
+            let opening = self.0.entry(image.id).or_insert_with(opening);
+            opening.image = Arc::clone(image);
+            opening.opened.insert(wanted.new.partition.partition, opened);
         }
     }
-    drafts.iter().for_each(Draft::stop_moved_away);
-    let mut opened = open_logs(node, &drafts).into_iter();
-    let drafts = drafts.into_iter();
-    let changed: Vec<_> = drafts.map(|draft| Arc::new(draft.finish(&mut opened))).collect();
-    before.changed(vanished, changed)
+
+    /// What was opened for a topic, if that is all that it misses.
+    fn take_whole(&mut self, draft: &Draft<'_>) -> Option<OpenedLogs> {
+        if draft.missing_logs(self.opened(draft)).next().is_some() {
+            return None;
+        }
+        let opening = self.0.remove(&draft.image.id);
+        Some(opening.map(|opening| opening.opened).unwrap_or_default())
+    }
+
+    fn opened(&self, draft: &Draft<'_>) -> Option<&OpenedLogs> {
+        self.0.get(&draft.image.id).map(|opening| &opening.opened)
+    }
+}
+
+/// Deletes logs that were opened for a topic and are not needed any more.
+fn delete_opened(node: &Node, topic: &TopicImage, opened: &OpenedLogs) {
+    let open = opened.iter().filter(|(_, opened)| opened.is_ok());
+    let names = open.map(|(id, _)| TopicPartition::new(topic.name.clone(), *id));
+    delete_logs(node, &names.collect::<Vec<_>>());
 }
 
 /// A topic that is new or has changed.
@@ -97,9 +172,13 @@ impl<'a> Draft<'a> {
         delete_logs(self.node, &names);
     }
 
-    /// The logs of the replicas that are not served yet.
-    fn missing_logs(&self) -> impl Iterator<Item = WantedLog> {
-        let missing = self.partitions_here().filter(|(id, _)| self.served(*id).is_none());
+    /// The logs of the replicas that are not served yet, and are not among the opened.
+    fn missing_logs(&self, opened: Option<&OpenedLogs>) -> impl Iterator<Item = WantedLog> {
+        let is_opened =
+            move |id: &PartitionId| opened.is_some_and(|opened| opened.contains_key(id));
+        let missing = self
+            .partitions_here()
+            .filter(move |(id, _)| !is_opened(id) && self.served(*id).is_none());
         missing.map(|(id, partition)| WantedLog {
             new: NewLog {
                 partition: TopicPartition::new(self.image.name.clone(), id),
@@ -110,8 +189,8 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// `opened` goes on with the logs of this topic, in the order of `missing_logs`.
-    fn finish(self, opened: &mut impl Iterator<Item = Result<PlacedLog, LogError>>) -> Topic {
+    /// `opened` has all of `missing_logs`.
+    fn finish(self, mut opened: OpenedLogs) -> Topic {
         let traffic = traffic_of(&self.node.metrics.traffic, self.image, self.old.as_ref());
         let mut offline = BTreeMap::new();
         let mut partitions = vec![None; self.image.partitions.len()];
@@ -124,7 +203,7 @@ impl<'a> Draft<'a> {
                     replica.set_config(Arc::clone(&self.log_config));
                     Arc::clone(replica)
                 }
-                None => match opened.next().expect("there is a result for each missing log") {
+                None => match opened.remove(&id).expect("there is a result for each missing log") {
                     Ok(place) => {
                         // One that was there before has the settings of another time.
                         place.log.set_config(Arc::clone(&self.log_config));
@@ -140,6 +219,10 @@ impl<'a> Draft<'a> {
             give_role(&replica, wanted, self.node.settings.node_id, in_sync_min);
             *slot = Some(replica);
         }
+        // Of replicas that were taken away while others were opened.
+        let here: BTreeSet<PartitionId> = self.partitions_here().map(|(id, _)| id).collect();
+        opened.retain(|id, _| !here.contains(id));
+        delete_opened(self.node, self.image, &opened);
         let Draft { image, defaults, settings, log_config, .. } = self;
         let image = Arc::clone(image);
         Topic { image, defaults, settings, log_config, partitions, offline, traffic }
@@ -164,11 +247,10 @@ fn give_role(replica: &Replica, wanted: &PartitionImage, own: BrokerId, in_sync_
     }
 }
 
-/// Opens or makes the logs that are missing, all together.
-fn open_logs(node: &Arc<Node>, drafts: &[Draft<'_>]) -> Vec<Result<PlacedLog, LogError>> {
-    let wanted: Vec<WantedLog> = drafts.iter().flat_map(Draft::missing_logs).collect();
-    let mut opened = node.log_dirs.open_logs(&wanted);
-    assign(node, &wanted, &mut opened);
+/// Opens or makes logs, all together.
+fn open_logs(node: &Arc<Node>, wanted: &[WantedLog]) -> Vec<Result<PlacedLog, LogError>> {
+    let mut opened = node.log_dirs.open_logs(wanted);
+    assign(node, wanted, &mut opened);
     for (wanted, opened) in wanted.iter().zip(&opened) {
         let partition = &wanted.new.partition;
         match opened {

@@ -61,14 +61,43 @@ impl TargetCompression {
         }
     }
 
-    /// The memory that compressing takes at most, beside what it is given and what it gives out.
-    pub fn working_bytes(self) -> usize {
+    /// The memory that compressing up to `plain_bytes` takes at most, beside what it is given and what
+    /// it gives out.
+    pub fn working_bytes(self, plain_bytes: usize) -> usize {
         match self {
             TargetCompression::None => 0,
             TargetCompression::Gzip { .. }
             | TargetCompression::Snappy
             | TargetCompression::Lz4 { .. } => 768 << 10,
-            TargetCompression::Zstd { level } => zstd::working_bytes(level),
+            TargetCompression::Zstd { level } => zstd::working_bytes(level, plain_bytes),
+        }
+    }
+
+    /// How many bytes a millisecond compresses at least, on one processor, whatever is in them.
+    ///
+    /// The slowest found are random choices of two letters, of which each match finder looks at very
+    /// many; a server's log takes between the same time and a tenth of it
+    /// (`docs/experiments/compression-type.md`).
+    pub fn least_bytes_per_ms(self) -> usize {
+        const KIB: usize = 1 << 10;
+        match self {
+            TargetCompression::None
+            | TargetCompression::Snappy
+            | TargetCompression::Lz4 { level: ..=2 | LZ4_FAST_LEVEL } => 500 * KIB,
+            TargetCompression::Lz4 { level: ..=4 } => 80 * KIB,
+            TargetCompression::Lz4 { level: ..=8 } => 10 * KIB,
+            TargetCompression::Lz4 { level: ..=11 } => 5 * KIB,
+            TargetCompression::Lz4 { .. } => KIB / 2,
+            TargetCompression::Gzip { level: 1 } => 240 * KIB,
+            TargetCompression::Gzip { level: 2..=4 } => 40 * KIB,
+            TargetCompression::Gzip { level: ..=6 } => 12 * KIB,
+            TargetCompression::Gzip { .. } => 3 * KIB,
+            TargetCompression::Zstd { level: ..=3 } => 400 * KIB,
+            TargetCompression::Zstd { level: ..=6 } => 80 * KIB,
+            TargetCompression::Zstd { level: ..=9 } => 32 * KIB,
+            TargetCompression::Zstd { level: 10 } => 20 * KIB,
+            TargetCompression::Zstd { level: ..=14 } => 6 * KIB,
+            TargetCompression::Zstd { .. } => 2 * KIB,
         }
     }
 }

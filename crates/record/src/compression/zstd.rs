@@ -25,10 +25,13 @@ pub(super) fn compress(plain: &[u8], level: i32) -> Vec<u8> {
     zstd::bulk::compress(plain, level).expect("compression to memory succeeds")
 }
 
-/// What a packer takes at most, beside what is packed. A test holds it against what the library says.
-pub(super) fn working_bytes(level: i32) -> usize {
+/// What packing so much takes at most, beside what is packed. A test holds it against what the library
+/// says.
+pub(super) fn working_bytes(level: i32, plain_bytes: usize) -> usize {
     const MIDDLE_LEVEL: i32 = DEFAULT_LEVEL + 1;
     match level {
+        ..MIDDLE_LEVEL if plain_bytes <= SHORT_MAX_BYTES => 1 << 20,
+        _ if plain_bytes <= SHORT_MAX_BYTES => 8 << 20,
         ..MIDDLE_LEVEL => 4 << 20,
         MIDDLE_LEVEL..LARGE_LEVEL => 16 << 20,
         LARGE_LEVEL.. => 32 << 20,
@@ -106,6 +109,19 @@ mod tests {
 
     use super::*;
 
+    /// The library's own count of a context that has packed at once.
+    #[test]
+    fn packing_at_once_takes_no_more_than_is_charged() {
+        let plain: Vec<u8> = (0..=255).cycle().take(SHORT_MAX_BYTES).collect();
+        for level in [-131_072, -1].into_iter().chain(1..=22) {
+            let mut context = CCtx::create();
+            let mut packed = vec![0; 2 * SHORT_MAX_BYTES];
+            context.compress(&mut packed[..], &plain, level).expect("is packed");
+            let (taken, charged) = (context.sizeof(), working_bytes(level, SHORT_MAX_BYTES));
+            assert!(taken <= charged, "level {level}: {taken} of {charged} bytes");
+        }
+    }
+
     /// The library's own count of a context that has begun to pack, as [`Packer`] does it.
     #[test]
     fn packing_takes_no_more_than_is_charged() {
@@ -123,7 +139,7 @@ mod tests {
             let mut output = OutBuffer::around(&mut packed[..]);
             let mut input = InBuffer::around(&plain[..]);
             context.compress_stream(&mut output, &mut input).expect("is packed");
-            let (taken, charged) = (context.sizeof(), working_bytes(level));
+            let (taken, charged) = (context.sizeof(), working_bytes(level, usize::MAX));
             assert!(taken <= charged, "level {level}: {taken} of {charged} bytes");
         }
     }

@@ -80,6 +80,7 @@ async fn with_lag(broker: &RunningBroker, registry: &Registry) -> anyhow::Result
     broker.node().log_cleaner.clean_due();
     for _ in 0..TRIES {
         broker.node().refresh_group_lag().await;
+        broker.node().refresh_disk_space().await;
         let mut text = String::new();
         encode(&mut text, registry)?;
         if text.contains("logway_group_lag_seconds{") {
@@ -96,7 +97,7 @@ async fn use_a_little(client: &Client) -> anyhow::Result<()> {
         name: name.clone(),
         partitions: Some(1),
         replication_factor: None,
-        configs: Vec::new(),
+        configs: vec![("compression.type".to_owned(), "gzip".to_owned())],
     };
     for (_, created) in client.create_topics(&[topic], false).await? {
         created?;

@@ -1,7 +1,7 @@
 //! Settings, as several commands print and read them.
 
 use logway_client::{Client, ClientError, ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
-use logway_metadata::settings::NO_EFFECT_YET;
+use logway_metadata::settings::NO_EFFECT;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -89,8 +89,8 @@ pub(super) async fn warn_without_effect<'a>(
     // What was asked for is done: whoever may not look at the settings goes without the warning.
     for entry in client.explain_configs(resource, &names).await.unwrap_or_default() {
         let documentation = entry.documentation.unwrap_or_default();
-        if let Some((_, reason)) = documentation.split_once(NO_EFFECT_YET) {
-            eprintln!("warning: {} has no effect yet: {reason}", entry.name);
+        if let Some((_, reason)) = documentation.split_once(NO_EFFECT) {
+            eprintln!("warning: {} has no effect here: {reason}", entry.name);
         }
     }
 }

@@ -45,7 +45,7 @@ fn meaning(setting: &Setting, is_broker: bool) -> String {
     };
     let effect = match setting.effect {
         Effect::Now => String::new(),
-        Effect::NotYet(reason) => format!("\n\nNo effect yet: {reason}"),
+        Effect::Nothing(reason) => format!("\n\nNo effect here: {reason}"),
         Effect::DefaultOnly(reason) => format!("\n\nDefault only: {reason}"),
     };
     let default = match setting.default {
