@@ -32,7 +32,7 @@ mod retry;
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, ListedOffset, LogDir, NewTopic, OffsetAt, QuorumDescription,
+    CreatedTopic, DescribedBroker, ListedOffset, ListedOffsets, LogDir, NewTopic, OffsetAt, QuorumDescription,
     QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
@@ -49,5 +49,7 @@ pub use group::{
 };
 pub use logway_wire::UnreadAge;
 pub use partitioner::{Partitioner, murmur2};
-pub use producer::{Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions};
+pub use producer::{
+    Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions, Unacknowledged,
+};
 pub use raw_connection::{ConnectionOptions, RawConnection};
