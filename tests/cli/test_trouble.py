@@ -67,6 +67,20 @@ class Leaderless(Trouble):
         self.assertEqual(stdout, numbered_lines(10) + b"new\n", stderr)
 
 
+    def test_reading_to_the_end_does_not_wait_for_ever(self):
+        for group in ([], ["-g", "readers"]):
+            with self.subTest(group):
+                ended = self.logway("consume", "t", "-e", *group)
+                self.assertEqual((ended.returncode, ended.stdout), (1, numbered_lines(10)))
+                self.assertRegex(ended.stderr.decode(), "error: partition t-1 has no leader\nhint: ")
+
+    def test_what_is_known_of_other_topics_is_not_lost(self):
+        described = self.logway("topic", "describe", "no-such", "t", "--format", "json")
+        self.assertEqual(described.returncode, 1)
+        self.assertEqual([topic["topic"] for topic in json.loads(described.stdout)], ["t"])
+        self.assertRegex(described.stderr.decode(), "error: cannot find topic 'no-such'.*\nhint: ")
+
+
 class Waiting(Trouble):
     def test_what_is_waited_for_is_said(self):
         self.done("topic", "create", "t", "-p", "1")
@@ -208,7 +222,8 @@ class Away(Trouble):
             said = producer.stderr.read().decode()
             self.assertEqual(producer.wait(DEADLINE_S), 130)
         self.assertIn("produced 1 record", said)
-        self.assertIn("1 record more was read and not acknowledged", said)
+        # The connection may have taken it before the broker was gone.
+        self.assertRegex(said, "1 record more was (read and never sent|sent and not acknowledged)")
 
     def test_a_consumer_says_that_its_broker_is_away(self):
         self.done("topic", "create", "t", "-p", "1")

@@ -32,8 +32,8 @@ mod retry;
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, ListedOffset, ListedOffsets, LogDir, NewTopic, OffsetAt, QuorumDescription,
-    QuorumReplica, TopicOutcomes,
+    CreatedTopic, DescribedBroker, ListedOffset, ListedOffsets, LogDir, NewTopic, OffsetAt,
+    QuorumDescription, QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

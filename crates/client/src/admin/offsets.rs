@@ -85,7 +85,8 @@ impl Client {
         loop {
             self.list_offsets_once(&asked, at, &mut listed).await;
             let may_succeed = |error: &ClientError| error.is_retriable();
-            let Some(error) = listed.failed.values().find(|error| may_succeed(error)).cloned() else {
+            let Some(error) = listed.failed.values().find(|error| may_succeed(error)).cloned()
+            else {
                 return listed;
             };
             if !backoff.pause(&error).await {

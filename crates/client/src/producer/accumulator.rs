@@ -188,7 +188,8 @@ impl Accumulator {
     pub(super) fn give_back_halved(&mut self, mut batch: Batch) {
         let (partition, plain_bytes) = (batch.partition, batch.plain_bytes);
         batch.fate = batch.fate.max(Fate::Refused);
-        let (fate, record_count, first_record) = (batch.fate, batch.record_count, batch.first_record);
+        let (fate, record_count, first_record) =
+            (batch.fate, batch.record_count, batch.first_record);
         match batch.split() {
             Err(source) => {
                 self.lost.add(fate, record_count);

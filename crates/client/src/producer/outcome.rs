@@ -66,9 +66,7 @@ pub(super) fn of_response(
     match error_code(response.error_code) {
         // So far back that the broker has forgotten where.
         ErrorCode::DuplicateSequenceNumber => Outcome::Stored(None),
-        ErrorCode::OutOfOrderSequenceNumber if circumstances.waits_for_earlier => {
-            Outcome::Behind
-        }
+        ErrorCode::OutOfOrderSequenceNumber if circumstances.waits_for_earlier => Outcome::Behind,
         ErrorCode::MessageTooLarge if batch.record_count > 1 => Outcome::Halve,
         code if may_repeat(code, circumstances.is_idempotent) => Outcome::Again(error.into()),
         _ => Outcome::Lost(error.into()),

@@ -290,10 +290,9 @@ async fn what_never_left_is_told_apart() {
         delivery_timeout: Duration::from_millis(300),
         ..ProducerOptions::default()
     };
-    for (fate, expected) in [
-        (Fate::Refuse(ErrorCode::NotEnoughReplicas), [1, 3, 0]),
-        (Fate::Close, [0, 3, 1]),
-    ] {
+    for (fate, expected) in
+        [(Fate::Refuse(ErrorCode::NotEnoughReplicas), [1, 3, 0]), (Fate::Close, [0, 3, 1])]
+    {
         let (broker, _) = broker_with(&[fate; 1000]).await;
         let opened = Producer::open(broker.client(), topic(), options.clone()).await;
         let mut producer = opened.expect("open");
