@@ -11,6 +11,7 @@ mod config;
 mod connect;
 mod consume;
 mod delay;
+mod deletion;
 mod ends;
 mod error;
 mod escape;
