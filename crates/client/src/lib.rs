@@ -15,6 +15,8 @@
 mod address;
 mod admin;
 mod api_versions;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod client;
 mod cluster;
 mod connection;

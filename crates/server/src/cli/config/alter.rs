@@ -52,7 +52,7 @@ pub(super) struct Altered {
     kind: &'static str,
     /// Empty for what all brokers share
     name: String,
-    /// `changed`, `unchanged` if there was only to delete what is not set, or `possible` with `--dry-run`
+    /// `changed`, or `possible` with `--dry-run`; `unchanged` if all that was to be deleted is not set
     status: &'static str,
 }
 
@@ -95,7 +95,7 @@ async fn alter(
     global: &GlobalArgs,
 ) -> Result<(Altered, Deletions), CliError> {
     let resource = resource.resource()?;
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let deletions = setting::alter(&client, &resource, &changes, dry_run).await?;
     let status = match (dry_run, deletions.leave_any_of(&changes)) {
         (true, _) => {

@@ -84,7 +84,7 @@ pub(super) struct ConsumeArgs {
 
 pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let format = RecordFormat::new(global.format, args.template.clone(), args.encodings)?;
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     if args.count == Some(0) {
         return Ok(());
     }

@@ -46,7 +46,7 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
         compression: args.compression,
         ..ProducerOptions::default()
     };
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let started = Instant::now();
     let mut producer = tokio::select! {
         opened = Producer::open(client, args.topic.clone(), options) => opened?,

@@ -57,7 +57,7 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
         let message = "nothing to change: use -c KEY=VALUE, --delete-config KEY or -p PARTITIONS";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let mut is_changed = false;
     if !changes.is_empty() {
         let resource = ConfigResource::topic(&args.name);

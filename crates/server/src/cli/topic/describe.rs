@@ -81,7 +81,7 @@ struct Unknown {
 }
 
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let names: BTreeSet<TopicName> = args.names.iter().cloned().collect();
     let mut descriptions = Vec::new();
     let mut unknown = Unknown::default();
