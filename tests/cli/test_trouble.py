@@ -12,6 +12,7 @@ from pathlib import Path
 
 from command import DEADLINE_S, numbered_lines, run, wait_until
 
+from harness.broker import fresh_directory
 from harness.logway import BINARY, Logway
 
 
@@ -79,6 +80,24 @@ class Leaderless(Trouble):
         self.assertEqual(described.returncode, 1)
         self.assertEqual([topic["topic"] for topic in json.loads(described.stdout)], ["t"])
         self.assertRegex(described.stderr.decode(), "error: cannot find topic 'no-such'.*\nhint: ")
+
+
+class OfflineDirectory(Trouble):
+    def setUp(self):
+        """A topic with a partition in each of two directories, the second of which is missing."""
+        root = fresh_directory("cli-trouble-dirs")
+        one, two = root / "one", root / "two"
+        self.broker = Logway("cli-trouble", data_dir=Path(f"{one},{two}")).start()
+        self.addCleanup(self.broker.kill)
+        self.done("topic", "create", "t", "-p", "2")
+        for partition in ["0", "1"]:
+            self.done("produce", "t", "-p", partition, stdin=numbered_lines(10))
+        self.restart(lambda: two.rename(root / "unmounted"))
+
+    def test_the_sizes_in_the_others_are_known(self):
+        (topic,) = json.loads(self.done("topic", "describe", "t", "--format", "json")[0])
+        known = [(partition["leader"] is not None, partition["size_bytes"] is not None) for partition in topic["partitions"]]
+        self.assertEqual(sorted(known), [(False, False), (True, True)])
 
 
 class Waiting(Trouble):
