@@ -1,3 +1,4 @@
+import json
 import unittest
 
 from command import BOOTSTRAP, create_topic, logway, logway_json, run, served_apis, wait_until
@@ -46,6 +47,24 @@ class Settings(unittest.TestCase):
     @unittest.skipUnless(LIST_CONFIG_RESOURCES in served_apis(), "the broker announces no ListConfigResources")
     def test_of_client_metrics(self):
         self.change_and_take_back("client-metrics", "cli-slow", "interval.ms", "5000", "client-metrics")
+
+    def test_deleting_what_is_not_set_is_said_to_do_nothing(self):
+        topic = create_topic("unset-settings")
+        words = ["config", "delete", "topic", topic, "retention.ms", "no.such.setting"]
+        done = run(*words, "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = {"status": "unchanged", "not_set": ["retention.ms"], "unknown": ["no.such.setting"]}
+        self.assertEqual(json.loads(done.stdout), {"kind": "topic", "name": topic, **expected})
+        stderr = done.stderr.decode()
+        self.assertIn(f"warning: retention.ms is not set for topic '{topic}'", stderr)
+        self.assertIn(f"warning: no.such.setting is no setting of topic '{topic}'", stderr)
+        self.assertNotIn("changed the settings", stderr)
+        logway("config", "set", "topic", topic, "retention.ms=60000")
+        wait_until(lambda: settings("topic", topic)["retention.ms"]["value"] == "60000", "the new value")
+        deleted = logway_json(*words)
+        self.assertEqual((deleted["status"], deleted["not_set"]), ("changed", []))
+        (altered,) = [logway_json("topic", "alter", topic, "--delete-config", "segment.bytes")]
+        self.assertEqual(altered["status"], "unchanged")
 
     def test_list(self):
         topic = create_topic("has-settings")

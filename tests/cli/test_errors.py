@@ -65,6 +65,12 @@ class Errors(unittest.TestCase):
 
 
 class Usage(unittest.TestCase):
+    def test_the_version_is_that_of_the_program_wherever_it_is_asked_for(self):
+        version = run("--version").stdout
+        self.assertRegex(version, rb"^logway \d")
+        served = run("serve", "--version")
+        self.assertEqual((served.returncode, served.stdout), (0, version))
+
     def test_wrong_usage_exits_with_2(self):
         for arguments in [
             ["no-such-command"],

@@ -65,6 +65,11 @@ class RoundTrip(unittest.TestCase):
             self.assertEqual(record["headers"], [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}])
             self.assertLess(abs(time.time() * 1000 - record["timestamp"]), 60_000)
 
+    def test_a_record_without_a_timestamp(self):
+        topic = create_topic("timeless")
+        produce(topic, b'{"value":"v","timestamp":-1}\n', "--input-format", "json")
+        self.assertEqual(consume(topic, "-f", r"%T %T{rfc3339}"), b"-1 -1")
+
     def test_a_template(self):
         topic = create_topic("template")
         produce(topic, b"k\tv\n", "-k", "\\t", "-H", "h=1")
@@ -88,6 +93,15 @@ class RoundTrip(unittest.TestCase):
         (partition,) = report["partitions"]
         self.assertEqual((report["records"], partition["first_offset"], partition["last_offset"]), (10, 0, 9))
 
+
+    def test_records_that_are_refused_are_counted_apart(self):
+        topic = create_topic("refused", "-p", "1", "-c", "max.message.bytes=1000")
+        refused = run("produce", topic, "--format", "json", stdin=b"x" * 2_000)
+        self.assertEqual(refused.returncode, 1)
+        report = json.loads(refused.stdout)
+        counts = [report[f"{kind}_records"] for kind in ("refused", "unsent", "unanswered")]
+        self.assertEqual((report["records"], counts), (0, [1, 0, 0]))
+        self.assertIn("1 record more was refused by the broker\n", refused.stderr.decode())
 
     def test_a_records_form_in_json(self):
         """Every field that a record of JSON can have."""
@@ -150,12 +164,13 @@ class Input(unittest.TestCase):
 
     def test_json_that_is_none_is_refused_and_what_came_before_it_is_sent(self):
         topic = create_topic("half-json")
-        for wrong, expected in [(b"hello", "line 3 of stdin"), (b'{"vaule":"x"}', "vaule"), (b'{"key":"k"}', "value")]:
+        for wrong, expected in [(b"hello", "line 3 of stdin"), (b'{"vaule":"x"}', "vaule"), (b'{"key":"k"}', "value"),
+                                (b'[null,0,null,1,null,null,"v"]', "expected an object")]:
             stderr = self.refused(topic, "--input-format", "json", stdin=b'{"value":"good"}\n\n' + wrong + b"\n")
             self.assertIn(expected, stderr)
             self.assertIn("produced 1 record", stderr)
             self.assertIn("hint: ", stderr)
-        self.assertEqual(consume(topic), b"good\n" * 3)
+        self.assertEqual(consume(topic), b"good\n" * 4)
 
     def test_options_that_json_leaves_nothing_to_do_for(self):
         for option in [["-k", ":"], ["--tombstone"], ["--value-encoding", "hex"], ["--key-encoding", "hex"]]:

@@ -88,7 +88,7 @@ class Shapes(unittest.TestCase):
         self.printed("config", "describe", "topic", self.topic)
         self.printed("config", "set", "topic", self.topic, "retention.ms=700000000")
         self.printed("config", "set", "topic", self.topic, "retention.ms=800000000", "--dry-run")
-        self.printed("config", "delete", "topic", self.topic, "retention.ms")
+        self.printed("config", "delete", "topic", self.topic, "retention.ms", "flush.ms", "no.such.setting")
         self.printed("cluster", "health")
         self.printed("cluster", "info")
         self.assert_all_seen(*(f"config {verb}" for verb in ["list", "describe", "set", "delete"]), "cluster health")

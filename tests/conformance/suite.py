@@ -21,11 +21,12 @@ from conformance import scripts
 from conformance.connection import Connection
 from conformance.definitions import Protocol, protocol
 from conformance.differences import Accepted, Difference, compare, proposals, read_list, summary
+from conformance.kafka_with_telemetry import KafkaWithTelemetry
 from conformance.script import SCRIPTS, Script
 from conformance.side import Key, Side
 from harness.apache_kafka import need_kafka
 from harness.broker import Broker
-from harness.brokers import KINDS
+from harness.logway import Logway
 from harness.seed import SEED
 
 # What hangs on a setting is to be the same, and quick.
@@ -49,7 +50,7 @@ def main() -> int:
     if options.long:
         print(f"SEED={SEED}", flush=True)
     messages = protocol(need_kafka())
-    brokers = {kind: KINDS[kind]("conformance", SETTINGS) for kind in ("kafka", "logway")}
+    brokers = {"kafka": KafkaWithTelemetry("conformance", SETTINGS), "logway": Logway("conformance", SETTINGS)}
     try:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(Broker.start, brokers.values()))

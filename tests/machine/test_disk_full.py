@@ -1,7 +1,9 @@
 """A disk that fills under a broker that is written to, by what others store and by what producers send."""
 
+import json
 import os
 import re
+import signal
 import subprocess
 import time
 import unittest
@@ -109,6 +111,33 @@ class DiskFull(unittest.TestCase):
         self.delete_topic("flood")
         self.assert_resumed("the topic is deleted", began)
         self.assert_all_there()
+
+    @unittest.skipIf(KIND.kind != "logway", "it is about the command line")
+    def test_what_the_command_line_says_of_it(self):
+        """The disk is the reason, although what is sent behind the first refused batch is refused as out of order."""
+        command = [BINARY, "produce", "spare", "--format", "json", "-b", self.broker.bootstrap]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sender:
+            self.addCleanup(sender.kill)
+            sender.stdin.write(b"first\n")
+            sender.stdin.flush()
+            read = [BINARY, "consume", "spare", "-e", "-b", self.broker.bootstrap]
+            stored = lambda: subprocess.run(read, capture_output=True).stdout == b"first\n"
+            wait_until(stored, "the first record to be stored", DEADLINE_S)
+            self.fill()
+            # Several batches, which are on their way together.
+            sender.stdin.write((b"x" * 1_000 + b"\n") * 2_000)
+            sender.stdin.flush()
+            said = sender.stderr.readline().decode()
+            sender.send_signal(signal.SIGINT)
+            report, more = (stream.read().decode() for stream in (sender.stdout, sender.stderr))
+            self.assertEqual(sender.wait(DEADLINE_S), 130)
+        self.assertRegex(said, "warning: cannot write to spare-0: .* bytes are free.*still trying")
+        self.assertNotIn("OUT_OF_ORDER", said + more)
+        report = json.loads(report)
+        self.assertEqual((report["records"], report["unanswered_records"]), (1, 0), report)
+        self.assertGreater(report["refused_records"], 0)
+        self.assertIn("more were refused by the broker", more)
+        self.disk.make_room()
 
     def test_a_disk_that_stays_full_and_a_broker_that_is_killed_and_started_on_it(self):
         self.put("spare", SPARE_BYTES)

@@ -1,6 +1,7 @@
 """A broker with less memory than its data, and one that the kernel kills because there is none left."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,17 +12,19 @@ from confluent_kafka.admin import NewTopic
 from memory_limit import MemoryLimit
 from probe import Probe
 
+from harness.broker import TESTS
 from harness.brokers import KINDS
 from harness.load import Writer, assert_kept, create_topics, read_all
 
 KIND = KINDS[os.environ["AGAINST"]]
 MEBIBYTE = 1 << 20
-LIMIT_BYTES = 96 * MEBIBYTE
+# What docs/OPERATING.md says under "Limit its memory".
+GUIDE = (TESTS.parent / "docs" / "OPERATING.md").read_text().split("\n## Limit its memory\n")[1].split("\n## ")[0]
+SETTINGS = dict(re.findall(r"^printf '\"([a-z.]+)\" = (\d+)", GUIDE, re.MULTILINE))
+LIMIT_BYTES = int(re.search(r"MemoryMax=(\d+)M", GUIDE)[1]) * MEBIBYTE
 WRITTEN_BYTES = 3 * LIMIT_BYTES
 PARTITIONS = 4
 DEADLINE_S = 60
-# What requests and replies may hold has to fit into it.
-SETTINGS = {"queued.max.request.bytes": str(16 * MEBIBYTE)}
 EAT = "eaten = []\nwhile True: eaten.append(b'x' * (1 << 20))"
 
 

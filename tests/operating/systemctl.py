@@ -66,6 +66,8 @@ def main(words: list[str]):
             start()
         case ["disable", "--now", "logway"] | ["stop", "logway"]:
             stop()
+        case ["show", "--property", "MainPID", "--value", "logway"]:
+            print(PID_FILE.read_text())
         case ["restart", "logway"]:
             stop()
             start()

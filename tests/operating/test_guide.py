@@ -17,11 +17,14 @@ from relocation import relocated
 
 from harness.broker import TESTS, fresh_directory
 from harness.logway import BINARY
+from harness.waiting import wait_until
 
 SOURCES = TESTS.parent
 GUIDE = SOURCES / "docs" / "OPERATING.md"
 HERE = Path(__file__).parent
 DEADLINE_S = 120
+# What changes the file of settings, and may be wanted again.
+TWICE = {"Change what it logs", "Limit its memory", "Limit its disk"}
 
 
 def blocks() -> dict[str, list[str]]:
@@ -92,7 +95,10 @@ class Guide(unittest.TestCase):
             "Upgrade it": self.after_upgrade,
             "Add a disk": self.after_disk,
             "Limit its memory": self.after_limit,
-            "Limit its disk": self.after_limit,
+            "Limit its disk": self.after_disk_limit,
+            "A disk is full": self.after_full,
+            "A disk is lost": self.after_loss,
+            "Records are damaged": self.after_damage,
             "Run it in a container": lambda printed: None,
             "Uninstall it": self.after_uninstall,
         }
@@ -100,7 +106,12 @@ class Guide(unittest.TestCase):
         self.assertEqual(list(found), list(answers))
         for heading, check in answers.items():
             with self.subTest(heading=heading):
-                check([self.shell(block) for block in found[heading]])
+                printed = []
+                for number, block in enumerate(found[heading] * (2 if heading in TWICE else 1)):
+                    if heading == "A disk is lost":
+                        self.lose_a_disk(number)
+                    printed.append(self.shell(block))
+                check(printed)
 
     def after_install(self, _printed):
         self.assertIn("logway", self.shell("logway --version"))
@@ -147,9 +158,57 @@ class Guide(unittest.TestCase):
         self.assertTrue(list((self.root / "disks/2/logway").glob("more-*")))
 
     def after_limit(self, _printed):
-        self.produce("six")
+        settings = self.settings("broker", "1")
+        for name in ("queued.max.request.bytes", "logway.groups.max.bytes", "log.cleaner.dedupe.buffer.size"):
+            self.assertEqual((name, settings[name]["source"]), (name, "static"))
         with urllib.request.urlopen(f"http://127.0.0.1:{os.environ['PORT_9644']}/metrics", timeout=60) as page:
             self.assertIn("logway_request_memory_limit_bytes 16777216\n", page.read().decode())
+
+    def settings(self, *resource: str) -> dict[str, dict]:
+        printed = self.shell(f"logway config describe {' '.join(resource)} --all --format json")
+        return {setting["name"]: setting for setting in json.loads(printed)}
+
+    def after_disk_limit(self, _printed):
+        self.assertEqual(self.settings("topic", "orders")["segment.bytes"]["value"], "134217728")
+        self.assertEqual(self.settings("broker", "1")["log.retention.hours"]["value"], "24")
+        self.shell("logway topic create scratch -p 1")
+
+    def after_full(self, printed):
+        self.assertRegex(printed[0], r"disks/\d/logway/\S+-\d+\n")
+        self.assertNotIn("scratch", self.shell("logway topic list"))
+        self.assertEqual(self.settings("topic", "orders")["retention.ms"]["value"], "3600000")
+        self.assertEqual(self.stored(), ["one", "two", "four", "five"])
+
+    def lose_a_disk(self, time: int):
+        """Under the broker, which notices."""
+        (self.root / "disks/2/logway").rename(self.root / f"disks/2/lost-{time}")
+        wait_until(lambda: self.exit_code("logway cluster health") == 1, "the loss to be noticed", DEADLINE_S)
+        self.assertIn("orders-0", self.shell("logway cluster health || true"))
+
+    def exit_code(self, commands: str) -> int:
+        return int(self.shell(f"({commands}) > /dev/null 2>&1 && echo 0 || echo $?"))
+
+    def after_loss(self, printed):
+        self.assertIn("given up, with", printed[1])
+        self.assertEqual(self.stored(), [])
+        for lost in ("lost-0", "lost-1"):
+            shutil.rmtree(self.root / "disks/2" / lost)
+        for record in ("six", "seven", "eight"):
+            self.produce(record)
+        self.shell("systemctl stop logway")
+        segment = self.root / "disks/1/logway/orders-0" / f"{0:020}.log"
+        stored = bytearray(segment.read_bytes())
+        # In the middle of the second batch.
+        stored[len(stored) // 2] ^= 1
+        segment.write_bytes(stored)
+        self.shell("systemctl start logway")
+        refused = self.shell("logway consume orders -e 2>&1 || true")
+        self.assertIn("six\n", refused)
+        self.assertIn("logway consume orders -p 0 -o 2", refused)
+
+    def after_damage(self, printed):
+        self.assertIn("see above", printed[0])
+        self.assertEqual(self.stored(), ["eight"])
 
     def after_uninstall(self, _printed):
         self.assertFalse((self.root / "pid").exists())

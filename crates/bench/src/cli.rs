@@ -3,13 +3,12 @@
 //! stdout carries data, stderr everything else; failures end with an `error:` line, often a `hint:` line, and exit
 //! code 1, or 2 for wrong usage.
 
-use std::env;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use logway_client::BrokerAddress;
+use clap::{Args, Parser, Subcommand};
+use logway_client::cli::{BrokerArgs, Format, GLOBAL_OPTIONS, joined_causes};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::experiments::{self, Experiment, Outcome};
@@ -30,27 +29,12 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// Where the help of each command lists what all of them take.
-const GLOBAL_OPTIONS: &str = "Global options";
-
-/// Stands in for `--brokers`, as it does for `logway`.
-const BROKERS_VARIABLE: &str = "LOGWAY_BROKERS";
-
 /// What every command takes.
 #[derive(Debug, Args)]
+#[command(mut_arg("brokers", |brokers| brokers.help("The broker to measure where none is started, as HOST:PORT")))]
 struct GlobalArgs {
-    /// The broker to measure where none is started, as HOST:PORT
-    #[arg(
-        short,
-        long,
-        visible_alias = "bootstrap-server",
-        global = true,
-        env = BROKERS_VARIABLE,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9092",
-        help_heading = GLOBAL_OPTIONS
-    )]
-    brokers: String,
+    #[command(flatten)]
+    brokers: BrokerArgs,
     /// How to print results: as a table, or as a line of JSON for each run
     #[arg(
         long,
@@ -61,14 +45,6 @@ struct GlobalArgs {
         help_heading = GLOBAL_OPTIONS
     )]
     format: Format,
-}
-
-/// How to print results.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    #[default]
-    Text,
-    Json,
 }
 
 /// The experiments, what is printed of a finished one, and the broker to compare with that does nothing or
@@ -136,7 +112,7 @@ fn carry_out(Cli { global, command }: Cli) -> Result<(), Failure> {
 /// Carries an experiment out, and prints each result as soon as it is there. When it is asked to end, the brokers that
 /// were started for it end first, and what was measured is reported.
 async fn measure(experiment: &Experiment, global: &GlobalArgs) -> Result<(), Failure> {
-    let brokers = global.addresses()?;
+    let brokers = global.brokers.addresses().map_err(Failure::Usage)?;
     let (mut printed, mut is_headed) = (Ok(()), global.format != Format::Text);
     let mut on_row = |row: &Row| {
         if printed.is_ok() && !std::mem::replace(&mut is_headed, true) {
@@ -159,17 +135,6 @@ async fn measure(experiment: &Experiment, global: &GlobalArgs) -> Result<(), Fai
     match ended_early {
         Some(error) => Err(error.into()),
         None => printed,
-    }
-}
-
-impl GlobalArgs {
-    /// The brokers as they were given.
-    fn addresses(&self) -> Result<Vec<BrokerAddress>, Failure> {
-        BrokerAddress::parse_list(&self.brokers).map_err(|error| {
-            let is_from_environment = env::var(BROKERS_VARIABLE).is_ok_and(|v| v == self.brokers);
-            let origin = if is_from_environment { " (from LOGWAY_BROKERS)" } else { "" };
-            Failure::Usage(format!("{error}{origin}"))
-        })
     }
 }
 
@@ -202,7 +167,7 @@ impl Failure {
                 return ExitCode::from(2);
             }
             Failure::Output(error) => complain(format_args!("cannot write to stdout: {error}")),
-            Failure::Other(error) => complain(without_repetition(&error)),
+            Failure::Other(error) => complain(joined_causes(error.chain())),
         }
         ExitCode::FAILURE
     }
@@ -211,19 +176,6 @@ impl Failure {
 /// A terminal that is gone is no reason to end otherwise.
 fn complain(what: impl Display) {
     let _ = writeln!(io::stderr(), "error: {what}");
-}
-
-/// The causes of an error, joined, without those that the text before says already.
-fn without_repetition(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 /// Completes when the process is asked to end, or its terminal is gone.
@@ -254,11 +206,5 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn an_error_does_not_repeat_itself() {
-        let error = anyhow::anyhow!("no disk").context("cannot write: no disk").context("produce");
-        assert_eq!(without_repetition(&error), "produce: cannot write: no disk");
     }
 }

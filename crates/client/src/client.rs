@@ -330,7 +330,7 @@ pub(crate) fn not_ready(metadata: &ClusterMetadata, name: &TopicName) -> Option<
 }
 
 /// Why nothing is known of a topic yet.
-fn not_found(metadata: &ClusterMetadata, name: &TopicName) -> Option<ClientError> {
+pub(crate) fn not_found(metadata: &ClusterMetadata, name: &TopicName) -> Option<ClientError> {
     let error = match metadata.topics.get(name) {
         None => ErrorCode::UnknownTopicOrPartition,
         Some(topic) if topic.error.is_error() => topic.error,

@@ -15,6 +15,8 @@
 mod address;
 mod admin;
 mod api_versions;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod client;
 mod cluster;
 mod connection;
@@ -32,8 +34,8 @@ mod retry;
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, ListedOffset, LogDir, NewTopic, OffsetAt, QuorumDescription,
-    QuorumReplica, TopicOutcomes,
+    CreatedTopic, DescribedBroker, ListedOffset, ListedOffsets, LogDir, NewTopic, OffsetAt,
+    QuorumDescription, QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
@@ -49,5 +51,7 @@ pub use group::{
 };
 pub use logway_wire::UnreadAge;
 pub use partitioner::{Partitioner, murmur2};
-pub use producer::{Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions};
+pub use producer::{
+    Acks, NewRecord, PartitionSummary, ProduceSummary, Producer, ProducerOptions, Unacknowledged,
+};
 pub use raw_connection::{ConnectionOptions, RawConnection};

@@ -37,6 +37,7 @@ use crate::{COMMIT, VERSION};
 /// file. When the broker accepts requests it prints one line to stdout:
 /// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, and tells systemd if that has started it.
 #[derive(Debug, Args)]
+#[command(version = VERSION, display_name = "logway")]
 pub(crate) struct ServeArgs {
     /// Settings, as TOML
     #[arg(long, value_name = "FILE")]

@@ -26,12 +26,13 @@ pub struct LogDir {
 }
 
 impl Client {
-    /// The log directories of one broker with the sizes of the given partitions.
+    /// The log directories of one broker with the sizes of the given partitions. A directory that is
+    /// offline is an error of its own.
     pub async fn describe_log_dirs(
         &self,
         broker: BrokerId,
         partitions: &BTreeSet<TopicPartition>,
-    ) -> Result<Vec<LogDir>, ClientError> {
+    ) -> Result<Vec<Result<LogDir, ClientError>>, ClientError> {
         let topics = by_topic(partitions.iter().cloned()).into_iter();
         let request = DescribeLogDirsRequest {
             topics: Some(topics.map(describable).collect()),
@@ -40,14 +41,11 @@ impl Client {
         let response = self.broker(broker).await?.call(&request).await?;
         let what = || format!("describe the log directories of broker {broker}");
         check(what, response.error_code, None)?;
-        response
-            .results
-            .iter()
-            .map(|dir| {
-                let what = || format!("describe log directory '{}'", dir.log_dir);
-                check(what, dir.error_code, None).map(|()| log_dir(dir))
-            })
-            .collect()
+        let described = response.results.iter().map(|dir| {
+            let what = || format!("look into log directory '{}' of broker {broker}", dir.log_dir);
+            check(what, dir.error_code, None).map(|()| log_dir(dir))
+        });
+        Ok(described.collect())
     }
 }
 

@@ -14,7 +14,7 @@ pub use configs::{ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigS
 pub use log_dirs::LogDir;
 use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
 use logway_wire::Request;
-pub use offsets::{ListedOffset, OffsetAt};
+pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumReplica};
 pub use topics::{CreatedTopic, NewTopic};
 

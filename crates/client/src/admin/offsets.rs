@@ -49,6 +49,15 @@ pub struct ListedOffset {
     pub timestamp: Option<TimestampMs>,
 }
 
+/// What was found in each of several partitions, or why nothing was.
+#[derive(Debug, Default)]
+pub struct ListedOffsets {
+    /// Where there was an answer.
+    pub found: BTreeMap<TopicPartition, ListedOffset>,
+    /// Where there was none.
+    pub failed: BTreeMap<TopicPartition, ClientError>,
+}
+
 impl Client {
     /// Looks up one offset of each partition.
     ///
@@ -60,53 +69,83 @@ impl Client {
         partitions: &BTreeSet<TopicPartition>,
         at: OffsetAt,
     ) -> Result<BTreeMap<TopicPartition, ListedOffset>, ClientError> {
+        let ListedOffsets { found, failed } = self.list_known_offsets(partitions, at).await;
+        failed.into_values().next().map_or(Ok(found), Err)
+    }
+
+    /// Looks up one offset of each partition, as far as that is possible within the client's patience.
+    pub async fn list_known_offsets(
+        &self,
+        partitions: &BTreeSet<TopicPartition>,
+        at: OffsetAt,
+    ) -> ListedOffsets {
         let mut backoff = self.backoff();
+        let mut listed = ListedOffsets::default();
+        let mut asked = partitions.clone();
         loop {
-            let error = match self.list_offsets_once(partitions, at).await {
-                Ok(listed) => return Ok(listed),
-                Err(error) => error,
+            self.list_offsets_once(&asked, at, &mut listed).await;
+            let may_succeed = |error: &ClientError| error.is_retriable();
+            let Some(error) = listed.failed.values().find(|error| may_succeed(error)).cloned()
+            else {
+                return listed;
             };
-            if !error.is_retriable() || !backoff.pause(&error).await {
-                return Err(error);
+            if !backoff.pause(&error).await {
+                return listed;
             }
-            let topics = topics_of(partitions);
+            let failed = listed.failed.iter().filter(|(_, error)| may_succeed(error));
+            asked = failed.map(|(partition, _)| partition.clone()).collect();
+            let topics = topics_of(&asked);
             let selection = TopicSelection::Named(&topics);
             let refreshed = self.refresh_metadata(selection, MissingTopic::Refuse).await;
-            if let Some(error) = refreshed.err().filter(|error| !error.is_retriable()) {
-                return Err(error);
+            if refreshed.is_err_and(|error| !error.is_retriable()) {
+                return listed;
             }
         }
     }
 
+    /// Asks the leader of each partition once. Its answer takes the place of an earlier one.
     async fn list_offsets_once(
         &self,
         partitions: &BTreeSet<TopicPartition>,
         at: OffsetAt,
-    ) -> Result<BTreeMap<TopicPartition, ListedOffset>, ClientError> {
-        let mut found = BTreeMap::new();
-        for (leader, partitions) in self.by_leader(partitions.iter().cloned())? {
-            self.list_offsets_of(leader, partitions, at, &mut found).await?;
+        listed: &mut ListedOffsets,
+    ) {
+        let mut by_leader: BTreeMap<BrokerId, Vec<TopicPartition>> = BTreeMap::new();
+        for partition in partitions {
+            // Unless somebody says otherwise.
+            let no_answer = ClientError::NoLeader { partition: partition.clone() };
+            listed.failed.insert(partition.clone(), no_answer);
+            match self.by_leader([partition.clone()]) {
+                Ok(found) => found
+                    .into_iter()
+                    .for_each(|(leader, led)| by_leader.entry(leader).or_default().extend(led)),
+                Err(error) => drop(listed.failed.insert(partition.clone(), error)),
+            }
         }
-        match partitions.iter().find(|partition| !found.contains_key(partition)) {
-            None => Ok(found),
-            // The broker left it out, which no broker should.
-            Some(missing) => Err(ClientError::NoLeader { partition: missing.clone() }),
+        for (leader, led) in by_leader {
+            if let Err(error) = self.list_offsets_of(leader, &led, at, listed).await {
+                listed.failed.extend(led.into_iter().map(|partition| (partition, error.clone())));
+            }
         }
     }
 
+    /// # Errors
+    ///
+    /// What keeps the leader from being asked.
     async fn list_offsets_of(
         &self,
         leader: BrokerId,
-        partitions: Vec<TopicPartition>,
+        partitions: &[TopicPartition],
         at: OffsetAt,
-        found: &mut BTreeMap<TopicPartition, ListedOffset>,
+        listed: &mut ListedOffsets,
     ) -> Result<(), ClientError> {
         let partition_at = |index| ListOffsetsPartition {
             partition_index: index,
             timestamp: at.to_wire(),
             ..ListOffsetsPartition::default()
         };
-        let topics = by_topic(partitions).into_iter().map(|(name, indexes)| ListOffsetsTopic {
+        let by_topic = by_topic(partitions.iter().cloned());
+        let topics = by_topic.into_iter().map(|(name, indexes)| ListOffsetsTopic {
             name: WireString::copy_of(name.as_str()),
             partitions: indexes.into_iter().map(partition_at).collect(),
             ..ListOffsetsTopic::default()
@@ -123,13 +162,18 @@ impl Client {
             for partition in &topic.partitions {
                 let index = PartitionId(partition.partition_index);
                 let key = TopicPartition::new(name.clone(), index);
-                check(|| format!("look up offsets of {key}"), partition.error_code, None)?;
-                let listed = ListedOffset {
+                let what = || format!("look up offsets of {key}");
+                if let Err(error) = check(what, partition.error_code, None) {
+                    listed.failed.insert(key, error);
+                    continue;
+                }
+                let offset = ListedOffset {
                     offset: (partition.offset >= 0).then_some(Offset(partition.offset)),
                     timestamp: (partition.timestamp >= 0)
                         .then_some(TimestampMs(partition.timestamp)),
                 };
-                found.insert(key, listed);
+                listed.failed.remove(&key);
+                listed.found.insert(key, offset);
             }
         }
         Ok(())

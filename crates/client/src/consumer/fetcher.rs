@@ -15,6 +15,7 @@ use super::start::{self, Starts};
 use super::unplaced::Unplaced;
 use super::{ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
 use crate::admin::topics_of;
+use crate::client::not_found;
 use crate::delay::Delays;
 use crate::error::{check, error_code};
 use crate::{Client, ClientError, MissingTopic, OffsetAt, TopicSelection};
@@ -152,9 +153,15 @@ impl Fetcher {
             .map(|(partition, _)| partition.clone())
             .filter(|partition| metadata.leader(partition).is_none())
             .collect();
-        match leaderless.first().cloned() {
-            None => Ok(()),
-            Some(partition) => self.retry(leaderless, ClientError::NoLeader { partition }).await,
+        for partition in &leaderless {
+            // A topic that was deleted has no leaders, either, which says less.
+            let missing = not_found(&metadata, &partition.topic);
+            let error = missing.unwrap_or(ClientError::NoLeader { partition: partition.clone() });
+            self.pause(partition, &error)?;
+        }
+        match leaderless.is_empty() {
+            true => Ok(()),
+            false => self.refresh_topics(&leaderless).await,
         }
     }
 
@@ -353,14 +360,31 @@ impl Fetcher {
         if !error.is_retriable() {
             return Err(error);
         }
-        for partition in &asked {
-            let Some(position) = self.positions.get_mut(partition) else { continue };
-            if position.failed().elapsed() > self.options.patience {
-                return Err(error);
-            }
-            self.delays.failed(partition, &error);
+        asked.iter().try_for_each(|partition| self.pause(partition, &error))?;
+        self.refresh_topics(&asked).await
+    }
+
+    /// Lets a partition pause.
+    ///
+    /// # Errors
+    ///
+    /// The given one, if it has not passed within the consumer's patience.
+    fn pause(
+        &mut self,
+        partition: &TopicPartition,
+        error: &ClientError,
+    ) -> Result<(), ClientError> {
+        let Some(position) = self.positions.get_mut(partition) else { return Ok(()) };
+        if position.failed().elapsed() > self.options.patience {
+            return Err(error.clone());
         }
-        let topics = topics_of(&asked);
+        self.delays.failed(partition, error);
+        Ok(())
+    }
+
+    /// Finds the leaders of partitions again.
+    async fn refresh_topics(&self, partitions: &[TopicPartition]) -> Result<(), ClientError> {
+        let topics = topics_of(partitions);
         let selection = TopicSelection::Named(&topics);
         match self.client.refresh_metadata(selection, MissingTopic::Refuse).await {
             Err(error) if !error.is_retriable() => Err(error),

@@ -7,6 +7,8 @@ use logway_record::RecordError;
 use tokio::time::Instant;
 
 use super::batch::Batch;
+use super::fate::{Fate, Unacknowledged};
+use super::outcome::Setback;
 use super::partition_queue::{Appended, PartitionQueue, record_bytes};
 use super::{NewRecord, ProduceSummary, ProducerOptions};
 use crate::ClientError;
@@ -25,6 +27,8 @@ pub(super) struct Accumulator {
     /// Someone waits: incomplete batches are not to.
     is_pressed: bool,
     failure: Option<ClientError>,
+    /// The records of batches that will never be stored.
+    lost: Unacknowledged,
     summary: ProduceSummary,
 }
 
@@ -43,6 +47,7 @@ impl Accumulator {
             buffered_records: 0,
             is_pressed: false,
             failure: None,
+            lost: Unacknowledged::default(),
             summary: ProduceSummary::default(),
         }
     }
@@ -63,8 +68,15 @@ impl Accumulator {
     }
 
     /// How many records were taken and are not acknowledged.
-    pub(super) fn unacknowledged_records(&self) -> u64 {
-        self.buffered_records
+    pub(super) fn unacknowledged(&self) -> Unacknowledged {
+        let mut counted = self.lost;
+        self.partitions.iter().for_each(|queue| queue.count(&mut counted));
+        counted
+    }
+
+    /// Whether the sender has batches, whose answers may be on their way.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.partitions.iter().any(PartitionQueue::is_in_flight)
     }
 
     /// Whether a record may be taken now. An empty buffer takes a record of any size.
@@ -101,12 +113,15 @@ impl Accumulator {
         Ok(appended)
     }
 
-    /// At most one batch of each partition, for which `may_send` says yes.
+    /// At most one batch of each partition, for which `may_send` says yes; none after a failure.
     pub(super) fn take_sendable(
         &mut self,
         now: Instant,
         may_send: impl Fn(PartitionId) -> bool,
     ) -> Vec<Batch> {
+        if self.failure.is_some() {
+            return Vec::new();
+        }
         let (in_flight_max, is_pressed) = (self.in_flight_max, self.is_pressed);
         (0..)
             .map(PartitionId)
@@ -127,6 +142,13 @@ impl Accumulator {
             .min()
     }
 
+    /// Takes note that a batch is being written to a connection.
+    pub(super) fn sent(&mut self, batch: &Batch) {
+        if let Ok(queue) = self.queue(batch.partition) {
+            queue.sent(batch);
+        }
+    }
+
     /// Counts a batch that is stored.
     pub(super) fn acknowledge(&mut self, batch: Batch, base_offset: Option<Offset>) {
         let Ok(queue) = self.queue(batch.partition) else { return };
@@ -137,19 +159,45 @@ impl Accumulator {
         self.summary.add(batch.partition, batch.record_count, bytes, base_offset);
     }
 
+    /// Counts a batch that will never be stored, and ends the producer.
+    pub(super) fn lose(&mut self, batch: &Batch, setback: Setback) {
+        let Ok(queue) = self.queue(batch.partition) else { return };
+        queue.lost(batch.first_record);
+        self.lost.add(batch.fate.max(setback.fate), batch.record_count);
+        self.fail(setback.error);
+    }
+
     /// Takes a batch back that has to be sent again.
-    pub(super) fn give_back(&mut self, mut batch: Batch, error: ClientError) {
+    pub(super) fn give_back(&mut self, mut batch: Batch, setback: Setback) {
         let Ok(queue) = self.queue(batch.partition) else { return };
         batch.failures += 1;
-        batch.last_error = Some(error);
+        batch.fate = batch.fate.max(setback.fate);
+        batch.last_error = Some(setback.error);
+        queue.give_back(batch);
+    }
+
+    /// Takes a batch back that was refused because an earlier one is not stored.
+    pub(super) fn give_back_behind(&mut self, mut batch: Batch) {
+        let Ok(queue) = self.queue(batch.partition) else { return };
+        batch.failures += 1;
+        batch.fate = batch.fate.max(Fate::Refused);
         queue.give_back(batch);
     }
 
     /// Takes a batch back that the broker found too large, in two halves.
-    pub(super) fn give_back_halved(&mut self, batch: Batch) {
+    pub(super) fn give_back_halved(&mut self, mut batch: Batch) {
         let (partition, plain_bytes) = (batch.partition, batch.plain_bytes);
+        batch.fate = batch.fate.max(Fate::Refused);
+        let (fate, record_count, first_record) =
+            (batch.fate, batch.record_count, batch.first_record);
         match batch.split() {
-            Err(source) => self.fail(self.unwritable(partition, source)),
+            Err(source) => {
+                self.lost.add(fate, record_count);
+                if let Ok(queue) = self.queue(partition) {
+                    queue.lost(first_record);
+                }
+                self.fail(self.unwritable(partition, source));
+            }
             Ok(halves) => {
                 let halves_bytes: usize = halves.iter().map(|half| half.plain_bytes).sum();
                 self.buffered_bytes = self.buffered_bytes - plain_bytes + halves_bytes;
@@ -168,13 +216,12 @@ impl Accumulator {
 
     /// Fails if a batch has waited too long, with the reason why it was not stored.
     pub(super) fn expire(&mut self, now: Instant, otherwise: Option<&ClientError>) {
-        let Some(batch) = self.partitions.iter().find_map(|queue| queue.expired(now)) else {
-            return;
-        };
+        let expired = self.partitions.iter().find_map(|queue| queue.expired(now));
+        let Some((batch, reason)) = expired else { return };
         let partition = batch.topic_partition(&self.topic);
         // What keeps others from having a leader need not be what keeps this one.
         let otherwise = otherwise.filter(|error| !matches!(error, ClientError::NoLeader { .. }));
-        let reason = batch.last_error.as_ref().or(otherwise).cloned();
+        let reason = reason.or(otherwise).cloned();
         self.fail(reason.unwrap_or(ClientError::NoLeader { partition }));
     }
 

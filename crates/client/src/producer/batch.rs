@@ -6,6 +6,7 @@ use logway_record::{BatchBuilder, Compression, DecodeLimit, RecordError};
 use tokio::time::Instant;
 
 use super::NewRecord;
+use super::fate::Fate;
 use super::identity::ProducerIdentity;
 use crate::ClientError;
 
@@ -23,7 +24,9 @@ pub(super) struct Batch {
     pub(super) deadline: Instant,
     /// How often it was sent in vain.
     pub(super) failures: u32,
-    /// Why it was last sent in vain.
+    /// What is known of it.
+    pub(super) fate: Fate,
+    /// Why it was last sent in vain, if that was for its own sake.
     pub(super) last_error: Option<ClientError>,
     content: Content,
 }
@@ -49,6 +52,7 @@ impl Batch {
             plain_bytes: 0,
             deadline,
             failures: 0,
+            fate: Fate::Unsent,
             last_error: None,
             content: Content::Plain(BatchBuilder::new(compression)),
         }
@@ -99,6 +103,7 @@ impl Batch {
         let first_count = self.record_count / 2;
         let half = |first_record| Batch {
             failures: self.failures,
+            fate: self.fate,
             ..Batch::new(self.partition, first_record, compression, self.deadline)
         };
         let mut halves =

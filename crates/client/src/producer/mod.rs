@@ -5,6 +5,7 @@
 
 mod accumulator;
 mod batch;
+mod fate;
 mod identity;
 mod options;
 mod outcome;
@@ -16,6 +17,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use fate::Unacknowledged;
 use logway_model::{BrokerId, PartitionId, TimestampMs, TopicName, TopicPartition};
 use logway_record::Header;
 use logway_wire::messages::ApiVersionsRequest;
@@ -176,10 +178,18 @@ impl Producer {
         self.shared.lock().summary().records
     }
 
-    /// How many records were taken and are not acknowledged. After a failure nobody knows whether
-    /// they are stored.
-    pub fn unacknowledged_records(&self) -> u64 {
-        self.shared.lock().unacknowledged_records()
+    /// How many records were taken and are not acknowledged, and what is known of them.
+    pub fn unacknowledged(&self) -> Unacknowledged {
+        self.shared.lock().unacknowledged()
+    }
+
+    /// Waits after a failure for the answers that are on their way, so that
+    /// [`Producer::unacknowledged`] counts as few records as possible among those that nobody knows
+    /// about. Nothing more is sent.
+    pub async fn settle(&mut self) {
+        while self.shared.lock().is_in_flight() {
+            self.shared.progress.notified().await;
+        }
     }
 
     /// Flushes and ends.

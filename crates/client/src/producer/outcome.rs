@@ -4,6 +4,7 @@ use logway_model::{ErrorCode, Offset, TopicPartition};
 use logway_wire::messages::produce_response::PartitionProduceResponse;
 
 use super::batch::Batch;
+use super::fate::Fate;
 use crate::error::{check, error_code};
 use crate::{ClientError, ConnectionFailure};
 
@@ -13,11 +14,28 @@ pub(super) enum Outcome {
     /// It is stored, at this offset if that is known.
     Stored(Option<Offset>),
     /// It has to be sent again.
-    Again(ClientError),
+    Again(Setback),
+    /// It has to be sent again, behind the earlier one that is not stored.
+    Behind,
     /// It has to be sent again in two halves.
     Halve,
     /// It cannot be stored.
-    Lost(ClientError),
+    Lost(Setback),
+}
+
+/// An attempt that has not stored a batch.
+#[derive(Debug)]
+pub(super) struct Setback {
+    /// Why.
+    pub(super) error: ClientError,
+    /// What that says of the batch.
+    pub(super) fate: Fate,
+}
+
+impl From<ClientError> for Setback {
+    fn from(error: ClientError) -> Setback {
+        Setback { fate: Fate::after(&error), error }
+    }
 }
 
 /// What matters about a producer and a batch's neighbours.
@@ -48,12 +66,10 @@ pub(super) fn of_response(
     match error_code(response.error_code) {
         // So far back that the broker has forgotten where.
         ErrorCode::DuplicateSequenceNumber => Outcome::Stored(None),
-        ErrorCode::OutOfOrderSequenceNumber if circumstances.waits_for_earlier => {
-            Outcome::Again(error)
-        }
+        ErrorCode::OutOfOrderSequenceNumber if circumstances.waits_for_earlier => Outcome::Behind,
         ErrorCode::MessageTooLarge if batch.record_count > 1 => Outcome::Halve,
-        code if may_repeat(code, circumstances.is_idempotent) => Outcome::Again(error),
-        _ => Outcome::Lost(error),
+        code if may_repeat(code, circumstances.is_idempotent) => Outcome::Again(error.into()),
+        _ => Outcome::Lost(error.into()),
     }
 }
 
@@ -68,8 +84,8 @@ pub(super) fn of_failure(error: ClientError, is_idempotent: bool) -> Outcome {
         _ => false,
     };
     match may_repeat {
-        true => Outcome::Again(error),
-        false => Outcome::Lost(error),
+        true => Outcome::Again(error.into()),
+        false => Outcome::Lost(error.into()),
     }
 }
 
@@ -102,6 +118,7 @@ mod tests {
         match of_response(&response, &batch, &partition, circumstances) {
             Outcome::Stored(_) => "stored",
             Outcome::Again(_) => "again",
+            Outcome::Behind => "behind",
             Outcome::Halve => "halve",
             Outcome::Lost(_) => "lost",
         }
@@ -116,7 +133,7 @@ mod tests {
             (ErrorCode::None, 1, plain, "stored"),
             (ErrorCode::DuplicateSequenceNumber, 1, idempotent, "stored"),
             (ErrorCode::OutOfOrderSequenceNumber, 1, idempotent, "lost"),
-            (ErrorCode::OutOfOrderSequenceNumber, 1, behind, "again"),
+            (ErrorCode::OutOfOrderSequenceNumber, 1, behind, "behind"),
             (ErrorCode::MessageTooLarge, 2, plain, "halve"),
             (ErrorCode::MessageTooLarge, 1, plain, "lost"),
             (ErrorCode::NotLeaderOrFollower, 1, plain, "again"),

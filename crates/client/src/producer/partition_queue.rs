@@ -1,6 +1,6 @@
 //! The batches of one partition.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use logway_model::PartitionId;
 use logway_record::{Compression, RecordError};
@@ -8,6 +8,8 @@ use tokio::time::Instant;
 
 use super::NewRecord;
 use super::batch::Batch;
+use super::fate::{Fate, Unacknowledged};
+use crate::ClientError;
 use crate::retry::pause_after;
 
 /// A record's share of a batch beyond its key, value and headers: its lengths, at most.
@@ -28,14 +30,23 @@ pub(super) struct PartitionQueue {
     compression: Compression,
     open: Option<OpenBatch>,
     ready: VecDeque<Batch>,
-    /// The first records of those in flight.
-    in_flight: BTreeSet<u64>,
+    /// Those in flight, by their first records.
+    in_flight: BTreeMap<u64, InFlight>,
     returned: Vec<Batch>,
+    /// Why the first one that is not stored was sent in vain: later ones fail because of it.
+    obstacle: Option<ClientError>,
     next_record: u64,
     /// Whether the broker knows the producer, because it has stored a batch.
     is_known: bool,
     retry_at: Option<Instant>,
     batch_bytes: usize,
+}
+
+/// What must be known of a batch while the sender has it.
+#[derive(Debug)]
+struct InFlight {
+    record_count: u32,
+    fate: Fate,
 }
 
 #[derive(Debug)]
@@ -65,8 +76,9 @@ impl PartitionQueue {
             compression,
             open: None,
             ready: VecDeque::new(),
-            in_flight: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
             returned: Vec::new(),
+            obstacle: None,
             next_record: 0,
             is_known: false,
             retry_at: None,
@@ -138,7 +150,8 @@ impl PartitionQueue {
             self.close();
         }
         let batch = self.ready.pop_front()?;
-        self.in_flight.insert(batch.first_record);
+        let in_flight = InFlight { record_count: batch.record_count, fate: batch.fate };
+        self.in_flight.insert(batch.first_record, in_flight);
         Some(batch)
     }
 
@@ -158,15 +171,31 @@ impl PartitionQueue {
         }
     }
 
+    /// Takes note that a batch is being written to a connection.
+    pub(super) fn sent(&mut self, batch: &Batch) {
+        if let Some(in_flight) = self.in_flight.get_mut(&batch.first_record) {
+            in_flight.fate = Fate::Unanswered;
+        }
+    }
+
     /// Takes note that a batch has been stored.
     pub(super) fn stored(&mut self, batch: &Batch) {
         self.in_flight.remove(&batch.first_record);
         self.is_known = true;
+        self.obstacle = None;
+    }
+
+    /// Takes note that a batch will never be stored.
+    pub(super) fn lost(&mut self, first_record: u64) {
+        self.in_flight.remove(&first_record);
     }
 
     /// Takes a batch back that has to be sent again, after a pause.
     pub(super) fn give_back(&mut self, batch: Batch) {
         self.in_flight.remove(&batch.first_record);
+        if batch.last_error.is_some() && !self.waits_for_earlier(batch.first_record) {
+            self.obstacle.clone_from(&batch.last_error);
+        }
         self.retry_at = Some(Instant::now() + pause_after(batch.failures));
         self.returned.push(batch);
     }
@@ -183,7 +212,7 @@ impl PartitionQueue {
     /// Whether a batch with earlier records is still to be stored: then the broker must refuse
     /// later ones as out of order.
     pub(super) fn waits_for_earlier(&self, first_record: u64) -> bool {
-        self.in_flight.first().is_some_and(|&earliest| earliest < first_record)
+        self.in_flight.keys().next().is_some_and(|&earliest| earliest < first_record)
             || self.returned.iter().any(|batch| batch.first_record < first_record)
     }
 
@@ -192,10 +221,27 @@ impl PartitionQueue {
         self.open.is_some() || !self.ready.is_empty() || !self.returned.is_empty()
     }
 
-    /// The first batch that waits and whose time is over.
-    pub(super) fn expired(&self, now: Instant) -> Option<&Batch> {
+    /// Whether the sender has a batch.
+    pub(super) fn is_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// The first batch that waits and whose time is over, and why it was not stored, if that is known.
+    pub(super) fn expired(&self, now: Instant) -> Option<(&Batch, Option<&ClientError>)> {
+        let batch = self.waiting().find(|batch| batch.deadline <= now)?;
+        Some((batch, self.obstacle.as_ref().or(batch.last_error.as_ref())))
+    }
+
+    /// Counts the records that are not acknowledged, by what is known of them.
+    pub(super) fn count(&self, counted: &mut Unacknowledged) {
+        self.waiting().for_each(|batch| counted.add(batch.fate, batch.record_count));
+        self.in_flight.values().for_each(|batch| counted.add(batch.fate, batch.record_count));
+    }
+
+    /// The batches that are not in flight.
+    fn waiting(&self) -> impl Iterator<Item = &Batch> {
         let open = self.open.iter().map(|open| &open.batch);
-        self.returned.iter().chain(&self.ready).chain(open).find(|batch| batch.deadline <= now)
+        self.returned.iter().chain(&self.ready).chain(open)
     }
 }
 
@@ -279,6 +325,28 @@ mod tests {
         assert!(queue.take_sendable(Instant::now(), 5, true).is_none(), "it pauses first");
         let again = [(); 3].map(|()| take_first_record(&mut queue));
         assert_eq!(again, [Some(1), Some(3), Some(4)]);
+    }
+
+    #[tokio::test]
+    async fn the_reason_is_that_of_the_first_batch_that_is_not_stored() {
+        let reason = |queue: &PartitionQueue| {
+            let (batch, reason) = queue.expired(Instant::now()).expect("its time is over");
+            (batch.first_record, reason.map(ToString::to_string))
+        };
+        let mut queue = queue_with(4);
+        let first = take(&mut queue).expect("four are ready");
+        queue.stored(&first);
+        let [mut second, third] = [(); 2].map(|()| take(&mut queue).expect("three are ready"));
+        let disk_full = ClientError::Stopped { task: "disk" };
+        second.last_error = Some(disk_full.clone());
+        queue.give_back(second);
+        // Refused as out of order.
+        queue.give_back(third);
+        assert_eq!(reason(&queue), (1, Some(disk_full.to_string())));
+        let second = take(&mut queue).expect("it is sent again");
+        assert_eq!(reason(&queue), (2, Some(disk_full.to_string())), "the first is on its way");
+        queue.stored(&second);
+        assert_eq!(reason(&queue), (2, None), "that is over");
     }
 
     #[tokio::test]

@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::batch::Batch;
+use super::fate::Fate;
 use super::identity::ProducerIdentity;
-use super::outcome::{self, Circumstances, Outcome};
+use super::outcome::{self, Circumstances, Outcome, Setback};
 use super::{Acks, ProducerOptions, Shared};
 use crate::client::not_ready;
 use crate::delay::Delays;
@@ -29,7 +30,7 @@ const LAST_VERSION_WITH_NAMES: i16 = 12;
 const REQUEST_BYTES: usize = 4 << 20;
 
 /// Takes batches from the accumulator, sends each to its partition's leader, and puts back what
-/// has to be sent again. Ends when the producer fails.
+/// has to be sent again. Ends when the producer has failed and what was sent is answered.
 ///
 /// Requests to one broker go over one connection in the order in which the batches were taken.
 #[derive(Debug)]
@@ -97,10 +98,20 @@ impl Sender {
             // Whatever has just happened, the producer may be waiting for it.
             self.shared.progress.notify_one();
             if !is_alive {
-                return;
+                return self.settle().await;
             }
             let next_due = self.next_due();
             self.wait(earliest(next_due, self.refresh_at)).await;
+        }
+    }
+
+    /// Sends nothing more, but hears what became of what was sent.
+    async fn settle(&mut self) {
+        while let Some(finished) = self.requests.join_next().await {
+            if let Ok(finished) = finished {
+                self.finish(finished);
+            }
+            self.shared.progress.notify_one();
         }
     }
 
@@ -182,13 +193,17 @@ impl Sender {
         let acks = self.options.acks;
         match self.client.broker(leader).await {
             Err(error) => self.finish(Finished { leader, batches, result: Err(error) }),
-            Ok(connection) => match start(&connection, &request, version_max, acks).await {
-                Err(error) => self.finish(Finished { leader, batches, result: Err(error) }),
-                Ok(response) => {
-                    self.requests
-                        .spawn(async move { Finished { leader, batches, result: response.await } });
+            Ok(connection) => {
+                batches.iter().for_each(|batch| self.shared.lock().sent(batch));
+                match start(&connection, &request, version_max, acks).await {
+                    Err(error) => self.finish(Finished { leader, batches, result: Err(error) }),
+                    Ok(response) => {
+                        let finished =
+                            async move { Finished { leader, batches, result: response.await } };
+                        self.requests.spawn(finished);
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -239,12 +254,16 @@ impl Sender {
                     self.delays.succeeded(&partition);
                 }
                 Outcome::Halve => accumulator.give_back_halved(batch),
-                Outcome::Lost(error) => accumulator.fail(error),
-                Outcome::Again(error) => {
-                    accumulator.give_back(batch, error.clone());
-                    drop(accumulator);
-                    self.delays.failed(&partition, &error);
-                    self.refresh_later();
+                Outcome::Behind => accumulator.give_back_behind(batch),
+                Outcome::Lost(setback) => accumulator.lose(&batch, setback),
+                Outcome::Again(setback) => {
+                    let error = setback.error.clone();
+                    accumulator.give_back(batch, setback);
+                    if accumulator.check().is_ok() {
+                        drop(accumulator);
+                        self.delays.failed(&partition, &error);
+                        self.refresh_later();
+                    }
                 }
             }
         }
@@ -265,7 +284,10 @@ impl Sender {
         let mut partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
         let partition = TopicPartition::new(self.topic.clone(), batch.partition);
         match partitions.find(|answer| answer.index == batch.partition.0) {
-            None => Outcome::Lost(ClientError::NoLeader { partition }),
+            None => {
+                let error = ClientError::NoLeader { partition };
+                Outcome::Lost(Setback { error, fate: Fate::Unanswered })
+            }
             Some(answer) => {
                 let waits_for_earlier = self.shared.lock().waits_for_earlier(batch);
                 let circumstances = Circumstances { is_idempotent, waits_for_earlier };

@@ -243,6 +243,34 @@ async fn a_leader_that_does_not_lead_yet_keeps_nobody_from_reading_the_others() 
     assert_eq!(seen, [offsets(START), offsets(START)].concat());
 }
 
+#[tokio::test]
+async fn a_topic_that_was_deleted_is_told_from_one_without_a_leader() {
+    let port = Arc::new(AtomicU16::new(0));
+    let own_port = Arc::clone(&port);
+    let mut is_read = false;
+    let broker = FakeBroker::start(move |asked| match asked.api_key {
+        ApiKey::Metadata => {
+            let mut topic = topic_metadata();
+            if is_read {
+                topic.error_code = ErrorCode::UnknownTopicOrPartition.code();
+                topic.partitions.clear();
+            }
+            asked.answer(&metadata(own_port.load(Ordering::Relaxed), topic))
+        }
+        ApiKey::ListOffsets => listed(asked, START),
+        ApiKey::Fetch => {
+            is_read = true;
+            fetched(asked, ErrorCode::UnknownTopicId, Bytes::new())
+        }
+        _ => Action::Usual,
+    })
+    .await;
+    port.store(broker.address.port, Ordering::Relaxed);
+    let error = read(&broker, StartAt::Start).await.expect_err("it is gone");
+    assert_eq!(error.code(), Some(ErrorCode::UnknownTopicOrPartition), "{error}");
+    assert!(error.to_string().contains("topic 't'"), "{error}");
+}
+
 fn offsets(from: i64) -> Vec<String> {
     (from..END).map(|offset| offset.to_string()).collect()
 }

@@ -1,5 +1,6 @@
 //! The client against a scripted broker on loopback: what real brokers do rarely or never.
 
+mod admin;
 mod committed_offsets;
 mod connection;
 mod consumer;

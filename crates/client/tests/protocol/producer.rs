@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use logway_client::{Acks, ClientError, NewRecord, ProduceSummary, Producer, ProducerOptions};
+use logway_client::{
+    Acks, ClientError, NewRecord, ProduceSummary, Producer, ProducerOptions, Unacknowledged,
+};
 use logway_model::{ErrorCode, Offset, TimestampMs};
 use logway_record::{Batch, DecodeLimit};
 use logway_wire::ApiKey;
@@ -94,6 +96,14 @@ async fn produce(
     fates: &[Fate],
     options: ProducerOptions,
 ) -> (Result<ProduceSummary, ClientError>, Vec<String>) {
+    let (broker, partition) = broker_with(fates).await;
+    let outcome = send_numbers(&broker, count, options).await;
+    let values = partition.lock().expect("no panic").values.clone();
+    (outcome, values)
+}
+
+/// A broker with these fates for the next batches.
+async fn broker_with(fates: &[Fate]) -> (FakeBroker, Arc<Mutex<Partition>>) {
     let fates = fates.iter().copied().collect();
     let partition = Arc::new(Mutex::new(Partition { values: Vec::new(), fates }));
     let script = Arc::clone(&partition);
@@ -106,9 +116,7 @@ async fn produce(
         _ => Action::Usual,
     })
     .await;
-    let outcome = send_numbers(&broker, count, options).await;
-    let values = partition.lock().expect("no panic").values.clone();
-    (outcome, values)
+    (broker, partition)
 }
 
 async fn send_numbers(
@@ -117,6 +125,11 @@ async fn send_numbers(
     options: ProducerOptions,
 ) -> Result<ProduceSummary, ClientError> {
     let mut producer = Producer::open(broker.client(), topic(), options).await?;
+    append_numbers(&mut producer, count).await?;
+    producer.close().await
+}
+
+async fn append_numbers(producer: &mut Producer, count: usize) -> Result<(), ClientError> {
     for number in 0..count {
         let value = number.to_string();
         let record = NewRecord {
@@ -128,7 +141,7 @@ async fn send_numbers(
         };
         producer.send(record).await?;
     }
-    producer.close().await
+    Ok(())
 }
 
 fn numbers(count: usize) -> Vec<String> {
@@ -220,4 +233,74 @@ async fn a_full_buffer_makes_the_producer_wait_and_not_fail() {
     let (outcome, values) = produce(200, &[], options).await;
     assert_eq!(outcome.expect("all are stored").records, 200);
     assert_eq!(values, numbers(200));
+}
+
+/// What is known of the records that are not stored when a batch of the fourth record on, each in a
+/// batch of its own, meets its fate.
+async fn unacknowledged(fates: &[Fate], acks: Acks) -> (Unacknowledged, ClientError) {
+    let options = ProducerOptions {
+        acks,
+        batch_bytes: 1,
+        delivery_timeout: Duration::from_millis(500),
+        ..ProducerOptions::default()
+    };
+    let (broker, partition) = broker_with(&[]).await;
+    let mut producer = Producer::open(broker.client(), topic(), options).await.expect("open");
+    append_numbers(&mut producer, 3).await.expect("room");
+    producer.flush().await.expect("they are stored");
+    partition.lock().expect("no panic").fates.extend(fates);
+    append_numbers(&mut producer, 3).await.expect("room");
+    let error = producer.flush().await.expect_err("one of them is not stored");
+    producer.settle().await;
+    let (unacknowledged, stored) = (producer.unacknowledged(), producer.summary().records);
+    assert_eq!(unacknowledged.records() + stored, 6, "{unacknowledged:?}");
+    (unacknowledged, error)
+}
+
+#[tokio::test]
+async fn what_is_known_of_records_that_are_not_stored_is_told_apart() {
+    let refuse = Fate::Refuse;
+    let not_leader = refuse(ErrorCode::NotLeaderOrFollower);
+    for (fates, acks, expected) in [
+        // The others were sent behind it, and are refused as out of order.
+        (&[refuse(ErrorCode::InvalidRecord)][..], Acks::All, [3, 0, 0]),
+        // One in between: the first is stored.
+        (&[Fate::Store, refuse(ErrorCode::InvalidRecord)], Acks::All, [2, 0, 0]),
+        (&[refuse(ErrorCode::NotEnoughReplicasAfterAppend)], Acks::Leader, [0, 0, 1]),
+        (&[Fate::Close], Acks::Leader, [0, 0, 3]),
+        (&[not_leader; 1000], Acks::All, [3, 0, 0]),
+        // What became of the first attempt is not known because the second was refused.
+        (
+            &[&[Fate::StoreAndClose][..], &[refuse(ErrorCode::NotEnoughReplicas); 1000]].concat(),
+            Acks::All,
+            [0, 0, 3],
+        ),
+    ] {
+        let (known, error) = unacknowledged(fates, acks).await;
+        let known = [known.refused_records, known.unsent_records, known.unanswered_records];
+        assert_eq!(known, expected, "{:?}: {error}", &fates[..fates.len().min(2)]);
+    }
+}
+
+#[tokio::test]
+async fn what_never_left_is_told_apart() {
+    // The first batch of a producer travels alone.
+    let options = ProducerOptions {
+        batch_bytes: 1,
+        delivery_timeout: Duration::from_millis(300),
+        ..ProducerOptions::default()
+    };
+    for (fate, expected) in
+        [(Fate::Refuse(ErrorCode::NotEnoughReplicas), [1, 3, 0]), (Fate::Close, [0, 3, 1])]
+    {
+        let (broker, _) = broker_with(&[fate; 1000]).await;
+        let opened = Producer::open(broker.client(), topic(), options.clone()).await;
+        let mut producer = opened.expect("open");
+        append_numbers(&mut producer, 4).await.expect("room");
+        producer.flush().await.expect_err("in vain");
+        producer.settle().await;
+        let known = producer.unacknowledged();
+        let known = [known.refused_records, known.unsent_records, known.unanswered_records];
+        assert_eq!(known, expected, "{fate:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use logway_client::ClientError;
+use logway_client::cli::joined_causes;
 use logway_log::LogError;
 
 use super::ends::End;
@@ -62,7 +63,7 @@ pub(super) enum CliError {
         hint: String,
     },
     /// A broker could not run, or an experiment not be made.
-    #[error("{}", without_repetition(.0))]
+    #[error("{}", joined_causes(.0.chain()))]
     Other(#[from] anyhow::Error),
 }
 
@@ -123,19 +124,6 @@ impl CliError {
             _ => Err(CliError::Several(errors)),
         }
     }
-}
-
-/// The causes of an error, joined, leaving out those that the text before says already.
-fn without_repetition(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 fn listed(dirs: &[PathBuf]) -> String {

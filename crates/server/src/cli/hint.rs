@@ -42,8 +42,8 @@ pub(super) fn hint(error: &ClientError, subject: &Subject) -> Option<String> {
 /// Those records are lost, unless another copy of the files has them.
 fn hint_for_damage(topic: &TopicName, partition: PartitionId, next: Offset) -> String {
     format!(
-        "go on behind them with 'logway consume {topic} -p {partition} -o {next}'; 'logway log \
-         verify --while-running DIR' finds all that is damaged in the broker's data directory"
+        "go on behind them with 'logway consume {topic} -p {partition} -o {next}'; on the broker's \
+         machine, 'logway log verify --while-running DIR' shows all that is damaged in a data directory"
     )
 }
 

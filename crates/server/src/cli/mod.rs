@@ -11,6 +11,7 @@ mod config;
 mod connect;
 mod consume;
 mod delay;
+mod deletion;
 mod ends;
 mod error;
 mod escape;
@@ -34,8 +35,8 @@ mod topic;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use logway_client::cli::{BrokerArgs, GLOBAL_OPTIONS};
 
-use self::connect::BrokerArgs;
 use self::error::CliError;
 use self::hint::Subject;
 use self::output::Format;
@@ -54,9 +55,6 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-/// Where the help of each command lists what all of them take.
-const GLOBAL_OPTIONS: &str = "Global options";
 
 /// What every command takes.
 #[derive(Debug, Args)]

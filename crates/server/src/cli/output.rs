@@ -2,18 +2,10 @@
 
 use std::io::{self, Write};
 
-use clap::ValueEnum;
+pub(super) use logway_client::cli::Format;
 use serde::Serialize;
 
 use super::error::CliError;
-
-/// How to print data.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    #[default]
-    Text,
-    Json,
-}
 
 /// Large writes keep the cost per record low.
 pub(super) const OUTPUT_BUFFER_BYTES: usize = 128 << 10;

@@ -5,6 +5,7 @@ use logway_metadata::settings::NO_EFFECT;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::deletion::Deletions;
 use super::output::Table;
 
 /// A setting.
@@ -60,20 +61,29 @@ pub(super) fn table<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Tabl
     table
 }
 
-/// Changes settings, all of them or none.
+/// Changes settings, all of them or none, and says of which there was nothing to delete.
 pub(super) async fn alter(
     client: &Client,
     resource: &ConfigResource,
     changes: &[ConfigChange],
     dry_run: bool,
-) -> Result<(), ClientError> {
+) -> Result<Deletions, ClientError> {
+    let deletions = Deletions::look(client, resource, changes).await;
     let altered = client.alter_configs(resource, changes, dry_run).await;
     // Brokers take the changes of a resource together (KIP-339), and complain of the first that cannot
     // be: nobody should have to look whether the others were made.
     if let Err(ClientError::Refused { .. }) = &altered {
         eprintln!("nothing was changed in the settings of {resource}");
     }
-    altered
+    altered?;
+    deletions.warn(resource);
+    if !dry_run {
+        match deletions.leave_any_of(changes) {
+            true => eprintln!("changed the settings of {resource}"),
+            false => eprintln!("nothing was changed in the settings of {resource}"),
+        }
+    }
+    Ok(deletions)
 }
 
 /// Warns of settings that were just given values which do nothing, where the broker says so.

@@ -205,6 +205,8 @@ fn write_field(
 fn write_time(out: &mut impl Write, timestamp: TimestampMs, form: TimeForm) -> io::Result<()> {
     match form {
         TimeForm::Milliseconds => write!(out, "{timestamp}"),
+        // As without braces: no date stands for none, and an empty word would move the ones behind it.
+        TimeForm::Rfc3339 if timestamp == TimestampMs::NONE => out.write_all(b"-1"),
         TimeForm::Rfc3339 => out.write_all(timestamp::format(timestamp).as_bytes()),
     }
 }
@@ -244,19 +246,26 @@ mod tests {
 
     use super::*;
 
-    fn render(template: &str) -> Vec<u8> {
-        let topic = TopicName::new("t").expect("a name");
-        let record = Record {
+    fn record() -> Record {
+        Record {
             offset: Offset(42),
             timestamp: TimestampMs(1000),
             key: None,
             value: Some(Bytes::from_static(b"\xffvalue")),
             headers: vec![Header::new("a", Some(Bytes::from_static(b"1"))), Header::new("a", None)],
-        };
+        }
+    }
+
+    fn render(template: &str) -> Vec<u8> {
+        render_record(template, &record())
+    }
+
+    fn render_record(template: &str, record: &Record) -> Vec<u8> {
+        let topic = TopicName::new("t").expect("a name");
         let template = Template::parse(template).expect("a template");
         let mut out = Vec::new();
         let partition = TopicPartition::new(topic, PartitionId(3));
-        template.write(&mut out, &partition, &record).expect("memory takes it");
+        template.write(&mut out, &partition, record).expect("memory takes it");
         out
     }
 
@@ -274,6 +283,14 @@ mod tests {
         assert_eq!(render("%v{hex} %v{base64} %k{hex}"), b"ff76616c7565 /3ZhbHVl ");
         assert_eq!(render("%h{hex} %T{rfc3339}"), b"a=31,a= 1970-01-01T00:00:01.000Z");
         assert_eq!(render(r"{%o}%p\x7b"), b"{42}3{");
+    }
+
+    #[test]
+    fn a_record_without_a_timestamp_is_not_of_1969() {
+        for (timestamp, expected) in [(-1, "-1 -1"), (0, "0 1970-01-01T00:00:00.000Z")] {
+            let record = Record { timestamp: TimestampMs(timestamp), ..record() };
+            assert_eq!(render_record("%T %T{rfc3339}", &record), expected.as_bytes());
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl fmt::Display for Partition {
 }
 
 pub(super) async fn run(_args: HealthArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let cluster = client.describe_cluster().await?;
     let quorum = quorum(&client).await?;
     let metadata = client.refresh_metadata(TopicSelection::All, MissingTopic::Refuse).await?;

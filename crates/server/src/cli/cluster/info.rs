@@ -60,7 +60,7 @@ struct Replica {
 }
 
 pub(super) async fn run(_args: InfoArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let cluster = client.describe_cluster().await?;
     let quorum = quorum(&client).await?;
     let info = info(cluster, quorum);

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::ResourceArgs;
 use crate::cli::GlobalArgs;
+use crate::cli::deletion::Deletions;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format};
 use crate::cli::setting::{self, parse_assignment, warn_without_effect};
@@ -51,20 +52,40 @@ pub(super) struct Altered {
     kind: &'static str,
     /// Empty for what all brokers share
     name: String,
-    /// `changed`, or `possible` with `--dry-run`
+    /// `changed`, or `possible` with `--dry-run`; `unchanged` if all that was to be deleted is not set
     status: &'static str,
+}
+
+/// Whose settings were deleted, and which there was nothing to delete of.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Deleted {
+    #[serde(flatten)]
+    altered: Altered,
+    /// Those that have their defaults
+    not_set: Vec<String>,
+    /// Those that do not exist, where the broker lists all that do
+    unknown: Vec<String>,
 }
 
 pub(super) async fn set(args: SetArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let set = |(name, value)| ConfigChange::Set { name, value };
     let changes: Vec<ConfigChange> = args.settings.into_iter().map(set).collect();
-    alter(args.resource, changes, args.dry_run, global).await
+    let (altered, _) = alter(args.resource, changes, args.dry_run, global).await?;
+    match global.format {
+        Format::Json => output::print_json(&altered),
+        Format::Text => Ok(()),
+    }
 }
 
 pub(super) async fn delete(args: DeleteArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let delete = |name| ConfigChange::Delete { name };
     let changes = args.settings.into_iter().map(delete).collect();
-    alter(args.resource, changes, args.dry_run, global).await
+    let (altered, deletions) = alter(args.resource, changes, args.dry_run, global).await?;
+    let Deletions { not_set, unknown } = deletions;
+    match global.format {
+        Format::Json => output::print_json(&Deleted { altered, not_set, unknown }),
+        Format::Text => Ok(()),
+    }
 }
 
 async fn alter(
@@ -72,17 +93,17 @@ async fn alter(
     changes: Vec<ConfigChange>,
     dry_run: bool,
     global: &GlobalArgs,
-) -> Result<(), CliError> {
+) -> Result<(Altered, Deletions), CliError> {
     let resource = resource.resource()?;
-    let client = global.brokers.client()?;
-    setting::alter(&client, &resource, &changes, dry_run).await?;
-    let status = match dry_run {
-        true => {
+    let client = global.client()?;
+    let deletions = setting::alter(&client, &resource, &changes, dry_run).await?;
+    let status = match (dry_run, deletions.leave_any_of(&changes)) {
+        (true, _) => {
             eprintln!("the settings of {resource} can be changed so; nothing was changed");
             "possible"
         }
-        false => {
-            eprintln!("changed the settings of {resource}");
+        (false, false) => "unchanged",
+        (false, true) => {
             let set = changes.iter().filter_map(|change| match change {
                 ConfigChange::Set { name, .. } => Some(name.as_str()),
                 ConfigChange::Delete { .. } => None,
@@ -91,11 +112,6 @@ async fn alter(
             "changed"
         }
     };
-    match global.format {
-        Format::Json => {
-            let (kind, name) = (resource.kind.name(), resource.name);
-            output::print_json(&Altered { kind, name, status })
-        }
-        Format::Text => Ok(()),
-    }
+    let (kind, name) = (resource.kind.name(), resource.name);
+    Ok((Altered { kind, name, status }, deletions))
 }

@@ -28,7 +28,7 @@ pub(in crate::cli) struct DescribeArgs {
 
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let resource = args.resource.resource()?;
-    let entries = global.brokers.client()?.describe_configs(&resource).await?;
+    let entries = global.client()?.describe_configs(&resource).await?;
     let settings = Setting::sorted(entries);
     match global.format {
         Format::Json => output::print_json(&settings),

@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let resources = match args.kind {
         Some(kind) => of_kind(&client, kind).await?,
         None => of_every_kind(&client).await?,

@@ -37,7 +37,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<Vec<list::Row>>("config list"),
         Shape::document::<Vec<Setting>>("config describe"),
         Shape::document::<alter::Altered>("config set"),
-        Shape::document::<alter::Altered>("config delete"),
+        Shape::document::<alter::Deleted>("config delete"),
     ]
 }
 

@@ -6,8 +6,8 @@ use std::io::Write;
 use logway_client::{Client, FetchEvent, GroupConsumer, GroupEvent, GroupOptions};
 use logway_model::{Offset, TopicPartition};
 
-use super::ConsumeArgs;
 use super::printer::{self, Printer, Wanted};
+use super::{ConsumeArgs, while_reading};
 use crate::cli::ends::Ends;
 use crate::cli::error::CliError;
 
@@ -43,7 +43,7 @@ async fn print_all(
 ) -> Result<(), CliError> {
     loop {
         let event = tokio::select! {
-            event = member.next() => event?,
+            event = member.next() => event.map_err(while_reading)?,
             _ = ends.any() => return Ok(()),
         };
         match event {

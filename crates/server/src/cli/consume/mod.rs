@@ -5,12 +5,13 @@ mod printer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::time::Duration;
 
 use clap::Args;
 use logway_client::{
     Client, ClientError, Consumer, ConsumerOptions, FetchEvent, MissingTopic, StartAt,
 };
-use logway_model::{PartitionId, TopicName, TopicPartition};
+use logway_model::{ErrorCode, PartitionId, TopicName, TopicPartition};
 
 use self::printer::{Printer, Wanted};
 use super::GlobalArgs;
@@ -38,10 +39,10 @@ use super::template::Template;
   logway consume events --group billing         what falls to a member of a group
 
 Template:
-  %t topic   %p partition   %o offset   %T timestamp, ms
+  %t topic   %p partition   %o offset   %T timestamp, ms (-1 if there is none)
   %k key     %K its size    %v value    %V its size (-1 if there is none)
   %h headers, as KEY=VALUE,...   %% a percent sign
-  %k{hex} %v{base64} %h{hex}   in hexadecimal digits or base64   %T{rfc3339} as a date
+  %k{hex} %v{base64} %h{hex}   in hexadecimal digits or base64   %T{rfc3339} as a date, or -1
   \\n \\t \\r \\0 \\\\ \\xHH   bytes")]
 pub(super) struct ConsumeArgs {
     /// Topics to read
@@ -64,7 +65,8 @@ pub(super) struct ConsumeArgs {
         value_parser = clap::value_parser!(i32).range(0..)
     )]
     partitions: Vec<i32>,
-    /// Stop at what is the end when the command starts
+    /// Stop at what is the end when the command starts. A partition that cannot be read for 10 seconds,
+    /// as one without a leader, is an error then; else one that cannot be for a minute
     #[arg(short, long)]
     exit_at_end: bool,
     /// Join this group, and commit what has been printed, every 5 seconds and at the end
@@ -82,7 +84,7 @@ pub(super) struct ConsumeArgs {
 
 pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let format = RecordFormat::new(global.format, args.template.clone(), args.encodings)?;
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     if args.count == Some(0) {
         return Ok(());
     }
@@ -101,7 +103,28 @@ pub(super) async fn run(args: ConsumeArgs, global: &GlobalArgs) -> Result<(), Cl
 
 impl ConsumeArgs {
     fn consumer_options(&self) -> ConsumerOptions {
-        ConsumerOptions { stops_at_end: self.exit_at_end, ..ConsumerOptions::default() }
+        let options = ConsumerOptions { stops_at_end: self.exit_at_end, ..Default::default() };
+        match self.exit_at_end {
+            true => ConsumerOptions { patience: PATIENCE_TO_THE_END, ..options },
+            false => options,
+        }
+    }
+}
+
+/// How long a partition may have no leader when the command is to end: as long as other commands wait.
+const PATIENCE_TO_THE_END: Duration = Duration::from_secs(10);
+
+/// Says more of a failure of reading what was there when reading began.
+fn while_reading(error: ClientError) -> CliError {
+    match error.code() {
+        Some(ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId) => CliError::from(
+            error,
+        )
+        .with_hint(
+            "it was there when reading began: somebody has deleted the topic; see those there are \
+                 with 'logway topic list'",
+        ),
+        _ => error.into(),
     }
 }
 
@@ -150,7 +173,8 @@ async fn print_all(
             // Nothing to do but wait: let the reader see what there is.
             printer.flush()?;
         }
-        let Some(events) = consumer.next().await? else { return Ok(()) };
+        let events = consumer.next().await.map_err(while_reading)?;
+        let Some(events) = events else { return Ok(()) };
         for event in events {
             match event {
                 FetchEvent::Skipped { partition, from, to } => printer::warn(&partition, from, to),
@@ -161,5 +185,23 @@ async fn print_all(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_that_was_deleted_is_said_to_be() {
+        let refused = |code| {
+            let what = "find topic 't'".to_owned();
+            while_reading(ClientError::Refused { what, code, message: None })
+        };
+        let CliError::Hinted { hint, .. } = refused(ErrorCode::UnknownTopicOrPartition) else {
+            panic!("a hint")
+        };
+        assert!(hint.contains("somebody has deleted the topic"), "{hint}");
+        assert!(matches!(refused(ErrorCode::TopicAuthorizationFailed), CliError::Client(_)));
     }
 }

@@ -37,7 +37,7 @@ impl DeleteArgs {
 }
 
 pub(super) async fn run(args: DeleteArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let (mut rows, mut errors) = (Vec::new(), Vec::new());
     for group in args.groups {
         match client.delete_group(&group).await {

@@ -54,7 +54,7 @@ pub(super) struct Row {
 }
 
 pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let groups = global.brokers.client()?.list_groups().await?;
+    let groups = global.client()?.list_groups().await?;
     let is_wanted = |row: &Row| args.states.is_empty() || is_in(row, &args.states);
     let rows: Vec<Row> = groups.into_iter().map(Row::from).filter(is_wanted).collect();
     match global.format {

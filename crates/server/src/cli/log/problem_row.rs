@@ -11,9 +11,9 @@ use super::count_of_problems;
 use crate::cli::error::CliError;
 
 /// What is to be done where records are damaged or gone.
-const ADVICE_ON_RECORDS: &str = "no repair touches records, nor what nobody can know: if there is a \
-     copy of the files, put it back while no broker runs; else start the broker, which reads on \
-     behind the damage and tells consumers how to";
+const ADVICE_ON_RECORDS: &str = "no repair changes records: if there is a copy of the files, put it back \
+     while no broker runs; without one the broker serves all but what is lost, and 'logway topic trim' \
+     deletes up to an offset behind it (docs/OPERATING.md, 'Records are damaged')";
 
 /// A problem, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -101,12 +101,17 @@ impl ProblemCount {
         match (repairable, others) {
             (0, 0) => Ok(()),
             (0, _) => Err(error.with_hint(ADVICE_ON_RECORDS)),
+            (_, 0) => Err(error.with_hint(advice_on_repair(repairable))),
             _ => {
-                let repair = "logway log repair";
-                Err(error.with_hint(format!("'{repair}' puts {repairable} of them right")))
+                let repair = advice_on_repair(repairable);
+                Err(error.with_hint(format!("{repair}; for the others, {ADVICE_ON_RECORDS}")))
             }
         }
     }
+}
+
+fn advice_on_repair(repairable: u64) -> String {
+    format!("'logway log repair' puts {repairable} of them right, while no broker runs")
 }
 
 #[cfg(test)]
@@ -153,10 +158,14 @@ mod tests {
         };
         let rebuild = Some(Repair::Rebuild);
         assert_eq!(count_of(&[(true, None), (true, rebuild)]), Ok(()));
-        let repairable = count_of(&[(false, rebuild), (false, None), (true, None)]);
-        let expected = "2 problems in d, 'logway log repair' puts 1 of them right";
+        let repairable = count_of(&[(false, rebuild), (true, None)]);
+        let expected =
+            "1 problem in d, 'logway log repair' puts 1 of them right, while no broker runs";
         assert_eq!(repairable, Err(expected.to_owned()));
         let others = count_of(&[(false, None)]).expect_err("records are damaged");
-        assert!(others.contains("no repair touches records"), "{others}");
+        assert!(others.contains("d, no repair changes records"), "{others}");
+        let both = count_of(&[(false, rebuild), (false, None)]).expect_err("records are damaged");
+        assert!(both.contains("puts 1 of them right"), "{both}");
+        assert!(both.contains("for the others, no repair changes records"), "{both}");
     }
 }

@@ -61,7 +61,8 @@ pub(in crate::cli) struct ProduceArgs {
     #[arg(long, conflicts_with = "key_separator", allow_hyphen_values = true)]
     key: Option<String>,
     /// Field of the value, which is JSON, that is the key: names with dots between them, or a JSON
-    /// pointer such as /user/id. The field must be there; null makes no key
+    /// pointer such as /user/id; a number counts the elements of an array, as in /ids/0. The field must be
+    /// there; null makes no key
     #[arg(
         long,
         value_name = "FIELD",

@@ -1,11 +1,14 @@
 //! Records as `logway consume --format json` prints them.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 use logway_model::{PartitionId, TimestampMs};
 use logway_record::Header;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 
 use super::input_record::InputRecord;
 use crate::cli::byte_encoding::JsonEncoding;
@@ -34,7 +37,7 @@ struct JsonInput<'a> {
     #[serde(default)]
     value_encoding: Option<JsonEncoding>,
     #[serde(default, borrow)]
-    headers: Vec<JsonHeader<'a>>,
+    headers: Vec<Object<JsonHeader<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,6 +53,31 @@ struct JsonHeader<'a> {
     value_encoding: Option<JsonEncoding>,
 }
 
+/// Something that is written as an object and not, as serde takes it too, as an array of its fields: then a
+/// line that was never meant for a record would be one.
+#[derive(Debug)]
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Object)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object such as {\"key\":\"k\",\"value\":\"v\"}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
 /// Else serde takes a field that is not there for `null`.
 fn must_be_there<'de: 'a, 'a, D: serde::Deserializer<'de>>(
     deserializer: D,
@@ -63,7 +91,8 @@ fn must_be_there<'de: 'a, 'a, D: serde::Deserializer<'de>>(
 ///
 /// What is wrong, for the user.
 pub(super) fn parse(line: &[u8]) -> Result<InputRecord<'_>, String> {
-    let input: JsonInput<'_> = serde_json::from_slice(line).map_err(|error| describe(&error))?;
+    let parsed: Result<Object<JsonInput<'_>>, _> = serde_json::from_slice(line);
+    let Object(input) = parsed.map_err(|error| describe(&error))?;
     if input.partition.is_some_and(|partition| partition < 0) {
         return Err("'partition' is negative".to_owned());
     }
@@ -76,7 +105,7 @@ pub(super) fn parse(line: &[u8]) -> Result<InputRecord<'_>, String> {
         timestamp: input.timestamp.map(TimestampMs),
         key: bytes("key", input.key, input.key_encoding)?,
         value: bytes("value", input.value, input.value_encoding)?,
-        headers: input.headers.into_iter().map(header).collect::<Result<_, _>>()?,
+        headers: input.headers.into_iter().map(|Object(h)| header(h)).collect::<Result<_, _>>()?,
     })
 }
 
@@ -182,6 +211,10 @@ mod tests {
             (r#"{"value":"v","headers":[{"key":"a"}]}"#, "missing field `value`"),
             (r#"{"value":"v"}{"value":"w"}"#, "trailing characters"),
             (r#"{"value":"\ud800"}"#, "at byte"),
+            (r#"[null,0,null,1,null,null,"v",null,[]]"#, "sequence, expected an object such as"),
+            (r#"[{"value":"v"}]"#, "sequence, expected an object such as"),
+            (r#"{"value":"v","headers":[["a",null,"1",null]]}"#, "expected an object such as"),
+            ("\"v\"", "expected an object such as"),
             ("{", "EOF while parsing"),
             ("hello", "expected value at byte 1"),
             ("", "EOF"),

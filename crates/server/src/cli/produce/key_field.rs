@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The way to a field: `user.id`, or a JSON pointer (RFC 6901) such as `/user/id` where names have
-/// dots in them.
+/// dots in them. In an array, a number counts its elements from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyField {
     text: String,
@@ -60,10 +60,11 @@ impl KeyField {
     }
 }
 
-/// A field of an object; the last of several with the same name, as most programs read it.
+/// A field of an object, the last of several with the same name, as most programs read it; or an element
+/// of an array.
 fn field<'v>(object: &'v RawValue, name: &str) -> Option<&'v RawValue> {
     let mut deserializer = serde_json::Deserializer::from_str(object.get());
-    serde::Deserializer::deserialize_map(&mut deserializer, FieldVisitor { name }).ok()?
+    serde::Deserializer::deserialize_any(&mut deserializer, FieldVisitor { name }).ok()?
 }
 
 struct FieldVisitor<'n> {
@@ -74,7 +75,20 @@ impl<'v> Visitor<'v> for FieldVisitor<'_> {
     type Value = Option<&'v RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        f.write_str("an object or an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'v>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        let index = index(self.name);
+        for at in 0.. {
+            if Some(at) == index {
+                found = elements.next_element()?;
+            } else if elements.next_element::<IgnoredAny>()?.is_none() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     fn visit_map<A: MapAccess<'v>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -89,6 +103,13 @@ impl<'v> Visitor<'v> for FieldVisitor<'_> {
         }
         Ok(found)
     }
+}
+
+/// The number of an element. RFC 6901 has no leading zeros.
+fn index(name: &str) -> Option<usize> {
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    let has_leading_zero = name.len() > 1 && name.starts_with('0');
+    (is_number && !has_leading_zero).then(|| name.parse().ok())?
 }
 
 /// Compares a name without keeping it.
@@ -127,7 +148,8 @@ mod tests {
     #[test]
     fn the_key_is_what_the_field_holds() {
         let value = r#"{"id":"a\n\u00fc","n":12345678901234567890.10,"t":true,"none":null,
-            "user":{"id":7,"a.b":{"c/d":"deep"}},"id":"last"}"#;
+            "user":{"id":7,"a.b":{"c/d":"deep"}},"list":[7,{"a":"x"},[true]],
+            "digits":{"0":"name"},"id":"last"}"#;
         for (field, expected) in [
             ("id", Some("last")),
             ("n", Some("12345678901234567890.10")),
@@ -135,6 +157,10 @@ mod tests {
             ("none", None),
             ("user.id", Some("7")),
             ("/user/a.b/c~1d", Some("deep")),
+            ("/list/0", Some("7")),
+            ("/list/1/a", Some("x")),
+            ("list.2.0", Some("true")),
+            ("/digits/0", Some("name")),
         ] {
             assert_eq!(key(field, value), Ok(expected.map(str::to_owned)), "{field}");
         }
@@ -155,6 +181,11 @@ mod tests {
         ] {
             let error = key("user.id", value).expect_err(value);
             assert!(error.contains(expected), "{value}: {error}");
+        }
+        assert_eq!(key("/0/a", r#"[{"a":"k"}]"#), Ok(Some("k".to_owned())));
+        for field in ["/1", "/01", "/+0", "/-", "/a", "/99999999999999999999"] {
+            let error = key(field, "[7]").expect_err(field);
+            assert!(error.contains(&format!("no field '{field}'")), "{error}");
         }
         let field = KeyField::parse("a").expect("a field");
         assert!(field.key_in(b"{\"a\":\"\xff\"}").is_err());

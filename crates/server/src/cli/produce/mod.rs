@@ -33,7 +33,8 @@ use super::error::CliError;
 use super::output::{self, Format};
 use super::timestamp;
 
-/// How long what was read may take to be acknowledged when the user has had enough.
+/// How long what was read may take to be acknowledged when the user has had enough, and how long what
+/// was sent may take to be answered after a failure.
 const LAST_FLUSH: Duration = Duration::from_secs(3);
 
 pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -45,7 +46,7 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
         compression: args.compression,
         ..ProducerOptions::default()
     };
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let started = Instant::now();
     let mut producer = tokio::select! {
         opened = Producer::open(client, args.topic.clone(), options) => opened?,
@@ -62,17 +63,24 @@ pub(super) async fn run(args: ProduceArgs, global: &GlobalArgs) -> Result<(), Cl
     };
     progress.finish();
     let outcome = finish(sent, &mut producer, &mut ends).await;
+    if matches!(&outcome, Err(error) if error.is_of_cluster()) {
+        tokio::select! {
+            () = producer.settle() => {}
+            () = tokio::time::sleep(LAST_FLUSH) => {}
+            _ = ends.any() => {}
+        }
+    }
     let summary = producer.summary();
-    let unacknowledged = producer.unacknowledged_records();
-    let has_news = summary.records > 0 || unacknowledged > 0;
+    let unacknowledged = producer.unacknowledged();
+    let has_news = summary.records > 0 || unacknowledged.records() > 0;
     if has_news || matches!(outcome, Ok(()) | Err(CliError::Ended(_))) {
         let elapsed = started.elapsed();
         eprintln!("{}", report::line(&args.topic, args.acks, &summary, elapsed));
-        if unacknowledged > 0 {
-            eprintln!("{}", report::unacknowledged_line(unacknowledged));
+        for line in report::unacknowledged_lines(&unacknowledged) {
+            eprintln!("{line}");
         }
         if global.format == Format::Json {
-            output::print_json(&report::json(&args.topic, &summary, unacknowledged, elapsed))?;
+            output::print_json(&report::json(&args.topic, &summary, &unacknowledged, elapsed))?;
         }
     }
     outcome

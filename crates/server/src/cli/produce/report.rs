@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use logway_client::{Acks, ProduceSummary};
+use logway_client::{Acks, ProduceSummary, Unacknowledged};
 use logway_model::TopicName;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,8 +15,13 @@ pub(in crate::cli) struct Report<'a> {
     topic: &'a str,
     /// Records that were acknowledged
     records: u64,
-    /// Records that were read and not acknowledged; they may be stored or not
-    unacknowledged_records: u64,
+    /// Records that the broker refused, and whose error says why. After a disk has failed, some may
+    /// be there when the broker starts again
+    refused_records: u64,
+    /// Records that were read and never sent
+    unsent_records: u64,
+    /// Records that were sent, and no answer says whether they are stored
+    unanswered_records: u64,
     /// Bytes of the batches before compression
     size_bytes: u64,
     batches: u64,
@@ -56,10 +61,21 @@ pub(super) fn line(
     )
 }
 
-/// What became of the rest, for people.
-pub(super) fn unacknowledged_line(records: u64) -> String {
-    let (records, verb) = (count_of_records(records), if records == 1 { "was" } else { "were" });
-    format!("{records} more {verb} read and not acknowledged: stored or not, nobody can say")
+/// What is known of the rest, for people: a line for each kind that there is.
+pub(super) fn unacknowledged_lines(unacknowledged: &Unacknowledged) -> Vec<String> {
+    let Unacknowledged { refused_records, unsent_records, unanswered_records } = *unacknowledged;
+    [
+        (refused_records, "refused by the broker"),
+        (unsent_records, "read and never sent"),
+        (unanswered_records, "sent and not acknowledged: stored or not, nobody can say"),
+    ]
+    .into_iter()
+    .filter(|(records, _)| *records > 0)
+    .map(|(records, what)| {
+        let verb = if records == 1 { "was" } else { "were" };
+        format!("{} more {verb} {what}", count_of_records(records))
+    })
+    .collect()
 }
 
 fn count_of_records(records: u64) -> String {
@@ -73,7 +89,7 @@ fn count_of_records(records: u64) -> String {
 pub(super) fn json<'a>(
     topic: &'a TopicName,
     summary: &ProduceSummary,
-    unacknowledged_records: u64,
+    unacknowledged: &Unacknowledged,
     elapsed: Duration,
 ) -> Report<'a> {
     let partitions = summary.partitions.iter().map(|(id, partition)| PartitionReport {
@@ -85,7 +101,9 @@ pub(super) fn json<'a>(
     Report {
         topic: topic.as_str(),
         records: summary.records,
-        unacknowledged_records,
+        refused_records: unacknowledged.refused_records,
+        unsent_records: unacknowledged.unsent_records,
+        unanswered_records: unacknowledged.unanswered_records,
         size_bytes: summary.bytes,
         batches: summary.batches,
         seconds: elapsed.as_secs_f64(),
@@ -119,11 +137,20 @@ mod tests {
             line(&topic, Acks::All, &summary, elapsed),
             "produced 2,000 records (4.0 KiB) to 't' in 0.500 s: 4,000 records/s, 8.0 KiB/s"
         );
-        let json =
-            serde_json::to_string(&json(&topic, &summary, 3, elapsed)).expect("serializable");
+        let unacknowledged =
+            Unacknowledged { refused_records: 1, unsent_records: 0, unanswered_records: 3000 };
+        assert_eq!(
+            unacknowledged_lines(&unacknowledged),
+            [
+                "1 record more was refused by the broker",
+                "3,000 records more were sent and not acknowledged: stored or not, nobody can say"
+            ]
+        );
+        let json = serde_json::to_string(&json(&topic, &summary, &unacknowledged, elapsed))
+            .expect("serializable");
         assert_eq!(
             json,
-            r#"{"topic":"t","records":2000,"unacknowledged_records":3,"size_bytes":4096,"batches":3,"seconds":0.5,"partitions":[{"partition":1,"records":2000,"first_offset":7,"last_offset":2006}]}"#
+            r#"{"topic":"t","records":2000,"refused_records":1,"unsent_records":0,"unanswered_records":3000,"size_bytes":4096,"batches":3,"seconds":0.5,"partitions":[{"partition":1,"records":2000,"first_offset":7,"last_offset":2006}]}"#
         );
     }
 }

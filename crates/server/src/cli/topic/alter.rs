@@ -37,7 +37,7 @@ pub(super) struct Altered {
     topic: TopicName,
     /// Partitions that it has now; `null` if `-p` was not given
     partition_count: Option<i32>,
-    /// `changed`
+    /// `changed`, or `unchanged` if there was only to delete what is not set
     status: &'static str,
 }
 
@@ -57,21 +57,24 @@ pub(super) async fn run(args: AlterArgs, global: &GlobalArgs) -> Result<(), CliE
         let message = "nothing to change: use -c KEY=VALUE, --delete-config KEY or -p PARTITIONS";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let client = global.brokers.client()?;
+    let client = global.client()?;
+    let mut is_changed = false;
     if !changes.is_empty() {
         let resource = ConfigResource::topic(&args.name);
-        setting::alter(&client, &resource, &changes, false).await?;
-        eprintln!("changed the settings of topic '{}'", args.name);
+        let deletions = setting::alter(&client, &resource, &changes, false).await?;
+        is_changed = deletions.leave_any_of(&changes);
         let names = args.configs.iter().map(|(name, _)| name.as_str());
         warn_without_effect(&client, &resource, names).await;
     }
     if let Some(partitions) = args.partitions {
         client.create_partitions(&args.name, partitions).await?;
         eprintln!("topic '{}' has {partitions} partitions", args.name);
+        is_changed = true;
     }
     if global.format == Format::Json {
         let (topic, partition_count) = (args.name, args.partitions);
-        output::print_json(&Altered { topic, partition_count, status: "changed" })?;
+        let status = if is_changed { "changed" } else { "unchanged" };
+        output::print_json(&Altered { topic, partition_count, status })?;
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(super) struct Row {
 }
 
 pub(super) async fn run(args: CreateArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let new_topics: Vec<NewTopic> = args.names.iter().map(|name| new_topic(name, &args)).collect();
     let mut rows = Vec::new();
     let mut errors = Vec::new();

@@ -27,7 +27,7 @@ pub(super) struct Row {
 }
 
 pub(super) async fn run(args: DeleteArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let (mut rows, mut errors) = (Vec::new(), Vec::new());
     for (name, outcome) in client.delete_topics(&args.names).await? {
         match outcome {

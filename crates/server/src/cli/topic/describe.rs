@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use logway_client::{
-    Client, ConfigResource, ConfigSource, ListedOffset, MissingTopic, OffsetAt, TopicMetadata,
+    Client, ClientError, ConfigResource, ConfigSource, ListedOffset, MissingTopic, OffsetAt,
+    TopicMetadata,
 };
 use logway_model::{BrokerId, TopicName, TopicPartition};
 use schemars::JsonSchema;
@@ -21,7 +22,7 @@ use crate::cli::setting::{self, Setting};
 /// Show topics: their partitions with offsets and replicas, and their settings
 ///
 /// Without -p and -c it shows the partitions, and the settings that differ from the defaults. JSON
-/// always holds everything.
+/// always holds everything. What cannot be found out is left out, or null in JSON, and stderr says why.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DescribeArgs {
     /// Names of the topics
@@ -62,32 +63,68 @@ struct Partition {
     /// Replicas on disks that failed or brokers that are away
     #[schemars(with = "Vec<i32>")]
     offline: Vec<BrokerId>,
+    /// `null` if it is not known; then stderr says why
     start_offset: Option<i64>,
+    /// As `start_offset`
     end_offset: Option<i64>,
-    /// On the leader's disk
+    /// On the leader's disk; `null` if the leader does not tell
     size_bytes: Option<u64>,
 }
 
+/// What could not be found out, and why.
+#[derive(Debug, Default)]
+struct Unknown {
+    /// Failures of the command.
+    errors: Vec<ClientError>,
+    /// What is good to know but needs more rights than the rest.
+    warnings: Vec<String>,
+}
+
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let names: BTreeSet<TopicName> = args.names.iter().cloned().collect();
-    let metadata = client.find_topics(&names, MissingTopic::Refuse).await?;
     let mut descriptions = Vec::new();
+    let mut unknown = Unknown::default();
     for name in &names {
-        if let Some(topic) = metadata.topics.get(name) {
-            descriptions.push(describe(&client, name, topic).await?);
+        let found = client.find_topics(&BTreeSet::from([name.clone()]), MissingTopic::Refuse).await;
+        match found {
+            Ok(metadata) => {
+                if let Some(topic) = metadata.topics.get(name) {
+                    descriptions.push(describe(&client, name, topic, &mut unknown).await?);
+                }
+            }
+            Err(error) => unknown.of_broker(error)?,
         }
     }
     match global.format {
+        _ if descriptions.is_empty() => {}
         Format::Json => output::print_json(&descriptions)?,
         Format::Text => output::print(&text(&descriptions, &args))?,
     }
+    unknown.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let leaderless: Vec<String> = descriptions.iter().flat_map(leaderless).collect();
     if !leaderless.is_empty() {
         eprintln!("warning: no broker leads {}", leaderless.join(" "));
         eprintln!("hint: {}", hint::LEADERLESS);
     }
-    Ok(())
+    CliError::collect(unknown.errors)
+}
+
+impl Unknown {
+    /// Takes note of what a broker refused.
+    ///
+    /// # Errors
+    ///
+    /// No broker can be asked: then nothing else can be found out, either.
+    fn of_broker(&mut self, error: ClientError) -> Result<(), CliError> {
+        match error {
+            error @ ClientError::Refused { .. } => {
+                self.errors.push(error);
+                Ok(())
+            }
+            error => Err(error.into()),
+        }
+    }
 }
 
 fn leaderless(description: &Description) -> impl Iterator<Item = String> {
@@ -99,13 +136,21 @@ async fn describe(
     client: &Client,
     name: &TopicName,
     topic: &TopicMetadata,
+    unknown: &mut Unknown,
 ) -> Result<Description, CliError> {
     let led = topic.partitions.iter().filter(|partition| partition.leader.is_some());
     let led = partitions_of(name, led.map(|partition| partition.id));
-    let starts = client.list_offsets(&led, OffsetAt::Start).await?;
-    let ends = client.list_offsets(&led, OffsetAt::End).await?;
-    let sizes = sizes(client, topic, &led).await;
-    let configs = client.describe_configs(&ConfigResource::topic(name)).await?;
+    let starts = offsets(client, &led, OffsetAt::Start, unknown).await;
+    // Those that do not tell have been waited for once.
+    let ends = offsets(client, &starts.keys().cloned().collect(), OffsetAt::End, unknown).await;
+    let sizes = sizes(client, topic, &led, unknown).await;
+    let configs = match client.describe_configs(&ConfigResource::topic(name)).await {
+        Ok(configs) => configs,
+        Err(error) => {
+            unknown.of_broker(error)?;
+            Vec::new()
+        }
+    };
     let offset = |listed: &BTreeMap<TopicPartition, ListedOffset>, key: &TopicPartition| {
         listed.get(key).and_then(|listed| listed.offset).map(|offset| offset.0)
     };
@@ -132,12 +177,24 @@ async fn describe(
     })
 }
 
-/// What the partitions take on their leaders' disks. It is good to know but needs more rights
-/// than the rest, so what cannot be found out is left out.
+/// The offsets that can be found out.
+async fn offsets(
+    client: &Client,
+    partitions: &BTreeSet<TopicPartition>,
+    at: OffsetAt,
+    unknown: &mut Unknown,
+) -> BTreeMap<TopicPartition, ListedOffset> {
+    let listed = client.list_known_offsets(partitions, at).await;
+    unknown.errors.extend(listed.failed.into_values());
+    listed.found
+}
+
+/// What the partitions take on their leaders' disks, as far as they tell.
 async fn sizes(
     client: &Client,
     topic: &TopicMetadata,
     partitions: &BTreeSet<TopicPartition>,
+    unknown: &mut Unknown,
 ) -> BTreeMap<TopicPartition, u64> {
     let mut sizes = BTreeMap::new();
     let leaders: BTreeSet<BrokerId> = topic.partitions.iter().filter_map(|p| p.leader).collect();
@@ -147,10 +204,30 @@ async fn sizes(
             metadata.is_some_and(|metadata| metadata.leader == Some(leader))
         };
         let led: BTreeSet<TopicPartition> = partitions.iter().filter(is_led).cloned().collect();
-        let dirs = client.describe_log_dirs(leader, &led).await.unwrap_or_default();
-        sizes.extend(dirs.into_iter().flat_map(|dir| dir.partitions));
+        let dirs = client.describe_log_dirs(leader, &led).await;
+        let mut reasons = Vec::new();
+        for dir in dirs.unwrap_or_else(|error| vec![Err(error)]) {
+            match dir {
+                Ok(dir) => sizes.extend(dir.partitions),
+                Err(reason) => reasons.push(reason.to_string()),
+            }
+        }
+        let is_unknown = |partition: &&TopicPartition| !sizes.contains_key(*partition);
+        let missing: Vec<String> = led.iter().filter(is_unknown).map(ToString::to_string).collect();
+        if !missing.is_empty() {
+            unknown.warnings.push(size_unknown(leader, &missing, &reasons));
+        }
     }
     sizes
+}
+
+/// Says whose size is not known, and why.
+fn size_unknown(leader: BrokerId, partitions: &[String], reasons: &[String]) -> String {
+    let why = match reasons.is_empty() {
+        true => format!("broker {leader} does not tell"),
+        false => reasons.join("; "),
+    };
+    format!("the size of {} is not known: {why}", partitions.join(" "))
 }
 
 fn text(descriptions: &[Description], args: &DescribeArgs) -> String {

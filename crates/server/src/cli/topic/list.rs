@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 pub(super) async fn run(args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let metadata = client.refresh_metadata(TopicSelection::All, MissingTopic::Refuse).await?;
     let rows = rows(&metadata, args.internal);
     match global.format {

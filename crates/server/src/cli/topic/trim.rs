@@ -60,7 +60,7 @@ impl TrimArgs {
 }
 
 pub(super) async fn run(args: TrimArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let names = BTreeSet::from([args.name.clone()]);
     client.await_topics(&names, MissingTopic::Refuse).await?;
     let ids: BTreeSet<PartitionId> = args.partitions.into_iter().map(PartitionId).collect();

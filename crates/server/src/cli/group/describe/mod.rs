@@ -53,7 +53,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(args: DescribeArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     match args.watch {
         Some(pause) => watch(&client, &args.groups, pause, global.format)
             .await

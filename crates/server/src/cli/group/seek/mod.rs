@@ -81,7 +81,7 @@ impl SeekArgs {
 }
 
 pub(super) async fn run(args: SeekArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.brokers.client()?;
+    let client = global.client()?;
     let target = target(&client, &args).await?;
     check_empty(&client, &args.group).await?;
     let committed = client.committed_offsets(&args.group).await?;
