@@ -60,10 +60,15 @@ impl Contacts {
     /// This node leads in a term, since now if that is news.
     pub(crate) fn leads(&self, term: u64, now: Instant) {
         let mut heard = self.lock();
-        if heard.leading.is_none_or(|(known, _)| known != term) {
+        if heard.leading.is_none_or(|(known, _)| known < term) {
             heard.leading = Some((term, now));
             heard.ahead.clear();
         }
+    }
+
+    /// Since when this node leads, or has led last.
+    pub(crate) fn leading_since(&self) -> Option<Instant> {
+        self.lock().leading.map(|(_, since)| since)
     }
 
     /// A node has replied to something that was sent to it as from the leader of a term.

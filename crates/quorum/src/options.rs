@@ -91,10 +91,11 @@ pub enum Start {
 /// pre-vote, that of the vote with a sync on both sides, and one commit. With the defaults that is
 /// less than 0.5 s on a network of one region and disks that sync within 20 ms:
 ///
-/// - `heartbeat` 60 ms: two may be lost before anybody doubts;
-/// - `lease` 180 ms: three heartbeats;
-/// - `election_timeout` 200 to 350 ms, drawn anew each time: more than the lease, so that voters are free
-///   to vote, and wide enough that two candidates seldom meet.
+/// - `heartbeat` 50 ms: two may be lost before anybody doubts;
+/// - `lease` 150 ms: three heartbeats;
+/// - `election_timeout` 200 to 320 ms, drawn anew each time: more than the lease and two syncs, so that
+///   voters are free to vote, and wide enough that two candidates seldom meet. A candidate that has
+///   not won tries again after half a lease to a whole one, and then waits twice as long each time.
 ///
 /// A false alarm costs little: a pre-vote changes nothing, and voters that hear the leader say no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,10 +114,10 @@ pub struct Timings {
 impl Default for Timings {
     fn default() -> Timings {
         Timings {
-            heartbeat: Duration::from_millis(60),
-            lease: Duration::from_millis(180),
+            heartbeat: Duration::from_millis(50),
+            lease: Duration::from_millis(150),
             election_timeout_min: Duration::from_millis(200),
-            election_timeout_max: Duration::from_millis(350),
+            election_timeout_max: Duration::from_millis(320),
         }
     }
 }

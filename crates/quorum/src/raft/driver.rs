@@ -19,6 +19,10 @@ use crate::membership::{JoinRequest, MembersChange};
 /// A leader looks at its voters with every so many heartbeats.
 const HEARTBEATS_PER_LOOK: u32 = 4;
 
+/// The pause between elections doubles so often: on a disk that needs seconds for a vote, too, one will
+/// be counted in time.
+const TRIES_MAX: u32 = 5;
+
 /// What the driver does next.
 enum Part {
     /// Nothing, until something changes.
@@ -35,6 +39,8 @@ pub(crate) struct Driver {
     leader: Leader,
     /// When to stand for election if no leader is heard until then.
     election_at: Instant,
+    /// How often it has stood for election since a leader was heard.
+    tries: u32,
     beats: u32,
     /// Answers that are awaited; they are given up with the driver.
     calls: JoinSet<()>,
@@ -49,6 +55,7 @@ impl Driver {
             consensus,
             leader,
             election_at,
+            tries: 0,
             beats: 0,
             calls: JoinSet::new(),
             next_announcement: now,
@@ -122,6 +129,7 @@ impl Driver {
             self.announce();
         }
         self.election_at = now + shared.timings.election_timeout_max;
+        self.tries = 0;
         now + shared.timings.heartbeat
     }
 
@@ -135,11 +143,12 @@ impl Driver {
             let timeout =
                 shared.between(timings.election_timeout_min, timings.election_timeout_max);
             self.election_at = heard + timeout;
+            self.tries = 0;
         }
         if now >= self.election_at {
-            let timeout =
-                shared.between(timings.election_timeout_min, timings.election_timeout_max);
-            self.election_at = now + timeout;
+            let pause = shared.between(timings.lease / 2, timings.lease);
+            self.election_at = now + pause * (1 << self.tries);
+            self.tries = (self.tries + 1).min(TRIES_MAX);
             let consensus = self.consensus.clone();
             self.calls.spawn(async move { campaign(consensus).await });
         }

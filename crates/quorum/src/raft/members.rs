@@ -180,6 +180,10 @@ impl Consensus {
 
     async fn try_hand_over(&self) -> bool {
         let (own_id, vote) = (self.shared.own_id, self.raft.metrics().borrow().vote);
+        if let Some(since) = self.shared.contacts.leading_since() {
+            // Until then openraft votes for nobody on a leader, either.
+            tokio::time::sleep_until(since + self.shared.timings.lease).await;
+        }
         loop {
             let candidate = {
                 let progress = self.progress();

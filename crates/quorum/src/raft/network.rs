@@ -151,6 +151,8 @@ impl RaftNetwork<TypeConfig> for PeerClient {
     ) -> Result<AppendEntriesResponse<u64>, RpcError> {
         let term = request.vote.leader_id.term;
         let shared = &self.shared;
+        // The first one of a term may come before the driver knows that this node leads.
+        shared.contacts.leads(term, Instant::now());
         if shared.is_silent(term) && !shared.contacts.knows_later_term(self.target) {
             return Err(RPCError::Unreachable(no_majority()));
         }
