@@ -83,33 +83,18 @@ impl Leader {
         _ = timeout_at(until, changes.changed()).await;
     }
 
-    /// Sends a command to the leader that is known now. Gives up when there is another one.
+    /// Sends a command to the leader that is known now.
     async fn attempt(
         &self,
         forwarded: &Forwarded,
         deadline: Instant,
     ) -> Result<Committed<ControllerReply>, QuorumError> {
-        let mut changes = self.consensus.watch_leadership();
         let Some(leader) = self.consensus.leader() else { return Err(QuorumError::NotLeader) };
         if self.consensus.is_own_id(leader) {
             return self.submit_here(forwarded.clone()).await;
         }
-        let asking = self.consensus.forward_command(leader, forwarded, deadline);
-        let mut asking = std::pin::pin!(asking);
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut asking => {
-                    let (reply, index) = answer?;
-                    return Ok(Committed { reply, index: MetadataIndex(index) });
-                }
-                () = changes.changed() => {
-                    if self.consensus.leader().is_some_and(|id| id != leader) {
-                        return Err(QuorumError::OutcomeUnknown);
-                    }
-                }
-            }
-        }
+        let asked = self.consensus.forward_command(leader, forwarded, deadline).await;
+        asked.map(|(reply, index)| Committed { reply, index: MetadataIndex(index) })
     }
 
     /// Has this node's proposer judge a command.

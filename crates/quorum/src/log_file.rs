@@ -119,8 +119,12 @@ impl LogFile {
     }
 
     /// Adds entries, or replaces the ones that have their numbers.
-    pub(crate) fn append(&self, entries: &[(u64, Vec<u8>)]) -> Result<(), QuorumError> {
-        self.write(Durability::Immediate, |table, _| {
+    pub(crate) fn append(
+        &self,
+        durability: Durability,
+        entries: &[(u64, Vec<u8>)],
+    ) -> Result<(), QuorumError> {
+        self.write(durability, |table, _| {
             for (index, entry) in entries {
                 table.insert(index, entry.as_slice())?;
             }

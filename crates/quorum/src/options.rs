@@ -14,6 +14,9 @@ use crate::peer::PeerNetwork;
 /// How often the log is replaced by a snapshot, unless said otherwise.
 const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
 
+/// How much of the log stays behind a snapshot, unless said otherwise.
+const ENTRIES_KEPT_BEHIND_SNAPSHOT: u64 = 1_000;
+
 /// How long a command looks for a leader and a majority, unless said otherwise.
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -28,6 +31,8 @@ pub struct QuorumOptions {
     pub fs: Arc<dyn Fs>,
     /// A snapshot is written, and the log before it dropped, every so many committed entries.
     pub snapshot_interval_entries: u64,
+    /// So many entries before a snapshot stay in the log, for followers that are a little behind.
+    pub entries_kept_behind_snapshot: u64,
     /// What an empty directory means.
     pub start: Start,
     /// What this data directory is called. A node that comes back with another one has lost what it
@@ -60,6 +65,7 @@ impl QuorumOptions {
             settings,
             fs: Arc::new(RealFs),
             snapshot_interval_entries: SNAPSHOT_INTERVAL_ENTRIES,
+            entries_kept_behind_snapshot: ENTRIES_KEPT_BEHIND_SNAPSHOT,
             start: Start::Found,
             directory: DirectoryId::UNASSIGNED,
             address: String::new(),
@@ -93,9 +99,10 @@ pub enum Start {
 ///
 /// - `heartbeat` 50 ms: two may be lost before anybody doubts;
 /// - `lease` 150 ms: three heartbeats;
-/// - `election_timeout` 200 to 320 ms, drawn anew each time: more than the lease and two syncs, so that
-///   voters are free to vote, and wide enough that two candidates seldom meet. A candidate that has
-///   not won tries again after half a lease to a whole one, and then waits twice as long each time.
+/// - `election_timeout` 200 to 320 ms: more than the lease and two syncs, so that voters are free to vote.
+///   The voters take turns within it, and a little chance is added, so that two candidates seldom meet. A
+///   candidate that has not won tries again after half a lease to a whole one, by chance, and then waits
+///   twice as long each time.
 ///
 /// A false alarm costs little: a pre-vote changes nothing, and voters that hear the leader say no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +162,10 @@ pub enum Mutation {
     AppliesToAnyImage,
     /// It leads on without a majority.
     NeverSilent,
+    /// It does not sync its votes.
+    VotesWithoutSync,
+    /// It does not sync its log.
+    AppendsWithoutSync,
     /// It drops the log before the snapshot in its place is on stable storage.
     PurgesEarly,
 }

@@ -91,9 +91,6 @@ type SnapshotMeta = openraft::SnapshotMeta<u64, Member>;
 type Metrics = openraft::RaftMetrics<u64, Member>;
 type StorageError = openraft::StorageError<u64>;
 
-/// How many entries before a snapshot stay in the log, for followers that are a little behind.
-const ENTRIES_KEPT_BEHIND_SNAPSHOT: u64 = 1_000;
-
 /// openraft's own ticker and its timeouts are not used; the ticker cannot be left out, so it gets a long
 /// sleep. The driver and the network have timers of their own.
 const NEVER_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -131,6 +128,7 @@ impl Consensus {
         let node_id = options.settings.node_id;
         let raft_id = u64::try_from(node_id.0).expect("the setting node.id is not negative");
         let snapshot_interval_entries = options.snapshot_interval_entries;
+        let entries_kept = options.entries_kept_behind_snapshot;
         let (start, mutation) = (options.start, options.mutation);
         let shared = Arc::new(Shared::new(&options, raft_id));
         let disk_work = options.disk_work.clone();
@@ -140,7 +138,7 @@ impl Consensus {
                 let (directory, closed) = Directory::open(options.fs, &options.dir)?;
                 let log_file = LogFile::open(directory.clone(), node_id, start)?;
                 let has_joined = log_file.has_joined()?;
-                let log = LogStore::new(log_file, for_files.clone());
+                let log = LogStore::new(log_file, for_files.clone()).with_mutation(mutation);
                 let machine =
                     StateMachine::open(directory.clone(), published, log.clone(), for_files)?;
                 Ok((directory, closed, log, machine.with_mutation(mutation), has_joined))
@@ -154,7 +152,7 @@ impl Consensus {
         check_history(&mut log, &mut state_machine, &directory.path).await?;
         let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
         let directory = Arc::downgrade(&directory);
-        let config = Arc::new(config(&shared));
+        let config = Arc::new(config(&shared, entries_kept));
         let raft = Raft::new(raft_id, config, Peers(shared.clone()), log, state_machine)
             .await
             .map_err(stopped)?;
@@ -435,7 +433,7 @@ fn end_after(index: Option<u64>) -> Offset {
     Offset(i64::try_from(end).unwrap_or(i64::MAX))
 }
 
-fn config(shared: &Shared) -> Config {
+fn config(shared: &Shared, entries_kept: u64) -> Config {
     let lease_ms = u64::try_from(shared.timings.lease.as_millis()).unwrap_or(NEVER_MS);
     Config {
         cluster_name: "logway".to_owned(),
@@ -449,7 +447,7 @@ fn config(shared: &Shared) -> Config {
         enable_heartbeat: false,
         enable_elect: false,
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: ENTRIES_KEPT_BEHIND_SNAPSHOT,
+        max_in_snapshot_log_to_keep: entries_kept,
         ..Config::default()
     }
 }

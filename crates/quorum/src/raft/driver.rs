@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use openraft::ServerState;
 use tokio::task::JoinSet;
@@ -15,9 +16,13 @@ use super::shared::Shared;
 use super::{Consensus, Vote};
 use crate::leader::Leader;
 use crate::membership::{JoinRequest, MembersChange};
+use crate::options::Timings;
 
 /// A leader looks at its voters with every so many heartbeats.
 const HEARTBEATS_PER_LOOK: u32 = 4;
+
+/// The election timeouts of voters lie in so many slots.
+const SLOTS: u32 = 3;
 
 /// The pause between elections doubles so often: on a disk that needs seconds for a vote, too, one will
 /// be counted in time.
@@ -140,9 +145,7 @@ impl Driver {
         if let Some(heard) = shared.contacts.leader_at()
             && heard + timings.election_timeout_min > self.election_at
         {
-            let timeout =
-                shared.between(timings.election_timeout_min, timings.election_timeout_max);
-            self.election_at = heard + timeout;
+            self.election_at = heard + self.election_timeout();
             self.tries = 0;
         }
         if now >= self.election_at {
@@ -154,6 +157,19 @@ impl Driver {
         }
         self.announce();
         self.election_at.min(now + timings.lease)
+    }
+
+    /// How long this voter waits for a leader that has gone silent. The voters take turns: two that stand at
+    /// the same time would both wait for votes that the other one has. A little chance comes on top.
+    fn election_timeout(&self) -> Duration {
+        let shared = self.shared();
+        let last_leader = self.consensus.raft.metrics().borrow().vote.leader_id.node_id;
+        let before = |&id: &u64| id != last_leader && id < shared.own_id;
+        let rank = shared.members().all_voters().into_iter().filter(before).count();
+        let Timings { election_timeout_min: min, election_timeout_max: max, .. } = shared.timings;
+        let slot = (max - min) / SLOTS;
+        let rank = u32::try_from(rank).unwrap_or(SLOTS).min(SLOTS - 1);
+        min + slot * rank + shared.between(Duration::ZERO, slot / 2)
     }
 
     async fn learn(&mut self) -> Instant {

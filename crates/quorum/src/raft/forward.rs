@@ -1,5 +1,6 @@
 //! What a node asks the leader for, and what the leader answers.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,17 +69,30 @@ impl Consensus {
         }
     }
 
-    /// Asks the leader. Where no answer comes, it may have done what it was asked for.
+    /// Asks the leader, and gives up when there is another one. Where no answer comes, it may have done
+    /// what it was asked for.
     async fn ask_leader(
         &self,
         leader: u64,
         request: &Request,
         deadline: Instant,
     ) -> Result<Reply, QuorumError> {
+        let mut changes = self.watch_leadership();
+        let is_followed = || self.leader().is_some_and(|id| id != leader);
         let Some(peer) = self.shared.peer(leader) else { return Err(QuorumError::NotLeader) };
         let patience = deadline.saturating_duration_since(Instant::now());
         let patience = patience.max(Duration::from_millis(1));
-        match self.shared.call(&peer, request, &[], patience).await {
+        let mut asking = pin!(self.shared.call(&peer, request, &[], patience));
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut asking => break answer,
+                () = changes.changed() => if is_followed() {
+                    return Err(QuorumError::OutcomeUnknown);
+                }
+            }
+        };
+        match answer {
             Ok(reply) => Ok(reply),
             Err(CallError::Refused(refusal)) => Err(self.error(refusal)),
             Err(CallError::Peer(PeerError::Unreachable(_) | PeerError::TimedOut))

@@ -14,7 +14,7 @@ use super::snapshot_file::SnapshotFile;
 use super::{Entry, LogId, StorageError, TypeConfig, Vote, any_error};
 use crate::error::QuorumError;
 use crate::log_file::LogFile;
-use crate::options::DiskWork;
+use crate::options::{DiskWork, Mutation};
 
 const VOTE: &str = "vote";
 const PURGED: &str = "purged";
@@ -31,11 +31,22 @@ pub(super) struct LogStore {
     disk_work: DiskWork,
     /// Where the snapshot is that must have what is purged here.
     snapshot_file: Option<SnapshotFile>,
+    mutation: Option<Mutation>,
 }
 
 impl LogStore {
     pub(super) fn new(file: LogFile, disk_work: DiskWork) -> LogStore {
-        LogStore { file: Arc::new(file), disk_work, snapshot_file: None }
+        LogStore { file: Arc::new(file), disk_work, snapshot_file: None, mutation: None }
+    }
+
+    /// Breaks a rule.
+    pub(super) fn with_mutation(self, mutation: Option<Mutation>) -> LogStore {
+        LogStore { mutation, ..self }
+    }
+
+    /// How a change gets to the disk: at once, unless a mutation leaves its sync out.
+    fn durability(&self, without: Mutation) -> Durability {
+        if self.mutation == Some(without) { Durability::None } else { Durability::Immediate }
     }
 
     /// From now on nothing is purged that is not in the snapshot on stable storage.
@@ -134,7 +145,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), StorageError> {
         let saved = match serde_json::to_vec(vote) {
-            Ok(vote) => self.set_value(Durability::Immediate, VOTE, vote).await,
+            Ok(vote) => {
+                let durability = self.durability(Mutation::VotesWithoutSync);
+                self.set_value(durability, VOTE, vote).await
+            }
             Err(error) => Err(self.file.error(error)),
         };
         saved.map_err(|error| StorageIOError::write_vote(any_error(error)).into())
@@ -172,7 +186,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let encode = |entry: Entry| Ok((entry.log_id.index, serde_json::to_vec(&entry)?));
         let encoded: Result<Vec<_>, serde_json::Error> = entries.into_iter().map(encode).collect();
         let appended = match encoded {
-            Ok(encoded) => self.run(move |file| file.append(&encoded)).await,
+            Ok(encoded) => {
+                let durability = self.durability(Mutation::AppendsWithoutSync);
+                self.run(move |file| file.append(durability, &encoded)).await
+            }
             Err(error) => Err(self.file.error(error)),
         };
         callback.log_io_completed(appended.clone().map_err(io::Error::other));

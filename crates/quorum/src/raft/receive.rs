@@ -1,7 +1,7 @@
 //! What this node does with messages from others.
 
-use openraft::Snapshot;
 use openraft::raft::{AppendEntriesRequest, VoteRequest, VoteResponse};
+use openraft::{ServerState, Snapshot};
 use tokio::time::Instant;
 
 use super::message::{
@@ -107,6 +107,10 @@ impl Consensus {
             let last_log_id = self.raft.data_metrics().borrow().last_log;
             return Reply::Vote(VoteResponse::new(self.known_vote(), last_log_id, false));
         }
+        if request.last_log_id >= self.raft.data_metrics().borrow().last_log {
+            // Who is about to lead gets the time to say so before anybody else stands.
+            self.shared.contacts.leader_spoke(Instant::now());
+        }
         match self.raft.vote(request).await {
             Ok(response) => Reply::Vote(response),
             Err(error) => Reply::Refused(Refusal::Stopped(error.to_string())),
@@ -128,9 +132,13 @@ impl Consensus {
         if self.shared.contacts.is_within_lease(now, lease) {
             return true;
         }
-        let leads_until = now - lease;
-        !self.shared.is_transferring()
-            && self.shared.has_majority_since(&self.raft.metrics().borrow(), leads_until)
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let term = metrics.current_term;
+        // One that was just elected has not been heard by anybody yet.
+        metrics.state == ServerState::Leader
+            && !self.shared.is_transferring()
+            && self.shared.majority_or_election_at(term).is_none_or(|at| at >= now - lease)
     }
 
     /// A leader has spoken. One of an earlier term is none.

@@ -190,9 +190,14 @@ impl Shared {
             return false;
         }
         let (now, timeout) = (Instant::now(), self.timings.election_timeout_max);
+        self.majority_or_election_at(term).is_none_or(|at| now.duration_since(at) > timeout)
+    }
+
+    /// Up to when a majority has heard this leader of a term, or since when it leads. `None` if it was
+    /// elected so short a time ago that it has not said anything yet.
+    pub(super) fn majority_or_election_at(&self, term: u64) -> Option<Instant> {
         let voters = &self.members().voters;
-        let heard = self.contacts.majority_or_election_at(voters, self.own_id, term, now);
-        heard.is_none_or(|at| now.duration_since(at) > timeout)
+        self.contacts.majority_or_election_at(voters, self.own_id, term, Instant::now())
     }
 
     /// Whether a message is for this node, with this directory.

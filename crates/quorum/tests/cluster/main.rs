@@ -8,7 +8,10 @@
 
 mod network;
 mod nodes;
+mod oracle;
 mod scenarios;
+mod world;
+mod worlds;
 
 /// Runs a story in virtual time, on one thread.
 fn in_virtual_time<T>(story: impl Future<Output = T>) -> T {

@@ -229,8 +229,7 @@ async fn call(
     // The other node goes on with a request that nobody waits for any longer.
     let (handler, network) = (network.clone(), network.clone());
     let (sender, receiver) = (from.to_owned(), to.to_owned());
-    let handling =
-        tokio::spawn(async move { handler.deliver(&sender, &receiver, &request).await });
+    let handling = tokio::spawn(async move { handler.deliver(&sender, &receiver, &request).await });
     let Some(reply) = handling.await.ok().flatten() else {
         sleep(fate.back).await;
         return Err(PeerError::Unreachable("nobody listens there".to_owned()));

@@ -130,6 +130,7 @@ impl Nodes {
         QuorumOptions {
             fs: Arc::new(node.fs.clone()),
             snapshot_interval_entries: self.snapshot_interval_entries,
+            entries_kept_behind_snapshot: 10,
             start: node.start,
             directory: node.directory,
             address: node.address.clone(),
@@ -144,6 +145,12 @@ impl Nodes {
 
     /// Has the cluster admit a node that was added, and starts it.
     pub(crate) async fn join(&mut self, number: usize) -> Result<(), QuorumError> {
+        self.admit(number).await?;
+        self.start(number).await
+    }
+
+    /// Has the cluster admit a node that was added.
+    pub(crate) async fn admit(&mut self, number: usize) -> Result<(), QuorumError> {
         let node = &self.all[&number];
         let request =
             JoinRequest { id: node.id, directory: node.directory, address: node.address.clone() };
@@ -153,7 +160,7 @@ impl Nodes {
         let joined = join(link, &others, request, Duration::from_secs(5)).await?;
         let node = self.all.get_mut(&number).expect("was added");
         node.id = Some(joined.id);
-        self.start(number).await
+        Ok(())
     }
 
     /// A cluster of so many nodes that has grown from one, and whose voters have settled.
