@@ -14,6 +14,7 @@ mod config_change;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod finalize_metadata_level;
 mod placement;
 mod producer_ids;
 mod register_broker;
@@ -34,6 +35,7 @@ pub use command::{Command, ControllerCommand, ControllerReply, Decision};
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
+pub use finalize_metadata_level::FinalizeMetadataLevel;
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
@@ -41,6 +43,7 @@ pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{MetadataError, excerpt};
+use crate::level::MetadataLevel;
 
 /// The most records that one command may make: one commit must stay a commit of moderate size.
 pub const COMMAND_RECORDS_MAX: usize = 10_000;
@@ -58,6 +61,14 @@ pub struct ControllerError {
 impl ControllerError {
     fn new(code: ErrorCode, message: impl Into<String>) -> ControllerError {
         ControllerError { code, message: message.into() }
+    }
+
+    /// The refusal of records that an older node of the cluster could not read.
+    pub fn unsupported_level(needed: MetadataLevel, finalized: MetadataLevel) -> ControllerError {
+        let message = format!(
+            "This needs metadata level {needed}, and the cluster has finalised level {finalized}."
+        );
+        ControllerError::new(ErrorCode::UnsupportedVersion, message)
     }
 
     /// The same, naming the topic that it is about: a request may be about many.

@@ -16,6 +16,7 @@ pub use difference::TopicsDifference;
 pub use topic::{PartitionImage, TopicImage};
 
 use crate::error::MetadataError;
+use crate::level::{METADATA_FEATURE, MetadataLevel};
 use crate::record::{
     BrokerRecord, ConfigRecord, ConfigResource, FeatureRecord, MetadataRecord, PartitionRecord,
     ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
@@ -178,6 +179,11 @@ impl MetadataImage {
     /// The features that are on, by name, with their levels.
     pub fn features(&self) -> impl Iterator<Item = (&str, i16)> {
         self.features.iter().map(|(name, &level)| (name.as_str(), level))
+    }
+
+    /// The level of the metadata that the cluster has finalised.
+    pub fn metadata_level(&self) -> MetadataLevel {
+        MetadataLevel(self.features.get(METADATA_FEATURE).copied().unwrap_or(0))
     }
 
     fn apply_record(&mut self, record: &MetadataRecord) -> Result<(), MetadataError> {

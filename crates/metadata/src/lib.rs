@@ -6,6 +6,8 @@
 
 pub mod record;
 
+mod level;
+
 pub mod quota;
 
 pub mod image;
@@ -21,4 +23,5 @@ pub use error::MetadataError;
 pub use image::{
     ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage, TopicsDifference,
 };
+pub use level::{METADATA_FEATURE, MetadataLevel};
 pub use record::{ConfigResource, MetadataRecord};

@@ -9,8 +9,9 @@
 //! JSON, because somebody will have to read it with nothing but a pager at hand. The version is a
 //! part of the key so that a record of a newer layout is an unknown kind, and an unknown kind or
 //! field fails the whole decode: a broker never runs on metadata that it understood in part.
-//! A layout that changes gets the next version beside the old one: what is written has the newest,
-//! and a field that the older one has not gets a default that says so.
+//! A layout that changes gets the next version beside the old one, and a field that the older one has not
+//! gets a default that says so. A record is written in the oldest layout that can hold it, and only
+//! when the cluster has finalised the level of that layout ([`MetadataLevel`]).
 
 use std::fmt;
 
@@ -20,6 +21,7 @@ use logway_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::excerpt;
+use crate::level::MetadataLevel;
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 
 /// One change of the cluster's metadata.
@@ -53,6 +55,22 @@ pub enum MetadataRecord {
     /// What a client may use per second, or that it may use what it likes.
     #[serde(rename = "client_quota/0")]
     ClientQuota(ClientQuotaRecord),
+}
+
+impl MetadataRecord {
+    /// The level that a cluster must have finalised before this record is written.
+    pub fn level(&self) -> MetadataLevel {
+        match self {
+            MetadataRecord::Topic(_)
+            | MetadataRecord::RemoveTopic(_)
+            | MetadataRecord::Partition(_)
+            | MetadataRecord::Config(_)
+            | MetadataRecord::Broker(_)
+            | MetadataRecord::ProducerIds(_)
+            | MetadataRecord::Feature(_)
+            | MetadataRecord::ClientQuota(_) => MetadataLevel::ONE_NODE,
+        }
+    }
 }
 
 /// A topic exists, with no partition yet.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use logway_metadata::ControllerError;
 use logway_model::BrokerId;
 
+use crate::membership::AdmissionRefusal;
+
 /// An error of this crate. It can be cloned, because one failed commit fails every command in it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum QuorumError {
@@ -16,6 +18,34 @@ pub enum QuorumError {
     /// This node does not lead the quorum, so it cannot commit anything now.
     #[error("this node is not the active controller")]
     NotLeader,
+    /// This node leads, but no majority of the voters has heard it for an election timeout. Nothing was
+    /// committed, and the same command will do once there is a majority.
+    #[error("the active controller hears no majority of the voters")]
+    NoMajority,
+    /// Another leader's commits came in between. Nothing was committed, and the same command will do.
+    #[error("other changes of the metadata came in between")]
+    Overtaken,
+    /// Nobody can tell now whether the command was committed: the leader was lost meanwhile.
+    #[error("it is not known whether the change of the metadata was committed")]
+    OutcomeUnknown,
+    /// The command may have been committed so long ago that nobody remembers.
+    #[error("the command is too old to tell whether it was committed")]
+    Forgotten,
+    /// The leader does not admit a node, or cannot remove it.
+    #[error(transparent)]
+    Admission(#[from] AdmissionRefusal),
+    /// No node that was asked knows the leader.
+    #[error("no node of the cluster can be reached: {reason}")]
+    Unreachable {
+        /// What each of them did.
+        reason: String,
+    },
+    /// The node was to join a cluster and has not received anything yet. It does not found one.
+    #[error("the node of {} was to join a cluster and has not yet; start it with --join", .path.display())]
+    NotJoined {
+        /// The metadata directory.
+        path: PathBuf,
+    },
     /// The quorum has stopped, by request or by an error of its storage. Commands whose outcome is
     /// not known get this too: they may have been committed.
     #[error("the metadata quorum has stopped: {reason}")]
@@ -88,6 +118,17 @@ pub enum QuorumError {
 }
 
 impl QuorumError {
+    /// Whether nothing was done and the same may work in a moment, perhaps with another leader.
+    pub fn is_retriable(&self) -> bool {
+        matches!(
+            self,
+            QuorumError::NotLeader
+                | QuorumError::NoMajority
+                | QuorumError::Overtaken
+                | QuorumError::Unreachable { .. }
+        )
+    }
+
     /// For `map_err` after an operation on a file.
     pub(crate) fn io(
         action: &'static str,

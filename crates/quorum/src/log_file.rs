@@ -7,6 +7,8 @@
 //! |           | `node_id`   | whose log it is                                              |
 //! |           | `vote`      | the vote as JSON                                             |
 //! |           | `purged`    | the id of the last entry that was dropped at the front       |
+//! |           | `origin`    | `joined` where the node was to join a cluster; else nothing  |
+//! |           | `installing`| the last entry of the last snapshot from another node        |
 //! |           | `committed` | the id of an entry up to which all is known to be committed  |
 //!
 //! Every change is one transaction, on stable storage when the call returns, except where
@@ -23,6 +25,7 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinitio
 
 use crate::directory::{Directory, LOG_FILE, SNAPSHOT_FILE};
 use crate::error::QuorumError;
+use crate::options::Start;
 use crate::redb_file::RedbFile;
 
 const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("entries");
@@ -31,6 +34,8 @@ const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 const FORMAT: &str = "format";
 const FORMAT_VERSION: &[u8] = b"1";
 const NODE_ID: &str = "node_id";
+const ORIGIN: &str = "origin";
+const JOINED: &[u8] = b"joined";
 
 const NEW_FILE_NAME: &str = "log.redb.new";
 
@@ -53,6 +58,7 @@ impl LogFile {
     pub(crate) fn open(
         directory: Arc<Directory>,
         node_id: BrokerId,
+        start: Start,
     ) -> Result<LogFile, QuorumError> {
         let path = directory.path.join(LOG_FILE);
         match directory.has(LOG_FILE)? {
@@ -66,7 +72,7 @@ impl LogFile {
                               metadata: put it back";
                 Err(log_error(&path, reason))
             }
-            false => LogFile::create(directory, path, node_id),
+            false => LogFile::create(directory, path, node_id, start),
         }
     }
 
@@ -76,12 +82,16 @@ impl LogFile {
         directory: Arc<Directory>,
         path: PathBuf,
         node_id: BrokerId,
+        start: Start,
     ) -> Result<LogFile, QuorumError> {
         let new_path = directory.path.join(NEW_FILE_NAME);
         let mut log = LogFile::open_file(directory, new_path, OpenMode::CreateTruncate)?;
         log.write(Durability::Immediate, |_, state| {
             state.insert(FORMAT, FORMAT_VERSION)?;
             state.insert(NODE_ID, node_id.to_string().as_bytes())?;
+            if start == Start::Join {
+                state.insert(ORIGIN, JOINED)?;
+            }
             Ok(())
         })?;
         let fs = &log.directory.fs;
@@ -109,8 +119,12 @@ impl LogFile {
     }
 
     /// Adds entries, or replaces the ones that have their numbers.
-    pub(crate) fn append(&self, entries: &[(u64, Vec<u8>)]) -> Result<(), QuorumError> {
-        self.write(Durability::Immediate, |table, _| {
+    pub(crate) fn append(
+        &self,
+        durability: Durability,
+        entries: &[(u64, Vec<u8>)],
+    ) -> Result<(), QuorumError> {
+        self.write(durability, |table, _| {
             for (index, entry) in entries {
                 table.insert(index, entry.as_slice())?;
             }
@@ -146,6 +160,33 @@ impl LogFile {
             Ok(found)
         };
         read().map_err(|error| self.error(error))
+    }
+
+    /// The first entries of a range, of so many bytes together, but one at least.
+    pub(crate) fn entries_within(
+        &self,
+        range: impl RangeBounds<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, QuorumError> {
+        let read = || -> Result<_, redb::Error> {
+            let entries = self.database.begin_read()?.open_table(ENTRIES)?;
+            let (mut found, mut bytes) = (Vec::new(), 0);
+            for entry in entries.range(range)? {
+                let (index, entry) = entry?;
+                bytes += entry.value().len();
+                if bytes > bytes_max && !found.is_empty() {
+                    break;
+                }
+                found.push((index.value(), entry.value().to_vec()));
+            }
+            Ok(found)
+        };
+        read().map_err(|error| self.error(error))
+    }
+
+    /// Whether the log was made for a node that joins a cluster. Such a node never founds one.
+    pub(crate) fn has_joined(&self) -> Result<bool, QuorumError> {
+        Ok(self.value(ORIGIN)?.as_deref() == Some(JOINED))
     }
 
     /// The last entry, if there is any.

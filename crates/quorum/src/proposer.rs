@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use logway_metadata::controller::{ControllerCommand, ControllerReply};
 use logway_metadata::settings::BrokerSettings;
-use logway_metadata::{ControllerError, Decision, MetadataImage, MetadataRecord};
+use logway_metadata::{ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::command_id::{CommandId, CommittedCommand, Known};
 use crate::error::QuorumError;
+use crate::options::{DiskWork, Mutation};
 use crate::published::{IndexedImage, MetadataIndex, Published};
-use crate::raft::Consensus;
+use crate::raft::{CommitOutcome, Consensus};
 
 /// How many commands may wait; the next one waits to be taken.
 pub(crate) const SUBMISSIONS_MAX: usize = 1_024;
@@ -18,12 +20,23 @@ pub(crate) const SUBMISSIONS_MAX: usize = 1_024;
 /// Commands stop being added to a commit once it has this many records.
 const COMMIT_RECORDS: usize = 10_000;
 
+/// A command that one node sends to the leader, which may be that node.
+#[derive(Debug, Clone)]
+pub(crate) struct Forwarded {
+    pub(crate) id: CommandId,
+    /// What that node had applied before it sent the command for the first time.
+    pub(crate) since: u64,
+    pub(crate) command: ControllerCommand,
+}
+
 /// A command on its way.
 pub(crate) struct Submission {
-    pub(crate) command: ControllerCommand,
+    pub(crate) forwarded: Forwarded,
     /// Whoever asked may have gone away; the command holds all the same.
-    pub(crate) answer: oneshot::Sender<Result<Committed<ControllerReply>, QuorumError>>,
+    pub(crate) answer: Answer,
 }
+
+type Answer = oneshot::Sender<Result<Committed<ControllerReply>, QuorumError>>;
 
 /// The reply to a command, with the place of its effect.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +58,7 @@ impl<R> Committed<R> {
 /// A judged command, which waits for the commit that it is part of.
 struct Judged {
     reply: Result<ControllerReply, ControllerError>,
-    answer: oneshot::Sender<Result<Committed<ControllerReply>, QuorumError>>,
+    answer: Answer,
 }
 
 impl Judged {
@@ -56,64 +69,97 @@ impl Judged {
     }
 }
 
-/// Judges and commits commands until no one can send any more.
-///
-/// Commands that wait while a commit is under way are committed together: each is judged against
-/// the image that the ones before it lead to, and every answer, refusals too, waits for the commit,
-/// because it may rest on what the commit contains.
-pub(crate) async fn run(
-    mut submissions: mpsc::Receiver<Submission>,
-    consensus: Consensus,
-    published: Arc<Published>,
-    broker: Arc<BrokerSettings>,
-) {
-    while let Some(first) = submissions.recv().await {
-        let IndexedImage { image, index } = published.indexed_image();
-        let commit = Commit { image, records: Vec::new(), judged: Vec::new() };
-        let gathering = {
-            let (consensus, broker) = (consensus.clone(), Arc::clone(&broker));
-            move || commit.gather(first, submissions, &consensus, &broker)
-        };
-        // To judge a command about thousands of topics takes a while, in which the thread would
-        // serve no connection. The task ends here only when the runtime does.
-        let Ok((commit, rest)) = tokio::task::spawn_blocking(gathering).await else { return };
-        submissions = rest;
-        let Commit { records, judged, .. } = commit;
-        match records.is_empty() {
-            true => judged.into_iter().for_each(|judged| judged.answer(Ok(index))),
-            false => commit_or_refuse(&consensus, records, judged, &mut submissions).await,
-        }
-        if let Err(error) = consensus.snapshot_if_due().await {
-            // The commands that follow fail with the same error and tell whoever asks.
-            tracing::error!(%error, "cannot write a snapshot of the metadata");
-        }
-    }
+/// The one task of a node that judges commands.
+pub(crate) struct Proposer {
+    pub(crate) consensus: Consensus,
+    pub(crate) published: Arc<Published>,
+    pub(crate) settings: Arc<BrokerSettings>,
+    pub(crate) disk_work: DiskWork,
+    pub(crate) mutation: Option<Mutation>,
 }
 
-/// Commits records and answers whoever waits for that. If the disk becomes full meanwhile they are
-/// told so at once, and so is whoever comes before the commit is done.
-async fn commit_or_refuse(
-    consensus: &Consensus,
-    records: Vec<MetadataRecord>,
-    mut judged: Vec<Judged>,
-    submissions: &mut mpsc::Receiver<Submission>,
-) {
-    let mut commit = pin!(consensus.commit(records));
-    let mut space = consensus.watch_space();
-    let mut is_full = false;
-    loop {
-        tokio::select! {
-            biased;
-            committed = &mut commit => {
-                judged.drain(..).for_each(|judged| judged.answer(committed.clone()));
-                return;
+impl Proposer {
+    /// Judges and commits commands until no one can send any more.
+    ///
+    /// Commands that wait while a commit is under way are committed together: each is judged against
+    /// the image that the ones before it lead to, and every answer, refusals too, waits for the commit,
+    /// because it may rest on what the commit contains.
+    ///
+    /// Only a leader that has applied all that was committed before it led judges anything. What it has
+    /// judged is applied to no other image than the one it was judged against, whatever happens
+    /// before it is committed.
+    pub(crate) async fn run(self, mut submissions: mpsc::Receiver<Submission>) {
+        while let Some(first) = submissions.recv().await {
+            if let Err(error) = self.consensus.check_leads() {
+                _ = first.answer.send(Err(error));
+                continue;
             }
-            Ok(_) = space.wait_for(|is_waiting| *is_waiting), if !is_full => {
-                is_full = true;
-                judged.drain(..).for_each(|judged| judged.answer(Err(consensus.waits_for_space())));
+            let indexed = self.published.indexed_image();
+            let index = indexed.index;
+            let commit = Commit::new(&self, indexed);
+            let gathering = {
+                let (consensus, settings) = (self.consensus.clone(), Arc::clone(&self.settings));
+                move || commit.gather(first, submissions, &consensus, &settings)
+            };
+            // To judge a command about thousands of topics takes a while, in which the thread would
+            // serve no connection. The task ends here only when the runtime does.
+            let Ok((commit, rest)) = self.disk_work.run(gathering).await else { return };
+            submissions = rest;
+            match commit.records.is_empty() {
+                true => self.answer_from_image(commit.judged, index),
+                false => self.commit_or_refuse(commit, &mut submissions).await,
             }
-            Some(submission) = submissions.recv(), if is_full => {
-                _ = submission.answer.send(Err(consensus.waits_for_space()));
+            if self.consensus.is_alone()
+                && let Err(error) = self.consensus.snapshot_if_due().await
+            {
+                // The commands that follow fail with the same error and tell whoever asks.
+                tracing::error!(%error, "cannot write a snapshot of the metadata");
+            }
+        }
+    }
+
+    /// Answers commands that change nothing. Their answers may rest on what others have changed, so
+    /// nobody else may lead.
+    fn answer_from_image(&self, judged: Vec<Judged>, index: MetadataIndex) {
+        let leads = if self.consensus.is_alone() { Ok(()) } else { self.consensus.check_lease() };
+        let outcome = leads.map(|()| index);
+        judged.into_iter().for_each(|judged| judged.answer(outcome.clone()));
+    }
+
+    /// Commits records and answers whoever waits for that. If the disk becomes full meanwhile they are
+    /// told so at once, and so is whoever comes before the commit is done. If this node leads no more, or
+    /// without a majority, nobody waits: it may be committed or not.
+    async fn commit_or_refuse(&self, commit: Commit, submissions: &mut mpsc::Receiver<Submission>) {
+        let consensus = &self.consensus;
+        let Commit { records, commands, mut judged, base, .. } = commit;
+        let mut committing = pin!(consensus.commit(base, records, commands));
+        let mut leads_no_more = pin!(consensus.leads_no_more());
+        let mut space = consensus.watch_space();
+        let mut is_full = false;
+        loop {
+            tokio::select! {
+                biased;
+                committed = &mut committing => {
+                    let index = committed.and_then(|outcome| match outcome {
+                        CommitOutcome::Committed(index) => Ok(index),
+                        CommitOutcome::Overtaken => Err(QuorumError::Overtaken),
+                    });
+                    judged.drain(..).for_each(|judged| judged.answer(index.clone()));
+                    return;
+                }
+                Ok(_) = space.wait_for(|is_waiting| *is_waiting), if !is_full => {
+                    is_full = true;
+                    let waits = consensus.waits_for_space();
+                    judged.drain(..).for_each(|judged| judged.answer(Err(waits.clone())));
+                }
+                Some(submission) = submissions.recv(), if is_full => {
+                    _ = submission.answer.send(Err(consensus.waits_for_space()));
+                }
+                () = &mut leads_no_more => {
+                    let unknown = || Err(QuorumError::OutcomeUnknown);
+                    judged.drain(..).for_each(|judged| judged.answer(unknown()));
+                    return;
+                }
             }
         }
     }
@@ -123,11 +169,29 @@ async fn commit_or_refuse(
 struct Commit {
     /// What the records so far lead to.
     image: Arc<MetadataImage>,
+    /// The entry that made the image which they start from; `None` in a cluster of one.
+    base: Option<u64>,
     records: Vec<MetadataRecord>,
+    commands: Vec<CommittedCommand>,
     judged: Vec<Judged>,
+    published: Arc<Published>,
+    mutation: Option<Mutation>,
 }
 
 impl Commit {
+    fn new(proposer: &Proposer, IndexedImage { image, image_at, .. }: IndexedImage) -> Commit {
+        let base = (image.metadata_level() >= MetadataLevel::CLUSTER).then_some(image_at);
+        Commit {
+            image,
+            base,
+            records: Vec::new(),
+            commands: Vec::new(),
+            judged: Vec::new(),
+            published: Arc::clone(&proposer.published),
+            mutation: proposer.mutation,
+        }
+    }
+
     /// Judges a command, and those that wait behind it as long as there is room.
     fn gather(
         mut self,
@@ -146,6 +210,17 @@ impl Commit {
         (self, submissions)
     }
 
+    /// What is known of a command from before: its reply, if it is part of this commit or an earlier one.
+    fn look_up(&self, id: CommandId, since: u64) -> Known {
+        if self.mutation == Some(Mutation::ForgetsCommands) {
+            return Known::New;
+        }
+        if let Some(command) = self.commands.iter().find(|command| command.id == id) {
+            return Known::Committed { index: 0, reply: command.reply.clone() };
+        }
+        self.published.recent().look_up(id, since)
+    }
+
     /// Takes the records of a command in, or answers it with the reason why not.
     fn judge(
         &mut self,
@@ -153,7 +228,21 @@ impl Commit {
         broker: &BrokerSettings,
         check_space: impl FnOnce() -> Result<(), QuorumError>,
     ) {
-        let Submission { command, answer } = submission;
+        let Submission { forwarded: Forwarded { id, since, command }, answer } = submission;
+        match self.look_up(id, since) {
+            Known::New => {}
+            Known::Committed { reply, .. } => match serde_json::from_str(&reply) {
+                Ok(reply) => return self.judged.push(Judged { reply: Ok(reply), answer }),
+                Err(_) => {
+                    _ = answer.send(Err(QuorumError::OutcomeUnknown));
+                    return;
+                }
+            },
+            Known::Forgotten => {
+                _ = answer.send(Err(QuorumError::Forgotten));
+                return;
+            }
+        }
         let makes_space = command.makes_space();
         let (records, reply) = match command.evaluate(&self.image, broker) {
             Ok(Decision { records, reply }) => (records, Ok(reply)),
@@ -164,6 +253,7 @@ impl Commit {
         }
         let checked = if makes_space { Ok(()) } else { check_space() };
         let applied = checked.and_then(|()| {
+            check_level(&records, &self.image)?;
             let fits = self.image.apply(&records);
             fits.map_err(|error| QuorumError::Refused(error.into()))
         });
@@ -171,10 +261,33 @@ impl Commit {
             Ok(image) => {
                 self.image = Arc::new(image);
                 self.records.extend(records);
+                self.remember(id, &reply);
                 self.judged.push(Judged { reply, answer });
             }
             // Nobody may wait any more.
             Err(error) => _ = answer.send(Err(error)),
         }
+    }
+
+    /// Has the commit tell that it contains a command. In a cluster of one nobody asks twice.
+    fn remember(&mut self, id: CommandId, reply: &Result<ControllerReply, ControllerError>) {
+        if self.base.is_none() {
+            return;
+        }
+        let reply = reply.as_ref().ok().map(serde_json::to_string);
+        if let Some(Ok(reply)) = reply {
+            self.commands.push(CommittedCommand { id, reply });
+        }
+    }
+}
+
+/// Refuses records that an older node of the cluster could not read (KIP-584).
+fn check_level(records: &[MetadataRecord], image: &MetadataImage) -> Result<(), QuorumError> {
+    let level = image.metadata_level();
+    match records.iter().map(MetadataRecord::level).max() {
+        Some(needed) if needed > level => {
+            Err(QuorumError::Refused(ControllerError::unsupported_level(needed, level)))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,11 +1,13 @@
 //! The current image, for everybody to read.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use logway_metadata::MetadataImage;
 use tokio::sync::watch;
+
+use crate::command_id::RecentCommands;
 
 /// A place in the sequence of commits: that of the last one that an image contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -24,6 +26,8 @@ pub struct IndexedImage {
     pub image: Arc<MetadataImage>,
     /// The last commit that is in it.
     pub index: MetadataIndex,
+    /// The entry that last changed the image.
+    pub(crate) image_at: u64,
 }
 
 /// The newest applied image.
@@ -33,12 +37,14 @@ pub struct IndexedImage {
 pub(crate) struct Published {
     current: ArcSwap<IndexedImage>,
     index: watch::Sender<MetadataIndex>,
+    /// The commands that were committed last: never older than the image.
+    recent: Mutex<RecentCommands>,
 }
 
 impl Published {
     pub(crate) fn new() -> Published {
         let index = watch::Sender::new(MetadataIndex::default());
-        Published { current: ArcSwap::default(), index }
+        Published { current: ArcSwap::default(), index, recent: Mutex::default() }
     }
 
     pub(crate) fn image(&self) -> Arc<MetadataImage> {
@@ -51,6 +57,12 @@ impl Published {
 
     pub(crate) fn watch(&self) -> watch::Receiver<MetadataIndex> {
         self.index.subscribe()
+    }
+
+    /// The commands that were committed last. Changed by the state machine alone, before it shows the
+    /// image that has their effect.
+    pub(crate) fn recent(&self) -> MutexGuard<'_, RecentCommands> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows an image; who is woken by its index finds it or a later one.

@@ -4,63 +4,39 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use logway_log::fs::{Fs, RealFs};
-use logway_metadata::settings::BrokerSettings;
 use logway_metadata::{Command, MetadataImage};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 
 use crate::directory::LOG_FILE;
 use crate::error::QuorumError;
-use crate::proposer::{self, Committed, SUBMISSIONS_MAX, Submission};
+use crate::leader::Leader;
+use crate::membership::MembersChange;
+use crate::options::QuorumOptions;
+use crate::proposer::{Committed, Proposer, SUBMISSIONS_MAX};
 use crate::published::{IndexedImage, MetadataIndex, Published};
-use crate::raft::Consensus;
-use crate::status::QuorumStatus;
-
-/// How often the log is replaced by a snapshot, unless said otherwise.
-const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
-
-/// How to open a quorum.
-#[derive(Clone)]
-pub struct QuorumOptions {
-    /// The directory of the quorum's own log and snapshots; created if need be.
-    pub dir: PathBuf,
-    /// This node's settings: its number, and what the controller goes by.
-    pub settings: Arc<BrokerSettings>,
-    /// The file system.
-    pub fs: Arc<dyn Fs>,
-    /// A snapshot is written, and the log before it dropped, every so many committed entries.
-    pub snapshot_interval_entries: u64,
-}
-
-impl QuorumOptions {
-    /// The usual options for a directory.
-    pub fn new(dir: &Path, settings: Arc<BrokerSettings>) -> QuorumOptions {
-        QuorumOptions {
-            dir: dir.to_owned(),
-            settings,
-            fs: Arc::new(RealFs),
-            snapshot_interval_entries: SNAPSHOT_INTERVAL_ENTRIES,
-        }
-    }
-}
+use crate::raft::{Consensus, Driver};
+use crate::status::{MemberStatus, QuorumStatus};
 
 /// This node's part in the metadata quorum.
 ///
 /// Reads ([`image`](MetadataQuorum::image)) never wait. Writes ([`submit`](MetadataQuorum::submit))
-/// return when their records are on stable storage and in the image, so that whoever asked sees
-/// what it asked for.
+/// return when their records are on stable storage of a majority and in the image, so that whoever asked
+/// sees what it asked for. Any node can be asked: the leader decides.
 ///
 /// Must be used within a tokio runtime with timers. Dropping it stops the quorum as a crash would;
 /// [`shutdown`](MetadataQuorum::shutdown) also waits until its files are closed. No committed
 /// record is lost by either, nor by a power cut.
 pub struct MetadataQuorum {
     published: Arc<Published>,
-    submissions: mpsc::Sender<Submission>,
+    leader: Leader,
     consensus: Consensus,
+    driver: AbortHandle,
 }
 
 impl Drop for MetadataQuorum {
     fn drop(&mut self) {
+        self.driver.abort();
         self.consensus.give_up_waiting();
     }
 }
@@ -78,19 +54,38 @@ impl MetadataQuorum {
         dir.join(LOG_FILE)
     }
 
-    /// Opens the quorum of this node alone, or creates it where the directory is empty.
+    /// Opens this node's part of the quorum.
+    ///
+    /// | directory | [`Start::Found`](crate::Start::Found) | [`Start::Join`](crate::Start::Join) |
+    /// |---|---|---|
+    /// | empty                    | founds a cluster of one | waits for what the leader sends |
+    /// | never received anything  | [`QuorumError::NotJoined`] | the same |
+    /// | has metadata             | is simply back | is simply back |
     ///
     /// Fails with [`QuorumError::Log`] or [`QuorumError::Snapshot`] where one of the two is missing
     /// or older than the other tells.
     ///
-    /// Returns when this node leads and every record that was ever committed is in the image.
+    /// A node that is alone leads when this returns, and every record that was ever committed is in
+    /// the image. One of several shows what it knew to be committed, and
+    /// [`wait_until_current`](MetadataQuorum::wait_until_current) waits for the rest.
     pub async fn open(options: QuorumOptions) -> Result<MetadataQuorum, QuorumError> {
         let published = Arc::new(Published::new());
-        let settings = options.settings.clone();
+        let (settings, disk_work) = (options.settings.clone(), options.disk_work.clone());
+        let mutation = options.mutation;
         let consensus = Consensus::open(options, published.clone()).await?;
         let (submissions, receiver) = mpsc::channel(SUBMISSIONS_MAX);
-        tokio::spawn(proposer::run(receiver, consensus.clone(), published.clone(), settings));
-        Ok(MetadataQuorum { published, submissions, consensus })
+        let proposer = Proposer {
+            consensus: consensus.clone(),
+            published: published.clone(),
+            settings,
+            disk_work,
+            mutation,
+        };
+        tokio::spawn(proposer.run(receiver));
+        let leader = Leader::new(consensus.clone(), published.clone(), submissions);
+        let driver = Driver::new(consensus.clone(), leader.clone());
+        let driver = tokio::spawn(driver.run()).abort_handle();
+        Ok(MetadataQuorum { published, leader, consensus, driver })
     }
 
     /// The newest image.
@@ -109,21 +104,53 @@ impl MetadataQuorum {
         self.published.watch()
     }
 
-    /// Has the controller judge a command and commits what it decides.
+    /// Has the controller judge a command and commits what it decides, wherever the controller is.
     ///
     /// Fails with [`QuorumError::Refused`] if the controller refuses the whole command, and with
-    /// [`QuorumError::DiskFull`], [`QuorumError::WaitsForSpace`], [`QuorumError::NotLeader`] or
-    /// [`QuorumError::Stopped`] if nothing can be committed.
+    /// [`QuorumError::DiskFull`], [`QuorumError::WaitsForSpace`] or [`QuorumError::Stopped`] if nothing
+    /// can be committed. In a cluster of several nodes it looks for a leader with a majority for as
+    /// long as [`QuorumOptions::submit_timeout`] says, and then fails with [`QuorumError::NotLeader`] or
+    /// [`QuorumError::NoMajority`] where nothing was committed, and with
+    /// [`QuorumError::OutcomeUnknown`] where nobody can tell. No command is committed twice.
     pub async fn submit<C: Command>(&self, command: C) -> Result<Committed<C::Reply>, QuorumError> {
-        let (answer, outcome) = oneshot::channel();
-        let stopped = || QuorumError::Stopped { reason: "it is shutting down".to_owned() };
-        let submission = Submission { command: command.into(), answer };
-        self.submissions.send(submission).await.map_err(|_| stopped())?;
-        let Committed { reply, index } = outcome.await.map_err(|_| stopped())??;
+        let Committed { reply, index } = self.leader.command(command.into()).await?;
         let Ok(reply) = C::Reply::try_from(reply) else {
             unreachable!("the controller answers a command with its own kind of reply")
         };
         Ok(Committed { reply, index })
+    }
+
+    /// Answers a message from another node, whatever its bytes are.
+    ///
+    /// To be called where messages arrive, without a queue before it: elections go by when a leader was
+    /// last heard.
+    pub async fn handle(&self, message: &[u8]) -> Vec<u8> {
+        self.leader.handle(message).await
+    }
+
+    /// Admits or removes a node, wherever the leader is. Returns the node's number when that is committed
+    /// and this node knows it.
+    pub async fn change_members(
+        &self,
+        change: MembersChange,
+    ) -> Result<logway_model::BrokerId, QuorumError> {
+        self.leader.change_members(change).await
+    }
+
+    /// Everybody who belongs to the quorum, by number.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.consensus.member_status()
+    }
+
+    /// Waits until everything that was committed before this was called is in the image.
+    pub async fn wait_until_current(&self) -> Result<MetadataIndex, QuorumError> {
+        self.leader.wait_until_current().await
+    }
+
+    /// Hands the leadership to another voter, if this node leads and one is heard: before a clean stop, so
+    /// that nobody has to wait for an election timeout. Returns whether another node leads.
+    pub async fn hand_over(&self) -> bool {
+        self.consensus.hand_over().await
     }
 
     /// Who leads, and how far everybody is.
@@ -146,6 +173,7 @@ impl MetadataQuorum {
     /// Stops, and returns when the files are closed. What is submitted from now on fails with
     /// [`QuorumError::Stopped`]; the last image stays readable.
     pub async fn shutdown(&self) -> Result<(), QuorumError> {
+        self.driver.abort();
         self.consensus.shutdown().await
     }
 }

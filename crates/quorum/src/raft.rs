@@ -1,111 +1,105 @@
 //! Consensus, by openraft. Its types are used in this module and nowhere else.
+//!
+//! openraft 0.9 replicates the log, counts votes and changes members. What it lacks is ours (CLUSTER.md,
+//! section 1, and the modules named here):
+//!
+//! - *When to elect* ([`driver`]). openraft's ticker is off. A node that has heard no leader for a time
+//!   that is drawn anew each time asks the other voters whether they would vote for it, and only then
+//!   stands for election (pre-vote: Ongaro's thesis, 9.6). The answer goes by the log and by
+//!   whether the voter hears a leader, and *not by terms*: a pre-vote that compares terms as well can leave
+//!   a cluster without a leader for ever, because it does not spread the higher term
+//!   (openraft#1796, canonical/raft#142, redpanda#2071).
+//! - *A leader without a majority is silent* ([`network`]). etcd's leader steps down (CheckQuorum); openraft's
+//!   goes on, and its heartbeats keep the one node that it reaches from voting for anyone else
+//!   (openraft#2080). Ours sends nothing but heartbeats that say so, until a majority answers again.
+//! - *Leases* ([`receive`]). A voter that hears a leader votes for nobody else, measured where messages
+//!   arrive. So a leader that a majority has heard within the lease is the only one.
+//! - *Handing over* ([`members`]): a leader that stops tells the voter with the longest log to stand for
+//!   election. With three voters that takes two syncs: the old leader's own vote is enough.
+//! - *Snapshots as files* ([`snapshot_file`], [`network`]).
+//!
+//! ## What the storage must never do
+//!
+//! openraft stops for good when its storage fails, and nothing here unwraps such a failure. A vote and an
+//! entry are on stable storage before anybody hears of them; the log drops nothing that is not in a
+//! snapshot on stable storage ([`log_store`]).
 
+mod batch;
+mod driver;
+mod forward;
+mod history;
 mod log_store;
+mod members;
+mod message;
 mod network;
+mod receive;
+mod shared;
+mod snapshot_data;
 mod snapshot_file;
 mod state_machine;
 #[cfg(test)]
 mod storage_suite;
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use logway_metadata::MetadataRecord;
-use logway_model::{BrokerId, LeaderEpoch, Offset};
+use logway_model::{LeaderEpoch, Offset};
 use openraft::error::{ClientWriteError, Fatal, RaftError};
-use openraft::storage::{RaftLogStorage, RaftStateMachine};
-use openraft::{AnyError, BasicNode, Config, Raft, ServerState, SnapshotPolicy};
-use serde::{Deserialize, Serialize};
+use openraft::{AnyError, Config, Raft, ServerState, SnapshotPolicy};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use self::batch::{Applied, Batch};
+use self::history::check_history;
 use self::log_store::LogStore;
-use self::network::NoNetwork;
+use self::network::Peers;
+use self::shared::Shared;
+use self::snapshot_data::SnapshotData;
 use self::state_machine::StateMachine;
-use crate::directory::{Directory, LOG_FILE, SNAPSHOT_FILE};
+use crate::command_id::CommittedCommand;
+use crate::directory::Directory;
 use crate::error::QuorumError;
 use crate::log_file::LogFile;
+use crate::membership::{Member, broker_id};
+use crate::options::{Mutation, QuorumOptions, Start};
 use crate::published::{MetadataIndex, Published};
-use crate::quorum::QuorumOptions;
 use crate::space::SpaceWait;
 use crate::status::{QuorumStatus, VoterStatus};
+
+pub(crate) use self::driver::Driver;
+pub(crate) use self::forward::{JoinAnswer, ask_to_join};
+pub(crate) use self::receive::{ForLeader, Handled};
 
 openraft::declare_raft_types!(
     /// What openraft is told about our types.
     pub(crate) TypeConfig:
         D = Batch,
-        R = (),
+        R = Applied,
         NodeId = u64,
-        Node = BasicNode,
+        Node = Member,
         Entry = openraft::Entry<TypeConfig>,
-        SnapshotData = Cursor<Vec<u8>>,
+        SnapshotData = SnapshotData,
 );
 
 type Entry = openraft::Entry<TypeConfig>;
 type LogId = openraft::LogId<u64>;
 type Vote = openraft::Vote<u64>;
-type StoredMembership = openraft::StoredMembership<u64, BasicNode>;
-type SnapshotMeta = openraft::SnapshotMeta<u64, BasicNode>;
-type Metrics = openraft::RaftMetrics<u64, BasicNode>;
+type StoredMembership = openraft::StoredMembership<u64, Member>;
+type SnapshotMeta = openraft::SnapshotMeta<u64, Member>;
+type Metrics = openraft::RaftMetrics<u64, Member>;
 type StorageError = openraft::StorageError<u64>;
 
-/// The records of one commit; applied together or not at all.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Batch(Vec<MetadataRecord>);
-
-/// How many entries before a snapshot stay in the log, for followers that are a little behind.
-const ENTRIES_KEPT_BEHIND_SNAPSHOT: u64 = 1_000;
-
-/// Nothing happens at intervals in a quorum of one: no heartbeat, no election. openraft's ticker
-/// cannot be left out, so it gets a long sleep.
-const TICK_OF_ONE_VOTER_MS: u64 = 24 * 60 * 60 * 1_000;
-
-/// Refuses a log and a snapshot that do not belong together: one of them was lost, or put back from
-/// an older copy, and with it what was committed.
-///
-/// An entry is in the log before it is applied, and a snapshot has it before the log drops it.
-async fn check_history(
-    log: &mut LogStore,
-    state_machine: &mut StateMachine,
-    dir: &Path,
-) -> Result<(), QuorumError> {
-    let unusable = |error: StorageError| QuorumError::Stopped { reason: error.to_string() };
-    let state = log.get_log_state().await.map_err(unusable)?;
-    let vote = log.read_vote().await.map_err(unusable)?;
-    let (applied, _) = state_machine.applied_state().await.map_err(unusable)?;
-    let path = dir.join(LOG_FILE);
-    let position = |id: Option<LogId>| id.map_or_else(|| "nothing".to_owned(), |id| id.to_string());
-    if state.last_purged_log_id > applied {
-        let reason = format!(
-            "the metadata up to {} is in the snapshot, and that is gone or older: put the newest one \
-             back",
-            position(state.last_purged_log_id)
-        );
-        return Err(QuorumError::Snapshot { path: dir.join(SNAPSHOT_FILE), reason });
-    }
-    if applied > state.last_log_id {
-        let reason = format!(
-            "it ends with {}, but the snapshot knows {}: it was lost, or is an older copy; put the \
-             newest one back",
-            position(state.last_log_id),
-            position(applied)
-        );
-        return Err(QuorumError::Log { path, reason });
-    }
-    // The entry of term 0, with the first membership, is written before there is a vote.
-    let has_led = state.last_log_id.is_some_and(|id| id.leader_id.term > 0);
-    if has_led && vote.is_none() {
-        return Err(QuorumError::Log { path, reason: "it has entries and no vote".to_owned() });
-    }
-    Ok(())
-}
+/// openraft's own ticker and its timeouts are not used; the ticker cannot be left out, so it gets a long
+/// sleep. The driver and the network have timers of their own.
+const NEVER_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A running Raft node. Clones are handles on the same node.
 #[derive(Clone)]
 pub(crate) struct Consensus {
     raft: Raft<TypeConfig>,
+    shared: Arc<Shared>,
     /// Not an owner: the files are closed when the log and the state machine let them go.
     directory: Weak<Directory>,
     path: PathBuf,
@@ -115,8 +109,18 @@ pub(crate) struct Consensus {
     closed: watch::Receiver<()>,
 }
 
+/// What became of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitOutcome {
+    /// It is in the image of this index.
+    Committed(MetadataIndex),
+    /// Other entries came in between, so it has no effect.
+    Overtaken,
+}
+
 impl Consensus {
-    /// Starts the node on its directory, and returns when it leads and all entries are applied.
+    /// Starts the node on its directory. A node that is alone leads when this returns, with all entries
+    /// applied; one of several has applied what it knew to be committed.
     pub(crate) async fn open(
         options: QuorumOptions,
         published: Arc<Published>,
@@ -124,36 +128,100 @@ impl Consensus {
         let node_id = options.settings.node_id;
         let raft_id = u64::try_from(node_id.0).expect("the setting node.id is not negative");
         let snapshot_interval_entries = options.snapshot_interval_entries;
-        let (directory, closed, log_file, state_machine) = blocking(move || {
-            let (directory, closed) = Directory::open(options.fs, &options.dir)?;
-            let log_file = LogFile::open(directory.clone(), node_id)?;
-            let state_machine = StateMachine::open(directory.clone(), published)?;
-            Ok((directory, closed, log_file, state_machine))
-        })
-        .await?;
-        let (config, mut log_store) = (Arc::new(config()), LogStore::new(log_file));
+        let entries_kept = options.entries_kept_behind_snapshot;
+        let (start, mutation) = (options.start, options.mutation);
+        let shared = Arc::new(Shared::new(&options, raft_id));
+        let disk_work = options.disk_work.clone();
+        let for_files = disk_work.clone();
+        let (directory, closed, log, state_machine, has_joined) = disk_work
+            .try_run(move || {
+                let (directory, closed) = Directory::open(options.fs, &options.dir)?;
+                let log_file = LogFile::open(directory.clone(), node_id, start)?;
+                let has_joined = log_file.has_joined()?;
+                let log = LogStore::new(log_file, for_files.clone()).with_mutation(mutation);
+                let machine =
+                    StateMachine::open(directory.clone(), published, log.clone(), for_files)?;
+                Ok((directory, closed, log, machine.with_mutation(mutation), has_joined))
+            })
+            .await?;
         let mut state_machine = state_machine;
-        check_history(&mut log_store, &mut state_machine, &directory.path).await?;
+        let mut log = match mutation {
+            Some(Mutation::PurgesEarly) => log,
+            _ => log.with_snapshots(state_machine.snapshot_file()),
+        };
+        check_history(&mut log, &mut state_machine, &directory.path).await?;
         let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
         let directory = Arc::downgrade(&directory);
-        let raft = Raft::new(raft_id, config, NoNetwork, log_store, state_machine)
+        let config = Arc::new(config(&shared, entries_kept));
+        let raft = Raft::new(raft_id, config, Peers(shared.clone()), log, state_machine)
             .await
             .map_err(stopped)?;
         let consensus =
-            Consensus { raft, directory, path, space, snapshot_interval_entries, closed };
-        consensus.lead(raft_id).await?;
+            Consensus { raft, shared, directory, path, space, snapshot_interval_entries, closed };
+        consensus.begin(start, has_joined, mutation).await?;
         consensus.space.begin();
         Ok(consensus)
     }
 
-    /// Commits records, and returns when they are applied: at which index.
+    /// Founds a cluster if that is to be done, and leads one of one.
+    async fn begin(
+        &self,
+        start: Start,
+        has_joined: bool,
+        mutation: Option<Mutation>,
+    ) -> Result<(), QuorumError> {
+        let is_initialized = self.raft.is_initialized().await.map_err(stopped)?;
+        let may_found = mutation == Some(Mutation::FoundsWhereItJoins)
+            || (start == Start::Found && !has_joined);
+        if !is_initialized && !may_found {
+            if start == Start::Found {
+                return Err(QuorumError::NotJoined { path: self.path.clone() });
+            }
+            return Ok(());
+        }
+        if !is_initialized {
+            let member = self.shared.member();
+            let founder = BTreeMap::from([(self.shared.own_id, member)]);
+            let initialized = self.raft.initialize(founder).await;
+            initialized.map_err(|error| QuorumError::Stopped { reason: error.to_string() })?;
+        }
+        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        // The metrics of a node that has just been founded come a moment later.
+        let is_alone = !is_initialized || self.shared.is_alone();
+        if is_alone { self.lead().await } else { Ok(()) }
+    }
+
+    /// Makes the only voter the leader, at once instead of after a timeout.
+    async fn lead(&self) -> Result<(), QuorumError> {
+        let is_initialized = self.raft.is_initialized().await.map_err(stopped)?;
+        let state = self.raft.metrics().borrow().state;
+        if is_initialized && !matches!(state, ServerState::Leader | ServerState::Candidate) {
+            self.raft.trigger().elect().await.map_err(stopped)?;
+        }
+        self.wait_until("this node led", |metrics| {
+            let applied = metrics.last_applied.map(|id| id.index);
+            metrics.state == ServerState::Leader && applied == metrics.last_log_index
+        })
+        .await?;
+        self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
+        Ok(())
+    }
+
+    /// Commits records, and returns when they are applied. `base` is the entry that made the image
+    /// they were judged against; it is left out in a cluster of one.
     pub(crate) async fn commit(
         &self,
+        base: Option<u64>,
         records: Vec<MetadataRecord>,
-    ) -> Result<MetadataIndex, QuorumError> {
-        match self.raft.client_write(Batch(records)).await {
-            Ok(written) => Ok(MetadataIndex(written.log_id.index)),
+        commands: Vec<CommittedCommand>,
+    ) -> Result<CommitOutcome, QuorumError> {
+        match self.raft.client_write(Batch { base, records, commands }).await {
+            Ok(written) => Ok(match written.data {
+                Applied::Done => CommitOutcome::Committed(MetadataIndex(written.log_id.index)),
+                Applied::Overtaken => CommitOutcome::Overtaken,
+            }),
             Err(RaftError::Fatal(error)) => Err(stopped(error)),
+            // It was not appended, or its entry has made way for another leader's.
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {
                 Err(QuorumError::NotLeader)
             }
@@ -161,6 +229,74 @@ impl Consensus {
                 Err(QuorumError::Stopped { reason: error.to_string() })
             }
         }
+    }
+
+    /// Whether this node may judge commands: it leads, has applied everything that was committed before
+    /// it did, is not about to stop, and a majority has heard it within an election timeout.
+    pub(crate) fn check_leads(&self) -> Result<(), QuorumError> {
+        self.check_running()?;
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let leads = metrics.state == ServerState::Leader && !self.shared.is_transferring();
+        // The first entry of a leader is its own and empty: all before it is applied then.
+        let has_caught_up =
+            metrics.last_applied.is_some_and(|id| id.leader_id.term == metrics.current_term);
+        if !leads || !has_caught_up {
+            return Err(QuorumError::NotLeader);
+        }
+        let timeout = self.shared.timings.election_timeout_max;
+        match self.shared.has_majority_since(&metrics, Instant::now() - timeout) {
+            true => Ok(()),
+            false => Err(QuorumError::NoMajority),
+        }
+    }
+
+    /// Whether this node is the only one that can lead now: a majority has heard it within the lease.
+    /// What it answers from its image is then the newest that there is.
+    pub(crate) fn check_lease(&self) -> Result<(), QuorumError> {
+        self.check_leads()?;
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        match self.shared.has_majority_since(&metrics, Instant::now() - self.shared.timings.lease) {
+            true => Ok(()),
+            false => Err(QuorumError::NoMajority),
+        }
+    }
+
+    /// Waits until this node may not lead any more, or hears no majority.
+    pub(crate) async fn leads_no_more(&self) {
+        if self.shared.is_alone() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(self.shared.timings.heartbeat).await;
+            let is_leader = self.raft.metrics().borrow().state == ServerState::Leader;
+            if !is_leader || matches!(self.check_leads(), Err(QuorumError::NoMajority)) {
+                return;
+            }
+        }
+    }
+
+    /// Whether this is the only node, for which nobody else can lead.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.is_alone()
+    }
+
+    /// What this node shares with its network.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The leader that this node knows, itself perhaps.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        self.raft.metrics().borrow().current_leader
+    }
+
+    /// Tells of news about who leads and who is a member, from now on.
+    pub(crate) fn watch_leadership(&self) -> LeadershipWatch {
+        let mut metrics = self.raft.server_metrics();
+        metrics.mark_unchanged();
+        LeadershipWatch(metrics)
     }
 
     /// Tells whether commits wait for space on the disk.
@@ -171,6 +307,11 @@ impl Consensus {
     /// What is said of a command while commits wait for space.
     pub(crate) fn waits_for_space(&self) -> QuorumError {
         QuorumError::WaitsForSpace { path: self.path.clone() }
+    }
+
+    /// Where the quorum's files are.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.path.clone()
     }
 
     /// Waits for space no longer. On a full disk this ends the node.
@@ -195,14 +336,7 @@ impl Consensus {
     pub(crate) fn status(&self) -> QuorumStatus {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
-        let matched = |id: &u64| {
-            let replication = metrics.replication.as_ref();
-            replication.and_then(|matched| *matched.get(id)?).map(|id| id.index)
-        };
-        let voter = |id: u64| {
-            let last = if id == metrics.id { metrics.last_log_index } else { matched(&id) };
-            VoterStatus { id: broker_id(id), log_end: end_after(last) }
-        };
+        let voter = |id: u64| VoterStatus { id: broker_id(id), log_end: log_end(&metrics, id) };
         QuorumStatus {
             leader: metrics.current_leader.map(broker_id),
             epoch: LeaderEpoch(i32::try_from(metrics.current_term).unwrap_or(i32::MAX)),
@@ -253,23 +387,6 @@ impl Consensus {
         stopped.map_err(|error| QuorumError::Stopped { reason: error.to_string() })
     }
 
-    /// Makes the only voter the leader, at once instead of after a timeout.
-    async fn lead(&self, raft_id: u64) -> Result<(), QuorumError> {
-        let is_initialized = self.raft.is_initialized().await.map_err(stopped)?;
-        if !is_initialized {
-            let voters = BTreeMap::from([(raft_id, BasicNode::default())]);
-            let initialized = self.raft.initialize(voters).await;
-            initialized.map_err(|error| QuorumError::Stopped { reason: error.to_string() })?;
-        } else if self.raft.metrics().borrow().state != ServerState::Leader {
-            self.raft.trigger().elect().await.map_err(stopped)?;
-        }
-        self.wait_until("this node led", |metrics| {
-            let applied = metrics.last_applied.map(|id| id.index);
-            metrics.state == ServerState::Leader && applied == metrics.last_log_index
-        })
-        .await
-    }
-
     /// Waits for a state of the node, or for its end.
     async fn wait_until(
         &self,
@@ -287,9 +404,27 @@ impl Consensus {
     }
 }
 
-/// Raft's ids are made of brokers' numbers.
-fn broker_id(raft_id: u64) -> BrokerId {
-    BrokerId(i32::try_from(raft_id).expect("it was made of a broker's number"))
+/// Tells of news about who leads and who is a member.
+pub(crate) struct LeadershipWatch(
+    watch::Receiver<openraft::metrics::RaftServerMetrics<u64, Member>>,
+);
+
+impl LeadershipWatch {
+    /// Waits for the next news. A node that has stopped has none.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The exclusive end of a member's log, as far as this node knows.
+fn log_end(metrics: &Metrics, id: u64) -> Offset {
+    if id == metrics.id {
+        return end_after(metrics.last_log_index);
+    }
+    let replication = metrics.replication.as_ref();
+    end_after(replication.and_then(|matched| *matched.get(&id)?).map(|id| id.index))
 }
 
 /// The offset that follows the entry of an index.
@@ -298,26 +433,22 @@ fn end_after(index: Option<u64>) -> Offset {
     Offset(i64::try_from(end).unwrap_or(i64::MAX))
 }
 
-fn config() -> Config {
+fn config(shared: &Shared, entries_kept: u64) -> Config {
+    let lease_ms = u64::try_from(shared.timings.lease.as_millis()).unwrap_or(NEVER_MS);
     Config {
         cluster_name: "logway".to_owned(),
-        heartbeat_interval: TICK_OF_ONE_VOTER_MS,
+        heartbeat_interval: NEVER_MS,
+        // A candidate waits so long for votes …
+        election_timeout_min: lease_ms.saturating_sub(1),
+        // … and this is the lease within which openraft itself refuses votes.
+        election_timeout_max: lease_ms,
+        install_snapshot_timeout: NEVER_MS,
         enable_tick: false,
         enable_heartbeat: false,
         enable_elect: false,
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: ENTRIES_KEPT_BEHIND_SNAPSHOT,
+        max_in_snapshot_log_to_keep: entries_kept,
         ..Config::default()
-    }
-}
-
-/// Runs work that waits for the disk where it holds up no other task.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, QuorumError> + Send + 'static,
-) -> Result<T, QuorumError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(QuorumError::Stopped { reason: error.to_string() }),
     }
 }
 

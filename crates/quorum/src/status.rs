@@ -1,6 +1,8 @@
 //! The state of the quorum, for people who look at it.
 
-use logway_model::{BrokerId, LeaderEpoch, Offset};
+use std::time::Duration;
+
+use logway_model::{BrokerId, DirectoryId, LeaderEpoch, Offset};
 
 /// Who leads, and how far everybody is, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,4 +24,21 @@ pub struct VoterStatus {
     pub id: BrokerId,
     /// The exclusive end of its log.
     pub log_end: Offset,
+}
+
+/// One member, voter or not, as far as the asked node knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its number.
+    pub id: BrokerId,
+    /// Its data directory.
+    pub directory: DirectoryId,
+    /// Where other nodes reach it, `host:port`; empty for the only node of a cluster.
+    pub address: String,
+    /// Whether it votes. A learner gets every change and has no vote.
+    pub is_voter: bool,
+    /// The exclusive end of its log. Only the leader knows it of others.
+    pub log_end: Option<Offset>,
+    /// How long ago it was heard, if the leader was asked and has heard it.
+    pub last_heard: Option<Duration>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     AllocateProducerIds, AlterClientQuotas, AlterConfigs, AssignReplicasToDirs, ControllerError,
     CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics, DeletedTopic,
-    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
+    FinalizeMetadataLevel, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
 };
 use crate::image::MetadataImage;
 use crate::record::MetadataRecord;
@@ -103,6 +103,8 @@ controller_commands! {
     RegisterBroker;
     /// Notes the log directories of replicas.
     AssignReplicasToDirs;
+    /// Lets records be written that older nodes cannot read.
+    FinalizeMetadataLevel;
 }
 
 macro_rules! controller_replies {

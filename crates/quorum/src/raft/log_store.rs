@@ -10,29 +10,67 @@ use openraft::{OptionalSend, RaftLogReader, StorageIOError};
 use redb::Durability;
 use serde::de::DeserializeOwned;
 
-use super::{Entry, LogId, StorageError, TypeConfig, Vote, any_error, blocking};
+use super::snapshot_file::SnapshotFile;
+use super::{Entry, LogId, StorageError, TypeConfig, Vote, any_error};
 use crate::error::QuorumError;
 use crate::log_file::LogFile;
+use crate::options::{DiskWork, Mutation};
 
 const VOTE: &str = "vote";
 const PURGED: &str = "purged";
 const COMMITTED: &str = "committed";
+const INSTALLING: &str = "installing";
+
+/// Entries that go to another node at once have so many bytes, unless one alone has more.
+const APPEND_BYTES: usize = 1 << 20;
 
 /// The log, the vote and what goes with them. Clones share one file.
 #[derive(Clone)]
-pub(super) struct LogStore(Arc<LogFile>);
+pub(super) struct LogStore {
+    file: Arc<LogFile>,
+    disk_work: DiskWork,
+    /// Where the snapshot is that must have what is purged here.
+    snapshot_file: Option<SnapshotFile>,
+    mutation: Option<Mutation>,
+}
 
 impl LogStore {
-    pub(super) fn new(file: LogFile) -> LogStore {
-        LogStore(Arc::new(file))
+    pub(super) fn new(file: LogFile, disk_work: DiskWork) -> LogStore {
+        LogStore { file: Arc::new(file), disk_work, snapshot_file: None, mutation: None }
+    }
+
+    /// Breaks a rule.
+    pub(super) fn with_mutation(self, mutation: Option<Mutation>) -> LogStore {
+        LogStore { mutation, ..self }
+    }
+
+    /// How a change gets to the disk: at once, unless a mutation leaves its sync out.
+    fn durability(&self, without: Mutation) -> Durability {
+        if self.mutation == Some(without) { Durability::None } else { Durability::Immediate }
+    }
+
+    /// From now on nothing is purged that is not in the snapshot on stable storage.
+    pub(super) fn with_snapshots(self, snapshot_file: SnapshotFile) -> LogStore {
+        LogStore { snapshot_file: Some(snapshot_file), ..self }
+    }
+
+    /// Puts down that a snapshot from another node is about to take its name. Waits for the disk.
+    pub(super) fn set_installing(&self, log_id: LogId) -> Result<(), QuorumError> {
+        let value = serde_json::to_vec(&log_id).map_err(|error| self.file.error(error))?;
+        self.file.set_value(Durability::Immediate, INSTALLING, &value)
+    }
+
+    /// The last snapshot from another node.
+    pub(super) async fn installing(&self) -> Result<Option<LogId>, QuorumError> {
+        self.value(INSTALLING).await
     }
 
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&LogFile) -> Result<T, QuorumError> + Send + 'static,
     ) -> Result<T, QuorumError> {
-        let file = self.0.clone();
-        blocking(move || work(&file)).await
+        let file = self.file.clone();
+        self.disk_work.try_run(move || work(&file)).await
     }
 
     async fn set_value(
@@ -73,6 +111,18 @@ impl RaftLogReader<TypeConfig> for LogStore {
         });
         read.await.map_err(|error| StorageIOError::read_logs(any_error(error)).into())
     }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Entry>, StorageError> {
+        let read = self.run(move |file| {
+            let entries = file.entries_within(start..end, APPEND_BYTES)?;
+            entries.iter().map(|(index, entry)| decode_entry(file, *index, entry)).collect()
+        });
+        read.await.map_err(|error| StorageIOError::read_logs(any_error(error)).into())
+    }
 }
 
 impl RaftLogStorage<TypeConfig> for LogStore {
@@ -95,8 +145,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), StorageError> {
         let saved = match serde_json::to_vec(vote) {
-            Ok(vote) => self.set_value(Durability::Immediate, VOTE, vote).await,
-            Err(error) => Err(self.0.error(error)),
+            Ok(vote) => {
+                let durability = self.durability(Mutation::VotesWithoutSync);
+                self.set_value(durability, VOTE, vote).await
+            }
+            Err(error) => Err(self.file.error(error)),
         };
         saved.map_err(|error| StorageIOError::write_vote(any_error(error)).into())
     }
@@ -110,7 +163,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), StorageError> {
         let saved = match serde_json::to_vec(&committed) {
             Ok(committed) => self.set_value(Durability::None, COMMITTED, committed).await,
-            Err(error) => Err(self.0.error(error)),
+            Err(error) => Err(self.file.error(error)),
         };
         saved.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
     }
@@ -133,8 +186,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let encode = |entry: Entry| Ok((entry.log_id.index, serde_json::to_vec(&entry)?));
         let encoded: Result<Vec<_>, serde_json::Error> = entries.into_iter().map(encode).collect();
         let appended = match encoded {
-            Ok(encoded) => self.run(move |file| file.append(&encoded)).await,
-            Err(error) => Err(self.0.error(error)),
+            Ok(encoded) => {
+                let durability = self.durability(Mutation::AppendsWithoutSync);
+                self.run(move |file| file.append(durability, &encoded)).await
+            }
+            Err(error) => Err(self.file.error(error)),
         };
         callback.log_io_completed(appended.clone().map_err(io::Error::other));
         appended.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
@@ -146,9 +202,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn purge(&mut self, to: LogId) -> Result<(), StorageError> {
+        if let Some(snapshot_file) = &self.snapshot_file {
+            let is_there = snapshot_file.wait_for(to).await;
+            is_there.map_err(|error| StorageIOError::write_logs(any_error(error)))?;
+        }
         let purged = match serde_json::to_vec(&to) {
             Ok(id) => self.run(move |file| file.purge(to.index, PURGED, &id)).await,
-            Err(error) => Err(self.0.error(error)),
+            Err(error) => Err(self.file.error(error)),
         };
         purged.map_err(|error| StorageIOError::write_logs(any_error(error)).into())
     }

@@ -1,18 +1,19 @@
 //! openraft's view of the metadata: entries are applied to the image, images go into snapshots.
 
-use std::io::Cursor;
 use std::sync::Arc;
 
 use logway_metadata::{MetadataError, MetadataImage};
 use openraft::storage::RaftStateMachine;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, StorageIOError};
 
-use super::snapshot_file::{SnapshotFile, encode};
-use super::{
-    Entry, LogId, SnapshotMeta, StorageError, StoredMembership, TypeConfig, any_error, blocking,
-};
+use super::batch::{Applied, Batch};
+use super::log_store::LogStore;
+use super::snapshot_data::SnapshotData;
+use super::snapshot_file::{Content, SnapshotFile};
+use super::{Entry, LogId, SnapshotMeta, StorageError, StoredMembership, TypeConfig, any_error};
 use crate::directory::Directory;
 use crate::error::QuorumError;
+use crate::options::{DiskWork, Mutation};
 use crate::published::{IndexedImage, MetadataIndex, Published};
 
 type Snapshot = openraft::Snapshot<TypeConfig>;
@@ -24,14 +25,30 @@ pub(super) struct StateMachine {
     state: State,
     published: Arc<Published>,
     snapshot_file: SnapshotFile,
+    log: LogStore,
+    disk_work: DiskWork,
+    mutation: Option<Mutation>,
 }
 
 /// An image and the point in the log that it stands for.
 #[derive(Clone, Default)]
 struct State {
     image: Arc<MetadataImage>,
+    /// The entry that last changed the image.
+    image_at: u64,
     last_applied: Option<LogId>,
     membership: StoredMembership,
+}
+
+impl State {
+    fn of(content: &mut Content) -> State {
+        State {
+            image: Arc::new(std::mem::take(&mut content.image)),
+            image_at: content.image_at,
+            last_applied: content.meta.last_log_id,
+            membership: content.meta.last_membership.clone(),
+        }
+    }
 }
 
 impl StateMachine {
@@ -39,38 +56,65 @@ impl StateMachine {
     pub(super) fn open(
         directory: Arc<Directory>,
         published: Arc<Published>,
+        log: LogStore,
+        disk_work: DiskWork,
     ) -> Result<StateMachine, QuorumError> {
-        let (snapshot_file, snapshot) = SnapshotFile::open(directory)?;
-        let state = match snapshot {
-            Some(snapshot) => State {
-                image: Arc::new(snapshot_file.image(&snapshot)?),
-                last_applied: snapshot.meta.last_log_id,
-                membership: snapshot.meta.last_membership,
-            },
+        let (snapshot_file, content) = SnapshotFile::open(directory)?;
+        let state = match content {
+            Some(mut content) => {
+                *published.recent() = std::mem::take(&mut content.recent);
+                State::of(&mut content)
+            }
             None => State::default(),
         };
-        let machine = StateMachine { state, published, snapshot_file };
+        let machine =
+            StateMachine { state, published, snapshot_file, log, disk_work, mutation: None };
         machine.publish();
         Ok(machine)
     }
 
-    fn publish(&self) {
-        let index = MetadataIndex(self.state.last_applied.map_or(0, |id| id.index));
-        self.published.publish(IndexedImage { image: self.state.image.clone(), index });
+    /// Breaks a rule.
+    pub(super) fn with_mutation(self, mutation: Option<Mutation>) -> StateMachine {
+        StateMachine { mutation, ..self }
     }
 
-    fn apply_entry(&mut self, entry: Entry) -> Result<(), MetadataError> {
+    /// Where its snapshots are.
+    pub(super) fn snapshot_file(&self) -> SnapshotFile {
+        self.snapshot_file.clone()
+    }
+
+    fn publish(&self) {
+        let index = MetadataIndex(self.state.last_applied.map_or(0, |id| id.index));
+        let (image, image_at) = (self.state.image.clone(), self.state.image_at);
+        self.published.publish(IndexedImage { image, index, image_at });
+    }
+
+    fn apply_entry(&mut self, entry: Entry) -> Result<Applied, MetadataError> {
+        let mut applied = Applied::Done;
         match entry.payload {
             EntryPayload::Blank => {}
             EntryPayload::Membership(membership) => {
                 self.state.membership = StoredMembership::new(Some(entry.log_id), membership);
             }
-            EntryPayload::Normal(batch) => {
-                self.state.image = Arc::new(self.state.image.apply(&batch.0)?);
-            }
+            EntryPayload::Normal(batch) => applied = self.apply_batch(entry.log_id, batch)?,
         }
         self.state.last_applied = Some(entry.log_id);
-        Ok(())
+        Ok(applied)
+    }
+
+    fn apply_batch(&mut self, log_id: LogId, batch: Batch) -> Result<Applied, MetadataError> {
+        let Batch { base, records, commands } = batch;
+        let is_mutated = self.mutation == Some(Mutation::AppliesToAnyImage);
+        if base.is_some_and(|base| base != self.state.image_at) && !is_mutated {
+            return Ok(Applied::Overtaken);
+        }
+        self.state.image = Arc::new(self.state.image.apply(&records)?);
+        self.state.image_at = log_id.index;
+        let mut recent = self.published.recent();
+        for command in commands {
+            recent.add(log_id.index, command);
+        }
+        Ok(Applied::Done)
     }
 }
 
@@ -81,7 +125,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         Ok((self.state.last_applied, self.state.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<()>, StorageError>
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Applied>, StorageError>
     where
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
@@ -90,79 +134,85 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         for entry in entries {
             let log_id = entry.log_id;
             let applied = self.apply_entry(entry);
-            applied.map_err(|error| StorageIOError::apply(log_id, any_error(error)))?;
-            replies.push(());
+            let applied =
+                applied.map_err(|error| StorageIOError::apply(log_id, any_error(error)))?;
+            replies.push(applied);
         }
         self.publish();
         Ok(replies)
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
-        SnapshotBuilder { state: self.state.clone(), snapshot_file: self.snapshot_file.clone() }
+        SnapshotBuilder {
+            state: self.state.clone(),
+            recent: self.published.recent().clone(),
+            snapshot_file: self.snapshot_file.clone(),
+            disk_work: self.disk_work.clone(),
+        }
     }
 
-    async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cursor<Vec<u8>>>, StorageError> {
-        Ok(Box::default())
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, StorageError> {
+        let file = self.snapshot_file.clone();
+        let data = self.disk_work.try_run(move || file.begin_receiving()).await;
+        let data = data.map_err(|error| StorageIOError::write_snapshot(None, any_error(error)))?;
+        Ok(Box::new(data))
     }
 
     async fn install_snapshot(
         &mut self,
         meta: &SnapshotMeta,
-        snapshot: Box<Cursor<Vec<u8>>>,
+        snapshot: Box<SnapshotData>,
     ) -> Result<(), StorageError> {
-        let (file, meta_to_write) = (self.snapshot_file.clone(), meta.clone());
-        let installed = blocking(move || {
-            let snapshot = file.check(snapshot.into_inner())?;
-            let image = file.image(&snapshot)?;
-            file.write(&meta_to_write, &snapshot.bytes)?;
-            Ok(image)
+        let (file, log) = (self.snapshot_file.clone(), self.log.clone());
+        let wanted = meta.clone();
+        let installed = self.disk_work.try_run(move || {
+            // A crash between this and the end of the purge that follows leaves a snapshot ahead
+            // of the log, and the next start knows that it is no sign of a lost log.
+            file.install(&wanted, &snapshot, |log_id| log.set_installing(log_id))
         });
-        let image = installed.await.map_err(|error| {
+        let mut content = installed.await.map_err(|error| {
             StorageIOError::write_snapshot(Some(meta.signature()), any_error(error))
         })?;
-        self.state = State {
-            image: Arc::new(image),
-            last_applied: meta.last_log_id,
-            membership: meta.last_membership.clone(),
-        };
+        *self.published.recent() = std::mem::take(&mut content.recent);
+        self.state = State::of(&mut content);
         self.publish();
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot>, StorageError> {
         let file = self.snapshot_file.clone();
-        let snapshot = blocking(move || file.read())
-            .await
-            .map_err(|error| StorageIOError::read_snapshot(None, any_error(error)))?;
-        Ok(snapshot.map(|snapshot| Snapshot {
-            meta: snapshot.meta,
-            snapshot: Box::new(Cursor::new(snapshot.bytes)),
-        }))
+        let current = self.disk_work.try_run(move || file.current()).await;
+        let current =
+            current.map_err(|error| StorageIOError::read_snapshot(None, any_error(error)))?;
+        Ok(current.map(|(meta, data)| Snapshot { meta, snapshot: Box::new(data) }))
     }
 }
 
 /// Writes a snapshot of the state as it was when the builder was made.
 pub(super) struct SnapshotBuilder {
     state: State,
+    recent: crate::command_id::RecentCommands,
     snapshot_file: SnapshotFile,
+    disk_work: DiskWork,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
     async fn build_snapshot(&mut self) -> Result<Snapshot, StorageError> {
-        let State { image, last_applied, membership } = self.state.clone();
+        let State { image, image_at, last_applied, membership } = self.state.clone();
         let snapshot_id = last_applied.map_or_else(String::new, |id| id.to_string());
         let meta =
             SnapshotMeta { last_log_id: last_applied, last_membership: membership, snapshot_id };
-        let (file, meta_to_write) = (self.snapshot_file.clone(), meta.clone());
-        let written = blocking(move || {
-            let bytes = encode(&meta_to_write, &image)
-                .map_err(|error| QuorumError::Stopped { reason: error.to_string() })?;
-            file.write(&meta_to_write, &bytes)?;
-            Ok(bytes)
-        });
-        let bytes = written.await.map_err(|error| {
+        let content = Content {
+            meta: meta.clone(),
+            image: MetadataImage::clone(&image),
+            image_at,
+            recent: self.recent.clone(),
+        };
+        let file = self.snapshot_file.clone();
+        let written = self.disk_work.try_run(move || file.write(&content)).await;
+        let data = written.map_err(|error| {
             StorageIOError::write_snapshot(Some(meta.signature()), any_error(error))
         })?;
-        Ok(Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
+        Ok(Snapshot { meta, snapshot: Box::new(data) })
     }
 }

@@ -1,0 +1,44 @@
+//! The level of the metadata: which records every node of the cluster can read (KIP-584).
+//!
+//! A node refuses a record that it does not know, because it must not run on metadata that it understood
+//! in part. In a rolling upgrade some nodes are older. So a record is written only when the cluster has
+//! *finalised* the level that it needs, which is itself a record: the feature [`METADATA_FEATURE`].
+//!
+//! | level | what it allows |
+//! |-------|----------------|
+//! | 0     | every record of a cluster of one node |
+//! | 1     | several nodes: batches that name the image they were judged against, and the commands that they follow from |
+//!
+//! A kind of record that gets another layout keeps the older one: a record is written in the oldest layout
+//! that can hold it, and [`MetadataRecord::level`](crate::MetadataRecord::level) says which level that is of.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the feature whose level is that of the metadata.
+pub const METADATA_FEATURE: &str = "metadata";
+
+/// A level of the metadata.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct MetadataLevel(pub i16);
+
+impl MetadataLevel {
+    /// A cluster of one node.
+    pub const ONE_NODE: MetadataLevel = MetadataLevel(0);
+
+    /// A cluster of several nodes.
+    pub const CLUSTER: MetadataLevel = MetadataLevel(1);
+
+    /// The newest one that this version reads and writes.
+    pub const NEWEST: MetadataLevel = MetadataLevel::CLUSTER;
+}
+
+impl fmt::Display for MetadataLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
