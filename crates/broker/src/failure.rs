@@ -84,6 +84,8 @@ impl From<LogError> for Failure {
             | LogError::IdentityMissing { .. }
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }
+            | LogError::BadBatch { .. }
+            | LogError::EpochOutOfOrder { .. }
             | LogError::Unassigned { .. }
             | LogError::OffsetsExhausted { .. }
             | LogError::DuplicateDirectory { .. }

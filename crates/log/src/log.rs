@@ -9,9 +9,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 use logway_record::{Batch, DecodeLimit};
 
-use crate::checkpoint::{EpochEnd, ReplicaMove};
+use crate::checkpoint::{Divergence, EpochEnd, ReplicaMove, TruncationPoint};
 use crate::cleaner::LastWrites;
 use crate::dir_syncs::DirSyncs;
+use crate::follow::without_gaps;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogView;
@@ -176,6 +177,16 @@ impl Log {
         self.queue.push(self.append_command(held, offsets));
     }
 
+    /// The command that appends what the leader has sent.
+    pub(crate) fn followed_command(&self, held: HeldAppend) -> Command {
+        self.append_command(held, Offsets::Followed)
+    }
+
+    /// Whether its commands go to this queue.
+    pub(crate) fn is_of(&self, queue: &Arc<CommandQueue>) -> bool {
+        Arc::ptr_eq(&self.queue, queue)
+    }
+
     fn append_command(&self, held: HeldAppend, offsets: Offsets) -> Command {
         let HeldAppend { batches, done } = held;
         assert!(!batches.batches.is_empty(), "an append is of at least one batch");
@@ -260,6 +271,21 @@ impl Log {
         view.epochs.end_offset_for(epoch, view.end.offset)
     }
 
+    /// Whether a follower whose log ends at `fetch_offset`, with a record of `fetched_epoch` before, has
+    /// what this log has: see [`LeaderEpochCache::divergence`](crate::checkpoint::LeaderEpochCache::divergence).
+    pub fn divergence(&self, fetched_epoch: LeaderEpoch, fetch_offset: Offset) -> Divergence {
+        let view = self.view();
+        view.epochs.divergence(fetched_epoch, fetch_offset, view.end.offset)
+    }
+
+    /// Where this log is cut off to be the leader's, which has answered `leader` about
+    /// [`Log::latest_epoch`]: see
+    /// [`LeaderEpochCache::truncation_point`](crate::checkpoint::LeaderEpochCache::truncation_point).
+    pub fn truncation_point(&self, leader: EpochEnd) -> TruncationPoint {
+        let view = self.view();
+        view.epochs.truncation_point(leader, view.end.offset)
+    }
+
     /// The epoch that wrote the record at `offset`; [`LeaderEpoch::NONE`] if nobody knows.
     pub fn epoch_at(&self, offset: Offset) -> LeaderEpoch {
         self.view().epochs.epoch_at(offset).unwrap_or(LeaderEpoch::NONE)
@@ -307,6 +333,18 @@ impl Log {
         let (done, completion) = Completion::new(&self.name);
         self.raise_leader_epoch(epoch);
         self.queue.push(Command::TellEnd { key: self.key, done });
+        completion
+    }
+
+    /// As [`Log::begin_epoch`], by the leader of the epoch, which starts at the log end that is answered.
+    ///
+    /// From then on [`Log::end_offset_for_epoch`] knows the epoch, though there is no record of it yet
+    /// (KIP-101: the leader notes where its epoch starts when it is elected). A start after a crash
+    /// knows it from its first record on; before that nothing has to be known of it.
+    pub fn begin_leading(&self, epoch: LeaderEpoch) -> Completion<Offset> {
+        let (done, completion) = Completion::new(&self.name);
+        self.raise_leader_epoch(epoch);
+        self.queue.push(Command::BeginLeading { key: self.key, epoch, done });
         completion
     }
 
@@ -457,27 +495,6 @@ impl Log {
             result => result,
         }
     }
-}
-
-/// The batches from `end` on, with placeholders for what is missing between them, as far as a segment
-/// reaches; at least one. A gap that is wider than any segment is damage, and is left to whoever
-/// appends them.
-fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
-    const REACH: i64 = i32::MAX as i64;
-    let mut next = end;
-    let mut filled = Vec::with_capacity(batches.len());
-    for batch in batches {
-        let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
-        let gap = if start - next <= REACH { start } else { next };
-        for batch in Batch::placeholders(next, gap, leader_epoch).into_iter().chain([batch]) {
-            next = batch.header().next_offset();
-            if batch.header().last_offset() - end > REACH && !filled.is_empty() {
-                return filled;
-            }
-            filled.push(batch);
-        }
-    }
-    filled
 }
 
 impl fmt::Debug for Log {

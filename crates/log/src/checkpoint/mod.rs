@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use crate::LogError;
 use crate::fs::{Fs, OpenMode, read_to_end};
 
-pub use leader_epoch_cache::{EpochEnd, EpochEntry, LeaderEpochCache};
+pub use leader_epoch_cache::{Divergence, EpochEnd, EpochEntry, LeaderEpochCache, TruncationPoint};
 pub use meta_properties::MetaProperties;
 pub use partition_metadata::PartitionMetadata;
 pub use replica_move::{MoveState, ReplicaMove};

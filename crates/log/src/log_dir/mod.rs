@@ -225,6 +225,16 @@ impl LogDir {
         self.options.clock.now()
     }
 
+    /// Hands commands to the writer, with none of others between them.
+    pub(crate) fn push_all(&self, commands: Vec<Command>) {
+        self.queue.push_all(commands);
+    }
+
+    /// Whether a log is written by the writer of this directory.
+    pub(crate) fn is_writer_of(&self, log: &Log) -> bool {
+        log.is_of(&self.queue)
+    }
+
     fn log_path(&self, partition: &TopicPartition) -> PathBuf {
         self.options.path.join(partition.to_string())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{Offset, ProducerId, TopicPartition};
+use logway_model::{LeaderEpoch, Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
 use super::seal::SealJob;
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
     /// Tell the log end, behind all that was appended before.
     TellEnd { key: LogKey, done: Completer<Offset> },
+    /// The same, and note that the epoch starts there.
+    BeginLeading { key: LogKey, epoch: LeaderEpoch, done: Completer<Offset> },
     /// Tell what is known of the idempotent producers of a log.
     DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
     /// Tell where the idempotent producers of a log have written last, if it can be cleaned now.
@@ -102,6 +104,8 @@ pub(crate) enum Offsets {
     Assigned,
     /// They come from another log of the partition, and stay as they are.
     Kept,
+    /// They come from the leader, and stay as they are: [`follow`](super::follow).
+    Followed,
 }
 
 /// Above, copying an append takes longer than handing it over.

@@ -11,6 +11,7 @@
 //! | [`inline_round`] | what the thread that appends does itself |
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
+//! | [`follow`] | what a follower checks instead |
 //! | [`roll`] | when a segment is full |
 //! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
@@ -63,6 +64,7 @@ mod append;
 mod background;
 mod command;
 mod flush;
+mod follow;
 mod free_space;
 mod inline_round;
 mod journalling;
@@ -456,6 +458,7 @@ impl Writer {
                     done.complete(Ok(tail.view.end.offset));
                 }
             }
+            Command::BeginLeading { key, epoch, done } => self.begin_leading(key, epoch, done),
             Command::DescribeProducers { key, done } => {
                 if let Some(tail) = self.tails.get(&key) {
                     done.complete(Ok(tail

@@ -10,6 +10,7 @@ mod deletion;
 mod directory_syncs;
 mod epochs;
 mod faults;
+mod following;
 mod full_disk;
 mod inline_rounds;
 mod inspection;
