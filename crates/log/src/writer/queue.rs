@@ -55,17 +55,11 @@ impl State {
         std::mem::swap(&mut self.commands, into);
     }
 
-    /// Puts a command at the end, unless it is an append that does not fit.
-    fn add(&mut self, command: Command, bytes_max: usize) -> Result<(), Command> {
-        let command_bytes = command.cost_bytes();
+    /// Whether a command that takes so much may wait, of at most `bytes_max`.
+    fn has_room_for(&self, command_bytes: usize, bytes_max: usize) -> bool {
         // One that is larger than all may wait alone.
         let is_first = self.append_bytes == 0;
-        if command_bytes > 0 && !is_first && self.append_bytes + command_bytes > bytes_max {
-            return Err(command);
-        }
-        self.append_bytes += command_bytes;
-        self.commands.push(command);
-        Ok(())
+        command_bytes == 0 || is_first || self.append_bytes + command_bytes <= bytes_max
     }
 
     /// The writer, for a round with a command that nothing waits before.
@@ -163,7 +157,11 @@ impl CommandQueue {
         }
         let mut refused = Vec::new();
         for command in commands {
-            if let Err(command) = state.add(command, self.bytes_max) {
+            let command_bytes = command.cost_bytes();
+            if state.has_room_for(command_bytes, self.bytes_max) {
+                state.append_bytes += command_bytes;
+                state.commands.push(command);
+            } else {
                 refused.push((command, state.append_bytes));
             }
         }
@@ -178,17 +176,20 @@ impl CommandQueue {
     }
 
     fn push_under(&self, mut state: MutexGuard<'_, State>, command: Command) {
+        let command_bytes = command.cost_bytes();
         if state.is_closed {
             // Its completer goes with it, outside of the lock.
             drop(state);
             return;
         }
-        if let Err(command) = state.add(command, self.bytes_max) {
+        if !state.has_room_for(command_bytes, self.bytes_max) {
             let queued_bytes = state.append_bytes;
             drop(state);
             command.fail(self.full(queued_bytes));
             return;
         }
+        state.append_bytes += command_bytes;
+        state.commands.push(command);
         let wake = state.must_wake();
         drop(state);
         if wake {
