@@ -85,6 +85,7 @@ impl From<LogError> for Failure {
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }
             | LogError::BadBatch { .. }
+            | LogError::Busy { .. }
             | LogError::EpochOutOfOrder { .. }
             | LogError::Unassigned { .. }
             | LogError::OffsetsExhausted { .. }

@@ -262,6 +262,15 @@ pub enum LogError {
         got: Offset,
     },
 
+    /// Something is done to the log that nothing else can be done beside; try again.
+    #[error("{partition} cannot be changed now: {with} is under way")]
+    Busy {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is under way.
+        with: &'static str,
+    },
+
     /// A leader whose epoch is over wanted to append.
     #[error(
         "{partition}: an append of leader epoch {got} comes too late, epoch {current} has begun"

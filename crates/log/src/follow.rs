@@ -118,7 +118,7 @@ impl LogDir {
     ///
     /// An empty log whose leader begins in the middle of a batch cannot take that batch, which begins
     /// before the log end: [`LogError::OffsetNotNext`]. The follower has it begin with the batch
-    /// ([`LogDir::truncate_fully`]) and tries again, as Apache Kafka does.
+    /// ([`LogDir::truncate_fully_and_start_at`]) and tries again, as Apache Kafka does.
     pub fn append_followed(
         &self,
         appends: Vec<(Arc<Log>, FollowerBatches)>,

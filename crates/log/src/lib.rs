@@ -39,7 +39,7 @@ pub use config::{CleanupPolicy, LogConfig};
 pub use error::LogError;
 pub use follow::{FollowedEnd, FollowerAppend, FollowerBatches};
 pub use log::Log;
-pub use log_dir::{CompactionPause, FailureListener, LogDir, LogDirOptions, NewLog};
+pub use log_dir::{CompactionPause, FailureListener, LogDir, LogDirOptions, NewLog, Truncation};
 pub use logway_record::TimestampType;
 pub use metrics::LogMetrics;
 pub use random::random_uuid;

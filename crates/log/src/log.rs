@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -45,6 +45,8 @@ pub struct Log {
     replica_move: ArcSwapOption<ReplicaMove>,
     /// Appends of earlier leader epochs are refused.
     leader_epoch: AtomicI32,
+    /// How often an end was cut off: pictures from before are not used any more.
+    cuts: AtomicU32,
 }
 
 /// Who a log is, and where its commands go.
@@ -78,6 +80,7 @@ impl Log {
             written_log_start,
             replica_move: ArcSwapOption::from_pointee(replica_move),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
+            cuts: AtomicU32::new(0),
         }
     }
 
@@ -466,6 +469,13 @@ impl Log {
         }
     }
 
+    /// Makes a picture visible of a log whose end is about to be cut off. Who looks at an older one, and
+    /// is not done when this returns, looks again.
+    pub(crate) fn publish_cut(&self, view: &LogView) {
+        self.publish(view);
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// The picture before is dropped without the lock: it may be the last that has a file open.
     fn replace_view(&self, mut view: LogView) {
         let mut current = self.view.write().unwrap_or_else(PoisonError::into_inner);
@@ -481,10 +491,16 @@ impl Log {
     }
 
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
-    /// it was deleted.
+    /// it was deleted, or if an end was cut off.
     fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
+        let cuts = self.cuts.load(Ordering::SeqCst);
         let view = self.current_view();
-        match look(&view) {
+        let looked = look(&view);
+        if self.cuts.load(Ordering::SeqCst) != cuts {
+            // Once: who keeps cutting a log off does not keep others from reading it.
+            return look(&self.current_view());
+        }
+        match looked {
             Err(error) if error.is_not_found() => {
                 if self.is_closed.load(Ordering::Acquire) {
                     return Err(LogError::Closed { what: self.name.to_string() });

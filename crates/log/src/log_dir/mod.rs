@@ -23,6 +23,7 @@ pub(crate) use cleaning::{CleaningProgress, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
 pub use options::{FailureListener, LogDirOptions};
+pub use truncate::Truncation;
 
 mod cleaning;
 mod copy;
@@ -34,6 +35,7 @@ mod open;
 mod opened;
 mod options;
 mod remembered;
+mod truncate;
 
 /// A directory of logs, the thread that writes them, and the lock that keeps others away.
 ///

@@ -58,7 +58,7 @@ impl LogTail {
     /// nobody is answered.
     pub(super) fn append_incoming(&mut self, round: &mut Round) {
         let mut incoming = std::mem::take(&mut self.incoming);
-        if let Some(error) = self.delayed() {
+        if let Some(error) = self.refusal() {
             // At once, and not in the turn of those that wait for the sync.
             round.metrics.failed_appends.inc_by(incoming.len() as u64);
             incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
@@ -73,6 +73,12 @@ impl LogTail {
         self.write_staged(round);
         incoming.shrink_to(KEPT_PER_LOG);
         self.incoming = incoming;
+    }
+
+    /// Why the log takes no appends now, if it does not.
+    fn refusal(&self) -> Option<LogError> {
+        let is_truncating = self.truncating.is_some();
+        self.delayed().or_else(|| is_truncating.then(|| self.busy("a truncation")))
     }
 
     /// Writes what is staged; the answers wait for their turn.

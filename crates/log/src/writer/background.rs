@@ -17,6 +17,7 @@ use super::reserve::Reserve;
 use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
 use super::sync_pool::NotSynced;
+use super::truncate_job::{Removable, TruncateJob};
 use super::write_back::{PartOfWriteBack, WriteBack};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
@@ -56,6 +57,8 @@ pub(crate) enum Job {
     Seal(SealJob),
     /// Put a cleaned segment in its place.
     Swap(SwapJob),
+    /// Cut the end of a log off.
+    Truncate(TruncateJob),
     /// Make a journal of so many bytes.
     MakeJournal { bytes: u64 },
     /// Sync files that the journal vouches for.
@@ -244,6 +247,11 @@ impl Worker {
                     self.queue.push(Command::SyncFailed { key, error });
                 }
                 self.queue.push(Command::Swapped { job, outcome });
+            }
+            Job::Truncate(mut job) => {
+                let (outcome, Removable { paths, delay }) = job.run();
+                paths.into_iter().for_each(|path| self.remove_later(path, delay, false));
+                self.queue.push(Command::Truncated { job, outcome });
             }
             Job::MakeJournal { bytes } => {
                 let made = JournalFile::create(&*self.fs, &self.dir, bytes, &self.root_syncs);

@@ -122,7 +122,7 @@ impl Writer {
 
     /// Deletes the segments that are past their limits, in all logs.
     pub(super) fn enforce_retention(&mut self) {
-        for tail in self.tails.values_mut() {
+        for tail in self.tails.values_mut().filter(|tail| tail.truncating.is_none()) {
             self.round.config = tail.log.config();
             let rolled = tail.roll_if_old(&mut self.round);
             let deleted = rolled.and_then(|()| tail.enforce_retention(&mut self.round));
@@ -152,6 +152,7 @@ impl Writer {
         }
         self.retry_seals();
         self.retry_swaps();
+        self.retry_truncations();
         if self.timers.is_checkpoint_due {
             // So that a start after a crash does not scan what has long been written.
             self.write_back();
@@ -341,7 +342,7 @@ impl LogTail {
 
     /// Closes the active segment if nothing was appended or read since the last call.
     fn close_if_idle(&mut self) {
-        let was_appended = std::mem::take(&mut self.was_appended);
+        let was_appended = std::mem::take(&mut self.was_appended) || self.truncating.is_some();
         if was_appended || self.unsynced_records() > 0 || !self.view.active().is_open() {
             return;
         }

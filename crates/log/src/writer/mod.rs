@@ -20,6 +20,7 @@
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
+//! | [`truncate`], [`truncate_job`] | the end of a log that is cut off |
 //! | [`swap`] | cleaned segments that take the place of others |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
@@ -59,6 +60,7 @@ pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;
 pub(crate) use reserve::RESERVE_FILE;
+pub(crate) use truncate::CutTo;
 
 mod append;
 mod background;
@@ -81,6 +83,8 @@ mod seal;
 mod swap;
 mod sync_delay;
 mod sync_pool;
+mod truncate;
+mod truncate_job;
 mod write_back;
 mod write_vector;
 
@@ -447,6 +451,7 @@ impl Writer {
     }
 
     fn execute(&mut self, command: Command) {
+        let Some(command) = self.hold_while_truncating(command) else { return };
         match command {
             Command::Flush { key, done } => self.flush(key, done),
             // The timers, which come next, sync all logs of such commands together.
@@ -477,6 +482,13 @@ impl Writer {
                 self.replace_segments(key, segments, size_bytes, done);
             }
             Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
+            Command::Truncate { key, to, leader_epoch, done } => {
+                self.begin_truncation(key, to, leader_epoch, done);
+            }
+            Command::Cut { key, prepared, done } => self.cut(key, prepared, done),
+            Command::MarksLowered { key, written } => self.note_marks_lowered(key, written),
+            Command::Truncated { job, outcome } => self.note_truncated(job, outcome),
+            Command::Restarted { key, written } => self.note_restarted(key, written),
             Command::RollIfOld { key } => self.roll_if_old(key),
             Command::Release { key, done } => self.release(key, done),
             Command::Forget { partition, done } => {

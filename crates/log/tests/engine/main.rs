@@ -25,4 +25,5 @@ mod same_cache;
 mod support;
 mod synced_later;
 mod timestamps;
+mod truncation;
 mod unopened;
