@@ -9,10 +9,12 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 use logway_record::{Batch, DecodeLimit};
 
+use crate::checkpoint::offset_checkpoint::UNKNOWN;
 use crate::checkpoint::{Divergence, EpochEnd, ReplicaMove, TruncationPoint};
 use crate::cleaner::LastWrites;
 use crate::dir_syncs::DirSyncs;
 use crate::follow::without_gaps;
+use crate::log_dir::HighWatermarks;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogView;
@@ -47,6 +49,9 @@ pub struct Log {
     leader_epoch: AtomicI32,
     /// How often an end was cut off: pictures from before are not used any more.
     cuts: AtomicU32,
+    /// See [`Log::set_high_watermark`]; -1 if nobody has said any.
+    high_watermark: AtomicI64,
+    high_watermarks: Arc<HighWatermarks>,
 }
 
 /// Who a log is, and where its commands go.
@@ -56,13 +61,15 @@ pub(crate) struct LogIdentity {
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: TopicId,
     pub(crate) queue: Arc<CommandQueue>,
+    pub(crate) high_watermarks: Arc<HighWatermarks>,
     pub(crate) replica_move: Option<ReplicaMove>,
 }
 
 impl Log {
     /// The handle of a log that the writer is about to be given.
     pub(crate) fn new(identity: LogIdentity, config: Arc<LogConfig>, view: LogView) -> Log {
-        let LogIdentity { key, dir, partition, topic_id, queue, replica_move } = identity;
+        let LogIdentity { key, dir, partition, topic_id, queue, replica_move, .. } = identity;
+        let high_watermarks = identity.high_watermarks;
         // What lies before is not there, and does not come back.
         let written_log_start = AtomicI64::new(view.log_start.0);
         Log {
@@ -81,6 +88,8 @@ impl Log {
             replica_move: ArcSwapOption::from_pointee(replica_move),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
             cuts: AtomicU32::new(0),
+            high_watermark: AtomicI64::new(UNKNOWN.0),
+            high_watermarks,
         }
     }
 
@@ -249,6 +258,52 @@ impl Log {
     /// Everything before this is on stable storage.
     pub fn flushed_offset(&self) -> Offset {
         self.view().flushed.offset
+    }
+
+    /// Says up to where nobody takes records back any more. From then on retention and compaction leave
+    /// alone what is behind, and the directory remembers it. Nobody else need be told that it is lower
+    /// than before. It costs little, however often it is called.
+    ///
+    /// Of a log that nobody has said that of, retention and compaction have what is on stable
+    /// storage, as if there were no other replicas.
+    pub fn set_high_watermark(&self, high_watermark: Offset) {
+        if self.high_watermark.swap(high_watermark.0, Ordering::AcqRel) != high_watermark.0 {
+            self.high_watermarks.note_change();
+        }
+    }
+
+    /// The high watermark that was last said; after a start, in the life before: then it may be older
+    /// than the last one. It is not before the log start or behind the log end; the log start if
+    /// nobody has said any.
+    pub fn high_watermark(&self) -> Offset {
+        let view = self.view();
+        Offset(self.high_watermark.load(Ordering::Acquire)).min(view.end.offset).max(view.log_start)
+    }
+
+    /// The same, if anybody has said any.
+    pub(crate) fn known_high_watermark(&self) -> Option<Offset> {
+        let known = Offset(self.high_watermark.load(Ordering::Acquire)) != UNKNOWN;
+        known.then(|| self.high_watermark())
+    }
+
+    /// What is from here on neither retention nor compaction may touch.
+    pub(crate) fn removal_bound(&self) -> Offset {
+        self.known_high_watermark().unwrap_or(Offset::LIMIT)
+    }
+
+    /// The high watermark of the life before.
+    pub(crate) fn restore_high_watermark(&self, high_watermark: Offset) {
+        self.high_watermark.store(high_watermark.0, Ordering::Release);
+        let restored = self.high_watermark();
+        self.high_watermark.store(restored.0, Ordering::Release);
+    }
+
+    /// The log was cut off at its end, or starts anew there.
+    pub(crate) fn follow_cut(&self, end: Offset) {
+        if let Some(known) = self.known_high_watermark() {
+            self.set_high_watermark(known);
+        }
+        debug_assert!(self.high_watermark() <= end, "the cut is visible");
     }
 
     /// The bytes of the batches in all segments.
@@ -453,6 +508,11 @@ impl Log {
     /// Tells whom it concerns that the directory of the log cannot be relied on any more.
     pub(crate) fn note_failure(&self, error: &LogError) {
         self.queue.note_failure(error);
+    }
+
+    /// Whether the log is being deleted.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     /// Notes that the log is being deleted.

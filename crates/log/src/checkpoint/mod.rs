@@ -3,7 +3,7 @@
 //! | file | where | content |
 //! |---|---|---|
 //! | `meta.properties` | log directory | [`MetaProperties`] |
-//! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint` | log directory | [`offset_checkpoint`] |
+//! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint`, `replication-offset-checkpoint` | log directory | [`offset_checkpoint`] |
 //! | `segment-lists` | log directory | [`segment_lists`] |
 //! | `known-log-dirs`, `given-up-log-dirs` | first log directory | [`known_dirs`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |

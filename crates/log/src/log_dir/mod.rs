@@ -22,6 +22,7 @@ pub use cleaning::CompactionPause;
 pub(crate) use cleaning::{CleaningProgress, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
+pub(crate) use high_watermarks::HighWatermarks;
 pub use options::{FailureListener, LogDirOptions};
 pub use truncate::Truncation;
 
@@ -30,6 +31,7 @@ mod copy;
 mod create;
 mod delete;
 mod failed;
+mod high_watermarks;
 mod journalled;
 mod open;
 mod opened;
@@ -58,6 +60,7 @@ pub struct LogDir {
     changes: Mutex<Changes>,
     /// The lists of segments as they are on disk; held while they are written.
     lists: Mutex<SegmentLists>,
+    high_watermarks: Arc<HighWatermarks>,
     /// What is known of the compaction of logs, and who is at it.
     cleaning: Cleaning,
     /// What ends with the writer; `None` once it has ended.

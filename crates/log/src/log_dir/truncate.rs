@@ -145,6 +145,7 @@ impl LogDir {
         let partitions: Vec<TopicPartition> =
             lowered.iter().map(|(partition, _)| partition.clone()).collect();
         self.unlist(&partitions)?;
+        self.high_watermarks.lower(&*self.options.fs, &self.root_syncs, &lowered)?;
         self.lower_cleaned(&lowered)
     }
 

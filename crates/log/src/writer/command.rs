@@ -58,7 +58,7 @@ pub(crate) enum Command {
     /// The checkpoint has the lower recovery point of a log, or has not.
     MarksLowered { key: LogKey, written: Result<(), LogError> },
     /// The background thread has tried to cut the end of a log off.
-    Truncated { job: TruncateJob, outcome: TruncateOutcome },
+    Truncated { job: Box<TruncateJob>, outcome: TruncateOutcome },
     /// The checkpoint has the log start of a log that has nothing left, or has not.
     Restarted { key: LogKey, written: Result<(), LogError> },
     /// Begin a new segment if the clock says that it is time.

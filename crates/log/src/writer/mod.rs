@@ -39,6 +39,7 @@ use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
+use crate::log_dir::HighWatermarks;
 use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
@@ -96,6 +97,7 @@ pub(crate) struct WriterOptions {
     pub(crate) metrics: LogMetrics,
     pub(crate) burst_bytes_max: usize,
     pub(crate) checkpoint_interval: Duration,
+    pub(crate) high_watermark_interval: Duration,
     pub(crate) retention_check_interval: Duration,
     pub(crate) producer_expiration_ms: Arc<AtomicI64>,
     pub(crate) producer_limits: ProducerLimits,
@@ -103,6 +105,7 @@ pub(crate) struct WriterOptions {
     pub(crate) journal_bytes: u64,
     pub(crate) journal_after_rounds: u32,
     pub(crate) root_syncs: Arc<DirSyncs>,
+    pub(crate) high_watermarks: Arc<HighWatermarks>,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
     /// And the list of their segments.
@@ -152,6 +155,8 @@ struct Writer {
     /// shares the next.
     is_checkpointing: bool,
     timers: Timers,
+    high_watermarks: Arc<HighWatermarks>,
+    root_syncs: Arc<DirSyncs>,
     seals: SealLine,
     pool: SyncPool,
     journal: Journal,
@@ -217,7 +222,14 @@ pub(crate) fn spawn(
         unscanned: options.unscanned,
         is_checkpointing: false,
         seals: SealLine::default(),
-        timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
+        timers: Timers::new(
+            now,
+            options.checkpoint_interval,
+            options.retention_check_interval,
+            options.high_watermark_interval,
+        ),
+        high_watermarks: options.high_watermarks,
+        root_syncs: Arc::clone(&options.root_syncs),
         pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
         journal: Journal::new(
             options.journal_bytes,

@@ -59,7 +59,7 @@ pub(super) struct Truncating {
     /// Who waits for the end of it; `None` while it is prepared.
     done: Option<Completer<Offset>>,
     /// To be tried again.
-    unfinished: Option<TruncateJob>,
+    unfinished: Option<Box<TruncateJob>>,
     /// All is done but that the checkpoint has the new log start.
     needs_checkpoint: bool,
     /// What comes meanwhile and concerns the log.
@@ -167,11 +167,11 @@ impl Writer {
         let lowered = tail.lowered_view(truncating);
         tail.log.publish_cut(&lowered);
         let job = tail.truncate_job(truncating, self.producer_limits.clone());
-        self.round.background.send(Job::Truncate(job));
+        self.round.background.send(Job::Truncate(Box::new(job)));
     }
 
     /// The background thread is done with a truncation, or not.
-    pub(super) fn note_truncated(&mut self, job: TruncateJob, outcome: TruncateOutcome) {
+    pub(super) fn note_truncated(&mut self, job: Box<TruncateJob>, outcome: TruncateOutcome) {
         let key = job.key();
         let Some(tail) = self.tails.get_mut(&key) else { return };
         match outcome {
@@ -337,6 +337,9 @@ impl LogTail {
         self.active_since = round.now;
         self.is_changed = true;
         self.seal_up_to_cut(has_shortened, round);
+        self.view.recovery_point = self.recovery_point();
+        self.log.publish_cut(&self.view);
+        self.log.follow_cut(new);
         if let Some(truncating) = &mut self.truncating {
             truncating.cut = end;
         }

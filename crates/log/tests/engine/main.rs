@@ -12,6 +12,7 @@ mod epochs;
 mod faults;
 mod following;
 mod full_disk;
+mod high_watermarks;
 mod inline_rounds;
 mod inspection;
 mod journal;
