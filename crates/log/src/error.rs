@@ -8,6 +8,7 @@ use logway_model::{
     BrokerId, ClusterId, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence,
     TopicId, TopicPartition,
 };
+use logway_record::RecordError;
 use rustix::io::Errno;
 
 /// An error of the storage engine.
@@ -251,7 +252,7 @@ pub enum LogError {
     },
 
     /// A batch that is to keep its offsets does not begin at the log end.
-    #[error("{partition} ends at {end}: the batch that begins at {got} cannot be copied there")]
+    #[error("{partition} ends at {end}: the batch that begins at {got} cannot be put there")]
     OffsetNotNext {
         /// The partition.
         partition: TopicPartition,
@@ -259,6 +260,15 @@ pub enum LogError {
         end: Offset,
         /// The first offset of the batch.
         got: Offset,
+    },
+
+    /// Something is done to the log that nothing else can be done beside; try again.
+    #[error("{partition} cannot be changed now: {with} is under way")]
+    Busy {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is under way.
+        with: &'static str,
     },
 
     /// A leader whose epoch is over wanted to append.
@@ -271,6 +281,33 @@ pub enum LogError {
         /// The epoch that has begun.
         current: LeaderEpoch,
         /// The epoch of the append.
+        got: LeaderEpoch,
+    },
+
+    /// A batch from the leader is cut off or damaged, on its way or on the leader's disk.
+    #[error("{partition}: what the leader has sent cannot be appended: {reason}")]
+    BadBatch {
+        /// The partition.
+        partition: TopicPartition,
+        /// What is wrong with it.
+        reason: RecordError,
+    },
+
+    /// A batch from the leader is of an epoch that cannot be there.
+    #[error(
+        "{partition}: the batch at offset {offset} is of leader epoch {got}, behind one of epoch \
+         {latest}, from the leader of epoch {followed}"
+    )]
+    EpochOutOfOrder {
+        /// The partition.
+        partition: TopicPartition,
+        /// Where the batch begins.
+        offset: Offset,
+        /// The newest epoch of the log before it.
+        latest: LeaderEpoch,
+        /// The epoch that is followed.
+        followed: LeaderEpoch,
+        /// The epoch of the batch.
         got: LeaderEpoch,
     },
 

@@ -2,16 +2,19 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 use logway_record::{Batch, DecodeLimit};
 
-use crate::checkpoint::{EpochEnd, ReplicaMove};
+use crate::checkpoint::offset_checkpoint::UNKNOWN;
+use crate::checkpoint::{Divergence, EpochEnd, ReplicaMove, TruncationPoint};
 use crate::cleaner::LastWrites;
 use crate::dir_syncs::DirSyncs;
+use crate::follow::without_gaps;
+use crate::log_dir::HighWatermarks;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogView;
@@ -44,6 +47,11 @@ pub struct Log {
     replica_move: ArcSwapOption<ReplicaMove>,
     /// Appends of earlier leader epochs are refused.
     leader_epoch: AtomicI32,
+    /// How often an end was cut off: pictures from before are not used any more.
+    cuts: AtomicU32,
+    /// See [`Log::set_high_watermark`]; -1 if nobody has said any.
+    high_watermark: AtomicI64,
+    high_watermarks: Arc<HighWatermarks>,
 }
 
 /// Who a log is, and where its commands go.
@@ -53,13 +61,15 @@ pub(crate) struct LogIdentity {
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: TopicId,
     pub(crate) queue: Arc<CommandQueue>,
+    pub(crate) high_watermarks: Arc<HighWatermarks>,
     pub(crate) replica_move: Option<ReplicaMove>,
 }
 
 impl Log {
     /// The handle of a log that the writer is about to be given.
     pub(crate) fn new(identity: LogIdentity, config: Arc<LogConfig>, view: LogView) -> Log {
-        let LogIdentity { key, dir, partition, topic_id, queue, replica_move } = identity;
+        let LogIdentity { key, dir, partition, topic_id, queue, replica_move, .. } = identity;
+        let high_watermarks = identity.high_watermarks;
         // What lies before is not there, and does not come back.
         let written_log_start = AtomicI64::new(view.log_start.0);
         Log {
@@ -77,6 +87,9 @@ impl Log {
             written_log_start,
             replica_move: ArcSwapOption::from_pointee(replica_move),
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
+            cuts: AtomicU32::new(0),
+            high_watermark: AtomicI64::new(UNKNOWN.0),
+            high_watermarks,
         }
     }
 
@@ -176,6 +189,16 @@ impl Log {
         self.queue.push(self.append_command(held, offsets));
     }
 
+    /// The command that appends what the leader has sent.
+    pub(crate) fn followed_command(&self, held: HeldAppend) -> Command {
+        self.append_command(held, Offsets::Followed)
+    }
+
+    /// Whether its commands go to this queue.
+    pub(crate) fn is_of(&self, queue: &Arc<CommandQueue>) -> bool {
+        Arc::ptr_eq(&self.queue, queue)
+    }
+
     fn append_command(&self, held: HeldAppend, offsets: Offsets) -> Command {
         let HeldAppend { batches, done } = held;
         assert!(!batches.batches.is_empty(), "an append is of at least one batch");
@@ -237,6 +260,52 @@ impl Log {
         self.view().flushed.offset
     }
 
+    /// Says up to where nobody takes records back any more. From then on retention and compaction leave
+    /// alone what is behind, and the directory remembers it. Nobody else need be told that it is lower
+    /// than before. It costs little, however often it is called.
+    ///
+    /// Of a log that nobody has said that of, retention and compaction have what is on stable
+    /// storage, as if there were no other replicas.
+    pub fn set_high_watermark(&self, high_watermark: Offset) {
+        if self.high_watermark.swap(high_watermark.0, Ordering::AcqRel) != high_watermark.0 {
+            self.high_watermarks.note_change();
+        }
+    }
+
+    /// The high watermark that was last said; after a start, in the life before: then it may be older
+    /// than the last one. It is not before the log start or behind the log end; the log start if
+    /// nobody has said any.
+    pub fn high_watermark(&self) -> Offset {
+        let view = self.view();
+        Offset(self.high_watermark.load(Ordering::Acquire)).min(view.end.offset).max(view.log_start)
+    }
+
+    /// The same, if anybody has said any.
+    pub(crate) fn known_high_watermark(&self) -> Option<Offset> {
+        let known = Offset(self.high_watermark.load(Ordering::Acquire)) != UNKNOWN;
+        known.then(|| self.high_watermark())
+    }
+
+    /// What is from here on neither retention nor compaction may touch.
+    pub(crate) fn removal_bound(&self) -> Offset {
+        self.known_high_watermark().unwrap_or(Offset::LIMIT)
+    }
+
+    /// The high watermark of the life before.
+    pub(crate) fn restore_high_watermark(&self, high_watermark: Offset) {
+        self.high_watermark.store(high_watermark.0, Ordering::Release);
+        let restored = self.high_watermark();
+        self.high_watermark.store(restored.0, Ordering::Release);
+    }
+
+    /// The log was cut off at its end, or starts anew there.
+    pub(crate) fn follow_cut(&self, end: Offset) {
+        if let Some(known) = self.known_high_watermark() {
+            self.set_high_watermark(known);
+        }
+        debug_assert!(self.high_watermark() <= end, "the cut is visible");
+    }
+
     /// The bytes of the batches in all segments.
     pub fn size_bytes(&self) -> u64 {
         self.view().size_bytes()
@@ -258,6 +327,21 @@ impl Log {
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
         let view = self.view();
         view.epochs.end_offset_for(epoch, view.end.offset)
+    }
+
+    /// Whether a follower whose log ends at `fetch_offset`, with a record of `fetched_epoch` before, has
+    /// what this log has: see [`LeaderEpochCache::divergence`](crate::checkpoint::LeaderEpochCache::divergence).
+    pub fn divergence(&self, fetched_epoch: LeaderEpoch, fetch_offset: Offset) -> Divergence {
+        let view = self.view();
+        view.epochs.divergence(fetched_epoch, fetch_offset, view.end.offset)
+    }
+
+    /// Where this log is cut off to be the leader's, which has answered `leader` about
+    /// [`Log::latest_epoch`]: see
+    /// [`LeaderEpochCache::truncation_point`](crate::checkpoint::LeaderEpochCache::truncation_point).
+    pub fn truncation_point(&self, leader: EpochEnd) -> TruncationPoint {
+        let view = self.view();
+        view.epochs.truncation_point(leader, view.end.offset)
     }
 
     /// The epoch that wrote the record at `offset`; [`LeaderEpoch::NONE`] if nobody knows.
@@ -307,6 +391,18 @@ impl Log {
         let (done, completion) = Completion::new(&self.name);
         self.raise_leader_epoch(epoch);
         self.queue.push(Command::TellEnd { key: self.key, done });
+        completion
+    }
+
+    /// As [`Log::begin_epoch`], by the leader of the epoch, which starts at the log end that is answered.
+    ///
+    /// From then on [`Log::end_offset_for_epoch`] knows the epoch, though there is no record of it yet
+    /// (KIP-101: the leader notes where its epoch starts when it is elected). A start after a crash
+    /// knows it from its first record on; before that nothing has to be known of it.
+    pub fn begin_leading(&self, epoch: LeaderEpoch) -> Completion<Offset> {
+        let (done, completion) = Completion::new(&self.name);
+        self.raise_leader_epoch(epoch);
+        self.queue.push(Command::BeginLeading { key: self.key, epoch, done });
         completion
     }
 
@@ -414,6 +510,11 @@ impl Log {
         self.queue.note_failure(error);
     }
 
+    /// Whether the log is being deleted.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
     /// Notes that the log is being deleted.
     pub(crate) fn mark_closed(&self) {
         self.is_closed.store(true, Ordering::Release);
@@ -426,6 +527,13 @@ impl Log {
         if let Some(listener) = listener {
             listener.on_tail(view.end.offset, view.flushed.offset);
         }
+    }
+
+    /// Makes a picture visible of a log whose end is about to be cut off. Who looks at an older one, and
+    /// is not done when this returns, looks again.
+    pub(crate) fn publish_cut(&self, view: &LogView) {
+        self.publish(view);
+        self.cuts.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The picture before is dropped without the lock: it may be the last that has a file open.
@@ -443,10 +551,16 @@ impl Log {
     }
 
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
-    /// it was deleted.
+    /// it was deleted, or if an end was cut off.
     fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
+        let cuts = self.cuts.load(Ordering::SeqCst);
         let view = self.current_view();
-        match look(&view) {
+        let looked = look(&view);
+        if self.cuts.load(Ordering::SeqCst) != cuts {
+            // Once: who keeps cutting a log off does not keep others from reading it.
+            return look(&self.current_view());
+        }
+        match looked {
             Err(error) if error.is_not_found() => {
                 if self.is_closed.load(Ordering::Acquire) {
                     return Err(LogError::Closed { what: self.name.to_string() });
@@ -457,27 +571,6 @@ impl Log {
             result => result,
         }
     }
-}
-
-/// The batches from `end` on, with placeholders for what is missing between them, as far as a segment
-/// reaches; at least one. A gap that is wider than any segment is damage, and is left to whoever
-/// appends them.
-fn without_gaps(end: Offset, batches: Vec<Batch>) -> Vec<Batch> {
-    const REACH: i64 = i32::MAX as i64;
-    let mut next = end;
-    let mut filled = Vec::with_capacity(batches.len());
-    for batch in batches {
-        let (start, leader_epoch) = (batch.base_offset(), batch.header().leader_epoch);
-        let gap = if start - next <= REACH { start } else { next };
-        for batch in Batch::placeholders(next, gap, leader_epoch).into_iter().chain([batch]) {
-            next = batch.header().next_offset();
-            if batch.header().last_offset() - end > REACH && !filled.is_empty() {
-                return filled;
-            }
-            filled.push(batch);
-        }
-    }
-    filled
 }
 
 impl fmt::Debug for Log {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use logway_model::{Offset, TimestampMs};
+use logway_record::BatchHeader;
 
 use crate::LogError;
 use crate::checkpoint::remove_file;
 use crate::cleaner::cleaned_path;
-use crate::fs::{File, Fs, OpenMode};
+use crate::fs::{File, Fs, OpenMode, read_exact_at};
 use crate::index::{OffsetIndex, TimeIndex, TimestampOffset};
 use crate::scan::{HeaderScan, ScannedBatch};
 use crate::trust::Trust;
@@ -89,6 +90,19 @@ impl<T: Copy> Known<T> {
         match *self {
             Known::Value(value) => Some(value),
             Known::Nothing | Known::NotYet => None,
+        }
+    }
+}
+
+impl Growth {
+    /// Takes note of the next batch, behind those whose largest timestamp is known.
+    fn note_largest(&mut self, known: Option<TimestampOffset>, header: &BatchHeader) {
+        // A batch that compaction has emptied has no record with its largest timestamp.
+        let is_larger = known.is_none_or(|largest| header.max_timestamp > largest.timestamp);
+        if is_larger && header.record_count != 0 {
+            let new =
+                TimestampOffset { timestamp: header.max_timestamp, offset: header.last_offset() };
+            self.largest = Known::Value(new);
         }
     }
 }
@@ -285,12 +299,7 @@ impl Segment {
         let last_offset = header.last_offset();
         let largest = self.largest_timestamp()?;
         let mut growth = self.growth();
-        // A batch that compaction has emptied has no record with its largest timestamp.
-        let is_larger = largest.is_none_or(|largest| header.max_timestamp > largest.timestamp);
-        if is_larger && header.record_count != 0 {
-            let new = TimestampOffset { timestamp: header.max_timestamp, offset: last_offset };
-            growth.largest = Known::Value(new);
-        }
+        growth.note_largest(largest, header);
         if batch.position == 0 {
             growth.first = Known::Value(header.max_timestamp);
         }
@@ -454,6 +463,62 @@ impl Segment {
         self.times.reset()?;
         *self.growth() =
             Growth { unindexed_bytes: 0, largest: Known::Nothing, first: Known::Nothing };
+        Ok(())
+    }
+
+    /// Follows a cut of the file to [`Segment::size_bytes`], where the batch that begins at `end` was or
+    /// a later one: what the indexes have of it goes, and the largest timestamp is that of the rest.
+    pub(crate) fn follow_cut(
+        &self,
+        end: Offset,
+        index_interval_bytes: u32,
+    ) -> Result<(), LogError> {
+        match self.cut_indexes(end) {
+            Err(LogError::Corrupt { .. }) => self.rebuild_indexes(index_interval_bytes)?,
+            cut => cut?,
+        }
+        self.cut_transaction_index(end)
+    }
+
+    fn cut_indexes(&self, end: Offset) -> Result<(), LogError> {
+        self.offsets.truncate(end)?;
+        self.times.truncate(end)?;
+        let largest = self.times.last()?;
+        // Without a timestamp in the index, all headers are looked at.
+        let start = largest.and(self.offsets.last()?).map_or(0, |last| last.position);
+        *self.growth() = Growth {
+            unindexed_bytes: 0,
+            largest: largest.map_or(Known::Nothing, Known::Value),
+            first: Known::NotYet,
+        };
+        let mut scan = HeaderScan::new(self.file()?, &self.path, start, self.size_bytes());
+        while let Some(batch) = scan.next()? {
+            let largest = self.largest_timestamp()?;
+            self.growth().note_largest(largest, &batch.header);
+        }
+        Ok(())
+    }
+
+    /// Drops the entries of transactions whose markers are gone. All entries have 34 bytes, with the
+    /// offset of the marker from byte 18 on.
+    fn cut_transaction_index(&self, end: Offset) -> Result<(), LogError> {
+        const ENTRY_BYTES: u64 = 34;
+        const MARKER_AT: u64 = 18;
+        let path = self.path.with_extension(TXN_INDEX_EXTENSION);
+        let file = match self.fs.open(&path, OpenMode::ReadWrite) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(LogError::io("open", &path))?,
+        };
+        let entries = file.len().map_err(LogError::io("look at", &path))? / ENTRY_BYTES;
+        for entry in 0..entries {
+            let mut marker = [0; 8];
+            read_exact_at(&*file, &mut marker, entry * ENTRY_BYTES + MARKER_AT)
+                .map_err(LogError::io("read", &path))?;
+            if i64::from_be_bytes(marker) >= end.0 {
+                file.set_len(entry * ENTRY_BYTES).map_err(LogError::io("cut", &path))?;
+                return file.sync_data().map_err(LogError::io("sync", &path));
+            }
+        }
         Ok(())
     }
 

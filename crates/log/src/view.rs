@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use logway_model::{Offset, TopicId};
 
+use crate::LogError;
 use crate::checkpoint::LeaderEpochCache;
 use crate::checkpoint::segment_lists::{ListedSegment, SegmentList};
+use crate::read::Boundary;
 use crate::segment::Segment;
 
 /// A place in a log that is known both as an offset and as a place in a file.
@@ -61,6 +63,20 @@ impl LogView {
         } else {
             segment.size_bytes()
         }
+    }
+
+    /// Where a log that is cut off at `offset`, which is in it, ends: behind the last batch before. One
+    /// that holds the offset is cut off as a whole, and offsets that compaction has taken away go, too.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Corrupt`] if the batches before cannot be told apart, [`LogError::Io`].
+    pub(crate) fn cut_point(&self, offset: Offset) -> Result<LogPoint, LogError> {
+        let index = self.segment_index(offset);
+        let segment = &self.segments[index];
+        let boundary = segment.boundary_before(offset, self.segment_bytes(index))?;
+        let Boundary { offset, position } = boundary;
+        Ok(LogPoint { offset, segment: segment.base_offset(), position })
     }
 
     /// The offset before which a segment ends.

@@ -84,6 +84,9 @@ impl From<LogError> for Failure {
             | LogError::IdentityMissing { .. }
             | LogError::CopyInTheWay { .. }
             | LogError::OffsetNotNext { .. }
+            | LogError::BadBatch { .. }
+            | LogError::Busy { .. }
+            | LogError::EpochOutOfOrder { .. }
             | LogError::Unassigned { .. }
             | LogError::OffsetsExhausted { .. }
             | LogError::DuplicateDirectory { .. }

@@ -29,6 +29,28 @@ pub struct EpochEnd {
     pub end_offset: Offset,
 }
 
+/// Where a follower cuts its log off, by what its leader has told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TruncationPoint {
+    /// What is from here on goes. It is not behind the log end.
+    pub offset: Offset,
+    /// What stays is the leader's, too. If not, the leader is asked again for the newest epoch that
+    /// stays.
+    pub is_final: bool,
+}
+
+/// Whether a follower has what its leader has, up to where it wants to go on (KIP-595).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Divergence {
+    /// It has.
+    None,
+    /// It has something else: this is the leader's end of the epoch that the follower has, or of the
+    /// largest one below.
+    At(EpochEnd),
+    /// The leader does not know the epoch. In Apache Kafka the answer is OFFSET_OUT_OF_RANGE.
+    UnknownEpoch,
+}
+
 impl EpochEntry {
     /// Whether `next` may follow this entry.
     pub(super) fn is_before(self, next: EpochEntry) -> bool {
@@ -93,6 +115,44 @@ impl LeaderEpochCache {
         let end_offset = self.entries.get(above)?.start_offset;
         let at_or_below = above.checked_sub(1).map(|index| self.entries[index].epoch);
         Some(EpochEnd { epoch: at_or_below.unwrap_or(epoch), end_offset })
+    }
+
+    /// The leader's side of a Fetch of a follower whose log ends at `fetch_offset`, with a record of
+    /// `fetched_epoch` before (KIP-595; `Partition.readRecords` in Apache Kafka).
+    pub fn divergence(
+        &self,
+        fetched_epoch: LeaderEpoch,
+        fetch_offset: Offset,
+        log_end: Offset,
+    ) -> Divergence {
+        match self.end_offset_for(fetched_epoch, log_end) {
+            None => Divergence::UnknownEpoch,
+            Some(end) if end.epoch < fetched_epoch || end.end_offset < fetch_offset => {
+                Divergence::At(end)
+            }
+            Some(_) => Divergence::None,
+        }
+    }
+
+    /// The follower's side: where it cuts its log, which ends at `log_end`, when its leader has
+    /// answered `leader` about the follower's newest epoch (KIP-101, KIP-279;
+    /// `AbstractFetcherThread.getOffsetTruncationState` in Apache Kafka).
+    ///
+    /// If the follower has the epoch of the answer, both have the same records of it as far as the
+    /// shorter of them goes. If not, nothing behind the largest epoch below is the leader's, and of that
+    /// one the leader has yet to be asked.
+    pub fn truncation_point(&self, leader: EpochEnd, log_end: Offset) -> TruncationPoint {
+        match self.end_offset_for(leader.epoch, log_end) {
+            Some(own) if own.epoch != leader.epoch => {
+                TruncationPoint { offset: own.end_offset.min(log_end), is_final: false }
+            }
+            Some(own) => TruncationPoint {
+                offset: own.end_offset.min(leader.end_offset).min(log_end),
+                is_final: true,
+            },
+            // All that is here is of earlier epochs, or nobody knows of which.
+            None => TruncationPoint { offset: leader.end_offset.min(log_end), is_final: true },
+        }
     }
 
     /// The epoch that wrote the record at `offset`.

@@ -3,7 +3,7 @@
 //! | file | where | content |
 //! |---|---|---|
 //! | `meta.properties` | log directory | [`MetaProperties`] |
-//! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint` | log directory | [`offset_checkpoint`] |
+//! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint`, `replication-offset-checkpoint` | log directory | [`offset_checkpoint`] |
 //! | `segment-lists` | log directory | [`segment_lists`] |
 //! | `known-log-dirs`, `given-up-log-dirs` | first log directory | [`known_dirs`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use crate::LogError;
 use crate::fs::{Fs, OpenMode, read_to_end};
 
-pub use leader_epoch_cache::{EpochEnd, EpochEntry, LeaderEpochCache};
+pub use leader_epoch_cache::{Divergence, EpochEnd, EpochEntry, LeaderEpochCache, TruncationPoint};
 pub use meta_properties::MetaProperties;
 pub use partition_metadata::PartitionMetadata;
 pub use replica_move::{MoveState, ReplicaMove};

@@ -21,6 +21,9 @@ pub const LOG_START_OFFSET_FILE: &str = "log-start-offset-checkpoint";
 /// Up to where the logs were compacted.
 pub const CLEANER_OFFSET_FILE: &str = "cleaner-offset-checkpoint";
 
+/// The high watermarks of the logs: what no leader takes back.
+pub const HIGH_WATERMARK_FILE: &str = "replication-offset-checkpoint";
+
 /// The recovery point of a log that was lost with an earlier checkpoint, before the log could be
 /// opened: nobody knows what of it was on stable storage. Apache Kafka, if it opens the directory,
 /// scans such a log from its beginning.

@@ -289,6 +289,7 @@ impl Shared {
                 // A start takes a gap behind what it knows to have been on stable storage for the
                 // place where a crash has cut the log off.
                 let stable = log.stable_offset().min(log.written_recovery_point());
+                let stable = stable.min(log.removal_bound());
                 let limits = Limits { cleaned: progress.cleaned, stable, now };
                 let (view, config) = (log.current_view(), log.config());
                 let start = view.log_start;

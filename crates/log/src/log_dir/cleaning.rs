@@ -133,13 +133,55 @@ impl LogDir {
     /// Whoever copies a log needs that. Else a tombstone could go before it is copied, behind a copy
     /// of what it has deleted.
     pub fn pause_compaction(self: &Arc<Self>, partition: &TopicPartition) -> CompactionPause {
+        self.begin_pause(partition);
+        CompactionPause { dir: Arc::clone(self), partition: partition.clone() }
+    }
+
+    /// Lets nobody into a log any more, until [`LogDir::end_pause`].
+    pub(super) fn begin_pause(&self, partition: &TopicPartition) {
         let mut state = self.cleaning.state();
         *state.paused.entry(partition.clone()).or_default() += 1;
         if let Some(cancel) = state.visited.get(partition) {
             cancel.cancel();
         }
-        drop(state);
-        CompactionPause { dir: Arc::clone(self), partition: partition.clone() }
+    }
+
+    /// Waits until whoever was in the log has left.
+    pub(super) fn wait_until_paused(&self, partition: &TopicPartition) {
+        let is_visited = |state: &mut CleaningState| state.visited.contains_key(partition);
+        drop(self.cleaning.wait_while(self.cleaning.state(), is_visited));
+    }
+
+    pub(super) fn end_pause(&self, partition: &TopicPartition) {
+        let mut state = self.cleaning.state();
+        if let Some(count) = state.paused.get_mut(partition) {
+            *count -= 1;
+            if *count == 0 {
+                state.paused.remove(partition);
+            }
+        }
+    }
+
+    /// Takes note that logs are to be cut off at these offsets, on stable storage: what comes behind
+    /// them instead has not been compacted.
+    pub(super) fn lower_cleaned(&self, cuts: &[(TopicPartition, Offset)]) -> Result<(), LogError> {
+        let mut state = self.cleaning.state();
+        let mut is_any_lowered = false;
+        for (partition, cut) in cuts {
+            let Some(known) = state.known.get_mut(partition) else { continue };
+            if known.cleaned.is_some_and(|cleaned| cleaned > *cut) {
+                known.cleaned = Some(*cut);
+                is_any_lowered = true;
+            }
+        }
+        if !is_any_lowered {
+            return Ok(());
+        }
+        match self.write_cleaned(&state, &BTreeSet::new()) {
+            // To know nothing costs work, and needs no space.
+            Err(error) if error.is_disk_full() => self.remove_cleaned(),
+            written => written,
+        }
     }
 
     /// What is known of the compaction of a log, and whether it may be entered: not while somebody is
@@ -235,21 +277,13 @@ impl LogDir {
 impl CompactionPause {
     /// Waits until whoever was at it has left.
     pub fn wait(&self) {
-        let cleaning = &self.dir.cleaning;
-        let is_visited = |state: &mut CleaningState| state.visited.contains_key(&self.partition);
-        drop(cleaning.wait_while(cleaning.state(), is_visited));
+        self.dir.wait_until_paused(&self.partition);
     }
 }
 
 impl Drop for CompactionPause {
     fn drop(&mut self) {
-        let mut state = self.dir.cleaning.state();
-        if let Some(count) = state.paused.get_mut(&self.partition) {
-            *count -= 1;
-            if *count == 0 {
-                state.paused.remove(&self.partition);
-            }
-        }
+        self.dir.end_pause(&self.partition);
     }
 }
 

@@ -212,6 +212,7 @@ impl LogDir {
             partition: partition.clone(),
             topic_id,
             queue,
+            high_watermarks: Arc::clone(&self.high_watermarks),
             replica_move,
         };
         let log = Arc::new(Log::new(identity, config, view.clone()));

@@ -102,6 +102,7 @@ impl LogDir {
             .filter_map(|partition| self.close_log(partition, &mut changes))
             .collect();
         let unlisted = unlisted.and(self.forget_cleaned(partitions));
+        let unlisted = unlisted.and(self.forget_high_watermarks(partitions));
         let unlisted = partitions
             .iter()
             .fold(unlisted, |result, partition| result.and(self.forget_journalled(partition)));
@@ -172,6 +173,10 @@ impl LogDir {
         Ok(())
     }
 
+    fn forget_high_watermarks(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
+        self.high_watermarks.forget(&*self.options.fs, &self.root_syncs, partitions)
+    }
+
     /// Whether the lists of segments say something of a log.
     pub(crate) fn is_listed(&self, partition: &TopicPartition) -> bool {
         let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,6 +200,7 @@ impl LogDir {
         suffix: &str,
     ) -> Result<Option<PathBuf>, LogError> {
         self.forget_cleaned(std::slice::from_ref(partition))?;
+        self.forget_high_watermarks(std::slice::from_ref(partition))?;
         self.unlist(std::slice::from_ref(partition))?;
         self.forget(partition).wait()?;
         self.forget_journalled(partition)?;

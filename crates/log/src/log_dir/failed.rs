@@ -142,6 +142,7 @@ impl LogDir {
             partition: partition.clone(),
             topic_id: recovered.topic_id,
             queue: Arc::clone(&self.queue),
+            high_watermarks: Arc::clone(&self.high_watermarks),
             replica_move: recovered.replica_move,
         };
         let (log, tail) = start_log(&self.options, identity, recovered, false);

@@ -22,18 +22,22 @@ pub use cleaning::CompactionPause;
 pub(crate) use cleaning::{CleaningProgress, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
+pub(crate) use high_watermarks::HighWatermarks;
 pub use options::{FailureListener, LogDirOptions};
+pub use truncate::Truncation;
 
 mod cleaning;
 mod copy;
 mod create;
 mod delete;
 mod failed;
+mod high_watermarks;
 mod journalled;
 mod open;
 mod opened;
 mod options;
 mod remembered;
+mod truncate;
 
 /// A directory of logs, the thread that writes them, and the lock that keeps others away.
 ///
@@ -56,6 +60,7 @@ pub struct LogDir {
     changes: Mutex<Changes>,
     /// The lists of segments as they are on disk; held while they are written.
     lists: Mutex<SegmentLists>,
+    high_watermarks: Arc<HighWatermarks>,
     /// What is known of the compaction of logs, and who is at it.
     cleaning: Cleaning,
     /// What ends with the writer; `None` once it has ended.
@@ -223,6 +228,16 @@ impl LogDir {
     /// The time, as the writer sees it.
     pub(crate) fn now(&self) -> TimestampMs {
         self.options.clock.now()
+    }
+
+    /// Hands commands to the writer, with none of others between them.
+    pub(crate) fn push_all(&self, commands: Vec<Command>) {
+        self.queue.push_all(commands);
+    }
+
+    /// Whether a log is written by the writer of this directory.
+    pub(crate) fn is_writer_of(&self, log: &Log) -> bool {
+        log.is_of(&self.queue)
     }
 
     fn log_path(&self, partition: &TopicPartition) -> PathBuf {

@@ -14,7 +14,7 @@ use super::delete::CONDEMNED_SUFFIX;
 use super::journalled::Journalled;
 use super::opened::{OfUnopened, Opened};
 use super::remembered::Remembered;
-use super::{LogDir, LogDirOptions, Running};
+use super::{HighWatermarks, LogDir, LogDirOptions, Running};
 use crate::checkpoint::cache_life::CacheLife;
 use crate::checkpoint::offset_checkpoint::RECOVERY_POINT_FILE;
 use crate::checkpoint::{MetaProperties, clean_shutdown};
@@ -78,7 +78,9 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         background.send(Job::DeleteDir { path, delay: Duration::ZERO });
     }
 
-    let mut opened = Opened::new(&options, Arc::clone(&queue), &remembered, report);
+    let high_watermarks = Arc::new(HighWatermarks::read(fs, root)?);
+    let mut opened =
+        Opened::new(&options, Arc::clone(&queue), &high_watermarks, &remembered, report);
     opened.tails.reserve(outcomes.len());
     for (partition, outcome) in outcomes {
         opened.add(partition, outcome);
@@ -91,6 +93,10 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         false => cache_life.forget(fs)?,
     }
     let Opened { logs, tails, changes, lists, strangers, mut report, .. } = opened;
+    let is_known = |partition: &TopicPartition| {
+        logs.contains_key(partition) || changes.failed.contains_key(partition)
+    };
+    high_watermarks.keep_only(fs, &root_syncs, is_known)?;
     let is_same =
         |partition: &TopicPartition| logs.contains_key(partition) && !strangers.contains(partition);
     let cleaning = Cleaning::open(fs, root, is_same)?;
@@ -104,6 +110,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         metrics,
         burst_bytes_max: options.burst_bytes_max,
         checkpoint_interval: options.checkpoint_interval,
+        high_watermark_interval: options.high_watermark_interval,
         retention_check_interval: options.retention_check_interval,
         producer_expiration_ms: Arc::clone(&producer_expiration_ms),
         producer_limits: producer_limits.clone(),
@@ -111,6 +118,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         journal_bytes: options.journal_bytes,
         journal_after_rounds: options.journal_after_rounds,
         root_syncs: Arc::clone(&root_syncs),
+        high_watermarks: Arc::clone(&high_watermarks),
         of_unopened: offsets,
         lists_of_unopened,
         unscanned,
@@ -127,6 +135,7 @@ pub(super) fn open(options: LogDirOptions, metrics: LogMetrics) -> Result<LogDir
         logs: RwLock::new(logs),
         changes: Mutex::new(changes),
         lists: Mutex::new(lists),
+        high_watermarks,
         cleaning,
         running: Mutex::new(Some(Running { writer, jobs, lock })),
         options,

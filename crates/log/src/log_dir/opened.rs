@@ -7,7 +7,7 @@ use logway_model::{Offset, TopicPartition};
 
 use super::failed::FailedLog;
 use super::remembered::{Remembered, RememberedLog};
-use super::{Changes, LogDirOptions};
+use super::{Changes, HighWatermarks, LogDirOptions};
 use crate::checkpoint::offset_checkpoint::UNKNOWN;
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::log::{Log, LogIdentity};
@@ -19,6 +19,7 @@ use crate::{LogError, RecoveryReport};
 pub(super) struct Opened<'a> {
     options: &'a LogDirOptions,
     queue: Arc<CommandQueue>,
+    high_watermarks: &'a Arc<HighWatermarks>,
     remembered: &'a Remembered,
     pub(super) logs: BTreeMap<TopicPartition, Arc<Log>>,
     pub(super) tails: Vec<LogTail>,
@@ -42,11 +43,23 @@ impl<'a> Opened<'a> {
     pub(super) fn new(
         options: &'a LogDirOptions,
         queue: Arc<CommandQueue>,
+        high_watermarks: &'a Arc<HighWatermarks>,
         remembered: &'a Remembered,
         report: RecoveryReport,
     ) -> Opened<'a> {
         let (logs, tails, changes, lists, strangers) = Default::default();
-        Opened { options, queue, remembered, logs, tails, changes, lists, strangers, report }
+        Opened {
+            options,
+            queue,
+            high_watermarks,
+            remembered,
+            logs,
+            tails,
+            changes,
+            lists,
+            strangers,
+            report,
+        }
     }
 
     /// Adds a log that was found; `None` for one that never came to be.
@@ -70,6 +83,7 @@ impl<'a> Opened<'a> {
                     partition: partition.clone(),
                     topic_id: recovered.topic_id,
                     queue: Arc::clone(&self.queue),
+                    high_watermarks: Arc::clone(self.high_watermarks),
                     replica_move: recovered.replica_move,
                 };
                 let was_clean = self.report.was_clean;
@@ -166,7 +180,11 @@ pub(super) fn start_log(
 ) -> (Arc<Log>, LogTail) {
     let dir = Arc::clone(&identity.dir);
     let config = Arc::clone(&options.default_config);
+    let high_watermark = identity.high_watermarks.of(&identity.partition);
     let log = Arc::new(Log::new(identity, config, recovered.view.clone()));
+    if let Some(high_watermark) = high_watermark {
+        log.restore_high_watermark(high_watermark);
+    }
     log.note_written_recovery_point(recovered.known_recovery_point.unwrap_or(Offset::ZERO));
     let tail = LogTail::new(OpenedTail {
         log: Arc::clone(&log),

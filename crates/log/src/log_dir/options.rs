@@ -43,6 +43,9 @@ pub struct LogDirOptions {
     pub queue_bytes_max: usize,
     /// `log.flush.offset.checkpoint.interval.ms`: how often recovery points are written down.
     pub checkpoint_interval: Duration,
+    /// `replica.high.watermark.checkpoint.interval.ms`: how often high watermarks are written down that
+    /// have changed.
+    pub high_watermark_interval: Duration,
     /// `log.retention.check.interval.ms`: how often old segments are looked for.
     pub retention_check_interval: Duration,
     /// `producer.id.expiration.ms`: how long an idle idempotent producer is remembered.
@@ -92,6 +95,7 @@ impl LogDirOptions {
             burst_bytes_max: 64 << 20,
             queue_bytes_max: 256 << 20,
             checkpoint_interval: Duration::from_secs(60),
+            high_watermark_interval: Duration::from_secs(5),
             retention_check_interval: Duration::from_secs(5 * 60),
             producer_expiration_ms: 24 * 60 * 60 * 1000,
             producers_per_log_max: 100_000,

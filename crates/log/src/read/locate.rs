@@ -53,6 +53,45 @@ impl Segment {
         self.find_batch_from(0, offset, end)
     }
 
+    /// The end of the last batch that lies wholly before `offset`; the beginning of the segment if there
+    /// is none. `end` is the end of a batch, in bytes; nothing beyond is looked at.
+    pub(crate) fn boundary_before(&self, offset: Offset, end: u64) -> Result<Boundary, LogError> {
+        let first = Boundary { position: 0, offset: self.base_offset() };
+        let Some(before) = offset.0.checked_sub(1).map(Offset) else { return Ok(first) };
+        // The batch of the entry lies wholly before.
+        let hint = self.hint(before, end);
+        let known = (hint == 0).then_some(first);
+        match self.boundary_before_from(hint, known, offset, end) {
+            Ok(Some(boundary)) => Ok(boundary),
+            Err(error @ LogError::Io { .. }) => Err(error),
+            // The index does not fit the segment.
+            Ok(None) | Err(_) => {
+                let found = self.boundary_before_from(0, Some(first), offset, end)?;
+                Ok(found.unwrap_or(first))
+            }
+        }
+    }
+
+    /// The same, walking from `start`, where `known` is a boundary; `None` if no batch is there that
+    /// lies before.
+    fn boundary_before_from(
+        &self,
+        start: u64,
+        known: Option<Boundary>,
+        offset: Offset,
+        end: u64,
+    ) -> Result<Option<Boundary>, LogError> {
+        let mut boundary = known;
+        let mut headers = HeaderScan::new(self.file()?, self.path(), start, end);
+        while let Some(batch) = headers.next()? {
+            if batch.header.last_offset() >= offset {
+                break;
+            }
+            boundary = Some(Boundary::after(&batch));
+        }
+        Ok(boundary)
+    }
+
     /// The last boundary at or before the place `wanted`; `from` is one before it, `end` one
     /// behind it. If there is damage before `wanted`, the last one before the damage.
     pub(crate) fn floor_boundary(

@@ -15,7 +15,7 @@ use crate::LogError;
 use crate::scan::{HeaderScan, ScannedBatch};
 use crate::segment::Segment;
 use crate::view::LogView;
-use locate::Boundary;
+pub(crate) use locate::Boundary;
 
 mod locate;
 mod lookup;

@@ -79,8 +79,10 @@ impl ReadSlice {
             segment.trust().note_checked(bytes.start..good_end, modified);
             let Some(error) = error else { continue };
             range.len_bytes = good_end - bytes.start;
+            // No damage, but a follower's end that was cut off meanwhile.
+            let is_cut_off = segment.size_bytes() < bytes.end;
             if good_end == bytes.start {
-                if index == 0 {
+                if index == 0 && !is_cut_off {
                     return Err(error);
                 }
                 self.ranges.truncate(index);

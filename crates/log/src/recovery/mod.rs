@@ -30,14 +30,15 @@ use crate::checkpoint::{
 };
 use crate::fs::Fs;
 use crate::journal::{Piece, redo};
-use crate::producer_state::snapshot::{self, Snapshot};
+use crate::producer_state::snapshot::Snapshot;
 use crate::producer_state::{ProducerBatch, ProducerLimits, ProducerStateTable};
 use crate::scan::HeaderScan;
-use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path};
+use crate::segment::{ACCEPT_LOSS_FILE, FAILED_SYNC_FILE, Segment};
 use crate::view::{LogPoint, LogView};
 use early_sync::EarlySyncs;
 use listing::Listing;
 
+pub(crate) use producers::ProducersOnDisk;
 pub use report::{Finding, RecoveryReport};
 
 mod check;
@@ -45,6 +46,7 @@ mod early_sync;
 mod known;
 mod listing;
 mod names;
+mod producers;
 mod report;
 mod scan_log;
 mod strays;
@@ -402,43 +404,12 @@ impl Recovery<'_> {
         }
     }
 
-    /// Loads the newest good snapshot that knows the log no further than `end`, and notes the
-    /// batches from there to `end`.
-    ///
-    /// A snapshot from before the first segment is left behind by a deletion that a crash
-    /// interrupted. The batches that followed it are gone, and so it would have their producers go on
-    /// with a sequence that they have long used: a producer that is not known at all may go on with
-    /// any.
+    /// Loads the producers of the log that ends at `end`.
     fn load_producers(&mut self, listing: &Listing, end: Offset) -> Result<(), LogError> {
         let RecoveryOptions { fs, dir, .. } = *self.options;
-        let mut known = Offset::ZERO;
-        let first = self.segments.first().expect("a log has at least one segment").base_offset();
-        let is_usable = |&&offset: &&Offset| (first..=end).contains(&offset);
-        for &offset in listing.snapshots.iter().rev().filter(is_usable) {
-            match snapshot::read(&**fs, &file_path(dir, offset, SNAPSHOT_EXTENSION)) {
-                Ok(producers) => {
-                    self.producers.load(producers);
-                    known = offset;
-                    break;
-                }
-                Err(error @ LogError::Corrupt { .. }) => {
-                    self.findings.push(Finding::Rebuilt { error });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        if known == end {
-            return Ok(());
-        }
-        let unknown_from = self.segments.partition_point(|segment| segment.base_offset() <= known);
-        for segment in &self.segments[unknown_from.saturating_sub(1)..] {
-            for_each_header(segment, end, |header| {
-                if header.base_offset >= known {
-                    note_producer(&mut self.producers, header);
-                }
-            })?;
-        }
-        Ok(())
+        let Recovery { segments, producers, findings, .. } = self;
+        let on_disk = ProducersOnDisk { fs: &**fs, dir, snapshots: &listing.snapshots, segments };
+        on_disk.load(end, producers, |error| findings.push(Finding::Rebuilt { error }))
     }
 
     fn note_epoch(&mut self, header: &BatchHeader) {

@@ -26,7 +26,7 @@ pub(super) struct Staging {
     vector: WriteVector,
     batches: Vec<ScannedBatch>,
     answers: Vec<Answer>,
-    undo: Vec<PreviousState>,
+    pub(super) undo: Vec<PreviousState>,
     /// The new headers of the append that is being staged; `None` for a duplicate.
     headers: Vec<Option<PatchedHeader>>,
 }
@@ -58,18 +58,27 @@ impl LogTail {
     /// nobody is answered.
     pub(super) fn append_incoming(&mut self, round: &mut Round) {
         let mut incoming = std::mem::take(&mut self.incoming);
-        if let Some(error) = self.delayed() {
+        if let Some(error) = self.refusal() {
             // At once, and not in the turn of those that wait for the sync.
             round.metrics.failed_appends.inc_by(incoming.len() as u64);
             incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
         }
-        for Append { batches, offsets, done, .. } in incoming.drain(..) {
+        for Append { mut batches, offsets, done, .. } in incoming.drain(..) {
+            if offsets == Offsets::Followed {
+                batches = self.fill_gaps(batches, round);
+            }
             let result = self.stage(&batches, offsets, round);
             round.staging.answers.push(Answer { result, done });
         }
         self.write_staged(round);
         incoming.shrink_to(KEPT_PER_LOG);
         self.incoming = incoming;
+    }
+
+    /// Why the log takes no appends now, if it does not.
+    fn refusal(&self) -> Option<LogError> {
+        let is_truncating = self.truncating.is_some();
+        self.delayed().or_else(|| is_truncating.then(|| self.busy("a truncation")))
     }
 
     /// Writes what is staged; the answers wait for their turn.
@@ -103,7 +112,7 @@ impl LogTail {
         offsets: Offsets,
         round: &mut Round,
     ) -> Result<Placed, LogError> {
-        if offsets == Offsets::Assigned {
+        if offsets != Offsets::Kept {
             self.check_epoch(append.leader_epoch)?;
         }
         if self.must_roll_before(append, offsets, round) {
@@ -147,6 +156,10 @@ impl LogTail {
                     let header = PatchedHeader::of(batch);
                     let undo = &mut round.staging.undo;
                     (header, self.place_copy(header.header(), next_offset, undo)?)
+                }
+                Offsets::Followed => {
+                    let header = PatchedHeader::of(batch);
+                    (header, self.place_followed(header.header(), append.leader_epoch, round)?)
                 }
             };
             if outcome.is_duplicate {
@@ -200,7 +213,7 @@ impl LogTail {
     }
 
     /// Notes a copied batch with its producer; says where it is, which is where it was: at `end`.
-    fn place_copy(
+    pub(super) fn place_copy(
         &mut self,
         header: &BatchHeader,
         end: Offset,
@@ -273,7 +286,7 @@ impl LogTail {
         Ok(())
     }
 
-    fn note_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+    pub(super) fn note_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
         let is_latest = self.view.epochs.latest().is_some_and(|latest| latest.epoch == epoch);
         if !is_latest && epoch > LeaderEpoch::NONE {
             self.epochs_changed |= Arc::make_mut(&mut self.view.epochs).assign(epoch, start);
@@ -322,6 +335,14 @@ impl Staging {
     /// The offset that the next batch gets, in a log that ends at `log_end` on disk.
     pub(super) fn next_offset(&self, log_end: Offset) -> Offset {
         self.batches.last().map_or(log_end, |last| last.header.next_offset())
+    }
+
+    /// The offset and the epoch behind what is staged, the batches of the append that is being staged
+    /// included; `None` if nothing is.
+    pub(super) fn last_placed(&self) -> Option<(Offset, LeaderEpoch)> {
+        let placed = self.headers.iter().rev().flatten().map(PatchedHeader::header).next();
+        let last = placed.or_else(|| self.batches.last().map(|last| &last.header))?;
+        Some((last.next_offset(), last.leader_epoch))
     }
 
     /// Adds the batches of the append that was just placed, duplicates apart, to the write that

@@ -17,6 +17,7 @@ use super::reserve::Reserve;
 use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
 use super::sync_pool::NotSynced;
+use super::truncate_job::{Removable, TruncateJob};
 use super::write_back::{PartOfWriteBack, WriteBack};
 use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
@@ -24,6 +25,7 @@ use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
 use crate::journal::JournalFile;
 use crate::log::Log;
+use crate::log_dir::HighWatermarks;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
@@ -56,12 +58,16 @@ pub(crate) enum Job {
     Seal(SealJob),
     /// Put a cleaned segment in its place.
     Swap(SwapJob),
+    /// Cut the end of a log off.
+    Truncate(Box<TruncateJob>),
     /// Make a journal of so many bytes.
     MakeJournal { bytes: u64 },
     /// Sync files that the journal vouches for.
     WriteBack(WriteBack),
     /// Sync a file that the journal vouches for, so that there is less to do when it has to be synced.
     PartOfWriteBack(PartOfWriteBack),
+    /// Write the high watermarks of logs.
+    HighWatermarks { high_watermarks: Arc<HighWatermarks>, logs: Vec<Arc<Log>> },
     /// Write checkpoints.
     Checkpoint(Checkpoint),
     /// Remove a directory that is out of use, later.
@@ -245,6 +251,11 @@ impl Worker {
                 }
                 self.queue.push(Command::Swapped { job, outcome });
             }
+            Job::Truncate(mut job) => {
+                let (outcome, Removable { paths, delay }) = job.run();
+                paths.into_iter().for_each(|path| self.remove_later(path, delay, false));
+                self.queue.push(Command::Truncated { job, outcome });
+            }
             Job::MakeJournal { bytes } => {
                 let made = JournalFile::create(&*self.fs, &self.dir, bytes, &self.root_syncs);
                 self.queue.push(Command::JournalMade { made });
@@ -253,6 +264,12 @@ impl Worker {
             Job::PartOfWriteBack(job) => {
                 if let Err(NotSynced::Failed(error)) = job.run(&*self.fs) {
                     self.queue.push(Command::SyncFailed { key: job.key(), error });
+                }
+            }
+            Job::HighWatermarks { high_watermarks, logs } => {
+                if let Err(error) = high_watermarks.write(&*self.fs, &self.root_syncs, &logs) {
+                    let dir = self.dir.display();
+                    tracing::warn!(%dir, %error, "high watermarks cannot be written down yet");
                 }
             }
             Job::Checkpoint(checkpoint) => self.write_checkpoint(checkpoint),

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logway_model::{Offset, ProducerId, TopicPartition};
+use logway_model::{LeaderEpoch, Offset, ProducerId, TopicPartition};
 
 use super::LogTail;
 use super::seal::SealJob;
 use super::swap::{SwapJob, SwapOutcome};
+use super::truncate::CutTo;
+use super::truncate_job::{TruncateJob, TruncateOutcome};
 use crate::cleaner::LastWrites;
 use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     DeleteRecords { key: LogKey, before: Offset, done: Completer<Offset> },
     /// Tell the log end, behind all that was appended before.
     TellEnd { key: LogKey, done: Completer<Offset> },
+    /// The same, and note that the epoch starts there.
+    BeginLeading { key: LogKey, epoch: LeaderEpoch, done: Completer<Offset> },
     /// Tell what is known of the idempotent producers of a log.
     DescribeProducers { key: LogKey, done: Completer<Vec<(ProducerId, ProducerState)>> },
     /// Tell where the idempotent producers of a log have written last, if it can be cleaned now.
@@ -42,6 +46,21 @@ pub(crate) enum Command {
     Replace { key: LogKey, segments: Vec<Arc<Segment>>, size_bytes: u64, done: Completer<bool> },
     /// The background thread has tried to.
     Swapped { job: SwapJob, outcome: SwapOutcome },
+    /// Prepare to cut the end of a log off; answers where, and where the log ends then.
+    Truncate {
+        key: LogKey,
+        to: CutTo,
+        leader_epoch: LeaderEpoch,
+        done: Completer<Option<(Offset, Offset)>>,
+    },
+    /// Do it, now that what else speaks of what is cut off does not any more; or do not.
+    Cut { key: LogKey, prepared: Result<(), LogError>, done: Completer<Offset> },
+    /// The checkpoint has the lower recovery point of a log, or has not.
+    MarksLowered { key: LogKey, written: Result<(), LogError> },
+    /// The background thread has tried to cut the end of a log off.
+    Truncated { job: Box<TruncateJob>, outcome: TruncateOutcome },
+    /// The checkpoint has the log start of a log that has nothing left, or has not.
+    Restarted { key: LogKey, written: Result<(), LogError> },
     /// Begin a new segment if the clock says that it is time.
     RollIfOld { key: LogKey },
     /// Write this log from now on.
@@ -102,6 +121,8 @@ pub(crate) enum Offsets {
     Assigned,
     /// They come from another log of the partition, and stay as they are.
     Kept,
+    /// They come from the leader, and stay as they are: [`follow`](super::follow).
+    Followed,
 }
 
 /// Above, copying an append takes longer than handing it over.
@@ -133,6 +154,21 @@ impl Command {
     pub(crate) fn synced_log(&self) -> Option<LogKey> {
         match self {
             Command::Append(append) if !append.is_sync_free => Some(append.key),
+            _ => None,
+        }
+    }
+
+    /// The log whose end the command is about, if it must not see one that is being cut off.
+    pub(super) fn concerned_log(&self) -> Option<LogKey> {
+        match self {
+            Command::Flush { key, .. }
+            | Command::DeleteRecords { key, .. }
+            | Command::TellEnd { key, .. }
+            | Command::BeginLeading { key, .. }
+            | Command::DescribeProducers { key, .. }
+            | Command::LastWrites { key, .. }
+            | Command::Replace { key, .. }
+            | Command::RollIfOld { key } => Some(*key),
             _ => None,
         }
     }

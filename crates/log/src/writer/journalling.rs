@@ -159,6 +159,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Takes note that nothing in it counts of a log, all of which is in its own file.
+    pub(super) fn forget(&mut self, key: LogKey) {
+        self.ends.iter_mut().for_each(|ends| _ = ends.remove(&key));
+    }
+
     /// Writes an entry and syncs it.
     fn write(&mut self, entry: &[u8]) -> Result<u64, LogError> {
         let State::Open(file) = &self.state else {
@@ -382,7 +387,7 @@ impl LogTail {
         piece.end == self.view.end && self.may_be_journalled(piece.start)
     }
 
-    fn not_synced(&self) -> LogError {
+    pub(super) fn not_synced(&self) -> LogError {
         self.poisoned().or_else(|| self.delayed()).unwrap_or_else(|| {
             let not_tried = std::io::Error::other("it was not tried");
             LogError::io("sync", self.view.active().path())(not_tried)

@@ -12,6 +12,7 @@ use super::command::Append;
 use super::seal::Sealing;
 use super::swap::Swapping;
 use super::sync_delay::SyncDelay;
+use super::truncate::Truncating;
 use crate::completion::Completer;
 use crate::fs::{File, Fs};
 use crate::log::Log;
@@ -72,6 +73,8 @@ pub(crate) struct LogTail {
     pub(super) sealing: Sealing,
     /// Segments that are being replaced by a cleaned one.
     pub(super) swap: Option<Swapping>,
+    /// The end of the log is being cut off.
+    pub(super) truncating: Option<Box<Truncating>>,
     /// Why the log takes no more appends.
     pub(super) poison: Option<Arc<str>>,
 }
@@ -144,6 +147,7 @@ impl LogTail {
             sync_delay: None,
             sealing,
             swap: None,
+            truncating: None,
             poison: None,
         }
     }
@@ -188,7 +192,8 @@ impl LogTail {
     /// Everything before this is on stable storage, and the indexes and snapshots that belong to
     /// it too, so that recovery need not look at it.
     pub(super) fn recovery_point(&self) -> Offset {
-        self.sealing.begins().unwrap_or(self.synced.offset)
+        let point = self.sealing.begins().unwrap_or(self.synced.offset);
+        self.truncating.as_ref().map_or(point, |truncating| point.min(truncating.mark()))
     }
 
     /// The error for everything that a poisoned log is asked to do.
@@ -214,7 +219,8 @@ impl LogTail {
 
     /// Makes the present state visible to readers.
     pub(super) fn publish(&mut self) {
-        if std::mem::take(&mut self.is_unpublished) {
+        // Readers see the log without what is being cut off.
+        if self.truncating.is_none() && std::mem::take(&mut self.is_unpublished) {
             self.view.recovery_point = self.recovery_point();
             self.log.publish(&self.view);
         }

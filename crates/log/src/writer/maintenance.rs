@@ -23,6 +23,8 @@ use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path};
 pub(super) struct Timers {
     checkpoint_interval: Duration,
     retention_interval: Duration,
+    high_watermark_interval: Duration,
+    next_high_watermarks: Instant,
     next_checkpoint: Instant,
     next_retention: Instant,
     /// The time of a checkpoint has come; the one before it may still be under way.
@@ -39,10 +41,13 @@ impl Timers {
         now: Instant,
         checkpoint_interval: Duration,
         retention_interval: Duration,
+        high_watermark_interval: Duration,
     ) -> Timers {
         Timers {
             checkpoint_interval,
             retention_interval,
+            high_watermark_interval,
+            next_high_watermarks: now + high_watermark_interval,
             next_checkpoint: now + checkpoint_interval,
             next_retention: now + retention_interval,
             is_checkpoint_due: false,
@@ -76,8 +81,9 @@ impl Writer {
     /// How long the writer may sleep.
     pub(super) fn time_to_next_timer(&self) -> Duration {
         let syncs = self.lagging.iter().filter_map(|key| self.sync_due(*key));
-        let timers = [self.timers.next_checkpoint, self.timers.next_retention];
-        let next = syncs.chain(timers).min().expect("there are two timers");
+        let Timers { next_checkpoint, next_retention, next_high_watermarks, .. } = self.timers;
+        let timers = [next_checkpoint, next_retention, next_high_watermarks];
+        let next = syncs.chain(timers).min().expect("there are timers");
         next.saturating_duration_since(self.clock.instant())
     }
 
@@ -95,10 +101,23 @@ impl Writer {
             self.timers.is_checkpoint_due = true;
             self.timers.last_checkpoint = Some(now);
         }
+        if self.timers.next_high_watermarks <= now {
+            self.timers.next_high_watermarks = now + self.timers.high_watermark_interval;
+            self.write_high_watermarks();
+        }
         if self.timers.next_retention <= now {
             self.timers.next_retention = now + self.timers.retention_interval;
             self.enforce_retention();
             self.expire_producers();
+        }
+    }
+
+    /// Has the high watermarks written down, if any has changed.
+    fn write_high_watermarks(&mut self) {
+        if self.high_watermarks.take_change() {
+            let high_watermarks = Arc::clone(&self.high_watermarks);
+            let logs = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
+            self.round.background.send(Job::HighWatermarks { high_watermarks, logs });
         }
     }
 
@@ -122,7 +141,7 @@ impl Writer {
 
     /// Deletes the segments that are past their limits, in all logs.
     pub(super) fn enforce_retention(&mut self) {
-        for tail in self.tails.values_mut() {
+        for tail in self.tails.values_mut().filter(|tail| tail.truncating.is_none()) {
             self.round.config = tail.log.config();
             let rolled = tail.roll_if_old(&mut self.round);
             let deleted = rolled.and_then(|()| tail.enforce_retention(&mut self.round));
@@ -152,6 +171,7 @@ impl Writer {
         }
         self.retry_seals();
         self.retry_swaps();
+        self.retry_truncations();
         if self.timers.is_checkpoint_due {
             // So that a start after a crash does not scan what has long been written.
             self.write_back();
@@ -271,6 +291,11 @@ impl Writer {
         for then in std::mem::take(&mut self.checkpoint_waiting) {
             then(written.clone());
         }
+        let logs: Vec<_> = self.tails.values().map(|tail| Arc::clone(&tail.log)).collect();
+        if let Err(error) = self.high_watermarks.write(&*self.round.fs, &self.root_syncs, &logs) {
+            // The older ones are as true.
+            tracing::warn!(%error, "high watermarks cannot be written down");
+        }
         written?;
         epochs.into_iter().chain(sealed).collect::<Result<(), LogError>>()?;
         let (fs, dir) = (&*self.round.fs, &self.round.dir);
@@ -341,7 +366,7 @@ impl LogTail {
 
     /// Closes the active segment if nothing was appended or read since the last call.
     fn close_if_idle(&mut self) {
-        let was_appended = std::mem::take(&mut self.was_appended);
+        let was_appended = std::mem::take(&mut self.was_appended) || self.truncating.is_some();
         if was_appended || self.unsynced_records() > 0 || !self.view.active().is_open() {
             return;
         }

@@ -11,6 +11,7 @@
 //! | [`inline_round`] | what the thread that appends does itself |
 //! | [`log_tail`] | what the thread owns of one log |
 //! | [`append`], [`write_vector`] | sequence checks, offsets, one write |
+//! | [`follow`] | what a follower checks instead |
 //! | [`roll`] | when a segment is full |
 //! | [`free_space`] | what appends leave free on the disk |
 //! | [`flush`], [`sync_pool`] | syncs, and what a failed one means |
@@ -19,6 +20,7 @@
 //! | [`sync_delay`] | syncs that cannot be begun |
 //! | [`seal`] | what becomes of full segments |
 //! | [`retention`] | which segments go |
+//! | [`truncate`], [`truncate_job`] | the end of a log that is cut off |
 //! | [`swap`] | cleaned segments that take the place of others |
 //! | [`maintenance`] | what happens by the clock, and at the end |
 //! | [`background`] | slow work, on a thread of its own |
@@ -37,6 +39,7 @@ use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
+use crate::log_dir::HighWatermarks;
 use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};
@@ -58,11 +61,13 @@ pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
 pub(crate) use queue::CommandQueue;
 pub(crate) use reserve::RESERVE_FILE;
+pub(crate) use truncate::CutTo;
 
 mod append;
 mod background;
 mod command;
 mod flush;
+mod follow;
 mod free_space;
 mod inline_round;
 mod journalling;
@@ -79,6 +84,8 @@ mod seal;
 mod swap;
 mod sync_delay;
 mod sync_pool;
+mod truncate;
+mod truncate_job;
 mod write_back;
 mod write_vector;
 
@@ -90,6 +97,7 @@ pub(crate) struct WriterOptions {
     pub(crate) metrics: LogMetrics,
     pub(crate) burst_bytes_max: usize,
     pub(crate) checkpoint_interval: Duration,
+    pub(crate) high_watermark_interval: Duration,
     pub(crate) retention_check_interval: Duration,
     pub(crate) producer_expiration_ms: Arc<AtomicI64>,
     pub(crate) producer_limits: ProducerLimits,
@@ -97,6 +105,7 @@ pub(crate) struct WriterOptions {
     pub(crate) journal_bytes: u64,
     pub(crate) journal_after_rounds: u32,
     pub(crate) root_syncs: Arc<DirSyncs>,
+    pub(crate) high_watermarks: Arc<HighWatermarks>,
     /// What the checkpoints say of logs that could not be opened: it must not get lost.
     pub(crate) of_unopened: OffsetCheckpoints,
     /// And the list of their segments.
@@ -146,6 +155,8 @@ struct Writer {
     /// shares the next.
     is_checkpointing: bool,
     timers: Timers,
+    high_watermarks: Arc<HighWatermarks>,
+    root_syncs: Arc<DirSyncs>,
     seals: SealLine,
     pool: SyncPool,
     journal: Journal,
@@ -211,7 +222,14 @@ pub(crate) fn spawn(
         unscanned: options.unscanned,
         is_checkpointing: false,
         seals: SealLine::default(),
-        timers: Timers::new(now, options.checkpoint_interval, options.retention_check_interval),
+        timers: Timers::new(
+            now,
+            options.checkpoint_interval,
+            options.retention_check_interval,
+            options.high_watermark_interval,
+        ),
+        high_watermarks: options.high_watermarks,
+        root_syncs: Arc::clone(&options.root_syncs),
         pool: SyncPool::new(options.sync_threads_max, options.metrics.clone()),
         journal: Journal::new(
             options.journal_bytes,
@@ -445,6 +463,7 @@ impl Writer {
     }
 
     fn execute(&mut self, command: Command) {
+        let Some(command) = self.hold_while_truncating(command) else { return };
         match command {
             Command::Flush { key, done } => self.flush(key, done),
             // The timers, which come next, sync all logs of such commands together.
@@ -456,6 +475,7 @@ impl Writer {
                     done.complete(Ok(tail.view.end.offset));
                 }
             }
+            Command::BeginLeading { key, epoch, done } => self.begin_leading(key, epoch, done),
             Command::DescribeProducers { key, done } => {
                 if let Some(tail) = self.tails.get(&key) {
                     done.complete(Ok(tail
@@ -474,6 +494,13 @@ impl Writer {
                 self.replace_segments(key, segments, size_bytes, done);
             }
             Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
+            Command::Truncate { key, to, leader_epoch, done } => {
+                self.begin_truncation(key, to, leader_epoch, done);
+            }
+            Command::Cut { key, prepared, done } => self.cut(key, prepared, done),
+            Command::MarksLowered { key, written } => self.note_marks_lowered(key, written),
+            Command::Truncated { job, outcome } => self.note_truncated(job, outcome),
+            Command::Restarted { key, written } => self.note_restarted(key, written),
             Command::RollIfOld { key } => self.roll_if_old(key),
             Command::Release { key, done } => self.release(key, done),
             Command::Forget { partition, done } => {

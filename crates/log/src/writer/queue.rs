@@ -55,6 +55,13 @@ impl State {
         std::mem::swap(&mut self.commands, into);
     }
 
+    /// Whether a command that takes so much may wait, of at most `bytes_max`.
+    fn has_room_for(&self, command_bytes: usize, bytes_max: usize) -> bool {
+        // One that is larger than all may wait alone.
+        let is_first = self.append_bytes == 0;
+        command_bytes == 0 || is_first || self.append_bytes + command_bytes <= bytes_max
+    }
+
     /// The writer, for a round with a command that nothing waits before.
     fn lend_writer(&mut self, command: &Command) -> Option<Box<Writer>> {
         if !command.is_quick(self.are_syncs_quick)
@@ -140,6 +147,34 @@ impl CommandQueue {
         None
     }
 
+    /// As [`CommandQueue::push`], of several commands with none of others between them: the writer takes
+    /// them for one round, as far as a round reaches.
+    pub(crate) fn push_all(&self, commands: Vec<Command>) {
+        let mut state = self.state();
+        if state.is_closed {
+            // Their completers go with them, outside of the lock.
+            return drop(state);
+        }
+        let mut refused = Vec::new();
+        for command in commands {
+            let command_bytes = command.cost_bytes();
+            if state.has_room_for(command_bytes, self.bytes_max) {
+                state.append_bytes += command_bytes;
+                state.commands.push(command);
+            } else {
+                refused.push((command, state.append_bytes));
+            }
+        }
+        let wake = state.must_wake();
+        drop(state);
+        if wake {
+            self.wake.notify_one();
+        }
+        for (command, queued_bytes) in refused {
+            command.fail(self.full(queued_bytes));
+        }
+    }
+
     fn push_under(&self, mut state: MutexGuard<'_, State>, command: Command) {
         let command_bytes = command.cost_bytes();
         if state.is_closed {
@@ -147,9 +182,7 @@ impl CommandQueue {
             drop(state);
             return;
         }
-        // One that is larger than all may wait alone.
-        let is_first = state.append_bytes == 0;
-        if command_bytes > 0 && !is_first && state.append_bytes + command_bytes > self.bytes_max {
+        if !state.has_room_for(command_bytes, self.bytes_max) {
             let queued_bytes = state.append_bytes;
             drop(state);
             command.fail(self.full(queued_bytes));

@@ -22,7 +22,7 @@ struct Limits {
 
 impl LogTail {
     /// Deletes the segments that are past `retention.ms` or `retention.bytes`; returns them. The
-    /// files are still in use by name. Nothing goes that is not flushed.
+    /// files are still in use by name. Nothing goes that is not flushed, or behind the high watermark.
     ///
     /// If all segments are past it, the active one is rolled first, so that a log that nobody
     /// appends to becomes empty.
@@ -39,8 +39,8 @@ impl LogTail {
             retention_bytes: config.retention_bytes,
             now: round.now,
         };
-        let count = expired_segments(&self.view, self.synced.offset, &limits)?
-            .min(self.droppable_segments());
+        let bound = self.synced.offset.min(self.log.removal_bound());
+        let count = expired_segments(&self.view, bound, &limits)?.min(self.droppable_segments());
         if count == self.view.segments.len() {
             self.roll(round)?;
         }
@@ -118,17 +118,17 @@ impl LogTail {
     }
 }
 
-/// How many of the oldest segments are past the limits.
-fn expired_segments(view: &LogView, synced: Offset, limits: &Limits) -> Result<usize, LogError> {
+/// How many of the oldest segments are past the limits, of those that end before `bound`.
+fn expired_segments(view: &LogView, bound: Offset, limits: &Limits) -> Result<usize, LogError> {
     let mut excess_bytes = limits
         .retention_bytes
         .map_or(0, |retention_bytes| view.size_bytes().saturating_sub(retention_bytes));
     let mut expired = 0;
     for (index, segment) in view.segments.iter().enumerate() {
         let size_bytes = view.segment_bytes(index);
-        let is_flushed = view.segment_end(index) <= synced;
+        let may_go = view.segment_end(index) <= bound;
         let is_empty_active = index + 1 == view.segments.len() && size_bytes == 0;
-        if !is_flushed || is_empty_active {
+        if !may_go || is_empty_active {
             return Ok(expired);
         }
         let is_surplus = limits.retention_bytes.is_some() && size_bytes <= excess_bytes;

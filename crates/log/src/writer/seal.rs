@@ -132,6 +132,9 @@ impl Writer {
         {
             let Some(tail) = self.tails.get_mut(&key) else { continue };
             tail.sealing.is_in_line = false;
+            if tail.truncating.is_some() {
+                continue;
+            }
             if let Some(job) = tail.sealing.next.take() {
                 tail.sealing.is_under_way = true;
                 self.seals.under_way += 1;
@@ -190,7 +193,7 @@ impl Writer {
     /// Puts a log in line, if it has a job that can be done and none is under way.
     fn line_up(&mut self, key: LogKey) {
         let Some(tail) = self.tails.get_mut(&key) else { return };
-        if tail.poison.is_some() {
+        if tail.poison.is_some() || tail.truncating.is_some() {
             return;
         }
         tail.take_late_snapshot(&self.round.snapshots);
@@ -219,6 +222,29 @@ impl LogTail {
             end,
             snapshot: round.snapshots.snapshot_of(&self.producers),
             index_interval_bytes: round.config.index_interval_bytes,
+        });
+        round.rolled.push(self.log.key());
+    }
+
+    /// Has the full segments sealed that a truncation has left: those that were not, and the last one
+    /// if it was shortened. The snapshot is as of the new end, and no sealing is under way.
+    pub(super) fn seal_up_to_cut(&mut self, has_shortened: bool, round: &mut Round) {
+        let (new, full) = self.view.segments.split_last().expect("a log has a segment");
+        let begins = self.sealing.begins().unwrap_or(new.base_offset());
+        let is_left = |index: usize, segment: &Arc<Segment>| {
+            segment.base_offset() >= begins || (has_shortened && index + 1 == full.len())
+        };
+        let left = full.iter().enumerate().filter(|(index, segment)| is_left(*index, segment));
+        let left: Vec<Arc<Segment>> = left.map(|(_, segment)| Arc::clone(segment)).collect();
+        let is_in_line = self.sealing.is_in_line;
+        self.sealing =
+            Sealing { unsealed: left.iter().cloned().collect(), is_in_line, ..Sealing::default() };
+        self.sealing.next = (!left.is_empty()).then(|| SealJob {
+            log: Arc::clone(&self.log),
+            segments: left,
+            end: self.view.end.offset,
+            snapshot: round.snapshots.snapshot_of(&self.producers),
+            index_interval_bytes: self.log.config().index_interval_bytes,
         });
         round.rolled.push(self.log.key());
     }

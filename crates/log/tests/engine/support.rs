@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use logway_log::fs::{Fs, SimFs};
@@ -37,6 +38,8 @@ pub(crate) struct TestDisk {
     pub(crate) sync_later_bytes: u64,
     /// How much of the end of a segment is always checked.
     pub(crate) checked_bytes_min: u64,
+    /// How often high watermarks are written down, by the machine's clock.
+    pub(crate) high_watermark_interval: Duration,
 }
 
 impl TestDisk {
@@ -49,6 +52,7 @@ impl TestDisk {
             journal_bytes: 0,
             sync_later_bytes: u64::MAX,
             checked_bytes_min: u64::MAX,
+            high_watermark_interval: Duration::from_secs(3600),
         }
     }
 
@@ -66,6 +70,7 @@ impl TestDisk {
             journal_bytes: self.journal_bytes,
             sync_later_bytes: self.sync_later_bytes,
             checked_bytes_min: self.checked_bytes_min,
+            high_watermark_interval: self.high_watermark_interval,
             journal_after_rounds: 0,
             ..LogDirOptions::new("/data", BrokerId(1), cluster_id)
         }

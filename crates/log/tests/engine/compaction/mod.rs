@@ -153,7 +153,7 @@ fn bench_with_old_values() -> Bench {
 }
 
 /// Full segments are cleaned once they are sealed, which checkpoints behind the sealing show.
-fn wait_sealed(dir: &LogDir) {
+pub(crate) fn wait_sealed(dir: &LogDir) {
     // One sealing may be under way, and one more may wait for it: the third knows of both.
     for _ in 0..3 {
         dir.enforce_retention().wait().expect("the writer lives");

@@ -1,0 +1,76 @@
+//! What a follower checks of what its leader has sent.
+//!
+//! The leader has judged the batches, and given them their offsets and epochs. So nothing is refused
+//! because of a producer's sequence: the state of producers follows the log, as it does in a recovery.
+//! What is refused contradicts the log here (Apache Kafka, `UnifiedLog.appendAsFollower`):
+//!
+//! | what | why |
+//! |---|---|
+//! | a batch that begins before the log end | the log has a record there |
+//! | an epoch below the newest of the log | the epochs of a log do not go down |
+//! | an epoch above the one that is followed | the leader of that epoch cannot have it |
+//! | an epoch that is over | this replica leads by now, or follows another leader |
+//!
+//! The leader's log may have gaps, which compaction has left. A start after a crash takes a gap for the
+//! place where the log was cut off, so a batch without records fills it. The log has the same
+//! records as the leader's, and not always the same bytes.
+
+use logway_model::{LeaderEpoch, Offset};
+use logway_record::BatchHeader;
+
+use super::Writer;
+use super::command::LogKey;
+use super::log_tail::LogTail;
+use super::round::Round;
+use crate::completion::Completer;
+use crate::follow::without_gaps;
+use crate::{AppendBatches, AppendOutcome, LogError};
+
+impl Writer {
+    /// Notes where the epoch of a new leader starts, unless it is over; tells the log end.
+    pub(super) fn begin_leading(
+        &mut self,
+        key: LogKey,
+        epoch: LeaderEpoch,
+        done: Completer<Offset>,
+    ) {
+        let Some(tail) = self.tails.get_mut(&key) else { return };
+        let end = tail.view.end.offset;
+        let is_news = tail.view.epochs.latest().is_none_or(|latest| latest.epoch < epoch);
+        if is_news && tail.check_epoch(epoch).is_ok() {
+            tail.note_epoch(epoch, end);
+            tail.is_unpublished = true;
+            tail.publish();
+        }
+        done.complete(Ok(end));
+    }
+}
+
+impl LogTail {
+    /// Puts batches without records where offsets are missing.
+    pub(super) fn fill_gaps(&self, append: AppendBatches, round: &Round) -> AppendBatches {
+        let end = round.staging.next_offset(self.view.end.offset);
+        AppendBatches { batches: without_gaps(end, append.batches), ..append }
+    }
+
+    /// Checks a batch of the leader of the epoch `followed` against what is before it, and notes it
+    /// with its producer; says where it is, which is where it was.
+    pub(super) fn place_followed(
+        &mut self,
+        header: &BatchHeader,
+        followed: LeaderEpoch,
+        round: &mut Round,
+    ) -> Result<AppendOutcome, LogError> {
+        let (end, latest) = round.staging.last_placed().unwrap_or_else(|| {
+            let latest = self.view.epochs.latest().map_or(LeaderEpoch::NONE, |entry| entry.epoch);
+            (self.view.end.offset, latest)
+        });
+        let got = header.leader_epoch;
+        if got < latest || got > followed {
+            let partition = self.log.topic_partition().clone();
+            let offset = header.base_offset;
+            return Err(LogError::EpochOutOfOrder { partition, offset, latest, followed, got });
+        }
+        self.place_copy(header, end, &mut round.staging.undo)
+    }
+}
