@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["logway", "logway-bench", "xtask", "logway-leaf-benches"],
     &["logway-sim", "logway-hostile", "logway-fuzz-targets"],
     &["logway-kafka"],
-    &["logway-node", "logway-client", "logway-http"],
+    &["logway-node", "logway-client", "logway-http", "logway-peers"],
     &["logway-quorum"],
     &["logway-coordinator", "logway-metadata", "logway-replication"],
     &["logway-log"],
