@@ -47,6 +47,22 @@ class Settings(unittest.TestCase):
     def test_of_client_metrics(self):
         self.change_and_take_back("client-metrics", "cli-slow", "interval.ms", "5000", "client-metrics")
 
+    def test_who_takes_back_what_is_not_set_is_told(self):
+        topic = create_topic("unset-settings")
+        logway("config", "set", "topic", topic, "retention.ms=60000")
+        wait_until(lambda: settings("topic", topic)["retention.ms"]["value"] == "60000", "the new value")
+        both = run("config", "delete", "topic", topic, "no.such", "segment.ms")
+        self.assertEqual((both.returncode, both.stdout), (0, b""))
+        said = both.stderr.decode()
+        self.assertIn(f"no.such was not set for topic '{topic}'", said)
+        self.assertIn(f"segment.ms was not set for topic '{topic}'", said)
+        self.assertIn("nothing was changed", said)
+        some = run("config", "delete", "topic", topic, "no.such", "retention.ms")
+        self.assertIn("no.such was not set", some.stderr.decode())
+        self.assertIn(f"changed the settings of topic '{topic}'", some.stderr.decode())
+        unchanged = logway_json("config", "delete", "topic", topic, "no.such")
+        self.assertEqual(unchanged["status"], "unchanged")
+
     def test_list(self):
         topic = create_topic("has-settings")
         listed = logway_json("config", "list")

@@ -1,7 +1,7 @@
 //! `logway config set` and `logway config delete`.
 
 use clap::Args;
-use logway_client::ConfigChange;
+use logway_client::{Client, ConfigChange, ConfigKind, ConfigResource, ConfigSource};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ pub(super) struct Altered {
     kind: &'static str,
     /// Empty for what all brokers share
     name: String,
-    /// `changed`, or `possible` with `--dry-run`
+    /// `changed`, `unchanged` if nothing of what was to be deleted was set, or `possible` with `--dry-run`
     status: &'static str,
 }
 
@@ -75,8 +75,16 @@ async fn alter(
 ) -> Result<(), CliError> {
     let resource = resource.resource()?;
     let client = global.brokers.client()?;
+    let unset = unset(&client, &resource, &changes).await;
     setting::alter(&client, &resource, &changes, dry_run).await?;
+    for name in &unset {
+        eprintln!("{name} was not set for {resource}");
+    }
     let status = match dry_run {
+        _ if unset.len() == changes.len() => {
+            eprintln!("nothing was changed in the settings of {resource}");
+            "unchanged"
+        }
         true => {
             eprintln!("the settings of {resource} can be changed so; nothing was changed");
             "possible"
@@ -98,4 +106,31 @@ async fn alter(
         }
         Format::Text => Ok(()),
     }
+}
+
+/// What is to be deleted and is not there: brokers take that in silence, whatever the name.
+async fn unset<'a>(
+    client: &Client,
+    resource: &ConfigResource,
+    changes: &'a [ConfigChange],
+) -> Vec<&'a str> {
+    let deleted = changes.iter().filter_map(|change| match change {
+        ConfigChange::Delete { name } => Some(name.as_str()),
+        ConfigChange::Set { .. } => None,
+    });
+    let deleted: Vec<&str> = deleted.collect();
+    if deleted.is_empty() {
+        return deleted;
+    }
+    // Who may not look at the settings may be allowed to change them.
+    let Ok(present) = client.explain_configs(resource, &deleted).await else { return Vec::new() };
+    let own = match resource.kind {
+        ConfigKind::Topic => ConfigSource::Topic,
+        ConfigKind::Broker if resource.name.is_empty() => ConfigSource::AllBrokers,
+        ConfigKind::Broker => ConfigSource::Broker,
+        ConfigKind::Group => ConfigSource::Group,
+        ConfigKind::ClientMetrics => ConfigSource::ClientMetrics,
+    };
+    let is_set = |name: &str| present.iter().any(|entry| entry.name == name && entry.source == own);
+    deleted.into_iter().filter(|name| !is_set(name)).collect()
 }
