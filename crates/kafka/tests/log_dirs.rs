@@ -21,6 +21,7 @@ use logway_wire::messages::describe_log_dirs_response::DescribeLogDirsResult;
 use logway_wire::messages::metadata_response::MetadataResponsePartition;
 use logway_wire::messages::{DescribeLogDirsRequest, FindCoordinatorRequest};
 
+const NOT_LEADER: i16 = ErrorCode::NotLeaderOrFollower as i16;
 const OFFLINE: i16 = 56;
 
 impl Disks {
@@ -271,6 +272,12 @@ async fn a_disk_that_fails_takes_only_its_partitions_offline() {
     let told = told.expect("no panic").responses[0].partitions[0].error_code;
     assert_eq!(told, OFFLINE);
     until(|| broker.metrics().contains("\nlogway_partitions_offline 2\n")).await;
+    // Clients of older versions may not know of a log that is offline, and would give up.
+    for (version, expected) in [(4, NOT_LEADER), (5, NOT_LEADER), (6, OFFLINE), (12, OFFLINE)] {
+        let pending = connection.send(&fetch_request("t", &[(1, 0)]), version).await;
+        let response = pending.expect("is sent").response().await.expect("is answered");
+        assert_eq!(response.responses[0].partitions[0].error_code, expected, "version {version}");
+    }
     // The groups of the partition of `__consumer_offsets` that was on that disk have to wait.
     let mut errors = Vec::new();
     for group in groups {

@@ -92,6 +92,23 @@ pub enum LogError {
         free_bytes: u64,
     },
 
+    /// A log directory has too little space for a journal; there is none, and each log is synced by itself.
+    #[error(
+        "a journal of {journal_bytes} bytes is made where {wanted_bytes} bytes are free, and in {} {free_bytes} \
+         are (logway.journal.bytes)",
+        dir.display()
+    )]
+    NoRoomForJournal {
+        /// The log directory.
+        dir: PathBuf,
+        /// The size that it would have.
+        journal_bytes: u64,
+        /// What must be free for it.
+        wanted_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+
     /// More is waiting to be appended than the writer thread may hold; try again.
     #[error(
         "the writer of {} is behind: {queued_bytes} bytes of appends wait, of at most {limit_bytes}",
@@ -368,7 +385,7 @@ impl LogError {
     /// Whether the cause is a full disk or an exhausted quota.
     pub fn is_disk_full(&self) -> bool {
         match self {
-            LogError::DiskFull { .. } => true,
+            LogError::DiskFull { .. } | LogError::NoRoomForJournal { .. } => true,
             LogError::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }

@@ -94,6 +94,7 @@ impl From<LogError> for Failure {
             | LogError::Poisoned { .. }
             | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }
+            | LogError::NoRoomForJournal { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };
         Failure::new(code, error.to_string())

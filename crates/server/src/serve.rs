@@ -14,7 +14,8 @@ use logway_kafka::ListenError;
 use logway_log::LogError;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::{BrokerSettings, parse_config_file};
+use logway_metadata::settings::broker::broker_settings;
+use logway_metadata::settings::{BrokerSettings, Effect, parse_config_file};
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -213,6 +214,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let http_listen = settings.http_listen.clone();
     let (node_id, log_dirs) = (settings.node_id, settings.log_dirs.clone());
 
+    warn_of_settings_without_effect(&settings);
     let (broker, registry) = start_broker(settings, log_levels).await?;
     // Last, as whoever starts a second broker by mistake should hear of the first one.
     let http = match bind_http(&http_listen).await {
@@ -296,6 +298,17 @@ pub async fn start_broker(
     register_build_info(&mut registry);
     let broker = RunningBroker::start(settings, log_levels, &mut registry).await?;
     Ok((broker, registry))
+}
+
+/// Who carries a configuration over from Kafka learns what of it does nothing here.
+fn warn_of_settings_without_effect(settings: &BrokerSettings) {
+    for setting in broker_settings() {
+        if let (Effect::Nothing(reason), Some(value)) =
+            (setting.effect, settings.given(setting.name))
+        {
+            tracing::warn!(setting = setting.name, value, reason, "a setting has no effect here");
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

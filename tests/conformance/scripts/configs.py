@@ -5,6 +5,28 @@ from conformance.side import Ask, Side
 
 UNKNOWN, TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 0, 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
+# What tools set while a broker runs, and what it may be set to.
+OF_BROKERS = {
+    "background.threads": ("5", "20", "21", "4"),
+    "log.cleaner.io.buffer.load.factor": ("0.5", "1.5"),
+    "log.cleaner.io.buffer.size": ("0", "524288", "-1"),
+    "log.cleaner.io.max.bytes.per.second": ("1000", "x"),
+    "log.cleaner.threads": ("0", "1", "2", "3", "100", "x"),
+    "log.local.retention.bytes": ("1000", "-2"),
+    "log.local.retention.ms": ("1000", "-2", "-3"),
+    "max.connection.creation.rate": ("100", "0"),
+    "max.connections": ("100", "0", "-1"),
+    "max.connections.per.ip": ("10", "0", "-1"),
+    "max.connections.per.ip.overrides": ("10.0.0.7:100", "10.0.0.7:1, 10.0.0.8:2", "x"),
+    "metric.reporters": ("", "x.Y"),
+    "min.insync.replicas": ("1", "2"),
+    "num.io.threads": ("0", "3", "4", "16", "17", "x"),
+    "num.network.threads": ("1", "6", "7"),
+    "num.recovery.threads.per.data.dir": ("1", "4", "5"),
+    "num.replica.fetchers": ("1", "2", "3"),
+    "remote.fetch.max.wait.ms": ("100", "0"),
+    "transaction.partition.verification.enable": ("false", "x"),
+}
 
 
 @script
@@ -92,6 +114,8 @@ def changed(side: Side):
         of_topic("an unknown codec", ("compression.type", SET, "lzma"))
         of_topic("a throttle", ("leader.replication.throttled.replicas", SET, "0:1"))
         of_topic("a throttle that cannot be", ("leader.replication.throttled.replicas", SET, "x"))
+        of_topic("a local limit", ("local.retention.ms", SET, "500"))
+        of_topic("append to an unknown one", ("no.such", APPEND, "1"))
         of_topic("a tier", ("remote.storage.enable", SET, "true"))
         of_topic("a name of other case", ("Retention.MS", SET, "1"))
         ask("an unknown topic", (TOPIC, side.absent().name, [("retention.ms", SET, "1")]))
@@ -101,6 +125,13 @@ def changed(side: Side):
             ask(f"broker {name!r}, fixed", (BROKER, name, [("node.id", SET, "2")]), only=True)
             ask(f"broker {name!r}, unknown", (BROKER, name, [("no.such", SET, "2")]), only=True)
             ask(f"broker {name!r}, a topic's", (BROKER, name, [("log.retention.ms", SET, "2000")]), only=True)
+        for setting, values in OF_BROKERS.items():
+            for value in values:
+                ask(f"the broker's {setting}={value}", (BROKER, "1", [(setting, SET, value)]), only=True)
+        for name in ("1", ""):
+            ask(f"append to an unknown one of broker {name!r}", (BROKER, name, [("no.such", APPEND, "1")]), only=True)
+            ask(f"subtract from an unknown one of broker {name!r}", (BROKER, name, [("no.such", SUBTRACT, "1")]), only=True)
+            ask(f"a null value for broker {name!r}", (BROKER, name, [("log.retention.ms", SET, None)]), only=True)
         ask("a logger", (LOGGER, "1", [("root", SET, "INFO")]), only=True)
         ask("a logger of no level", (LOGGER, "1", [("root", SET, "LOUD")]), only=True)
         ask("an unknown logger", (LOGGER, "1", [("no.such", SET, "INFO")]), only=True)

@@ -12,12 +12,12 @@ use logway_model::{Offset, TimestampMs, TopicPartition};
 use super::metrics::{CleanerMetrics, PartitionState};
 use super::pace::{Cancel, Pace, Throttle};
 use super::range::{CleanableRange, Limits};
-use super::rewrite::Interrupted;
+use super::rewrite::{FREE_MIN_BYTES, Interrupted};
 use super::round::{Round, RoundOutcome};
 use crate::checkpoint::MoveState;
 use crate::config::NEVER_MS;
 use crate::log::Log;
-use crate::log_dir::{CleaningProgress, Visit};
+use crate::log_dir::{CleaningProgress, Starved, Visit};
 use crate::{LogDir, LogError};
 
 /// How to clean logs.
@@ -322,7 +322,8 @@ impl Shared {
                 let has_deletions = progress.next_horizon.is_some_and(|horizon| horizon <= now);
                 let key = (dir.directory_id(), partition.clone());
                 let is_due = range.is_due(&config) || has_deletions;
-                let waits = progress.starved.is_some_and(|since| waits_for_space(since, now));
+                let waits =
+                    progress.starved.is_some_and(|starved| waits_for_space(&dir, starved, now));
                 let is_free = may_be_entered && !given_up.contains(&key);
                 if is_uncleanable || waits || !is_due || !is_free {
                     continue;
@@ -391,7 +392,10 @@ impl Shared {
                 } else if error.is_failed_change() {
                     log.note_failure(&error);
                 }
-                progress.starved = error.is_disk_full().then(|| dir.now());
+                progress.starved = error.is_disk_full().then(|| Starved {
+                    since: dir.now(),
+                    free_bytes: dir.fs().free_bytes(dir.path()).unwrap_or(0),
+                });
                 self.note_failure(log, &visit, start, progress, error);
                 false
             }
@@ -441,12 +445,14 @@ fn is_compacted(log: &Log) -> bool {
     log.config().is_compacted() && !is_copy
 }
 
-/// Whether a round that ended for want of space at `since` is not to be tried again yet: all that it
-/// reads and writes up to there would be in vain.
-fn waits_for_space(since: TimestampMs, now: TimestampMs) -> bool {
+/// Whether a round that ended for want of space is not to be tried again yet: all that it reads and writes
+/// up to there would be in vain. It is tried when there is clearly more space, or now and then.
+fn waits_for_space(dir: &LogDir, starved: Starved, now: TimestampMs) -> bool {
     const WAIT_MS: i64 = 5 * 60 * 1000;
+    let enough_bytes = starved.free_bytes.saturating_add(FREE_MIN_BYTES);
+    let is_back = || dir.fs().free_bytes(dir.path()).is_ok_and(|bytes| bytes >= enough_bytes);
     // The clock may have been put back.
-    (0..WAIT_MS).contains(&now.0.saturating_sub(since.0))
+    (0..WAIT_MS).contains(&now.0.saturating_sub(starved.since.0)) && !is_back()
 }
 
 /// Takes a log out of the lists that say how long its segments are: they are about to be replaced.

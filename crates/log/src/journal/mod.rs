@@ -76,7 +76,7 @@ impl JournalFile {
     ///
     /// # Errors
     ///
-    /// [`LogError::DiskFull`] if too little would be left, [`LogError::Io`].
+    /// [`LogError::NoRoomForJournal`] if too little would be left, [`LogError::Io`].
     pub(crate) fn create(
         fs: &dyn Fs,
         dir: &Path,
@@ -98,8 +98,15 @@ impl JournalFile {
         root_syncs: &DirSyncs,
     ) -> Result<JournalFile, LogError> {
         let free_bytes = fs.free_bytes(dir).unwrap_or(u64::MAX);
-        if free_bytes / FREE_FACTOR < bytes {
-            return Err(LogError::DiskFull { dir: dir.to_owned(), free_bytes });
+        let wanted_bytes = bytes.saturating_mul(FREE_FACTOR);
+        if free_bytes < wanted_bytes {
+            let (dir, journal_bytes) = (dir.to_owned(), bytes);
+            return Err(LogError::NoRoomForJournal {
+                dir,
+                journal_bytes,
+                wanted_bytes,
+                free_bytes,
+            });
         }
         let path = dir.join(JOURNAL_FILE);
         let before = root_syncs.before_names();

@@ -43,8 +43,17 @@ pub(crate) struct CleaningProgress {
     /// Why it cannot be compacted, and where it began then: what is damaged may be gone when it
     /// begins elsewhere.
     pub(crate) uncleanable: Option<(LogError, Offset)>,
-    /// When its last round ended for want of space, if it did.
-    pub(crate) starved: Option<TimestampMs>,
+    /// How its last round ended for want of space, if it did.
+    pub(crate) starved: Option<Starved>,
+}
+
+/// A round that ended for want of space.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Starved {
+    /// When it ended.
+    pub(crate) since: TimestampMs,
+    /// What was free when it had given back all that it had taken: too little.
+    pub(crate) free_bytes: u64,
 }
 
 /// Keeps a log of a directory from being compacted, until it is dropped.

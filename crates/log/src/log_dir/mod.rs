@@ -19,7 +19,7 @@ use crate::{Completion, LogError, LogMetrics, RecoveryReport};
 
 use cleaning::Cleaning;
 pub use cleaning::CompactionPause;
-pub(crate) use cleaning::{CleaningProgress, Visit};
+pub(crate) use cleaning::{CleaningProgress, Starved, Visit};
 pub use create::NewLog;
 use failed::FailedLog;
 pub(crate) use high_watermarks::HighWatermarks;

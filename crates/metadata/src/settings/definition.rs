@@ -186,6 +186,7 @@ impl Kind {
                 format!("{}{special}", range(min, max))
             }
             Kind::Long { min, max } => range(min, (max < i64::MAX).then_some(max)),
+            Kind::Double { min: f64::MIN, max: f64::MAX } => "any number".to_owned(),
             Kind::Double { min, max } => range(min, (max < f64::MAX).then_some(max)),
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Words(words) => format!("any of {}", words.join(", ")),

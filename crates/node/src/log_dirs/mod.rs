@@ -102,6 +102,16 @@ impl LogDirs {
         offline.chain(self.missing.iter().map(|(path, id)| (&**path, Some(*id))))
     }
 
+    /// Why a directory of `log.dirs` cannot be used, if that is because it is empty now.
+    pub(crate) fn emptied(&self, path: &Path) -> Option<LogError> {
+        match self.dirs.iter().find(|dir| dir.path() == path)?.state() {
+            DirState::Offline { error: error @ LogError::DirectoryEmptied { .. }, .. } => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+
     /// The paths of those that are missing from `log.dirs`.
     pub fn missing_paths(&self) -> impl Iterator<Item = &Path> {
         self.missing.keys().map(|path| &**path)

@@ -48,7 +48,14 @@ impl Node {
         self.log_dirs.online_ids().iter().for_each(|id| _ = counts.remove(id));
         for (path, id) in self.log_dirs.absent() {
             let partitions = id.and_then(|id| counts.remove(&id)).unwrap_or(0);
+            let emptied = self.log_dirs.emptied(path);
             let (path, id) = (path.display(), id.map(tracing::field::display));
+            if let Some(error) = emptied {
+                // It says itself what can be done.
+                tracing::error!(id, partitions, %error,
+                    "a log directory cannot be used, and the partitions in it are offline");
+                continue;
+            }
             tracing::error!(%path, id, partitions, "a log directory that was in use is missing, and \
                 the partitions in it are offline; put it back and name it in log.dirs, or give it \
                 up with 'logway log forget-dir' while the broker is stopped");

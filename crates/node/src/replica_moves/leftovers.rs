@@ -87,8 +87,10 @@ pub(super) async fn set_aside(dir: Arc<LogDir>, log: Arc<Log>) {
     let set_aside = off_thread(move || dir.set_aside(aside.topic_partition())).await;
     let partition = log.topic_partition();
     match set_aside {
-        Ok(path) => tracing::warn!(%partition, ?path,
-            "a second log of a partition is set aside; remove it if it is not needed"),
+        Ok(path) => {
+            tracing::warn!(%partition, path = path.as_deref().map(|path| display(path.display())),
+            "a second log of a partition is set aside; remove it if it is not needed")
+        }
         Err(error) => tracing::error!(%partition, %error,
             "a second log of a partition cannot be set aside"),
     }
