@@ -12,7 +12,7 @@ use logway_record::Batch;
 use logway_replication::{FollowerFetch, Leader, LeaderStart, LocalTail, Membership};
 
 use crate::high_watermark::HighWatermark;
-use crate::log_dirs::PlacedLog;
+use crate::log_dirs::LocatedLog;
 use crate::metrics::TopicTraffic;
 use crate::tasks::steady_time;
 
@@ -32,7 +32,7 @@ use crate::tasks::steady_time;
 pub struct Replica {
     topic_partition: TopicPartition,
     /// Changes only under `gate`.
-    place: ArcSwap<PlacedLog>,
+    location: ArcSwap<LocatedLog>,
     gate: Mutex<Gate>,
     role: Mutex<Role>,
     /// The role as [`RoleView`] packs it, for those who take no lock.
@@ -50,7 +50,7 @@ pub struct Replica {
 enum Gate {
     Open,
     /// They wait, in their order. Their memory is that of their requests.
-    Held(Vec<HeldAppend>),
+    Closed(Vec<HeldAppend>),
     /// They are refused, with an error after which clients try again.
     Shut,
 }
@@ -135,8 +135,8 @@ pub struct EpochEnded {
 
 impl Replica {
     /// A replica with this log and no role yet, which counts in `traffic`.
-    pub fn new(place: PlacedLog, traffic: TopicTraffic) -> Arc<Replica> {
-        let log = Arc::clone(&place.log);
+    pub fn new(located: LocatedLog, traffic: TopicTraffic) -> Arc<Replica> {
+        let log = Arc::clone(&located.log);
         let offline = RoleView { kind: RoleKind::Offline, epoch: LeaderEpoch::NONE };
         let partition = Arc::new(Replica {
             topic_partition: log.topic_partition().clone(),
@@ -147,7 +147,7 @@ impl Replica {
             traffic,
             damage_reported_at: AtomicU64::new(u64::MAX),
             gate: Mutex::new(Gate::Open),
-            place: ArcSwap::from_pointee(place),
+            location: ArcSwap::from_pointee(located),
         });
         log.set_tail_listener(Arc::new(Listener(Arc::downgrade(&partition))));
         partition
@@ -215,7 +215,7 @@ impl Replica {
         {
             let _gate = self.gate();
             // Nobody waits for it: what is appended from now on comes behind it.
-            drop(self.place.load().log.begin_epoch(epoch));
+            drop(self.location.load().log.begin_epoch(epoch));
             let mut role = self.role();
             *role = new();
             let view = RoleView { kind, epoch };
@@ -254,12 +254,12 @@ impl Replica {
 
     /// The log, for reading.
     pub fn log(&self) -> Arc<Log> {
-        Arc::clone(&self.place.load().log)
+        Arc::clone(&self.location.load().log)
     }
 
     /// The log directory that the log is in.
     pub fn directory(&self) -> DirectoryId {
-        self.place.load().directory
+        self.location.load().directory
     }
 
     /// The leader epoch of the role that this replica has.
@@ -322,9 +322,9 @@ impl Replica {
     pub(crate) fn append_inline(
         &self,
         batches: Vec<Batch>,
-        held: &mut Option<InlineRound>,
+        open_round: &mut Option<InlineRound>,
     ) -> StartedAppend {
-        self.start_append(batches, |log, append| log.append_inline(append, held))
+        self.start_append(batches, |log, append| log.append_inline(append, open_round))
     }
 
     fn start_append(
@@ -336,19 +336,21 @@ impl Replica {
         let RoleView { kind, epoch } = self.role_view();
         let append = AppendBatches { batches, leader_epoch: epoch };
         let future = match (kind, gate) {
-            (RoleKind::Leading, Gate::Open) => to_log(&self.place.load().log, append),
-            (RoleKind::Leading, Gate::Held(waiting)) => {
-                let (held, answer) = self.held(append);
+            (RoleKind::Leading, Gate::Open) => to_log(&self.location.load().log, append),
+            (RoleKind::Leading, Gate::Closed(waiting)) => {
+                let (held, answer) = self.waiting_append(append);
                 waiting.push(held);
                 answer
             }
             // Dropped, it is answered.
-            (_, Gate::Shut) | (RoleKind::Following | RoleKind::Offline, _) => self.held(append).1,
+            (_, Gate::Shut) | (RoleKind::Following | RoleKind::Offline, _) => {
+                self.waiting_append(append).1
+            }
         };
         StartedAppend { future, epoch }
     }
 
-    fn held(&self, append: AppendBatches) -> (HeldAppend, AppendFuture) {
+    fn waiting_append(&self, append: AppendBatches) -> (HeldAppend, AppendFuture) {
         HeldAppend::new(append, &self.topic_partition.to_string().into())
     }
 
@@ -394,21 +396,21 @@ impl Replica {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         match *gate {
-            Gate::Open => Ok(self.place.load().log.delete_records_before(offset)),
-            Gate::Held(_) | Gate::Shut => Err(ErrorCode::NotLeaderOrFollower),
+            Gate::Open => Ok(self.location.load().log.delete_records_before(offset)),
+            Gate::Closed(_) | Gate::Shut => Err(ErrorCode::NotLeaderOrFollower),
         }
     }
 
     /// Holds back whatever changes the log from now on, until the result is dropped. One at a time;
     /// `None` if it is shut for good.
-    pub(crate) fn hold(&self) -> Option<Hold<'_>> {
+    pub(crate) fn close_gate(&self) -> Option<ClosedGate<'_>> {
         let mut gate = self.gate();
         match *gate {
-            Gate::Open => *gate = Gate::Held(Vec::new()),
-            Gate::Held(_) => unreachable!("a partition is held by one"),
+            Gate::Open => *gate = Gate::Closed(Vec::new()),
+            Gate::Closed(_) => unreachable!("a gate is closed by one"),
             Gate::Shut => return None,
         }
-        Some(Hold { partition: self, is_undecided: false })
+        Some(ClosedGate { replica: self, is_undecided: false })
     }
 
     /// Puts other topic settings in force.
@@ -416,7 +418,7 @@ impl Replica {
         let durable = config.is_durable();
         // Under the gate, lest a log that is being replaced gets it.
         let gate = self.gate();
-        self.place.load().log.set_config(config);
+        self.location.load().log.set_config(config);
         drop(gate);
         self.set_durable(durable);
     }
@@ -451,15 +453,15 @@ impl Replica {
     }
 }
 
-/// A partition that holds back what would change its log; dropped, it goes on. Only while nobody
+/// The closed gate of a replica: what would change its log waits. Dropped, it opens again. Only while nobody
 /// knows which log is the partition's, it does not.
 #[derive(Debug)]
-pub(crate) struct Hold<'a> {
-    partition: &'a Replica,
+pub(crate) struct ClosedGate<'a> {
+    replica: &'a Replica,
     is_undecided: bool,
 }
 
-impl Hold<'_> {
+impl ClosedGate<'_> {
     /// From now on nobody knows which of two logs is the partition's, until it is said with which it
     /// goes on. Dropped before, it takes no appends any more: the next start knows.
     pub(crate) fn begin_decision(&mut self) {
@@ -469,7 +471,7 @@ impl Hold<'_> {
     /// Refuses what is held back, and what comes: it would have to wait for too long.
     pub(crate) fn refuse(&self) {
         // What waited is dropped outside of the lock.
-        let _refused = std::mem::replace(&mut *self.partition.gate(), Gate::Shut);
+        let _refused = std::mem::replace(&mut *self.replica.gate(), Gate::Shut);
     }
 
     /// Goes on with the log that the partition had.
@@ -478,14 +480,14 @@ impl Hold<'_> {
     }
 
     /// Goes on with another log, which has all that the one before has.
-    pub(crate) fn go_on_with(mut self, place: PlacedLog) {
-        let partition = self.partition;
-        let log = Arc::clone(&place.log);
-        debug_assert_eq!(log.log_end_offset(), partition.log().log_end_offset());
-        let listener = partition.log().take_tail_listener();
+    pub(crate) fn go_on_with(mut self, located: LocatedLog) {
+        let replica = self.replica;
+        let log = Arc::clone(&located.log);
+        debug_assert_eq!(log.log_end_offset(), replica.log().log_end_offset());
+        let listener = replica.log().take_tail_listener();
         // What was held back has the epoch of its time, which may be over.
-        drop(log.begin_epoch(partition.leader_epoch()));
-        partition.place.store(Arc::new(place));
+        drop(log.begin_epoch(replica.leader_epoch()));
+        replica.location.store(Arc::new(located));
         if let Some(listener) = listener {
             log.set_tail_listener(listener);
         }
@@ -494,15 +496,15 @@ impl Hold<'_> {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
         if self.is_undecided {
             return self.refuse();
         }
-        let mut gate = self.partition.gate();
-        let place = self.partition.place.load();
-        if let Gate::Held(waiting) = std::mem::replace(&mut *gate, Gate::Open) {
-            waiting.into_iter().for_each(|held| place.log.append_held(held));
+        let mut gate = self.replica.gate();
+        let located = self.replica.location.load();
+        if let Gate::Closed(waiting) = std::mem::replace(&mut *gate, Gate::Open) {
+            waiting.into_iter().for_each(|held| located.log.append_held(held));
         }
     }
 }
@@ -579,7 +581,7 @@ mod tests {
         let name = TopicName::new("t").expect("a legal name");
         let place = TopicPartition::new(name, PartitionId(0));
         let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
-        let place = PlacedLog { log, directory: dir.directory_id() };
+        let place = LocatedLog { log, directory: dir.directory_id() };
         let partition = Replica::new(place, TrafficMetrics::default().of_topic("t"));
         lead(&partition, 0, &[OWN]);
         (dir, partition)
@@ -632,7 +634,7 @@ mod tests {
     fn an_append_that_was_held_back_while_the_leader_changed_is_refused() {
         let fs = SimFs::new(1);
         let (_dir, partition) = partition(&fs, durable());
-        let hold = partition.hold().expect("is open");
+        let hold = partition.close_gate().expect("is open");
         let held = partition.append(vec![batch()]).future;
         partition.follow(LeaderEpoch(1), BrokerId(7));
         lead(&partition, 2, &[OWN]);
@@ -678,7 +680,7 @@ mod tests {
     }
 
     /// The same records in another directory.
-    fn copy(fs: &SimFs, of: &Replica) -> (LogDir, PlacedLog) {
+    fn copy(fs: &SimFs, of: &Replica) -> (LogDir, LocatedLog) {
         let options = LogDirOptions {
             fs: Arc::new(fs.clone()),
             ..LogDirOptions::new("other", BrokerId(1), ClusterId(Uuid([1; 16])))
@@ -702,7 +704,7 @@ mod tests {
         let batches = Batches::new(bytes).map(|batch| batch.expect("is whole")).collect();
         log.append_copied(batches).wait().expect("is written");
         let directory = dir.directory_id();
-        (dir, PlacedLog { log, directory })
+        (dir, LocatedLog { log, directory })
     }
 
     #[test]
@@ -713,7 +715,7 @@ mod tests {
         let (_other, place) = copy(&fs, &partition);
 
         // A hold that comes to nothing.
-        let hold = partition.hold().expect("is open");
+        let hold = partition.close_gate().expect("is open");
         let held = partition.append(vec![batch()]).future;
         let refused = partition.delete_records_before(Offset(1)).expect_err("is held");
         assert_eq!(refused, ErrorCode::NotLeaderOrFollower);
@@ -721,7 +723,7 @@ mod tests {
         assert_eq!(held.wait().expect("is written").base_offset, Offset(1));
         place.log.append_copied(vec![at_offset(1)]).wait().expect("is written");
 
-        let (before, hold) = (partition.log(), partition.hold().expect("is open"));
+        let (before, hold) = (partition.log(), partition.close_gate().expect("is open"));
         let held = [0, 1, 2].map(|_| partition.append(vec![batch()]).future);
         hold.go_on_with(place.clone());
         let late = partition.append(vec![batch()]).future;
@@ -737,7 +739,7 @@ mod tests {
     fn while_nobody_knows_which_log_is_the_partitions_nothing_is_written() {
         let fs = SimFs::new(1);
         let (_dir, partition) = partition(&fs, durable());
-        let mut hold = partition.hold().expect("is open");
+        let mut hold = partition.close_gate().expect("is open");
         let held = partition.append(vec![batch()]).future;
         hold.begin_decision();
         hold.refuse();
@@ -750,12 +752,12 @@ mod tests {
         assert_eq!(written.base_offset, Offset(0));
 
         // A move that ends without an answer, since the broker stops.
-        let mut hold = partition.hold().expect("is open");
+        let mut hold = partition.close_gate().expect("is open");
         hold.begin_decision();
         drop(hold);
         let refused = partition.append(vec![batch()]).future.wait();
         assert!(matches!(refused, Err(LogError::Closed { .. })));
-        assert!(partition.hold().is_none());
+        assert!(partition.close_gate().is_none());
         assert_eq!(partition.log().log_end_offset(), Offset(1));
     }
 

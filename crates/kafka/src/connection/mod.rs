@@ -257,7 +257,7 @@ impl Connection {
     /// held: no reply leaves before that is done, so that there is nothing else to look for.
     async fn start_burst(&mut self, first: Frame) -> Result<(), ConnectionError> {
         self.start(first).await?;
-        while self.info.appender.holds_appends() && self.may_read(self.info.mute.is_on()) {
+        while self.info.appender.has_open_round() && self.may_read(self.info.mute.is_on()) {
             let Some(frame) = self.frames.next_at_hand()? else { break };
             self.start(frame).await?;
         }
@@ -434,7 +434,7 @@ impl Connection {
 /// The next reply to be sent. While a round is held it is not there, and who waited for it would be woken for nothing.
 /// Cancel safe.
 async fn next_reply(replies: &mut ReplyQueue, appender: &Appender) -> ReadyReply {
-    poll_fn(|context| match appender.holds_appends() {
+    poll_fn(|context| match appender.has_open_round() {
         true => Poll::Pending,
         false => replies.poll_next(context),
     })

@@ -51,7 +51,7 @@ impl OpenRound {
 
 impl Appender {
     /// Whether there are appends that are not written yet: no answer can come before they are.
-    pub fn holds_appends(&self) -> bool {
+    pub fn has_open_round(&self) -> bool {
         self.burst().open.is_some()
     }
 

@@ -98,28 +98,28 @@ impl InlineRounds {
     pub(super) fn append(
         &self,
         appender: &Appender,
-        partition: &Replica,
+        replica: &Replica,
         batches: Vec<Batch>,
     ) -> StartedAppend {
-        let Some(watch) = &self.watch else { return partition.append(batches) };
+        let Some(watch) = &self.watch else { return replica.append(batches) };
         let is_alone = self.is_same_source(appender);
         let mut burst = appender.burst();
         if burst.open.is_none() && !is_alone {
-            return partition.append(batches);
+            return replica.append(batches);
         }
         let (mut round, under_way) = match burst.open.take() {
             Some(OpenRound { round, under_way }) => (Some(round), Some(under_way)),
             None => (None, None),
         };
-        let answer = partition.append_inline(batches, &mut round);
-        let Some(round) = round else { return answer };
-        let Some(under_way) = under_way.or_else(|| self.begin(watch)) else { return answer };
+        let started = replica.append_inline(batches, &mut round);
+        let Some(round) = round else { return started };
+        let Some(under_way) = under_way.or_else(|| self.begin(watch)) else { return started };
         let round_bytes = round.size_bytes();
         let open = OpenRound { round, under_way };
         let bytes_max = if open.round.has_sync() { BURST_BYTES_MAX } else { ROUND_BYTES_MAX };
         if round_bytes < bytes_max {
             burst.open = Some(open);
-            return answer;
+            return started;
         }
         burst.done_bytes += round_bytes;
         let is_thread_better = burst.done_bytes > BURST_BYTES_MAX;
@@ -128,7 +128,7 @@ impl InlineRounds {
             true => drop(open),
             false => open.run(),
         }
-        answer
+        started
     }
 
     /// Takes note of a request: who appends with syncs has to give others their turn from now on.

@@ -24,7 +24,7 @@ use crate::replica::Replica;
 pub(crate) use failure::FailureReports;
 pub use failure::LostDirectories;
 pub(crate) use open::{OpenedDirs, Opening};
-pub use placement::PlacedLog;
+pub use placement::LocatedLog;
 pub(crate) use placement::WantedLog;
 
 /// The log directories of this broker, in the order of `log.dirs`.
@@ -137,11 +137,11 @@ impl LogDirs {
 
     /// All logs that are open.
     pub fn logs(&self) -> Vec<Arc<Log>> {
-        self.logs_in_place().map(|(_, log)| log).collect()
+        self.logs_where_assigned().map(|(_, log)| log).collect()
     }
 
     /// The same, each with the directory that it is in.
-    pub(crate) fn logs_in_place(&self) -> impl Iterator<Item = (Arc<LogDir>, Arc<Log>)> {
+    pub(crate) fn logs_where_assigned(&self) -> impl Iterator<Item = (Arc<LogDir>, Arc<Log>)> {
         self.online().flat_map(|dir| dir.logs().into_iter().map(move |log| (Arc::clone(&dir), log)))
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct WantedLog {
 
 /// An open log, and where it is.
 #[derive(Debug, Clone)]
-pub struct PlacedLog {
+pub struct LocatedLog {
     /// The log.
     pub log: Arc<Log>,
     /// The id of its directory.
@@ -44,8 +44,8 @@ impl LogDirs {
     ///
     /// [`LogError::DirectoryOffline`], and those of [`LogDir::create_logs`] and
     /// [`LogDir::try_again`].
-    pub(crate) fn open_logs(&self, wanted: &[WantedLog]) -> Vec<Result<PlacedLog, LogError>> {
-        let mut placed = self.place_all(wanted);
+    pub(crate) fn open_logs(&self, wanted: &[WantedLog]) -> Vec<Result<LocatedLog, LogError>> {
+        let mut placed = self.locate_all(wanted);
         // Each disk by its own thread.
         thread::scope(|scope| {
             let mut opening = Vec::new();
@@ -84,7 +84,7 @@ impl LogDirs {
     }
 
     /// The directory of each log.
-    fn place_all(&self, wanted: &[WantedLog]) -> Vec<Result<Arc<LogDir>, LogError>> {
+    fn locate_all(&self, wanted: &[WantedLog]) -> Vec<Result<Arc<LogDir>, LogError>> {
         let online: Vec<Arc<LogDir>> = self.online().collect();
         let mut counts: Vec<usize> = online.iter().map(|dir| dir.log_count()).collect();
         let place = |wanted: &WantedLog| {
@@ -117,7 +117,7 @@ impl LogDirs {
         wanted.assigned == DirectoryId::UNASSIGNED && is_all_there
     }
 
-    fn open_in(&self, dir: &LogDir, wanted: &[NewLog]) -> Vec<Result<PlacedLog, LogError>> {
+    fn open_in(&self, dir: &LogDir, wanted: &[NewLog]) -> Vec<Result<LocatedLog, LogError>> {
         let opened = dir.create_logs(wanted);
         let directory = dir.directory_id();
         let mut has_failed = false;
@@ -134,7 +134,7 @@ impl LogDirs {
                     self.reports.report(dir.path(), error);
                 }
             })?;
-            Ok(PlacedLog { log, directory })
+            Ok(LocatedLog { log, directory })
         });
         placed.collect()
     }
@@ -236,7 +236,7 @@ impl LogDirs {
     }
 
     /// Forgets logs where they were, once the metadata knows that they are elsewhere.
-    pub(crate) fn forget_moved(&self, moved: &[(WantedLog, PlacedLog)]) {
+    pub(crate) fn forget_moved(&self, moved: &[(WantedLog, LocatedLog)]) {
         for (wanted, place) in moved {
             let partition = &wanted.new.partition;
             let forgotten = || {

@@ -14,7 +14,7 @@ impl Node {
     /// lost they are all that is left, so they are set aside under another name and not deleted.
     pub(crate) fn set_strays_aside(&self) {
         let image = self.image();
-        for (dir, log) in self.log_dirs.logs_in_place() {
+        for (dir, log) in self.log_dirs.logs_where_assigned() {
             let partition = log.topic_partition();
             // One that does not say whose it is keeps its name: its partition is then offline,
             // which somebody will notice, instead of empty.

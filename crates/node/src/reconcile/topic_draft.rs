@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use super::log_config::{log_config, settings_of};
 use super::{Assigning, PART_PARTITIONS, delete_logs};
 use crate::Node;
-use crate::log_dirs::{PlacedLog, WantedLog};
+use crate::log_dirs::{LocatedLog, WantedLog};
 use crate::metrics::{TopicTraffic, TrafficMetrics};
 use crate::replica::{Lead, Replica};
 use crate::tasks::off_thread;
@@ -73,7 +73,7 @@ struct Opening {
     opened: OpenedLogs,
 }
 
-type OpenedLogs = BTreeMap<PartitionId, Result<PlacedLog, LogError>>;
+type OpenedLogs = BTreeMap<PartitionId, Result<LocatedLog, LogError>>;
 
 impl Openings {
     /// Deletes the logs of topics that were deleted meanwhile.
@@ -248,7 +248,7 @@ fn give_role(replica: &Replica, wanted: &PartitionImage, own: BrokerId, in_sync_
 }
 
 /// Opens or makes logs, all together.
-fn open_logs(node: &Arc<Node>, wanted: &[WantedLog]) -> Vec<Result<PlacedLog, LogError>> {
+fn open_logs(node: &Arc<Node>, wanted: &[WantedLog]) -> Vec<Result<LocatedLog, LogError>> {
     let mut opened = node.log_dirs.open_logs(wanted);
     assign(node, wanted, &mut opened);
     for (wanted, opened) in wanted.iter().zip(&opened) {
@@ -267,7 +267,7 @@ fn open_logs(node: &Arc<Node>, wanted: &[WantedLog]) -> Vec<Result<PlacedLog, Lo
 
 /// Has the metadata told of logs that are elsewhere than it says, before anything is written to them.
 /// They are offline until the image says where they are.
-fn assign(node: &Arc<Node>, wanted: &[WantedLog], opened: &mut [Result<PlacedLog, LogError>]) {
+fn assign(node: &Arc<Node>, wanted: &[WantedLog], opened: &mut [Result<LocatedLog, LogError>]) {
     let mut found = Vec::new();
     for (wanted, opened) in wanted.iter().zip(opened) {
         if let Ok(place) = opened
@@ -287,11 +287,11 @@ fn assign(node: &Arc<Node>, wanted: &[WantedLog], opened: &mut [Result<PlacedLog
 
 async fn tell_where_they_are(
     node: Arc<Node>,
-    found: Vec<(WantedLog, PlacedLog)>,
+    found: Vec<(WantedLog, LocatedLog)>,
     _assigning: Assigning,
 ) {
     for found in found.chunks(COMMAND_RECORDS_MAX) {
-        let replica = |(wanted, place): &(WantedLog, PlacedLog)| {
+        let replica = |(wanted, place): &(WantedLog, LocatedLog)| {
             let NewLog { partition, topic_id, .. } = &wanted.new;
             let (topic_id, partition) = (*topic_id, partition.partition);
             ReplicaDirectory { topic_id, partition, directory: place.directory }

@@ -18,8 +18,8 @@ use super::leftovers::set_aside;
 use crate::Node;
 use crate::backoff::Backoff;
 use crate::failure::Failure;
-use crate::log_dirs::PlacedLog;
-use crate::replica::{Hold, Replica};
+use crate::log_dirs::LocatedLog;
+use crate::replica::{ClosedGate, Replica};
 use crate::tasks::off_thread;
 
 /// What is copied at a time.
@@ -322,7 +322,7 @@ impl Copying {
         // Meanwhile no topic is deleted and no directory is given up.
         let reconciling = node.reconciling.lock().await;
         let is_served = self.partition(node).is_some_and(|served| Arc::ptr_eq(&served, partition));
-        let Some(mut hold) = partition.hold().filter(|_| is_served) else {
+        let Some(mut hold) = partition.close_gate().filter(|_| is_served) else {
             let message = format!("{} is not served any more", moved.partition);
             return Err(Failure::new(ErrorCode::NotLeaderOrFollower, message));
         };
@@ -336,7 +336,7 @@ impl Copying {
             return Err(failure);
         }
         copy.set_config(source.config());
-        hold.go_on_with(PlacedLog { log: Arc::clone(copy), directory: to });
+        hold.go_on_with(LocatedLog { log: Arc::clone(copy), directory: to });
         drop(reconciling);
         tracing::info!(partition = %moved.partition, to = %moved.target.path().display(),
             end = %copy.log_end_offset(), "a replica has moved");
@@ -352,7 +352,7 @@ impl Copying {
 
     /// Goes on where the replica was, when the metadata says that it is there: nobody knows what the
     /// copy's file says, and it counts for nothing then.
-    async fn take_back(&self, node: &Node, from: DirectoryId, hold: Hold<'_>) {
+    async fn take_back(&self, node: &Node, from: DirectoryId, hold: ClosedGate<'_>) {
         let mut stopping = node.replica_moves.is_stopping.subscribe();
         let mut backoff = Backoff::new();
         loop {

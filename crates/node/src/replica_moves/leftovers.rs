@@ -16,9 +16,9 @@ impl Node {
     /// A second log that no move explains is set aside: somebody has copied it there, and only they
     /// know why.
     pub(crate) async fn resume_moves(self: &Arc<Self>) {
-        let logs: Vec<_> = self.log_dirs.logs_in_place().collect();
+        let logs: Vec<_> = self.log_dirs.logs_where_assigned().collect();
         for (dir, log) in logs {
-            let Some(place) = self.place_of(&log) else { continue };
+            let Some(place) = self.assigned_directory(&log) else { continue };
             let is_partitions = place == dir.directory_id();
             let pause =
                 || Some(self.log_dirs.by_id(place)?.pause_compaction(log.topic_partition()));
@@ -41,7 +41,7 @@ impl Node {
 
     /// The directory of a log's partition, which need not be that of the log; `None` while the
     /// partition is offline.
-    fn place_of(&self, log: &Log) -> Option<DirectoryId> {
+    fn assigned_directory(&self, log: &Log) -> Option<DirectoryId> {
         let table = self.topics();
         let topic = table.by_id(log.topic_id()).ok()?;
         Some(topic.partition(log.topic_partition().partition).ok()?.directory())

@@ -18,7 +18,7 @@ use logway_replication::Membership;
 use tokio::sync::Semaphore;
 
 use super::{Command, Pending, Question, ShardHandle, new};
-use crate::log_dirs::PlacedLog;
+use crate::log_dirs::LocatedLog;
 use crate::memory::MemoryBudget;
 use crate::metrics::TrafficMetrics;
 use crate::replica::{Lead, Replica};
@@ -125,7 +125,7 @@ fn replica(fs: &SimFs) -> (LogDir, Arc<Replica>) {
     let place = TopicPartition::new(name, PartitionId(0));
     let config = Arc::new(LogConfig { flush_messages: 1, ..LogConfig::default() });
     let log = dir.create_log(place, TopicId(Uuid([2; 16])), config).expect("is made");
-    let place = PlacedLog { log, directory: dir.directory_id() };
+    let place = LocatedLog { log, directory: dir.directory_id() };
     let replica = Replica::new(place, TrafficMetrics::default().of_topic("sums"));
     lead(&replica, LeaderEpoch(0));
     (dir, replica)
