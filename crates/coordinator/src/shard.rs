@@ -179,11 +179,6 @@ impl GroupShard {
         self.outbox.take_effects()
     }
 
-    /// Goes by other settings from now on.
-    pub fn set_settings(&mut self, settings: GroupSettings) {
-        self.settings = settings;
-    }
-
     /// Whether the shard answers requests.
     pub fn is_loaded(&self) -> bool {
         self.phase == Phase::Active

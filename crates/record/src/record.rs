@@ -1,6 +1,5 @@
 //! A record as a program sees it.
 
-use std::borrow::Cow;
 
 use bytes::Bytes;
 use logway_model::{Offset, TimestampMs};
@@ -37,10 +36,5 @@ impl Header {
     /// A header.
     pub fn new(key: impl Into<Bytes>, value: Option<Bytes>) -> Header {
         Header { key: key.into(), value }
-    }
-
-    /// The name as text, with replacement characters for what is not UTF-8.
-    pub fn key_text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.key)
     }
 }

@@ -173,11 +173,6 @@ impl Producer {
         self.shared.lock().summary().clone()
     }
 
-    /// How many records have been acknowledged so far.
-    pub fn acknowledged_records(&self) -> u64 {
-        self.shared.lock().summary().records
-    }
-
     /// How many records were taken and are not acknowledged, and what is known of them.
     pub fn unacknowledged(&self) -> Unacknowledged {
         self.shared.lock().unacknowledged()
