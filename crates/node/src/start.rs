@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
 use crate::Node;
+use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::failure::Failure;
@@ -157,6 +158,7 @@ async fn open(
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
     Ok(Node {
         log_levels,
+        access: Access::default(),
         cluster_id,
         quorum,
         log_dirs,

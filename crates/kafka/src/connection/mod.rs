@@ -140,6 +140,7 @@ impl Connection {
             hurry: Hurry::default(),
             mute: Mute::default(),
             appender: Appender::default(),
+            authenticated: OnceLock::new(),
             software: OnceLock::new(),
         });
         let node = &service.node;

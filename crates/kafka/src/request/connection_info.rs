@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use logway_node::access::Principal;
 use logway_node::append::Appender;
 
 use super::hurry::Hurry;
@@ -22,8 +23,17 @@ pub(crate) struct ConnectionInfo {
     pub(crate) mute: Mute,
     /// Hands its batches over.
     pub(crate) appender: Appender,
+    /// Whom the client was authenticated as. It is said once at most: who changes it connects anew (KIP-368).
+    pub(crate) authenticated: OnceLock<Principal>,
     /// What the client is, if it said so in time (KIP-511).
     pub(crate) software: OnceLock<ClientSoftware>,
+}
+
+impl ConnectionInfo {
+    /// Who makes the requests of the connection.
+    pub(crate) fn principal(&self) -> &Principal {
+        self.authenticated.get().unwrap_or(Principal::anonymous())
+    }
 }
 
 /// A client library.

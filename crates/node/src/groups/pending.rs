@@ -62,8 +62,8 @@ fn ask(
     answer
 }
 
-/// A question whose answer is being measured.
-pub struct Measuring(Option<(ShardHandle, oneshot::Receiver<(Question, usize)>)>);
+/// A question whose answer is being measured, or why none is asked.
+pub struct Measuring(Result<(ShardHandle, oneshot::Receiver<(Question, usize)>), ErrorCode>);
 
 /// A question, and how much memory its answer takes.
 pub struct Measured {
@@ -77,6 +77,7 @@ const GROWTH_BYTES: usize = 4 << 10;
 
 impl Measuring {
     pub(super) fn of(shard: Option<&ShardHandle>, question: Question) -> Measuring {
+        let shard = shard.ok_or(ErrorCode::NotCoordinator);
         Measuring(shard.map(|shard| {
             let (send, measured) = oneshot::channel();
             shard.send(Command::Measure(Box::new(question), send));
@@ -84,9 +85,14 @@ impl Measuring {
         }))
     }
 
+    /// The answer to what no shard has to judge.
+    pub fn refused(code: ErrorCode) -> Measuring {
+        Measuring(Err(code))
+    }
+
     /// The question with its answer's size; or `NOT_COORDINATOR`, if the shard is not here or has just gone.
     pub async fn measured(self) -> Result<Measured, ErrorCode> {
-        let (shard, measured) = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        let (shard, measured) = self.0?;
         let (question, bytes) = measured.await.map_err(|_dropped| ErrorCode::NotCoordinator)?;
         Ok(Measured { shard, question, bytes })
     }
