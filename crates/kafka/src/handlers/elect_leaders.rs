@@ -14,6 +14,9 @@ use super::cluster_view::{ClusterView, PartitionView};
 use crate::request::{RequestContext, refusal_text};
 use logway_node::access::Operation;
 
+/// From this version on there is a code for the request as a whole.
+const WHOLE_ERROR_FROM: i16 = 1;
+
 /// Which replica a client wants to lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Election {
@@ -68,7 +71,7 @@ pub(crate) async fn handle(
 ) -> ElectLeadersResponse {
     let cluster = match context.cluster(Operation::Alter) {
         Ok(cluster) => cluster,
-        Err(code) => return refused(request, code),
+        Err(code) => return refused(request, code, context.version),
     };
     let Some(election) = Election::from_code(request.election_type) else {
         let error_code = ErrorCode::InvalidRequest.code();
@@ -113,13 +116,13 @@ fn every_partition<'a>(
 }
 
 /// The request as a whole, and each partition that it names, for a requester who may not.
-fn refused(request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse {
+fn refused(request: ElectLeadersRequest, code: ErrorCode, version: i16) -> ElectLeadersResponse {
     let results = request.topic_partitions.into_iter().flatten().map(|asked| {
         let partitions = asked.partitions.into_iter().map(PartitionId);
         result(&asked.topic, partitions.map(|id| (id, code)))
     });
     ElectLeadersResponse {
-        error_code: code.code(),
+        error_code: if version < WHOLE_ERROR_FROM { 0 } else { code.code() },
         replica_election_results: results.collect(),
         ..Default::default()
     }

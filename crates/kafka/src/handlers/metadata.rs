@@ -139,9 +139,12 @@ async fn create_missing(
         let found = known.by_name(context, name, Operation::Describe);
         found.err() == Some(ErrorCode::UnknownTopicOrPartition)
     });
-    let grant = context.topics_by_cluster(Operation::Create, Operation::Create);
-    let (missing, refused): (Vec<WireString>, Vec<WireString>) =
-        missing.partition(|name| grant.check(context, name).is_ok());
+    let missing: Vec<WireString> = missing.collect();
+    let first = missing.first();
+    let grant = first.map(|_| context.topics_by_cluster(Operation::Create, Operation::Create));
+    let may_create =
+        |name: &WireString| grant.is_some_and(|grant| grant.check(context, name).is_ok());
+    let (missing, refused): (Vec<_>, Vec<_>) = missing.into_iter().partition(may_create);
     let can_be = |name: &WireString| TopicName::new(name).is_ok() && !is_reserved(name);
     let missing: Vec<WireString> = missing.into_iter().filter(can_be).collect();
     drop(known);

@@ -11,10 +11,11 @@ use logway_wire::messages::offset_delete_response::{
 };
 use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
-use super::{ask_group, expect_reply};
+use super::{expect_reply, question};
 use crate::handlers::building::ENTRY_BYTES;
 use crate::request::{KnownTopics, RequestContext, RequestError, Work};
 use logway_node::access::Operation;
+use logway_node::groups::Pending;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
     super::prepare(context, body, built_bytes, start)
@@ -31,14 +32,18 @@ fn start(
     context: &RequestContext,
     mut request: OffsetDeleteRequest,
 ) -> impl Future<Output = OffsetDeleteResponse> + use<> {
-    let topics = context.known_topics();
-    let asked = std::mem::take(&mut request.topics).into_iter();
-    let split = |topic| split(context, &topics, topic);
-    let (known, unknown): (Vec<_>, Vec<_>) = asked.map(split).unzip();
-    request.topics = known.into_iter().flatten().collect();
     let group = request.group_id.clone();
-    let body = RequestBody::OffsetDelete(request);
-    let pending = ask_group(context, &group, Operation::Delete, body);
+    let (pending, unknown) = match context.group(&group, Operation::Delete) {
+        Err(code) => (Pending::refused(code), Vec::new()),
+        Ok(permitted) => {
+            let topics = context.known_topics();
+            let asked = std::mem::take(&mut request.topics).into_iter();
+            let split = |topic| split(context, &topics, topic);
+            let (known, unknown): (Vec<_>, Vec<_>) = asked.map(split).unzip();
+            request.topics = known.into_iter().flatten().collect();
+            (permitted.ask(question(context, RequestBody::OffsetDelete(request))), unknown)
+        }
+    };
     async move {
         let mut response = match pending.reply().await {
             Ok(reply) => expect_reply!(reply, OffsetDelete),

@@ -164,17 +164,22 @@ impl AskedGroup {
         mut group: OffsetFetchRequestGroup,
         mentions: usize,
     ) -> Part<AskedGroup> {
+        let group_id = group.group_id.clone();
+        let permitted = match context.group(&group_id, Operation::Describe) {
+            Ok(permitted) => permitted,
+            Err(code) => {
+                let (topics, unknown) = (group.topics, Vec::new());
+                let about = AskedGroup { group_id, topics, unknown };
+                return Part { about, measuring: Measuring::refused(code), mentions };
+            }
+        };
         let mut unknown = Vec::new();
         if let Some(topics) = group.topics.take() {
             let name = |topic| with_both_names(context, known, topic, &mut unknown);
             group.topics = Some(each_once(topics.into_iter().filter_map(name).collect()));
         }
-        let (group_id, topics) = (group.group_id.clone(), group.topics.clone());
-        let body = RequestBody::OffsetFetch(group);
-        let measuring = match context.group(&group_id, Operation::Describe) {
-            Ok(group) => group.measure(question(context, body)),
-            Err(code) => Measuring::refused(code),
-        };
+        let topics = group.topics.clone();
+        let measuring = permitted.measure(question(context, RequestBody::OffsetFetch(group)));
         Part { about: AskedGroup { group_id, topics, unknown }, measuring, mentions }
     }
 
