@@ -157,6 +157,7 @@ impl Access {
         self.is_restricted.store(true, Ordering::Release);
     }
 
+    #[inline]
     fn allows(&self, who: &Requester<'_>, operation: Operation, resource: Resource<'_>) -> bool {
         !self.is_restricted.load(Ordering::Acquire) || self.decide(who, operation, resource)
     }

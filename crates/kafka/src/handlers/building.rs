@@ -21,7 +21,7 @@ pub(super) const SETTING_BYTES: usize = 320;
 
 /// What all topics of the cluster take.
 pub(super) fn all_topics_bytes(sizes: &Sizes) -> usize {
-    let (topics, partitions) = (sizes.topics(), sizes.partitions());
+    let (topics, partitions) = (sizes.topic_count(), sizes.partition_count());
     topics * ENTRY_WITH_MESSAGE_BYTES + partitions * PARTITION_BYTES
 }
 

@@ -73,13 +73,13 @@ fn counted(
     context: &RequestContext,
     references: Vec<Result<TopicReference, Failure>>,
 ) -> Vec<Mutation<TopicReference>> {
-    if !context.settings().delete_topics {
-        // The controller says that nobody can delete any.
-        return references.into_iter().map(|reference| (reference, 0)).collect();
-    }
-    let topics = context.known_topics();
+    let (topics, nobody_may) = (context.known_topics(), !context.settings().delete_topics);
     let find = |reference: &Result<TopicReference, Failure>| match reference {
-        Ok(reference) => deletable(context, &topics, reference),
+        Ok(reference) => match deletable(context, &topics, reference) {
+            // The controller says so.
+            Err(_) if nobody_may => Ok(None),
+            found => found,
+        },
         Err(failure) => Err(failure.clone()),
     };
     let found: Vec<_> = references.iter().map(find).collect();

@@ -20,7 +20,7 @@ pub(crate) fn built_bytes(
     context: &RequestContext,
     _request: &DescribeClientQuotasRequest,
 ) -> usize {
-    with_all(context, 0, context.sizes().quota_entities() * ENTRY_WITH_MESSAGE_BYTES)
+    with_all(context, 0, context.sizes().quota_entity_count() * ENTRY_WITH_MESSAGE_BYTES)
 }
 
 pub(crate) async fn handle(

@@ -28,7 +28,7 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeLogDirsReq
         Some(topics) => {
             topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() * ENTRY_BYTES
         }
-        None => with_all(context, 0, context.sizes().partitions() * ENTRY_BYTES),
+        None => with_all(context, 0, context.sizes().partition_count() * ENTRY_BYTES),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn built_bytes(
     context: &RequestContext,
     request: &DescribeTopicPartitionsRequest,
 ) -> usize {
-    let partitions = partitions_max(context, request).min(context.sizes().partitions());
+    let partitions = partitions_max(context, request).min(context.sizes().partition_count());
     let named_bytes = request.topics.len() * ENTRY_WITH_MESSAGE_BYTES;
     with_all(context, named_bytes, partitions * (ENTRY_WITH_MESSAGE_BYTES + PARTITION_BYTES))
 }

@@ -59,7 +59,7 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &ElectLeadersReques
         }
         None => {
             let sizes = context.sizes();
-            let all = sizes.topics() + sizes.partitions();
+            let all = sizes.topic_count() + sizes.partition_count();
             with_all(context, 0, all * ENTRY_BYTES)
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn built_bytes(
     _request: &ListConfigResourcesRequest,
 ) -> usize {
     let sizes = context.sizes();
-    let all = sizes.topics() + sizes.overriding() + sizes.brokers();
+    let all = sizes.topic_count() + sizes.overriding_count() + sizes.broker_count();
     with_all(context, 0, all * ENTRY_BYTES)
 }
 
@@ -72,7 +72,9 @@ fn asked_types(version: i16, types: &[i8]) -> Result<BTreeSet<i8>, ErrorCode> {
 fn names(image: &MetadataImage, resource_type: i8) -> Vec<WireString> {
     let number = |id: BrokerId| WireString::from(id.to_string());
     match resource_type {
-        TOPIC => image.topics().map(|topic| WireString::copy_of(topic.name.as_str())).collect(),
+        TOPIC => {
+            image.topics_from("").map(|topic| WireString::copy_of(topic.name.as_str())).collect()
+        }
         BROKER | BROKER_LOGGER => image.brokers().map(|broker| number(broker.id)).collect(),
         _ => {
             let named = image.overriding().filter_map(|(resource, _)| match resource {

@@ -25,27 +25,27 @@ impl RequestContext {
 
 impl Sizes {
     /// How many topics there are.
-    pub(crate) fn topics(&self) -> usize {
+    pub(crate) fn topic_count(&self) -> usize {
         self.0.topic_count()
     }
 
     /// How many partitions there are.
-    pub(crate) fn partitions(&self) -> usize {
+    pub(crate) fn partition_count(&self) -> usize {
         self.0.partition_count()
     }
 
     /// How many brokers there are.
-    pub(crate) fn brokers(&self) -> usize {
+    pub(crate) fn broker_count(&self) -> usize {
         self.0.brokers().len()
     }
 
     /// How many things have settings of their own.
-    pub(crate) fn overriding(&self) -> usize {
+    pub(crate) fn overriding_count(&self) -> usize {
         self.0.overriding().count()
     }
 
     /// How many entities have quotas.
-    pub(crate) fn quota_entities(&self) -> usize {
+    pub(crate) fn quota_entity_count(&self) -> usize {
         self.0.client_quotas().entity_count()
     }
 
