@@ -50,3 +50,27 @@ impl fmt::Display for ClientSoftware {
         write!(f, "{} {}", self.name, self.version)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_anonymous_until_it_was_authenticated_once() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let connection = ConnectionInfo {
+            peer: address,
+            local: address,
+            hurry: Hurry::default(),
+            mute: Mute::default(),
+            appender: Appender::default(),
+            authenticated: OnceLock::new(),
+            software: OnceLock::new(),
+        };
+        assert_eq!(connection.principal(), Principal::anonymous());
+        let (alice, bob) = (Principal::user("alice"), Principal::user("bob"));
+        assert!(connection.authenticated.set(alice.clone()).is_ok());
+        assert!(connection.authenticated.set(bob).is_err());
+        assert_eq!(connection.principal(), &alice);
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use logway_client::Connection;
 use logway_model::ErrorCode;
-use logway_node::access::{Operation, Resource};
+use logway_node::access::{Operation, Principal, Resource};
 use logway_wire::Request;
 
 use super::TestBroker;
@@ -30,7 +30,9 @@ impl Probe {
     ) -> Probe {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let log = Arc::clone(&asked);
-        broker.node().access.restrict(move |_who, operation, resource| {
+        broker.node().access.restrict(move |who, operation, resource| {
+            assert_eq!(who.principal, Principal::anonymous());
+            assert!(who.host.is_loopback());
             let question = format!("{operation:?} {resource:?}").replace('"', "");
             let mut log = log.lock().expect("is whole");
             if !log.contains(&question) {

@@ -44,7 +44,8 @@ fn start(
             }
             response.groups.extend(shard.groups);
         }
-        response.groups.retain(|group| context.may_see_group(&group.group_id));
+        let is_seen = context.seen_groups();
+        response.groups.retain(|group| is_seen(&group.group_id));
         (response, held)
     }
 }

@@ -39,15 +39,15 @@ impl RequestContext {
     }
 
     /// Asks every shard about all of its groups. What it tells has to be judged by
-    /// [`RequestContext::may_see_group`].
+    /// [`RequestContext::seen_groups`].
     pub(crate) fn measure_all_groups(&self, question: impl Fn() -> Question) -> Vec<Measuring> {
         self.node().groups.measure_all(question)
     }
 
-    /// Whether a group is listed for the requester. Who may describe the cluster sees all of them.
-    pub(crate) fn may_see_group(&self, id: &str) -> bool {
-        self.may(Operation::Describe, Resource::Cluster)
-            || self.may(Operation::Describe, Resource::Group(id))
+    /// Says of a group whether the requester sees it. Who may describe the cluster sees all of them.
+    pub(crate) fn seen_groups(&self) -> impl Fn(&str) -> bool + '_ {
+        let sees_all = self.may(Operation::Describe, Resource::Cluster);
+        move |id| sees_all || self.may(Operation::Describe, Resource::Group(id))
     }
 
     /// What the records about so many offsets of a group take at most, with such texts together.

@@ -40,9 +40,13 @@ impl RequestContext {
     /// Whether the requester may do something with a resource.
     #[inline]
     pub(crate) fn may(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        let node = self.node();
+        node.access.is_open() || node.allows(&self.requester(), operation, resource)
+    }
+
+    fn requester(&self) -> Requester<'_> {
         let host = self.connection.peer.ip().to_canonical();
-        let requester = Requester { principal: self.principal(), host };
-        self.node().allows(&requester, operation, resource)
+        Requester { principal: self.principal(), host }
     }
 
     /// As [`RequestContext::may`]; the error is what Kafka says of the kind of resource.
