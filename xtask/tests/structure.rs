@@ -115,6 +115,79 @@ fn no_source_file_grows_past_reading() {
     }
 }
 
+/// What no handler of the Kafka front door says. It gets topics, groups and the cluster from its context, by name and
+/// operation (`kafka/src/request/access`), so that nothing is done for a client that was not judged.
+const NOT_IN_HANDLERS: &[&str] = &[
+    ".node()",
+    ".service",
+    ".image()",
+    ".topics()",
+    ".quorum",
+    "groups.ask",
+    "groups.measure",
+    "TopicTable",
+    "MetadataQuorum",
+    "GroupCoordinator",
+];
+
+/// Where the node is asked for a request: of `kafka/src/request`, these alone say `.node()`.
+const ASKS_THE_NODE: &[&str] = &["context.rs", "access/"];
+
+/// Where a connection is a socket. All else of the front door asks its transport.
+const KNOWS_SOCKETS: &[&str] = &["connection/transport.rs", "connection/listener.rs", "server.rs"];
+
+/// The files below a folder of the Kafka front door, by their paths there, with their text.
+fn kafka_sources(folder: &str) -> Vec<(String, String)> {
+    let folder = root().join("crates/kafka/src").join(folder);
+    let mut files = Vec::new();
+    collect_sources(&folder, &mut files);
+    let source = |file: &PathBuf| {
+        let path = file.strip_prefix(&folder).expect("is below it").to_str().expect("is text");
+        (path.to_owned(), fs::read_to_string(file).expect("a source file is text"))
+    };
+    files.iter().map(source).collect()
+}
+
+/// Whether a text says a word, and not only the beginning of a longer one.
+fn says(text: &str, word: &str) -> bool {
+    let is_part = |next: char| next.is_alphanumeric() || next == '_';
+    text.match_indices(word).any(|(at, _)| !text[at + word.len()..].starts_with(is_part))
+}
+
+#[test]
+fn handlers_get_nothing_of_the_node_but_by_name_and_operation() {
+    let handlers = kafka_sources("handlers");
+    assert!(handlers.len() > 40, "the walk found only {} files", handlers.len());
+    for (path, text) in handlers {
+        let imports = text.split("use logway_node::").skip(1);
+        let mut imports = imports.filter_map(|rest| rest.split(';').next());
+        assert!(!imports.any(|names| says(names, "Node")), "{path}: a handler sees no node");
+        for word in NOT_IN_HANDLERS {
+            assert!(!says(&text, word), "{path}: `{word}` has to come from `request::access`");
+        }
+    }
+    for (path, text) in kafka_sources("request") {
+        let may = ASKS_THE_NODE.iter().any(|place| path.starts_with(place));
+        assert!(may || !says(&text, ".node()"), "{path}: only `request::access` asks the node");
+    }
+}
+
+#[test]
+fn connections_know_no_sockets_but_by_their_transport() {
+    for (path, text) in kafka_sources("") {
+        let may = KNOWS_SOCKETS.contains(&path.as_str());
+        // In tests, others may be clients.
+        let code = text.split("#[cfg(test)]\nmod tests").next().expect("there is a first part");
+        assert!(may || !says(code, "TcpStream"), "{path}: ask `connection::transport`");
+    }
+}
+
+#[test]
+fn a_word_is_not_the_beginning_of_a_longer_one() {
+    assert!(says("context.quorum.status()", ".quorum"));
+    assert!(!says("cluster.quorum_status()", ".quorum"));
+}
+
 fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder can be read") {
         let path = entry.expect("an entry can be read").path();

@@ -24,30 +24,30 @@ const EVICTABLE_AFTER: Duration = Duration::from_secs(120);
 ///
 /// Until version 12 that is by name, and the id is zero; from 13 on by id, and the name is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FetchKey {
+pub(crate) struct FetchKey {
     /// The topic's name.
-    pub topic: Arc<str>,
+    pub(crate) topic: Arc<str>,
     /// The topic's id.
-    pub topic_id: Uuid,
+    pub(crate) topic_id: Uuid,
     /// The partition's number.
-    pub partition: i32,
+    pub(crate) partition: i32,
 }
 
 /// What the client wants of one partition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FetchWish {
+pub(crate) struct FetchWish {
     /// Which partition.
-    pub key: FetchKey,
+    pub(crate) key: FetchKey,
     /// From where, how much, and in which epoch.
-    pub request: FetchPartition,
+    pub(crate) request: FetchPartition,
     /// What the topic's id stood for when it was first known, also if the topic is gone since.
     /// `None` where the client names topics by name, or the id was never known.
-    pub known_name: Option<TopicName>,
+    pub(crate) known_name: Option<TopicName>,
 }
 
 /// How the topics of a request are named.
 #[derive(Clone, Copy)]
-pub enum TopicNaming<'a> {
+pub(crate) enum TopicNaming<'a> {
     /// By name.
     ByName,
     /// By id; with a look at which topic has an id now.
@@ -95,19 +95,19 @@ struct Session {
 
 /// How a request stands to the sessions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FetchScope {
+pub(crate) struct FetchScope {
     /// Every partition to read, in the order in which they share the response.
-    pub wishes: Vec<FetchWish>,
+    pub(crate) wishes: Vec<FetchWish>,
     /// What the response says: 0 where there is no session.
-    pub session_id: i32,
+    pub(crate) session_id: i32,
     /// Whether partitions with nothing new are left out of the response.
-    pub incremental: bool,
+    pub(crate) incremental: bool,
 }
 
 /// All sessions of a broker. Bounded in number and in the partitions they remember together;
 /// a client that finds no room is served all the same, only without a session.
 #[derive(Debug)]
-pub struct FetchSessions {
+pub(crate) struct FetchSessions {
     sessions_max: usize,
     partitions_max: usize,
     inner: Mutex<Sessions>,
@@ -121,7 +121,7 @@ struct Sessions {
 
 impl FetchSessions {
     /// No sessions, and room for so many with so many partitions among them.
-    pub fn new(sessions_max: usize, partitions_max: usize) -> FetchSessions {
+    pub(crate) fn new(sessions_max: usize, partitions_max: usize) -> FetchSessions {
         FetchSessions { sessions_max, partitions_max, inner: Mutex::default() }
     }
 
@@ -129,7 +129,7 @@ impl FetchSessions {
     ///
     /// Errors, which are about the whole request: `FETCH_SESSION_ID_NOT_FOUND`,
     /// `INVALID_FETCH_SESSION_EPOCH`, `FETCH_SESSION_TOPIC_ID_ERROR`.
-    pub fn scope(
+    pub(crate) fn scope(
         &self,
         session_id: i32,
         epoch: i32,
@@ -153,7 +153,11 @@ impl FetchSessions {
 
     /// Decides, after the partitions are read, which of them the response mentions, and remembers
     /// what it tells the client. `answers` are in the order of the scope's wishes.
-    pub fn filter_answers(&self, scope: &FetchScope, answers: &[PartitionData]) -> Vec<bool> {
+    pub(crate) fn filter_answers(
+        &self,
+        scope: &FetchScope,
+        answers: &[PartitionData],
+    ) -> Vec<bool> {
         let mut sessions = self.sessions();
         let Some(session) = sessions.by_id.get_mut(&scope.session_id) else {
             return vec![true; answers.len()];
@@ -167,12 +171,12 @@ impl FetchSessions {
     }
 
     /// How many partitions a session remembers; none if there is no such session.
-    pub fn partitions_of(&self, session_id: i32) -> usize {
+    pub(crate) fn partitions_of(&self, session_id: i32) -> usize {
         self.sessions().by_id.get(&session_id).map_or(0, |session| session.partitions.len())
     }
 
     /// How many sessions there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.sessions().by_id.len()
     }
 

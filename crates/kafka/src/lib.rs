@@ -5,13 +5,13 @@
 //! node says, and the connection sends the reply when it is complete.
 
 mod connection;
-pub mod fetch_session;
+mod fetch_session;
 mod handlers;
 mod metrics;
 mod request;
 mod routes;
 mod server;
 mod service;
-pub mod telemetry;
+mod telemetry;
 
 pub use server::{KafkaServer, ListenError, Listeners};

@@ -12,8 +12,8 @@ use logway_wire::{ApiKey, Decoder, Request, VersionRange, decode_request_header}
 
 use crate::handlers::{self, groups};
 use crate::request::{
-    ConnectionInfo, Reply, ReplyFuture, RequestCharge, RequestContext, RequestError, Work,
-    decoded_bytes_max, encode_reply, prepare_for,
+    ConnectionInfo, Reply, ReplyFuture, RequestCharge, RequestContext, RequestError, RequestOrigin,
+    Work, decoded_bytes_max, encode_reply, prepare_for,
 };
 use crate::service::Service;
 
@@ -150,16 +150,9 @@ pub(crate) fn prepare(
     }
     let client_id = header.client_id.as_ref();
     let charge = RequestCharge::begin(&service.node, connection, key, client_id, frame_bytes);
-    let context = RequestContext {
-        service: Arc::clone(service),
-        connection: Arc::clone(connection),
-        version,
-        correlation_id: header.correlation_id,
-        client_id: header.client_id,
-        request_share: None,
-        building: None,
-        charge: charge.clone(),
-    };
+    let (correlation_id, client_id) = (header.correlation_id, header.client_id);
+    let origin = RequestOrigin { version, correlation_id, client_id };
+    let context = RequestContext::new(service, connection, origin, charge.clone());
     if !is_served {
         let answer = |context| -> ReplyFuture { Box::pin(async { refuse_api_versions(context) }) };
         return Ok(Work::new(context, 0, key, answer));

@@ -11,9 +11,11 @@
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
+//! | [`access`] | who may do what |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
+pub mod access;
 pub mod append;
 mod backoff;
 pub mod disk_space;

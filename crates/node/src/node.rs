@@ -17,6 +17,7 @@ use logway_quorum::MetadataQuorum;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::disk_space::DiskSpaces;
@@ -49,6 +50,8 @@ pub struct Node {
     pub log_dirs: LogDirs,
     /// The replicas that move from one log directory to another.
     pub replica_moves: ReplicaMoves,
+    /// What clients may do.
+    pub access: Access,
     /// What clients may hold.
     pub memory: Memory,
     /// Looks after the groups.

@@ -67,7 +67,7 @@ pub struct Found {
 /// Why nothing was read from a partition.
 #[derive(Debug)]
 pub enum Unread {
-    /// It is not here.
+    /// It is not here, or not for this reader.
     Absent(ErrorCode),
     /// It is here and cannot be read.
     Refused(ErrorCode),
@@ -78,11 +78,14 @@ pub enum Unread {
 }
 
 impl Unread {
-    /// Whether it is told with the answer that is due anyway. A topic that does not exist ends no wait, or
-    /// readers that go on asking for it would do so as fast as the network allows.
+    /// Whether it is told with the answer that is due anyway. A topic that does not exist, or may not be read, ends
+    /// no wait: readers that go on asking for it would do so as fast as the network allows.
     fn can_wait(&self) -> bool {
-        use ErrorCode::{UnknownTopicId, UnknownTopicOrPartition};
-        matches!(self, Unread::Absent(UnknownTopicId | UnknownTopicOrPartition))
+        use ErrorCode::{TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition};
+        matches!(
+            self,
+            Unread::Absent(UnknownTopicId | UnknownTopicOrPartition | TopicAuthorizationFailed)
+        )
     }
 }
 

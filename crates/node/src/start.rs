@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
 use crate::Node;
+use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::disk_space::DiskSpaces;
@@ -159,6 +160,7 @@ async fn open(
     Ok(Node {
         disk_spaces: DiskSpaces::new(log_dirs.all().len()),
         log_levels,
+        access: Access::default(),
         cluster_id,
         quorum,
         log_dirs,

@@ -1,6 +1,5 @@
 //! A record as a program sees it.
 
-
 use bytes::Bytes;
 use logway_model::{Offset, TimestampMs};
 

@@ -13,10 +13,9 @@ use logway_node::append::Appender;
 use logway_node::memory::{BudgetShare, RequestMemory};
 use logway_wire::ApiKey;
 use thiserror::Error;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
+use super::transport::Transport;
 use crate::request::{DENSE_BYTES_MIN, decoded_bytes_max};
 
 const LENGTH_BYTES: usize = 4;
@@ -93,7 +92,7 @@ pub(super) struct Frame {
     pub share: BudgetShare,
 }
 
-/// Reads frames from one socket.
+/// Reads frames from one connection.
 ///
 /// Memory is taken as bytes come, never for what is only announced: of a request that is not whole,
 /// [`READ_BYTES`] are not counted, then its *beginning* is, and then all of it. A large one is copied
@@ -105,8 +104,6 @@ pub(super) struct FrameReader {
     memory: RequestMemory,
     /// What was taken for the frame that is being read.
     granted: Option<Granted>,
-    /// The last read left nothing in the socket.
-    has_emptied_socket: bool,
 }
 
 #[derive(Debug)]
@@ -123,12 +120,7 @@ impl FrameReader {
     /// A reader of frames of at most `max_bytes`.
     pub(super) fn new(max_bytes: usize, memory: RequestMemory) -> FrameReader {
         let (buffer, granted) = (BytesMut::new(), None);
-        FrameReader { buffer, max_bytes, memory, granted, has_emptied_socket: false }
-    }
-
-    /// Whether the client had sent no more than what was read last.
-    pub(super) fn has_emptied_socket(&self) -> bool {
-        self.has_emptied_socket
+        FrameReader { buffer, max_bytes, memory, granted }
     }
 
     /// Whether a frame is half read, for which memory was taken.
@@ -148,7 +140,7 @@ impl FrameReader {
     /// Cancel safe: what was read stays in the reader.
     pub(super) async fn next(
         &mut self,
-        socket: &mut TcpStream,
+        transport: &mut Transport,
         appender: &Appender,
     ) -> Result<Option<Frame>, FrameError> {
         loop {
@@ -164,8 +156,7 @@ impl FrameReader {
                 let room_bytes = self.room_bytes(body_bytes);
                 self.buffer.reserve(room_bytes.saturating_sub(self.buffer.len()));
             }
-            let read_bytes = self.read_some(socket, appender).await?;
-            self.has_emptied_socket = self.buffer.len() < self.buffer.capacity();
+            let read_bytes = self.read_some(transport, appender).await?;
             if read_bytes == 0 {
                 let between_frames = self.buffer.is_empty();
                 return if between_frames { Ok(None) } else { Err(FrameError::Truncated) };
@@ -269,7 +260,7 @@ impl FrameReader {
 
     async fn read_some(
         &mut self,
-        socket: &mut TcpStream,
+        transport: &mut Transport,
         appender: &Appender,
     ) -> Result<usize, FrameError> {
         if self.buffer.is_empty() {
@@ -278,11 +269,12 @@ impl FrameReader {
         }
         loop {
             let Some(granted) = &mut self.granted else {
-                return Ok(read_when_ready(socket, &mut self.buffer, appender).await?);
+                return Ok(read_when_ready(transport, &mut self.buffer, appender).await?);
             };
             let interval_end = granted.interval_start + PROGRESS_INTERVAL;
             let read =
-                timeout_at(interval_end, read_when_ready(socket, &mut self.buffer, appender)).await;
+                timeout_at(interval_end, read_when_ready(transport, &mut self.buffer, appender))
+                    .await;
             if Instant::now() >= interval_end {
                 let progress_bytes = self.buffer.len() - granted.buffered_at_start;
                 let frame_bytes = granted.frame_bytes;
@@ -306,16 +298,16 @@ impl FrameReader {
 ///
 /// Cancel safe: what was read is in the buffer.
 async fn read_when_ready(
-    socket: &mut TcpStream,
+    transport: &mut Transport,
     buffer: &mut BytesMut,
     appender: &Appender,
 ) -> io::Result<usize> {
-    socket.readable().await?;
+    transport.readable().await?;
     appender.may_read().await;
     if buffer.capacity() == buffer.len() {
         buffer.reserve(READ_BYTES);
     }
-    socket.read_buf(buffer).await
+    transport.read(buffer).await
 }
 
 #[cfg(test)]
@@ -323,18 +315,11 @@ mod tests {
     use std::sync::Arc;
 
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
 
+    use super::super::transport::tests::pair;
     use super::*;
 
     const MAX_BYTES: usize = 1 << 20;
-
-    async fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-        let address = listener.local_addr().expect("address");
-        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
-        (client.expect("connect"), accepted.expect("accept").0)
-    }
 
     fn frame(body: &[u8]) -> Vec<u8> {
         let length = i32::try_from(body.len()).expect("small");
@@ -486,7 +471,7 @@ mod tests {
     }
 
     /// Reads until the reader has taken in so many bytes and waits for more.
-    async fn read_until(reader: &mut FrameReader, server: &mut TcpStream, bytes: usize) {
+    async fn read_until(reader: &mut FrameReader, server: &mut Transport, bytes: usize) {
         let appender = Appender::default();
         while reader.buffer.len() < bytes {
             tokio::select! {

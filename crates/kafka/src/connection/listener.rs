@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::transport::Transport;
 use super::{Connection, ConnectionError};
 
 use crate::service::Service;
@@ -171,7 +172,9 @@ impl Place {
 async fn serve(socket: TcpStream, peer: SocketAddr, service: Arc<Service>) {
     let metrics = &Arc::clone(&service.node).metrics.connections;
     let _open = metrics.opened();
-    let outcome = match Connection::new(socket, peer, service) {
+    let transport = Transport::plain(socket, peer);
+    let connection = transport.and_then(|plain| Connection::new(plain, peer, service));
+    let outcome = match connection {
         Ok(connection) => connection.run().await,
         Err(error) => Err(ConnectionError::Send(error)),
     };

@@ -6,11 +6,10 @@
 
 mod frame;
 mod listener;
-mod pacing;
 mod page_cache;
-mod presence;
 mod reply_queue;
 mod send;
+mod transport;
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -25,7 +24,6 @@ use logway_node::Node;
 use logway_node::append::Appender;
 use logway_node::memory::{BudgetShare, Held, Listener, Memory};
 use thiserror::Error;
-use tokio::net::TcpStream;
 use tokio::time::{Duration, sleep, timeout};
 
 pub(crate) use listener::accept_connections;
@@ -40,6 +38,7 @@ use frame::{Frame, FrameError, FrameReader};
 use page_cache::PageCacheProbes;
 use reply_queue::{OwedReply, ReadyReply, ReplyQueue};
 use send::Patience;
+use transport::Transport;
 
 /// Replies up to this size that are ready together leave with one system call.
 const COALESCE_BYTES: usize = 64 * 1024;
@@ -108,7 +107,7 @@ pub(crate) enum ConnectionError {
 /// One client's connection; ends when the client closes it, breaks the protocol, is idle for too
 /// long or stops reading.
 pub(crate) struct Connection {
-    socket: TcpStream,
+    transport: Transport,
     service: Arc<Service>,
     info: Arc<ConnectionInfo>,
     attention: Listener,
@@ -126,20 +125,19 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        socket: TcpStream,
+    fn new(
+        transport: Transport,
         peer: SocketAddr,
         service: Arc<Service>,
     ) -> io::Result<Connection> {
-        socket.set_nodelay(true)?;
-        let local = socket.local_addr()?;
-        pacing::unpace_within_machine(&socket, peer, local);
+        let local = transport.local_address()?;
         let info = Arc::new(ConnectionInfo {
             peer,
             local,
             hurry: Hurry::default(),
             mute: Mute::default(),
             appender: Appender::default(),
+            authenticated: OnceLock::new(),
             software: OnceLock::new(),
         });
         let node = &service.node;
@@ -150,7 +148,7 @@ impl Connection {
             held_freely_bytes(node.memory.requests.limit_bytes(), node.connections_max());
         let attention = node.memory.attention.listen();
         Ok(Connection {
-            socket,
+            transport,
             service,
             info,
             attention,
@@ -199,7 +197,7 @@ impl Connection {
                     self.last_active = Instant::now();
                 }
                 () = self.info.mute.over(), if is_muted => self.last_active = Instant::now(),
-                frame = next_frame(&mut self.frames, &mut self.socket, &self.info.appender, may_read),
+                frame = next_frame(&mut self.frames, &mut self.transport, &self.info.appender, may_read),
                     if may_read || is_muted && self.reads_on =>
                 {
                     self.last_active = Instant::now();
@@ -274,7 +272,7 @@ impl Connection {
         if !is_produce {
             // It may wait without giving the worker up.
             self.info.appender.flush();
-        } else if self.frames.has_emptied_socket() {
+        } else if self.transport.has_emptied() {
             self.info.appender.begin_burst();
         }
         let request_share = Arc::new(request_share);
@@ -300,7 +298,7 @@ impl Connection {
                 match is_produce {
                     // With acks 0 a client has nothing to stay for.
                     true => reply.await?,
-                    false => while_there(&self.socket, &mut self.frames, reply).await?,
+                    false => while_there(&self.transport, &mut self.frames, reply).await?,
                 }
             }
         };
@@ -345,7 +343,7 @@ impl Connection {
         }
         let holds_much = request_bytes > self.held_freely_bytes;
         let share = wait_to_build(&self.service.node.memory, built_bytes, holds_much);
-        while_there(&self.socket, &mut self.frames, share).await.map(Some)
+        while_there(&self.transport, &mut self.frames, share).await.map(Some)
     }
 
     /// A large reply counts until it has left. It cannot wait for memory: the requests behind it
@@ -415,13 +413,13 @@ impl Connection {
     async fn send_alone(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
         self.flush().await?;
         let patience = Patience { stall_max: self.idle_max, memory: &self.service.node.memory };
-        Ok(send::send(&self.socket, reply, &mut self.page_cache, &patience).await?)
+        Ok(send::send(&self.transport, reply, &mut self.page_cache, &patience).await?)
     }
 
     async fn flush(&mut self) -> Result<(), ConnectionError> {
         if !self.outgoing.is_empty() {
             let outgoing: Bytes = self.outgoing.split().freeze();
-            send::send_bytes(&self.socket, &outgoing, &self.patience()).await?;
+            send::send_bytes(&self.transport, &outgoing, &self.patience()).await?;
         }
         Ok(())
     }
@@ -445,21 +443,21 @@ async fn next_reply(replies: &mut ReplyQueue, appender: &Appender) -> ReadyReply
 /// safe.
 async fn next_frame(
     frames: &mut FrameReader,
-    socket: &mut TcpStream,
+    transport: &mut Transport,
     appender: &Appender,
     may_read: bool,
 ) -> Result<Option<Frame>, FrameError> {
     if may_read {
-        return frames.next(socket, appender).await;
+        return frames.next(transport, appender).await;
     }
-    presence::closed(socket).await;
+    transport.closed().await;
     Ok(None)
 }
 
 /// Waits for work on a request for as long as its client is there. A connection that waits keeps no more than what it
 /// has read.
 async fn while_there<T, E>(
-    socket: &TcpStream,
+    transport: &Transport,
     frames: &mut FrameReader,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, ConnectionError>
@@ -469,7 +467,7 @@ where
     // Not begun before the work has to wait.
     let lost = async {
         frames.keep_little();
-        presence::lost(socket).await
+        transport.lost().await
     };
     tokio::select! {
         biased;

@@ -1,15 +1,14 @@
-//! Puts replies on the socket: bytes from memory, record batches from the page cache by `sendfile`.
+//! Sends replies: bytes from memory, record batches from the page cache by `sendfile` where the transport can.
 
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logway_log::FileRange;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::page_cache::{CLOSE_STEP_BYTES, PageCacheProbes};
+use super::transport::Transport;
 use logway_node::memory::Memory;
 
 use crate::request::EncodedReply;
@@ -56,9 +55,9 @@ impl Pace {
         self.last_progress = Instant::now();
     }
 
-    /// Waits until the socket takes more, or fails if the client is too slow.
-    async fn wait(&mut self, socket: &TcpStream, patience: &Patience<'_>) -> io::Result<()> {
-        if let Ok(writable) = timeout(PACE_INTERVAL, socket.writable()).await {
+    /// Waits until the transport takes more, or fails if the client is too slow.
+    async fn wait(&mut self, transport: &Transport, patience: &Patience<'_>) -> io::Result<()> {
+        if let Ok(writable) = timeout(PACE_INTERVAL, transport.writable()).await {
             writable?;
         }
         if self.interval_start.elapsed() < PACE_INTERVAL {
@@ -78,23 +77,23 @@ impl Pace {
 
 /// Sends a whole reply.
 pub(super) async fn send(
-    socket: &TcpStream,
+    transport: &Transport,
     reply: &EncodedReply,
     probes: &mut PageCacheProbes,
     patience: &Patience<'_>,
 ) -> io::Result<()> {
     let mut sent = 0;
     for span in &reply.files {
-        send_bytes(socket, &reply.bytes[sent..span.after_bytes], patience).await?;
+        send_bytes(transport, &reply.bytes[sent..span.after_bytes], patience).await?;
         sent = span.after_bytes;
-        send_range(socket, &span.range, probes, patience).await?;
+        send_range(transport, &span.range, probes, patience).await?;
     }
-    send_bytes(socket, &reply.bytes[sent..], patience).await
+    send_bytes(transport, &reply.bytes[sent..], patience).await
 }
 
 /// Sends bytes from memory.
 pub(super) async fn send_bytes(
-    socket: &TcpStream,
+    transport: &Transport,
     mut bytes: &[u8],
     patience: &Patience<'_>,
 ) -> io::Result<()> {
@@ -102,7 +101,7 @@ pub(super) async fn send_bytes(
     let mut pace = None;
     let mut sent_bytes = 0;
     while !bytes.is_empty() {
-        match socket.try_write(bytes) {
+        match transport.try_write(bytes) {
             Ok(sent) => {
                 bytes = &bytes[sent..];
                 sent_bytes += sent as u64;
@@ -110,7 +109,7 @@ pub(super) async fn send_bytes(
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let pace = pace.get_or_insert_with(|| Pace::new(sent_bytes));
-                pace.wait(socket, patience).await?;
+                pace.wait(transport, patience).await?;
             }
             Err(error) => return Err(error),
         }
@@ -119,7 +118,7 @@ pub(super) async fn send_bytes(
 }
 
 async fn send_range(
-    socket: &TcpStream,
+    transport: &Transport,
     range: &FileRange,
     probes: &mut PageCacheProbes,
     patience: &Patience<'_>,
@@ -130,18 +129,18 @@ async fn send_range(
         let chunk_end = end.min(position + CHUNK_BYTES);
         let chunk =
             FileRange { file: Arc::clone(&range.file), position, len_bytes: chunk_end - position };
-        if range.file.fd().is_some() {
+        if transport.file_to_send(&chunk).is_some() {
             if !probes.find(&chunk) {
                 let cold = chunk.clone();
                 tokio::task::spawn_blocking(move || read_through(&cold, |_| ())).await??;
             }
-            send_file(socket, &chunk, patience).await?;
+            send_file(transport, &chunk, patience).await?;
         } else {
             let copied = tokio::task::spawn_blocking(move || {
                 let mut bytes = Vec::new();
                 read_through(&chunk, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
             });
-            send_bytes(socket, &copied.await??, patience).await?;
+            send_bytes(transport, &copied.await??, patience).await?;
         }
         position = chunk_end;
     }
@@ -149,7 +148,7 @@ async fn send_range(
 }
 
 async fn send_file(
-    socket: &TcpStream,
+    transport: &Transport,
     chunk: &FileRange,
     patience: &Patience<'_>,
 ) -> io::Result<()> {
@@ -157,17 +156,14 @@ async fn send_file(
     let mut position = chunk.position;
     let end = chunk.position + chunk.len_bytes;
     while position < end {
-        let file = chunk.file.fd().ok_or(io::ErrorKind::Unsupported)?;
+        let file = transport.file_to_send(chunk).ok_or(io::ErrorKind::Unsupported)?;
         let wanted = usize::try_from(end - position).unwrap_or(usize::MAX);
-        let sent = socket.try_io(Interest::WRITABLE, || {
-            rustix::fs::sendfile(socket, file, Some(&mut position), wanted).map_err(io::Error::from)
-        });
-        match sent {
+        match transport.try_send_file(file, &mut position, wanted) {
             // The length is promised already, so nothing can be said to the client any more.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(sent) => pace.sent(sent),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                pace.wait(socket, patience).await?;
+                pace.wait(transport, patience).await?;
             }
             Err(error) => return Err(error),
         }

@@ -12,7 +12,8 @@ use logway_wire::messages::{
 };
 
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal_text};
+use logway_node::access::{Operation, Resource};
 
 const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
@@ -25,12 +26,13 @@ pub(crate) mod describe {
     }
 
     pub(crate) async fn handle(
-        _context: RequestContext,
+        context: RequestContext,
         _request: DescribeAclsRequest,
     ) -> DescribeAclsResponse {
+        let (code, message) = refusal_of(&context, Operation::Describe);
         DescribeAclsResponse {
-            error_code: ErrorCode::SecurityDisabled.code(),
-            error_message: message(),
+            error_code: code.code(),
+            error_message: Some(message),
             ..Default::default()
         }
     }
@@ -45,12 +47,13 @@ pub(crate) mod create {
     }
 
     pub(crate) async fn handle(
-        _context: RequestContext,
+        context: RequestContext,
         request: CreateAclsRequest,
     ) -> CreateAclsResponse {
+        let (code, message) = refusal_of(&context, Operation::Alter);
         let refused = |_| AclCreationResult {
-            error_code: ErrorCode::SecurityDisabled.code(),
-            error_message: message(),
+            error_code: code.code(),
+            error_message: Some(message.clone()),
             ..Default::default()
         };
         let results = request.creations.iter().map(refused).collect();
@@ -67,12 +70,13 @@ pub(crate) mod delete {
     }
 
     pub(crate) async fn handle(
-        _context: RequestContext,
+        context: RequestContext,
         request: DeleteAclsRequest,
     ) -> DeleteAclsResponse {
+        let (code, message) = refusal_of(&context, Operation::Alter);
         let refused = |_| DeleteAclsFilterResult {
-            error_code: ErrorCode::SecurityDisabled.code(),
-            error_message: message(),
+            error_code: code.code(),
+            error_message: Some(message.clone()),
             ..Default::default()
         };
         let filter_results = request.filters.iter().map(refused).collect();
@@ -80,6 +84,10 @@ pub(crate) mod delete {
     }
 }
 
-fn message() -> Option<WireString> {
-    Some(NO_AUTHORIZER.into())
+/// Whoever may not do this is told so first.
+fn refusal_of(context: &RequestContext, operation: Operation) -> (ErrorCode, WireString) {
+    match context.check(operation, Resource::Cluster) {
+        Ok(()) => (ErrorCode::SecurityDisabled, WireString::from_static(NO_AUTHORIZER)),
+        Err(code) => (code, WireString::from_static(refusal_text(code))),
+    }
 }

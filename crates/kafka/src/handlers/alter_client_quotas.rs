@@ -11,7 +11,8 @@ use logway_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse}
 use super::batched_command::submit_each;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::quota_entity;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal};
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 
 /// How far a number may be from a whole one, as in Kafka: numbers travel as floating-point ones.
@@ -29,7 +30,9 @@ pub(crate) async fn handle(
     request: AlterClientQuotasRequest,
 ) -> AlterClientQuotasResponse {
     let validate_only = request.validate_only;
-    let changes = request.entries.iter().map(alteration).collect();
+    let may_alter = context.check(Operation::AlterConfigs, Resource::Cluster);
+    let judged = |entry| may_alter.map_err(refusal).and_then(|()| alteration(entry));
+    let changes = request.entries.iter().map(judged).collect();
     let alter = |entities| AlterClientQuotas { entities, validate_only };
     let results = submit_each(&context, None, changes, alter).await;
     let entries = request.entries.into_iter().zip(results);

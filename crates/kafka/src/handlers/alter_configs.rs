@@ -9,6 +9,7 @@ use logway_wire::messages::{AlterConfigsRequest, AlterConfigsResponse};
 use super::batched_command::submit_each;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::config_resource;
+use super::repeats::repeated;
 use crate::request::RequestContext;
 use logway_node::failure::Failure;
 
@@ -25,8 +26,17 @@ pub(crate) async fn handle(
     request: AlterConfigsRequest,
 ) -> AlterConfigsResponse {
     let validate_only = request.validate_only;
-    let own_id = context.node().settings.node_id;
-    let changes = request.resources.iter().map(|resource| change(resource, own_id)).collect();
+    let own_id = context.settings().node_id;
+    let names = request.resources.iter().map(|asked| (asked.resource_type, &*asked.resource_name));
+    let asked_twice = repeated(names);
+    let judged = |asked: &AlterConfigsResource| {
+        // The controller refuses what is there twice, whoever asks.
+        if !asked_twice.contains(&(asked.resource_type, &*asked.resource_name)) {
+            config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
+        }
+        change(asked, own_id)
+    };
+    let changes = request.resources.iter().map(judged).collect();
     let alter = |resources| AlterConfigs { resources, validate_only };
     let results = submit_each(&context, None, changes, alter).await;
     let responses = request.resources.into_iter().zip(results);

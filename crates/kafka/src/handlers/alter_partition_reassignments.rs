@@ -3,7 +3,7 @@
 //! There is no other broker to move to. What a partition can be assigned to is what it has, which
 //! changes nothing; and no reassignment is ever under way that could be cancelled.
 
-use logway_metadata::PartitionImage;
+use logway_metadata::{PartitionImage, TopicImage};
 use logway_model::{BrokerId, ErrorCode, PartitionId};
 use logway_wire::WireString;
 use logway_wire::messages::alter_partition_reassignments_request::{
@@ -18,7 +18,8 @@ use logway_wire::messages::{
 
 use super::building::ENTRY_BYTES;
 use super::cluster_view::ClusterView;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal_text};
+use logway_node::access::Operation;
 
 /// Why a partition is not reassigned: the code, and the reason in memory that all answers share.
 type Refusal = (ErrorCode, &'static str);
@@ -36,9 +37,16 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: AlterPartitionReassignmentsRequest,
 ) -> AlterPartitionReassignmentsResponse {
+    let cluster = match context.cluster(Operation::Alter) {
+        Ok(cluster) => cluster,
+        Err(code) => return refused(request, code),
+    };
     let view = ClusterView::of(&context);
     let may_change_count = request.allow_replication_factor_change;
-    let topics = request.topics.into_iter().map(|topic| reassign(&view, topic, may_change_count));
+    let topics = request.topics.into_iter().map(|asked| {
+        let topic = view.by_name(&context, &asked.name, cluster.all_topics()).ok();
+        reassign(&view, topic, asked, may_change_count)
+    });
     AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: may_change_count,
         error_message: None,
@@ -47,15 +55,38 @@ pub(crate) async fn handle(
     }
 }
 
+/// The request as a whole, and each partition of it, for a requester who may not.
+fn refused(
+    request: AlterPartitionReassignmentsRequest,
+    code: ErrorCode,
+) -> AlterPartitionReassignmentsResponse {
+    let refusal = (code, refusal_text(code));
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.into_iter();
+        let partitions = partitions.map(|asked| response(asked.partition_index, Err(refusal)));
+        let partitions = partitions.collect();
+        ReassignableTopicResponse { name: topic.name, partitions, ..Default::default() }
+    });
+    AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: request.allow_replication_factor_change,
+        error_code: code.code(),
+        error_message: Some(WireString::from_static(refusal_text(code))),
+        responses: topics.collect(),
+        ..Default::default()
+    }
+}
+
 fn reassign(
     view: &ClusterView,
-    topic: ReassignableTopic,
+    topic: Option<&TopicImage>,
+    asked: ReassignableTopic,
     may_change_count: bool,
 ) -> ReassignableTopicResponse {
-    let ReassignableTopic { name, partitions, .. } = topic;
-    let is_known = |id: BrokerId| view.image.broker(id).is_some();
+    let ReassignableTopic { name, partitions, .. } = asked;
+    let is_known = |id: BrokerId| view.has_broker(id);
     let judge = |asked: ReassignablePartition| {
-        let partition = view.partition(&name, PartitionId(asked.partition_index));
+        let id = PartitionId(asked.partition_index);
+        let partition = topic.and_then(|topic| view.partition(topic, id));
         let partition = partition.map(|partition| partition.image);
         let outcome = judge(partition, asked.replicas.as_deref(), may_change_count, is_known);
         response(asked.partition_index, outcome)

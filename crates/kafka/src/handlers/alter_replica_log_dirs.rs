@@ -13,7 +13,8 @@ use logway_wire::messages::alter_replica_log_dirs_response::{
 use logway_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
 
 use super::building::ENTRY_BYTES;
-use crate::request::RequestContext;
+use crate::request::{Cluster, RequestContext};
+use logway_node::access::Operation;
 use logway_node::log_dirs::ConfiguredDir;
 
 /// One answer for each partition named.
@@ -31,16 +32,15 @@ pub(crate) async fn handle(
 ) -> AlterReplicaLogDirsResponse {
     // A partition that is asked for twice is answered once, as in Kafka.
     let mut outcomes: BTreeMap<WireString, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
+    let cluster = context.cluster(Operation::Alter);
     for dir in request.dirs {
-        let target = context
-            .node()
-            .log_dirs
-            .all()
-            .iter()
-            .find(|ours| is_same_directory(Path::new(&*dir.path), ours.path()));
+        let target = cluster.as_ref().ok().and_then(|cluster| find(cluster, &dir.path));
         for topic in dir.topics {
             for index in topic.partitions {
-                let outcome = begin(&context, target, &topic.name, index).await;
+                let outcome = match &cluster {
+                    Ok(cluster) => begin(cluster, target, &topic.name, index).await,
+                    Err(code) => Err(*code),
+                };
                 let code = outcome.err().unwrap_or(ErrorCode::None);
                 outcomes.entry(topic.name.clone()).or_default().insert(index, code);
             }
@@ -50,20 +50,25 @@ pub(crate) async fn handle(
     AlterReplicaLogDirsResponse { results: results.collect(), ..Default::default() }
 }
 
+fn find<'a>(cluster: &'a Cluster, path: &str) -> Option<&'a ConfiguredDir> {
+    let mut dirs = cluster.log_dirs().all().iter();
+    dirs.find(|ours| is_same_directory(Path::new(path), ours.path()))
+}
+
 /// Whether a client that was told of our directory means it.
 fn is_same_directory(asked: &Path, ours: &Path) -> bool {
     asked.is_absolute() && asked.components().eq(ours.components())
 }
 
 async fn begin(
-    context: &RequestContext,
+    cluster: &Cluster,
     target: Option<&ConfiguredDir>,
     topic: &str,
     index: i32,
 ) -> Result<(), ErrorCode> {
     let target = target.ok_or(ErrorCode::LogDirNotFound)?;
     let target = target.online().ok_or(ErrorCode::KafkaStorageError)?;
-    context.node().move_replica(topic, PartitionId(index), &target).await
+    cluster.move_replica(topic, PartitionId(index), &target).await
 }
 
 fn topic_result(

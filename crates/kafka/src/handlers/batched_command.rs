@@ -29,11 +29,7 @@ where
     let count = accepted.len();
     let replies: Vec<Result<R, Failure>> = match count {
         0 => Vec::new(),
-        _ => match context
-            .node()
-            .submit(command(accepted), time_max, context.building.clone())
-            .await
-        {
+        _ => match context.submit(command(accepted), time_max).await {
             Ok(replies) => replies.into_iter().map(|reply| reply.map_err(Failure::from)).collect(),
             Err(failure) => (0..count).map(|_| Err(failure.clone())).collect(),
         },

@@ -5,9 +5,7 @@
 //! less than what is taken, give or take what the allocator adds, and need not be exact: small
 //! answers are never held up by it.
 
-use logway_metadata::MetadataImage;
-
-use crate::request::RequestContext;
+use crate::request::{RequestContext, Sizes};
 
 /// One entry of numbers: an offset, an epoch.
 pub(super) const ENTRY_BYTES: usize = 256;
@@ -22,8 +20,8 @@ pub(super) const PARTITION_BYTES: usize = 320;
 pub(super) const SETTING_BYTES: usize = 320;
 
 /// What all topics of the cluster take.
-pub(super) fn all_topics_bytes(image: &MetadataImage) -> usize {
-    let (topics, partitions) = (image.topic_count(), image.partition_count());
+pub(super) fn all_topics_bytes(sizes: &Sizes) -> usize {
+    let (topics, partitions) = (sizes.topic_count(), sizes.partition_count());
     topics * ENTRY_WITH_MESSAGE_BYTES + partitions * PARTITION_BYTES
 }
 
@@ -32,6 +30,6 @@ pub(super) fn all_topics_bytes(image: &MetadataImage) -> usize {
 /// A request that names more than can be answered is refused. What there is of a kind has bounds of its own, so what
 /// is about all of it is answered in any case, alone if it takes all the memory there is for answers.
 pub(super) fn with_all(context: &RequestContext, named_bytes: usize, all_bytes: usize) -> usize {
-    let max_bytes = context.node().memory.building.limit_bytes();
+    let max_bytes = context.building_budget().limit_bytes();
     named_bytes + all_bytes.min(max_bytes.saturating_sub(named_bytes))
 }

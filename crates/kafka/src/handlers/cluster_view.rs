@@ -1,20 +1,18 @@
 //! The cluster as one client is shown it.
 
-use std::sync::Arc;
-
 use logway_metadata::record::Endpoint;
-use logway_metadata::{MetadataImage, PartitionImage, TopicImage};
-use logway_model::{BrokerId, ErrorCode, PartitionId, TopicName};
+use logway_metadata::{PartitionImage, TopicImage};
+use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
 
-use crate::request::RequestContext;
-use logway_node::groups::OFFSETS_TOPIC;
-use logway_node::topics::TopicTable;
+pub(super) use logway_node::topics::is_internal;
+
+use crate::request::{KnownTopics, RequestContext, ServedTopics, TopicGrant};
 
 /// One state of the cluster, in the words that a client can use: brokers by addresses that it can
 /// reach, and partitions with leaders that answer it.
 pub(super) struct ClusterView {
-    pub(super) image: Arc<MetadataImage>,
-    topics: Arc<TopicTable>,
+    known: KnownTopics,
+    topics: ServedTopics,
     own_id: BrokerId,
     own_address: Endpoint,
 }
@@ -43,16 +41,16 @@ impl ClusterView {
         ClusterView {
             // In this order: a topic that the table has and the image has not was just deleted, but
             // one that the image has and the table has not is on its way, and shown without leaders.
-            topics: Arc::clone(&context.node().topics()),
-            image: context.node().image(),
-            own_id: context.node().settings.node_id,
-            own_address: context.node().advertised(context.connection.local),
+            topics: context.served_topics().kept(),
+            known: context.known_topics(),
+            own_id: context.settings().node_id,
+            own_address: context.advertised(),
         }
     }
 
     /// The brokers that the client can reach.
     pub(super) fn brokers(&self) -> impl Iterator<Item = BrokerView<'_>> {
-        self.image.brokers().filter_map(|broker| {
+        self.known.brokers().filter_map(|broker| {
             let address = self.address_of(broker.id)?;
             Some(BrokerView { id: broker.id, address, rack: broker.rack.as_deref() })
         })
@@ -63,10 +61,45 @@ impl ClusterView {
         self.own_id
     }
 
+    /// Whether there is such a broker, whether it can be reached or not.
+    pub(super) fn has_broker(&self, id: BrokerId) -> bool {
+        self.known.has_broker(id)
+    }
+
+    /// The topic of a name. See [`KnownTopics::by_name`].
+    pub(super) fn by_name(
+        &self,
+        context: &RequestContext,
+        name: &str,
+        grant: impl Into<TopicGrant>,
+    ) -> Result<&TopicImage, ErrorCode> {
+        self.known.by_name(context, name, grant).map(|topic| &**topic)
+    }
+
+    /// The topic of an id. See [`KnownTopics::by_id`].
+    pub(super) fn by_id(
+        &self,
+        context: &RequestContext,
+        id: TopicId,
+        grant: impl Into<TopicGrant>,
+    ) -> Result<&TopicImage, ErrorCode> {
+        self.known.by_id(context, id, grant).map(|topic| &**topic)
+    }
+
+    /// The topics from a name on that the requester gets.
+    pub(super) fn topics_from<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        first: &'a str,
+        grant: impl Into<TopicGrant>,
+    ) -> impl Iterator<Item = &'a TopicImage> + 'a {
+        self.known.granted_from(context, first, grant)
+    }
+
     /// A topic as clients may know it: with the partitions whose logs have been made, and not at
     /// all before that. A client that sees a partition may write to it.
     pub(super) fn served(&self, topic: &TopicImage) -> Option<&TopicImage> {
-        self.topics.by_id(topic.id).ok().map(|topic| &*topic.image)
+        self.topics.serves(topic.id).map(|topic| &*topic.image)
     }
 
     /// The partitions of a topic of this view's image, from a number on.
@@ -75,7 +108,7 @@ impl ClusterView {
         topic: &'a TopicImage,
         first: usize,
     ) -> impl Iterator<Item = PartitionView<'a>> {
-        let served = self.topics.by_id(topic.id).ok();
+        let served = self.topics.serves(topic.id);
         topic.numbered_partitions().skip(first).map(move |(id, image)| {
             let is_open_here = served.is_some_and(|topic| topic.partition(id).is_ok());
             let serves = |broker: &BrokerId| match *broker == self.own_id {
@@ -91,16 +124,20 @@ impl ClusterView {
         })
     }
 
-    /// One partition, if it exists.
-    pub(super) fn partition(&self, topic: &str, id: PartitionId) -> Option<PartitionView<'_>> {
+    /// One partition of a topic, if it exists.
+    pub(super) fn partition<'a>(
+        &'a self,
+        topic: &'a TopicImage,
+        id: PartitionId,
+    ) -> Option<PartitionView<'a>> {
         let number = usize::try_from(id.0).ok()?;
-        self.partitions_from(self.image.topic(topic)?, number).next()
+        self.partitions_from(topic, number).next()
     }
 
     fn address_of(&self, broker: BrokerId) -> Option<&Endpoint> {
         match broker == self.own_id {
             true => Some(&self.own_address),
-            false => self.image.broker(broker)?.endpoint.as_ref(),
+            false => self.known.endpoint(broker),
         }
     }
 }
@@ -118,14 +155,6 @@ pub(super) fn leader_number(leader: Option<BrokerId>) -> i32 {
     leader.map_or(NO_LEADER, |leader| leader.0)
 }
 
-/// The topics that Kafka keeps its own state in; clients must not write to them.
-const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, "__transaction_state", "__share_group_state"];
-
-/// Whether a topic of this name is one of Kafka's own.
-pub(super) fn is_internal(topic: &str) -> bool {
-    INTERNAL_TOPICS.contains(&topic)
-}
-
 /// Why there is no topic of a name.
 pub(super) fn absence(name: &str) -> ErrorCode {
     match TopicName::new(name) {
@@ -136,6 +165,9 @@ pub(super) fn absence(name: &str) -> ErrorCode {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use logway_metadata::MetadataImage;
     use logway_metadata::record::{BrokerRecord, MetadataRecord, PartitionRecord, TopicRecord};
     use logway_model::{LeaderEpoch, TopicId, Uuid};
 
@@ -162,7 +194,7 @@ mod tests {
     }
 
     /// Two brokers, and a topic with a partition led by each; this broker serves neither.
-    fn view(other: Option<Endpoint>) -> ClusterView {
+    fn view(other: Option<Endpoint>) -> (ClusterView, Arc<TopicImage>) {
         let broker = |id, endpoint| {
             MetadataRecord::Broker(BrokerRecord { id, endpoint, rack: None, log_dirs: Vec::new() })
         };
@@ -175,12 +207,15 @@ mod tests {
             partition(0, OWN),
             partition(1, OTHER),
         ];
-        ClusterView {
-            image: Arc::new(MetadataImage::default().apply(&records).expect("the records fit")),
-            topics: Arc::default(),
+        let image = Arc::new(MetadataImage::default().apply(&records).expect("the records fit"));
+        let topic = Arc::clone(image.topic("a").expect("it was created"));
+        let view = ClusterView {
+            known: image.into(),
+            topics: ServedTopics::none(),
             own_id: OWN,
             own_address: endpoint("127.0.0.1"),
-        }
+        };
+        (view, topic)
     }
 
     #[test]
@@ -189,27 +224,25 @@ mod tests {
             view.brokers().map(|broker| (broker.id, broker.address.clone())).collect::<Vec<_>>()
         };
         let own = (OWN, endpoint("127.0.0.1"));
-        assert_eq!(shown(&view(None)), std::slice::from_ref(&own));
-        assert_eq!(shown(&view(Some(endpoint("b")))), [own, (OTHER, endpoint("b"))]);
+        assert_eq!(shown(&view(None).0), std::slice::from_ref(&own));
+        assert_eq!(shown(&view(Some(endpoint("b"))).0), [own, (OTHER, endpoint("b"))]);
     }
 
     #[test]
     fn a_partition_without_an_open_log_has_no_leader_here() {
-        let view = view(Some(endpoint("b")));
-        let topic = view.image.topic("a").expect("it was created");
-        let partitions: Vec<PartitionView<'_>> = view.partitions_from(topic, 0).collect();
+        let (view, topic) = view(Some(endpoint("b")));
+        let partitions: Vec<PartitionView<'_>> = view.partitions_from(&topic, 0).collect();
         assert_eq!(partitions[0].leader, None);
         assert_eq!(partitions[0].offline_replicas, [OWN]);
         assert_eq!(partitions[1].leader, Some(OTHER));
-        let from_one: Vec<PartitionView<'_>> = view.partitions_from(topic, 1).collect();
+        let from_one: Vec<PartitionView<'_>> = view.partitions_from(&topic, 1).collect();
         assert_eq!(from_one, partitions[1..]);
     }
 
     #[test]
     fn a_leader_that_cannot_be_reached_is_none() {
-        let view = view(None);
-        let topic = view.image.topic("a").expect("it was created");
-        let second = view.partitions_from(topic, 1).next().expect("there are two");
+        let (view, topic) = view(None);
+        let second = view.partitions_from(&topic, 1).next().expect("there are two");
         assert_eq!(second.leader, None);
         assert_eq!(second.offline_replicas, [OWN, OTHER]);
     }

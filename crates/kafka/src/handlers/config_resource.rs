@@ -3,6 +3,8 @@
 use logway_metadata::ConfigResource;
 use logway_model::{BrokerId, ErrorCode, TopicName};
 
+use crate::request::{RequestContext, refusal};
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 
 pub(super) const TOPIC: i8 = 2;
@@ -10,6 +12,29 @@ pub(super) const BROKER: i8 = 4;
 pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
+
+/// What a permission about the settings of a resource is about. Fails with `INVALID_REQUEST` for a type that has none.
+pub(super) fn guarded_by(resource_type: i8, name: &str) -> Result<Resource<'_>, Failure> {
+    match resource_type {
+        TOPIC => Ok(Resource::Topic(name)),
+        GROUP => Ok(Resource::Group(name)),
+        BROKER | BROKER_LOGGER | CLIENT_METRICS => Ok(Resource::Cluster),
+        _ => Err(unknown_type(resource_type)),
+    }
+}
+
+/// Checks whether the requester may change the settings of a resource that are part of the metadata.
+pub(super) fn check_alteration(
+    context: &RequestContext,
+    resource_type: i8,
+    name: &str,
+) -> Result<(), Failure> {
+    if resource_type == BROKER_LOGGER {
+        return Err(unknown_type(resource_type));
+    }
+    let resource = guarded_by(resource_type, name)?;
+    context.check(Operation::AlterConfigs, resource).map_err(refusal)
+}
 
 /// Checks that the loggers are meant that a broker has; they are no part of the metadata.
 ///
@@ -47,8 +72,12 @@ pub(super) fn resolve(
         CLIENT_METRICS | GROUP if name.is_empty() => invalid("the resource has no name".to_owned()),
         CLIENT_METRICS => Ok(ConfigResource::ClientMetrics(name.to_owned())),
         GROUP => Ok(ConfigResource::Group(name.to_owned())),
-        _ => invalid(format!("unknown resource type {resource_type}")),
+        _ => Err(unknown_type(resource_type)),
     }
+}
+
+fn unknown_type(resource_type: i8) -> Failure {
+    Failure::new(ErrorCode::InvalidRequest, format!("unknown resource type {resource_type}"))
 }
 
 fn invalid(message: String) -> Result<ConfigResource, Failure> {

@@ -1,7 +1,7 @@
 //! CreatePartitions: gives topics more partitions (KIP-195).
 
 use logway_metadata::controller::{CreatePartitions, PartitionsIncrease};
-use logway_model::{BrokerId, ErrorCode};
+use logway_model::{BrokerId, ErrorCode, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::create_partitions_request::{
     CreatePartitionsAssignment, CreatePartitionsTopic,
@@ -12,8 +12,9 @@ use logway_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::mutation_quota::{made_count, submit_within_quota};
-use super::repeats::keep_first;
-use crate::request::RequestContext;
+use super::repeats::{keep_first, repeated};
+use crate::request::{RequestContext, Sizes, refusal};
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 use logway_node::groups::OFFSETS_TOPIC;
 
@@ -31,8 +32,17 @@ pub(crate) async fn handle(
 ) -> CreatePartitionsResponse {
     let time_max = time_max(request.timeout_ms);
     let validate_only = request.validate_only;
-    let increases = request.topics.iter();
-    let increases = increases.map(|topic| (increase(topic), added(&context, topic))).collect();
+    let asked_twice = repeated(request.topics.iter().map(|topic| topic.name.as_str()));
+    let sizes = context.sizes();
+    let judged = |topic: &CreatePartitionsTopic| {
+        let name = topic.name.as_str();
+        match context.check(Operation::Alter, Resource::Topic(name)) {
+            // The controller refuses what is there twice, whoever asks.
+            Err(code) if !asked_twice.contains(name) => (Err(refusal(code)), 0),
+            _ => (increase(topic), added(&sizes, topic)),
+        }
+    };
+    let increases = request.topics.iter().map(judged).collect();
     let create = |topics| CreatePartitions { topics, validate_only };
     let results =
         submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, increases, create).await;
@@ -63,10 +73,10 @@ fn increase(asked: &CreatePartitionsTopic) -> Result<PartitionsIncrease, Failure
 }
 
 /// How many partitions a topic would get.
-fn added(context: &RequestContext, asked: &CreatePartitionsTopic) -> u32 {
-    let image = context.node().image();
-    let Some(topic) = image.topic(&asked.name) else { return 0 };
-    made_count(i64::from(asked.count) - i64::from(topic.partition_count()))
+fn added(sizes: &Sizes, asked: &CreatePartitionsTopic) -> u32 {
+    let present = sizes.partitions_of(Some(&asked.name), Uuid::ZERO);
+    let Some(present) = present.and_then(|count| i64::try_from(count).ok()) else { return 0 };
+    made_count(i64::from(asked.count) - present)
 }
 
 fn topic_result(name: WireString, result: Result<i32, Failure>) -> CreatePartitionsTopicResult {

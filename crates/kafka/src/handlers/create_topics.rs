@@ -1,9 +1,9 @@
 //! CreateTopics.
 
-use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic};
+use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{ConfigEntry, describe_topic};
-use logway_model::{BrokerId, ErrorCode, TopicId};
+use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::create_topics_request::CreatableTopic;
 use logway_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
@@ -11,11 +11,12 @@ use logway_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 
 use super::batched_command::time_max;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES, with_all};
-use super::mutation_quota::{made_count, partition_count, submit_within_quota};
-use super::repeats::keep_first;
+use super::mutation_quota::{Mutation, made_count, partition_count, submit_within_quota};
+use super::repeats::{keep_first, repeated};
 use crate::connection::UNCOUNTED_BYTES_MAX;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, Sizes, refusal};
 use logway_log::random_uuid;
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 
 /// Clients of older versions do not know `THROTTLING_QUOTA_EXCEEDED`.
@@ -55,14 +56,11 @@ pub(crate) async fn handle(
 ) -> CreateTopicsResponse {
     let time_max = time_max(request.timeout_ms);
     let validate_only = request.validate_only;
-    let new_topics = request.topics.iter();
-    let new_topics =
-        new_topics.map(|topic| (Ok(new_topic(topic)), partitions(&context, topic))).collect();
+    let new_topics = judge(&context, &request.topics);
     let create = |topics| CreateTopics { topics, validate_only };
     let results =
         submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, new_topics, create).await;
 
-    let image = context.node().image();
     let mut described_left = described_max(&context, request.topics.len());
     let named = request.topics.into_iter().map(|topic| topic.name).zip(results);
     let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(named.len());
@@ -70,17 +68,47 @@ pub(crate) async fn handle(
         // A request about very many topics takes turns with others.
         tokio::task::coop::consume_budget().await;
         topics.push(match result {
-            Ok(topic) if described_left > 0 => {
-                described_left -= 1;
-                let settings = describe_topic(&topic.overrides, &image, &context.node().settings);
-                created(name, &topic, Some(settings))
+            Ok(topic) => {
+                let described = describe(&context, &topic, described_left > 0);
+                described_left -= usize::from(described.is_ok());
+                created(name, &topic, described)
             }
-            Ok(topic) => created(name, &topic, None),
             Err(failure) => refused(name, failure),
         });
     }
     keep_first(&mut topics, |topic| topic.name.clone());
     CreateTopicsResponse { topics, ..Default::default() }
+}
+
+/// The topics that the requester may create, with the partitions that they would get. In Kafka's order: a topic that
+/// is there twice, and a name that nobody may use, are refused by the controller, whoever asks.
+fn judge(context: &RequestContext, asked: &[CreatableTopic]) -> Vec<Mutation<NewTopic>> {
+    let grant = context.topics_by_cluster(Operation::Create, Operation::Create);
+    let asked_twice = repeated(asked.iter().map(|topic| topic.name.as_str()));
+    let sizes = context.sizes();
+    let judge = |topic: &CreatableTopic| {
+        let name = topic.name.as_str();
+        let is_refused_anyway = asked_twice.contains(name) || is_reserved(name);
+        match grant.check(context, name) {
+            Err(code) if !is_refused_anyway => (Err(refusal(code)), 0),
+            _ => (Ok(new_topic(topic)), partitions(context, &sizes, topic)),
+        }
+    };
+    asked.iter().map(judge).collect()
+}
+
+/// The settings of a new topic, if the requester may see them and there is room.
+fn describe(
+    context: &RequestContext,
+    topic: &CreatedTopic,
+    has_room: bool,
+) -> Result<Vec<ConfigEntry>, ErrorCode> {
+    let resource = Resource::Topic(topic.name.as_str());
+    let image = context.metadata(Operation::DescribeConfigs, resource)?;
+    match has_room {
+        true => Ok(describe_topic(&topic.overrides, &image, context.settings())),
+        false => Err(ErrorCode::PolicyViolation),
+    }
 }
 
 fn new_topic(asked: &CreatableTopic) -> NewTopic {
@@ -103,34 +131,39 @@ fn new_topic(asked: &CreatableTopic) -> NewTopic {
 }
 
 /// How many partitions a topic would get.
-fn partitions(context: &RequestContext, asked: &CreatableTopic) -> u32 {
-    if context.node().image().topic(&asked.name).is_some() {
+fn partitions(context: &RequestContext, sizes: &Sizes, asked: &CreatableTopic) -> u32 {
+    if sizes.partitions_of(Some(&asked.name), Uuid::ZERO).is_some() {
         return 0;
     }
     match (asked.assignments.len(), asked.num_partitions) {
-        (0, -1) => made_count(context.node().settings.num_partitions.into()),
+        (0, -1) => made_count(context.settings().num_partitions.into()),
         (0, count) => made_count(count.into()),
         (assigned, _) => partition_count(assigned),
     }
 }
 
-/// Without `settings`, for which there is no room, the answer says so; the topic is made all the same.
+/// Without `settings`, for which there is no room, or which are not for the requester, the answer says so; the topic is
+/// made all the same.
 fn created(
     name: WireString,
     topic: &CreatedTopic,
-    settings: Option<Vec<ConfigEntry>>,
+    settings: Result<Vec<ConfigEntry>, ErrorCode>,
 ) -> CreatableTopicResult {
-    let is_whole = settings.is_some();
-    let config_error = if is_whole { ErrorCode::None } else { ErrorCode::PolicyViolation };
-    CreatableTopicResult {
+    let told = CreatableTopicResult {
         name,
         topic_id: topic.id.0,
         error_message: None,
-        topic_config_error_code: config_error.code(),
+        topic_config_error_code: settings.as_ref().err().map_or(0, |code| code.code()),
+        ..Default::default()
+    };
+    if matches!(settings, Err(ErrorCode::TopicAuthorizationFailed)) {
+        return told;
+    }
+    CreatableTopicResult {
         num_partitions: topic.num_partitions,
         replication_factor: topic.replication_factor,
-        configs: settings.map(|settings| settings.into_iter().map(config).collect()),
-        ..Default::default()
+        configs: settings.ok().map(|settings| settings.into_iter().map(config).collect()),
+        ..told
     }
 }
 

@@ -14,10 +14,6 @@ use crate::request::RequestContext;
 
 const NOT_HERE: ErrorCode = ErrorCode::DelegationTokenRequestNotAllowed;
 
-/// Who a client is that has not said it.
-const USER_TYPE: WireString = WireString::from_static("User");
-const ANONYMOUS: WireString = WireString::from_static("ANONYMOUS");
-
 /// From this version on a token can be for somebody else than who asks for it.
 const REQUESTER_FROM: i16 = 3;
 
@@ -35,13 +31,17 @@ pub(crate) async fn create(
 ) -> CreateDelegationTokenResponse {
     let named = |name: Option<WireString>| name.filter(|name| !name.is_empty());
     let knows_requesters = context.version >= REQUESTER_FROM;
-    let requester = |word: WireString| if knows_requesters { word } else { WireString::default() };
+    let requester =
+        |word: &WireString| if knows_requesters { word.clone() } else { WireString::default() };
+    let principal = context.principal();
+    let (kind, name) = (principal.kind(), principal.name());
+    let (kind, name) = (WireString::copy_of(kind), WireString::copy_of(name));
     CreateDelegationTokenResponse {
         error_code: NOT_HERE.code(),
-        principal_type: named(request.owner_principal_type).unwrap_or(USER_TYPE),
-        principal_name: named(request.owner_principal_name).unwrap_or(ANONYMOUS),
-        token_requester_principal_type: requester(USER_TYPE),
-        token_requester_principal_name: requester(ANONYMOUS),
+        token_requester_principal_type: requester(&kind),
+        token_requester_principal_name: requester(&name),
+        principal_type: named(request.owner_principal_type).unwrap_or(kind),
+        principal_name: named(request.owner_principal_name).unwrap_or(name),
         issue_timestamp_ms: NO_TIME,
         expiry_timestamp_ms: NO_TIME,
         max_timestamp_ms: NO_TIME,

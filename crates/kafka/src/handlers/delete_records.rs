@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::cluster_view::is_internal;
 use crate::request::RequestContext;
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
 
 /// Asks to delete all that consumers can read.
@@ -82,8 +83,8 @@ fn start(
     name: &str,
     asked: &DeleteRecordsPartition,
 ) -> Result<Completion<Offset>, ErrorCode> {
-    let table = context.node().topics();
-    let topic = table.by_name(name)?;
+    let topics = context.served_topics();
+    let topic = topics.by_name(context, name, Operation::Delete)?;
     let partition = topic.partition(PartitionId(asked.partition_index))?;
     if is_internal(name) {
         return Err(ErrorCode::InvalidTopicException);

@@ -1,6 +1,8 @@
 //! DeleteTopics, by names and by ids (KIP-516).
 
-use logway_metadata::MetadataImage;
+use std::sync::Arc;
+
+use logway_metadata::TopicImage;
 use logway_metadata::controller::{DeleteTopics, DeletedTopic, TopicReference};
 use logway_model::{ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
@@ -12,7 +14,8 @@ use super::batched_command::time_max;
 use super::building::ENTRY_WITH_MESSAGE_BYTES;
 use super::mutation_quota::{Mutation, partition_count, submit_within_quota};
 use super::repeats::{keep_first, repeated};
-use crate::request::RequestContext;
+use crate::request::{KnownTopics, RequestContext, refusal};
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
 
 /// Before this version clients do not know `TOPIC_DELETION_DISABLED`.
@@ -33,7 +36,7 @@ pub(crate) async fn handle(
     let time_max = time_max(request.timeout_ms);
     let asked = asked_topics(request);
     let delete = |topics| DeleteTopics { topics };
-    let references = counted(&context.node().image(), references(&asked));
+    let references = counted(&context, references(&asked));
     let results =
         submit_within_quota(&context, QUOTA_EXCEEDED_FROM, time_max, references, delete).await;
 
@@ -41,7 +44,7 @@ pub(crate) async fn handle(
     let mut responses: Vec<DeletableTopicResult> = results
         .map(|(asked, result)| match result {
             Ok(topic) => deleted(topic),
-            Err(failure) => refused(asked, failure, context.version),
+            Err(failure) => refused(&context, asked, failure),
         })
         .collect();
     keep_first(&mut responses, |topic| (topic.name.clone(), topic.topic_id));
@@ -64,30 +67,58 @@ fn references(asked: &[DeleteTopicState]) -> Vec<Result<TopicReference, Failure>
     asked.iter().map(reference_once).collect()
 }
 
-/// The topics with their numbers of partitions; one that does not exist has none. Nor is a topic deleted that is
-/// referred to by its name and by its id.
+/// The topics that the requester may delete, with their numbers of partitions; one that does not exist has none. Nor is a
+/// topic deleted that is referred to by its name and by its id, of which nothing is said to one who may not delete it.
 fn counted(
-    image: &MetadataImage,
+    context: &RequestContext,
     references: Vec<Result<TopicReference, Failure>>,
 ) -> Vec<Mutation<TopicReference>> {
-    let topic = |reference: &TopicReference| match reference {
-        TopicReference::Name(name) => image.topic(name),
-        TopicReference::Id(id) => image.topic_by_id(*id),
+    let (topics, nobody_may) = (context.known_topics(), !context.settings().delete_topics);
+    let find = |reference: &Result<TopicReference, Failure>| match reference {
+        Ok(reference) => match deletable(context, &topics, reference) {
+            // The controller says so.
+            Err(_) if nobody_may => Ok(None),
+            found => found,
+        },
+        Err(failure) => Err(failure.clone()),
     };
-    let found = references.iter().filter_map(|reference| topic(reference.as_ref().ok()?));
-    let meant_twice = repeated(found.map(|topic| topic.id));
-    let count = |reference: Result<TopicReference, Failure>| match reference
-        .as_ref()
-        .ok()
-        .and_then(topic)
-    {
-        Some(topic) if meant_twice.contains(&topic.id) => {
+    let found: Vec<_> = references.iter().map(find).collect();
+    let ids = found.iter().filter_map(|found| Some(found.as_ref().ok()?.as_ref()?.id));
+    let meant_twice = repeated(ids);
+    let count = |(reference, found): (_, Result<Option<&Arc<TopicImage>>, Failure>)| match found {
+        Err(failure) => (Err(failure), 0),
+        Ok(None) => (reference, 0),
+        Ok(Some(topic)) if meant_twice.contains(&topic.id) => {
             (invalid("the request has this topic by its name and by its id"), 0)
         }
-        Some(topic) => (reference, partition_count(topic.partitions.len())),
-        None => (reference, 0),
+        Ok(Some(topic)) => (reference, partition_count(topic.partitions.len())),
     };
-    references.iter().cloned().map(count).collect()
+    references.into_iter().zip(found).map(count).collect()
+}
+
+/// A topic that the requester may delete; `None` if it does not exist and the requester may know that. As in Kafka, a
+/// topic has to be described to be deleted.
+fn deletable<'a>(
+    context: &RequestContext,
+    topics: &'a KnownTopics,
+    reference: &TopicReference,
+) -> Result<Option<&'a Arc<TopicImage>>, Failure> {
+    let described = context.topics_by_cluster(Operation::Delete, Operation::Describe);
+    let deleted = context.topics_by_cluster(Operation::Delete, Operation::Delete);
+    let topic = match reference {
+        TopicReference::Name(name) => topics.by_name(context, name, described),
+        TopicReference::Id(id) => topics.by_id(context, *id, deleted),
+    };
+    match topic {
+        Ok(topic) => {
+            deleted.check(context, topic.name.as_str()).map_err(refusal)?;
+            Ok(Some(topic))
+        }
+        Err(ErrorCode::TopicAuthorizationFailed) => {
+            Err(refusal(ErrorCode::TopicAuthorizationFailed))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 fn reference(asked: &DeleteTopicState) -> Result<TopicReference, Failure> {
@@ -115,19 +146,36 @@ fn deleted(topic: DeletedTopic) -> DeletableTopicResult {
     }
 }
 
-fn refused(asked: DeleteTopicState, failure: Failure, version: i16) -> DeletableTopicResult {
-    let code = match failure.code {
+fn refused(
+    context: &RequestContext,
+    asked: DeleteTopicState,
+    failure: Failure,
+) -> DeletableTopicResult {
+    let name = match (asked.name, failure.code) {
+        // Who may describe a topic is told what it may not delete.
+        (None, ErrorCode::TopicAuthorizationFailed) => {
+            let topics = context.known_topics();
+            let topic = topics.by_id(context, TopicId(asked.topic_id), Operation::Describe);
+            topic.ok().map(|topic| WireString::copy_of(topic.name.as_str()))
+        }
+        (name, _) => name,
+    };
+    DeletableTopicResult {
+        name,
+        topic_id: asked.topic_id,
+        error_code: told_code(failure.code, context.version).code(),
+        error_message: Some(failure.message.into()),
+        ..Default::default()
+    }
+}
+
+/// An error as a client of a version knows it.
+fn told_code(code: ErrorCode, version: i16) -> ErrorCode {
+    match code {
         ErrorCode::TopicDeletionDisabled if version < DELETION_DISABLED_FROM => {
             ErrorCode::InvalidRequest
         }
         code => code,
-    };
-    DeletableTopicResult {
-        name: asked.name,
-        topic_id: asked.topic_id,
-        error_code: code.code(),
-        error_message: Some(failure.message.into()),
-        ..Default::default()
     }
 }
 
@@ -159,11 +207,8 @@ mod tests {
 
     #[test]
     fn old_clients_get_a_code_that_they_know() {
-        let code = |version| {
-            let failure = Failure::new(ErrorCode::TopicDeletionDisabled, "off");
-            refused(DeleteTopicState::default(), failure, version).error_code
-        };
-        assert_eq!(code(2), ErrorCode::InvalidRequest.code());
-        assert_eq!(code(3), ErrorCode::TopicDeletionDisabled.code());
+        let code = |version| told_code(ErrorCode::TopicDeletionDisabled, version);
+        assert_eq!(code(2), ErrorCode::InvalidRequest);
+        assert_eq!(code(3), ErrorCode::TopicDeletionDisabled);
     }
 }

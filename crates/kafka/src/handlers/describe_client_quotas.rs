@@ -11,7 +11,8 @@ use logway_wire::messages::{DescribeClientQuotasRequest, DescribeClientQuotasRes
 
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, with_all};
 use super::quota_entity::{self, CLIENT_ID, IP, USER};
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal};
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
 
 /// Every entity that has quotas may be in the answer.
@@ -19,30 +20,35 @@ pub(crate) fn built_bytes(
     context: &RequestContext,
     _request: &DescribeClientQuotasRequest,
 ) -> usize {
-    let entities = context.node().image().client_quotas().entity_count();
-    with_all(context, 0, entities * ENTRY_WITH_MESSAGE_BYTES)
+    with_all(context, 0, context.sizes().quota_entity_count() * ENTRY_WITH_MESSAGE_BYTES)
 }
 
 pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeClientQuotasRequest,
 ) -> DescribeClientQuotasResponse {
+    let cluster = match context.cluster(Operation::DescribeConfigs) {
+        Ok(cluster) => cluster,
+        Err(code) => return refused(refusal(code)),
+    };
     let filter = match Filter::new(&request) {
         Ok(filter) => filter,
-        Err(failure) => {
-            return DescribeClientQuotasResponse {
-                error_code: failure.code.code(),
-                error_message: Some(failure.message.into()),
-                entries: None,
-                ..Default::default()
-            };
-        }
+        Err(failure) => return refused(failure),
     };
-    let image = context.node().image();
+    let image = cluster.metadata();
     let found = image.client_quotas().iter().filter(|(entity, _)| filter.takes(entity));
     DescribeClientQuotasResponse {
         error_message: None,
         entries: Some(found.map(|(entity, limits)| entry(entity, limits)).collect()),
+        ..Default::default()
+    }
+}
+
+fn refused(failure: Failure) -> DescribeClientQuotasResponse {
+    DescribeClientQuotasResponse {
+        error_code: failure.code.code(),
+        error_message: Some(failure.message.into()),
+        entries: None,
         ..Default::default()
     }
 }

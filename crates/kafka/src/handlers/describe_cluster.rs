@@ -5,7 +5,7 @@ use logway_wire::WireString;
 use logway_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use logway_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
 
-use super::authorized_operations::{self, NOT_ASKED};
+use super::authorized_operations::NOT_ASKED;
 use super::cluster_view::{BrokerView, ClusterView};
 use crate::request::RequestContext;
 use logway_node::failure::Failure;
@@ -34,12 +34,12 @@ pub(crate) async fn handle(
     let view = ClusterView::of(&context);
     DescribeClusterResponse {
         endpoint_type: BROKERS,
-        cluster_id: context.node().cluster_id.to_string().into(),
+        cluster_id: context.cluster_id().to_string().into(),
         controller_id: view.controller_id().0,
         // No broker is ever fenced yet, so including the fenced ones changes nothing.
         brokers: view.brokers().map(broker).collect(),
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
-            true => authorized_operations::CLUSTER,
+            true => context.authorized_cluster_operations(),
             false => NOT_ASKED,
         },
         ..Default::default()

@@ -28,9 +28,12 @@ use super::config_resource::{self, BROKER_LOGGER};
 use crate::connection::UNCOUNTED_BYTES_MAX;
 use crate::request::RequestCharge;
 use crate::request::{EncodedReply, Reply};
-use crate::request::{RequestContext, RequestError, Work, decode_request, encode_error};
-use logway_node::Node;
+use crate::request::{
+    RequestContext, RequestError, Sizes, Work, decode_request, encode_error, refusal,
+};
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
+use logway_node::log_levels::LogLevels;
 
 /// What a client wants to see of each setting.
 #[derive(Clone, Copy)]
@@ -71,10 +74,10 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
 /// Each resource is answered with all its settings, as long as there is room; beyond that it is only
 /// named.
 fn built_bytes(context: &RequestContext, request: &DescribeConfigsRequest) -> usize {
-    let (image, own_id) = (context.node().image(), context.node().settings.node_id);
+    let (sizes, own_id) = (context.sizes(), context.settings().node_id);
     let detail = Detail::of(request);
     let settings =
-        request.resources.iter().map(|asked| settings_bytes(&image, own_id, asked, detail));
+        request.resources.iter().map(|asked| settings_bytes(&sizes, own_id, asked, detail));
     let refused_bytes = request.resources.iter().map(refusal_bytes).sum();
     with_all(context, refused_bytes, settings.sum())
 }
@@ -85,7 +88,7 @@ fn refusal_bytes(asked: &DescribeConfigsResource) -> usize {
 
 /// What the settings of a resource take, if it exists. What was set counts by its length.
 fn settings_bytes(
-    image: &MetadataImage,
+    sizes: &Sizes,
     own_id: BrokerId,
     asked: &DescribeConfigsResource,
     detail: Detail,
@@ -97,10 +100,9 @@ fn settings_bytes(
     let synonyms_bytes = if detail.synonyms { SYNONYMS_BYTES } else { 0 };
     let documentation_bytes = if detail.documentation { DOCUMENTATION_BYTES } else { 0 };
     let resource = config_resource::resolve(asked.resource_type, &asked.resource_name, own_id);
-    let overrides = resource.ok().and_then(|resource| image.overrides(&resource));
     // The value that holds, and the place where it was set.
-    let texts = overrides.into_iter().flatten().map(|(name, value)| name.len() + 2 * value.len());
-    settings * (SETTING_BYTES + synonyms_bytes + documentation_bytes) + texts.sum::<usize>()
+    let text_bytes = resource.map_or(0, |resource| sizes.override_bytes(&resource));
+    settings * (SETTING_BYTES + synonyms_bytes + documentation_bytes) + text_bytes
 }
 
 async fn answer(
@@ -109,7 +111,6 @@ async fn answer(
 ) -> Result<EncodedReply, RequestError> {
     let fails = encode_error(ApiKey::DescribeConfigs, context.version);
     let detail = Detail::of(&request);
-    let image = context.node().image();
     let room_bytes = context.building.as_ref().map_or(0, |share| share.bytes());
     let room_bytes = room_bytes.max(UNCOUNTED_BYTES_MAX);
     // Kept free for those to come, so that each can be refused at least.
@@ -123,15 +124,14 @@ async fn answer(
         kept_bytes -= refusal_bytes(&asked);
         let is_new = described.insert((asked.resource_type, asked.resource_name.clone()));
         let entries = match is_new {
-            true if asked.resource_type == BROKER_LOGGER => loggers(context.node(), &asked),
-            true => entries(&context.node().settings, &image, &asked),
+            true => described_entries(&context, &asked),
             false => Err(asked_twice()),
         };
         let told = result(&asked, entries, detail);
         let end_bytes = room_bytes.saturating_sub(kept_bytes);
         if !writer.write_within(&told, end_bytes).map_err(fails)? {
             let refused =
-                result(&asked, Err(no_room(context.node().memory.building.limit_bytes())), detail);
+                result(&asked, Err(no_room(context.building_budget().limit_bytes())), detail);
             writer.write(&refused).map_err(fails)?;
         }
     }
@@ -154,6 +154,22 @@ fn no_room(max_bytes: usize) -> Failure {
 /// only with far more memory than its own if it could ask for the same thing again and again.
 fn asked_twice() -> Failure {
     Failure::new(ErrorCode::InvalidRequest, "the request has this resource more than once")
+}
+
+/// The settings of a resource that are asked for, if the requester may see them.
+fn described_entries(
+    context: &RequestContext,
+    asked: &DescribeConfigsResource,
+) -> Result<Vec<ConfigEntry>, Failure> {
+    const OPERATION: Operation = Operation::DescribeConfigs;
+    if asked.resource_type == BROKER_LOGGER {
+        let cluster = context.cluster(OPERATION).map_err(refusal)?;
+        config_resource::check_loggers(&asked.resource_name, context.settings().node_id)?;
+        return Ok(only_asked(loggers(cluster.log_levels()), asked));
+    }
+    let resource = config_resource::guarded_by(asked.resource_type, &asked.resource_name)?;
+    let image = context.metadata(OPERATION, resource).map_err(refusal)?;
+    entries(context.settings(), &image, asked)
 }
 
 /// The settings of a resource that are asked for.
@@ -191,20 +207,18 @@ fn only_asked(mut entries: Vec<ConfigEntry>, asked: &DescribeConfigsResource) ->
 }
 
 /// The parts of the broker's log, with their levels as values.
-fn loggers(broker: &Node, asked: &DescribeConfigsResource) -> Result<Vec<ConfigEntry>, Failure> {
-    config_resource::check_loggers(&asked.resource_name, broker.settings.node_id)?;
-    let entries =
-        broker_loggers::all(&broker.log_levels).into_iter().map(|(name, level)| ConfigEntry {
-            name,
-            value: Some(level),
-            source: ConfigSource::DynamicBrokerLoggerConfig,
-            read_only: false,
-            sensitive: false,
-            type_code: UNKNOWN_TYPE,
-            documentation: Cow::Borrowed(""),
-            synonyms: Vec::new(),
-        });
-    Ok(only_asked(entries.collect(), asked))
+fn loggers(levels: &LogLevels) -> Vec<ConfigEntry> {
+    let entry = |(name, level)| ConfigEntry {
+        name,
+        value: Some(level),
+        source: ConfigSource::DynamicBrokerLoggerConfig,
+        read_only: false,
+        sensitive: false,
+        type_code: UNKNOWN_TYPE,
+        documentation: Cow::Borrowed(""),
+        synonyms: Vec::new(),
+    };
+    broker_loggers::all(levels).into_iter().map(entry).collect()
 }
 
 fn result(
@@ -297,7 +311,8 @@ mod tests {
 
     #[test]
     fn nothing_that_is_told_of_a_resource_is_more_than_its_estimate() {
-        let (image, settings) = (image(), settings());
+        let (image, settings) = (Arc::new(image()), settings());
+        let sizes = Sizes::from(Arc::clone(&image));
         for (resource_type, name) in [
             (TOPIC, "plain"),
             (TOPIC, "own"),
@@ -314,7 +329,7 @@ mod tests {
             {
                 let detail = Detail { synonyms, documentation };
                 let estimate_bytes =
-                    refusal_bytes(&asked) + settings_bytes(&image, OWN_ID, &asked, detail);
+                    refusal_bytes(&asked) + settings_bytes(&sizes, OWN_ID, &asked, detail);
                 for version in 1..=4 {
                     let told = result(&asked, entries(&settings, &image, &asked), detail);
                     assert_eq!(told.error_code, 0, "{name}");

@@ -14,8 +14,8 @@ use logway_wire::messages::describe_log_dirs_response::{
 use logway_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use super::building::{ENTRY_BYTES, with_all};
-use crate::request::RequestContext;
-use logway_node::Node;
+use crate::request::{Cluster, RequestContext};
+use logway_node::access::Operation;
 use logway_node::disk_space::DiskSpace;
 use logway_node::log_dirs::ConfiguredDir;
 use logway_node::tasks::off_thread;
@@ -29,7 +29,7 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeLogDirsReq
         Some(topics) => {
             topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() * ENTRY_BYTES
         }
-        None => with_all(context, 0, context.node().image().partition_count() * ENTRY_BYTES),
+        None => with_all(context, 0, context.sizes().partition_count() * ENTRY_BYTES),
     }
 }
 
@@ -37,22 +37,27 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse {
-    let broker = context.node().clone();
+    let cluster = match context.cluster(Operation::Describe) {
+        Ok(cluster) => cluster,
+        Err(code) => {
+            return DescribeLogDirsResponse { error_code: code.code(), ..Default::default() };
+        }
+    };
     // Asking the file system how full it is can take long where it is a remote one.
-    off_thread(move || answer(&broker, request)).await
+    off_thread(move || answer(&cluster, request)).await
 }
 
-fn answer(broker: &Node, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
+fn answer(cluster: &Cluster, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse {
     let asked = request.topics.as_deref().map(partitions);
-    let dirs = broker.log_dirs.all().iter();
-    let results = dirs.map(|dir| describe(broker, dir, asked.as_ref()));
+    let dirs = cluster.log_dirs().all().iter();
+    let results = dirs.map(|dir| describe(cluster, dir, asked.as_ref()));
     // Those that nobody has given up are part of what there is, if offline.
-    let missing = broker.log_dirs.missing_paths().map(offline);
+    let missing = cluster.log_dirs().missing_paths().map(offline);
     DescribeLogDirsResponse { results: results.chain(missing).collect(), ..Default::default() }
 }
 
 fn describe(
-    broker: &Node,
+    cluster: &Cluster,
     dir: &ConfiguredDir,
     asked: Option<&HashSet<(&str, i32)>>,
 ) -> DescribeLogDirsResult {
@@ -61,7 +66,7 @@ fn describe(
     match DiskSpace::of(path) {
         Ok(space) => DescribeLogDirsResult {
             log_dir: name(path),
-            topics: topics(broker, &online, asked),
+            topics: topics(cluster, &online, asked),
             total_bytes: space.total_bytes,
             usable_bytes: space.usable_bytes,
             ..Default::default()
@@ -85,7 +90,7 @@ fn name(path: &Path) -> WireString {
 
 /// The logs of a directory that are asked for, or all, by topic.
 fn topics(
-    broker: &Node,
+    cluster: &Cluster,
     dir: &LogDir,
     asked: Option<&HashSet<(&str, i32)>>,
 ) -> Vec<DescribeLogDirsTopic> {
@@ -98,7 +103,7 @@ fn topics(
     // Logs come in the order of their names, so those of a topic come together.
     for log in dir.logs().iter().filter(|log| is_asked(log)) {
         let name = log.topic_partition().topic.as_str();
-        let Some(partition) = partition(broker, dir, log) else { continue };
+        let Some(partition) = partition(cluster, dir, log) else { continue };
         match topics.last_mut() {
             Some(last) if last.name == name => last.partitions.push(partition),
             _ => topics.push(DescribeLogDirsTopic {
@@ -119,11 +124,11 @@ fn partitions(asked: &[DescribableLogDirTopic]) -> HashSet<(&str, i32)> {
     partitions.collect()
 }
 
-fn partition(broker: &Node, dir: &LogDir, log: &Log) -> Option<DescribeLogDirsPartition> {
+fn partition(cluster: &Cluster, dir: &LogDir, log: &Log) -> Option<DescribeLogDirsPartition> {
     let topic_partition = log.topic_partition();
     let is_copy = |moved: ReplicaMove| moved.state == MoveState::Copying;
     let is_future_key = log.replica_move().is_some_and(is_copy);
-    let table = broker.topics();
+    let table = cluster.served();
     let topic = table.by_id(log.topic_id()).ok();
     let served = topic.and_then(|topic| topic.partition(topic_partition.partition).ok());
     let offset_lag = match served {

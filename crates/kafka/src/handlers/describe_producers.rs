@@ -12,7 +12,8 @@ use logway_wire::messages::{DescribeProducersRequest, DescribeProducersResponse}
 use super::building::{ENTRY_BYTES, with_all};
 use super::cluster_view::absence;
 use super::repeats::repeated_partitions;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal_text};
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
 
 /// What the protocol says where no transaction is open.
@@ -22,7 +23,7 @@ const NO_TRANSACTION: Offset = Offset(-1);
 pub(crate) fn built_bytes(context: &RequestContext, request: &DescribeProducersRequest) -> usize {
     let partitions = request.topics.iter().map(|topic| topic.partition_indexes.len());
     let partitions: usize = partitions.sum();
-    let producers = if partitions == 0 { 0 } else { context.node().log_dirs.producer_count() };
+    let producers = if partitions == 0 { 0 } else { context.producer_count() };
     let named = request.topics.len() + partitions;
     with_all(context, named * ENTRY_BYTES, producers * ENTRY_BYTES)
 }
@@ -57,8 +58,12 @@ async fn producers(
     id: PartitionId,
 ) -> Result<Vec<DescribedProducer>, ErrorCode> {
     let described = {
-        let table = context.node().topics();
-        let topic = table.by_name(name).map_err(|_| absence(name))?;
+        let topics = context.served_topics();
+        let topic = match absence(name) {
+            // The name is judged first, as in Kafka.
+            ErrorCode::UnknownTopicOrPartition => topics.by_name(context, name, Operation::Read)?,
+            code => return Err(code),
+        };
         topic.partition(id)?.log().producers()
     };
     let mut known = described.await.map_err(|error| Failure::from(error).code)?;
@@ -102,6 +107,7 @@ fn explanation(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::InvalidRequest => Some("the request has this partition more than once"),
         ErrorCode::InvalidTopicException => Some("no topic can have this name"),
         ErrorCode::UnknownTopicOrPartition => Some("the partition does not exist"),
+        ErrorCode::TopicAuthorizationFailed => Some(refusal_text(code)),
         _ => Some("the log of the partition is not available"),
     }
 }

@@ -14,7 +14,8 @@ use logway_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 
 use super::building::ENTRY_BYTES;
 use super::cluster_view::{BrokerView, ClusterView, leader_number};
-use crate::request::RequestContext;
+use crate::request::{Cluster, RequestContext, refusal_text};
+use logway_node::access::Operation;
 use logway_node::tasks::wall_clock;
 
 /// The topic that stands for the quorum's log.
@@ -40,11 +41,21 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeQuorumRequest,
 ) -> DescribeQuorumResponse {
+    let cluster = match context.cluster(Operation::Describe) {
+        Ok(cluster) => cluster,
+        Err(code) => {
+            return DescribeQuorumResponse {
+                error_code: code.code(),
+                error_message: Some(WireString::from_static(refusal_text(code))),
+                ..Default::default()
+            };
+        }
+    };
     if !is_about_metadata(&request) {
         return refused(request, ErrorCode::UnknownTopicOrPartition);
     }
-    let status = context.node().quorum.status();
-    if status.leader != Some(context.node().settings.node_id) {
+    let status = cluster.quorum_status();
+    if status.leader != Some(context.settings().node_id) {
         return refused(request, ErrorCode::NotLeaderOrFollower);
     }
     let view = ClusterView::of(&context);
@@ -53,7 +64,7 @@ pub(crate) async fn handle(
         error_message: None,
         topics: vec![TopicData {
             topic_name: METADATA_TOPIC.into(),
-            partitions: vec![partition(&context, &status)],
+            partitions: vec![partition(&context, &cluster, &status)],
             ..Default::default()
         }],
         nodes: if context.version >= NODES_FROM { nodes.collect() } else { Vec::new() },
@@ -87,12 +98,12 @@ fn refused(request: DescribeQuorumRequest, code: ErrorCode) -> DescribeQuorumRes
     DescribeQuorumResponse { error_message: None, topics, ..Default::default() }
 }
 
-fn partition(context: &RequestContext, status: &QuorumStatus) -> PartitionData {
-    let voter = |voter: &VoterStatus| match voter.id == context.node().settings.node_id {
+fn partition(context: &RequestContext, cluster: &Cluster, status: &QuorumStatus) -> PartitionData {
+    let voter = |voter: &VoterStatus| match voter.id == context.settings().node_id {
         // The leader is always as far as itself.
         true if context.version < NODES_FROM => replica(voter, wall_clock()),
         true => {
-            let directory_id = context.node().log_dirs.metadata_directory_id();
+            let directory_id = cluster.log_dirs().metadata_directory_id();
             let state = replica(voter, wall_clock());
             ReplicaState { replica_directory_id: directory_id.0, ..state }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use logway_metadata::{MetadataImage, TopicImage};
+use logway_metadata::TopicImage;
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::describe_topic_partitions_response::{
@@ -13,19 +13,23 @@ use logway_wire::messages::describe_topic_partitions_response::{
 };
 use logway_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 
-use super::authorized_operations;
+use super::authorized_operations::NOT_ASKED;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, PARTITION_BYTES, with_all};
 use super::cluster_view::{
     ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
 };
 use crate::request::RequestContext;
+use logway_node::access::{Operation, Resource};
+
+/// What has to be allowed to see a topic.
+const OPERATION: Operation = Operation::Describe;
 
 /// A page of partitions, and the topics that they are of or that are named.
 pub(crate) fn built_bytes(
     context: &RequestContext,
     request: &DescribeTopicPartitionsRequest,
 ) -> usize {
-    let partitions = partitions_max(context, request).min(context.node().image().partition_count());
+    let partitions = partitions_max(context, request).min(context.sizes().partition_count());
     let named_bytes = request.topics.len() * ENTRY_WITH_MESSAGE_BYTES;
     with_all(context, named_bytes, partitions * (ENTRY_WITH_MESSAGE_BYTES + PARTITION_BYTES))
 }
@@ -40,19 +44,30 @@ pub(crate) async fn handle(
     let partitions_max = partitions_max(&context, &request);
     let view = ClusterView::of(&context);
     let is_named = !request.topics.is_empty();
-    let wanted = topics_from_cursor(&view.image, &request).map(|wanted| Wanted {
+    let find = |name| match view.by_name(&context, name, OPERATION) {
+        Err(ErrorCode::TopicAuthorizationFailed) => None,
+        found => Some(found.ok()),
+    };
+    let all_from = |name| view.topics_from(&context, name, OPERATION);
+    let wanted = topics_from_cursor(&request, find, all_from).map(|wanted| Wanted {
         topic: wanted.topic.and_then(|topic| view.served(topic)),
         ..wanted
     });
     let wanted = wanted.filter(|wanted| is_named || wanted.topic.is_some());
     let page = cut_page(wanted, partitions_max);
+    let hidden = names_from_cursor(&request).filter(|name| find(name).is_none());
 
-    let topics = page.topics.into_iter().map(|entry| match entry {
-        Entry::Absent(name) => absent_topic(name),
-        Entry::Present { topic, first, count } => existing_topic(&view, topic, first, count),
+    let topics = page.topics.into_iter().map(|entry| {
+        let told = match entry {
+            Entry::Absent(name) => absent_topic(name),
+            Entry::Present { topic, first, count } => existing_topic(&view, topic, first, count),
+        };
+        let name = told.name.as_deref().unwrap_or_default();
+        let operations = context.authorized_operations(Resource::Topic(name));
+        DescribeTopicPartitionsResponseTopic { topic_authorized_operations: operations, ..told }
     });
     DescribeTopicPartitionsResponse {
-        topics: topics.collect(),
+        topics: topics.chain(hidden.map(hidden_topic)).collect(),
         next_cursor: page.next,
         ..Default::default()
     }
@@ -61,7 +76,7 @@ pub(crate) async fn handle(
 /// How many partitions a page has at most.
 fn partitions_max(context: &RequestContext, request: &DescribeTopicPartitionsRequest) -> usize {
     let asked_max = usize::try_from(request.response_partition_limit).unwrap_or(0);
-    asked_max.min(context.node().settings.describe_partitions_max).max(1)
+    asked_max.min(context.settings().describe_partitions_max).max(1)
 }
 
 /// A cursor must name a partition of a topic that is asked for.
@@ -80,7 +95,6 @@ fn refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsRe
     }
     let topics = names.into_iter().map(|name| DescribeTopicPartitionsResponseTopic {
         error_code: ErrorCode::InvalidRequest.code(),
-        topic_authorized_operations: authorized_operations::NOT_ASKED,
         ..named_topic(name)
     });
     DescribeTopicPartitionsResponse { topics: topics.collect(), ..Default::default() }
@@ -97,24 +111,37 @@ struct Wanted<'a> {
     first: usize,
 }
 
-/// The topics that are asked for, all if none is named, from the cursor on.
-fn topics_from_cursor<'a>(
-    image: &'a MetadataImage,
+/// The topic where a page begins.
+fn begin(request: &DescribeTopicPartitionsRequest) -> &str {
+    request.cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str())
+}
+
+/// The names that are asked for, from the cursor on.
+fn names_from_cursor(
+    request: &DescribeTopicPartitionsRequest,
+) -> impl Iterator<Item = &str> + use<'_> {
+    names(request).into_iter().filter(|name| *name >= begin(request))
+}
+
+/// The topics that are asked for, all if none is named, from the cursor on. `find` says of a name whether there is such a
+/// topic; `None` hides it.
+fn topics_from_cursor<'a, I: Iterator<Item = &'a TopicImage> + 'a>(
     request: &'a DescribeTopicPartitionsRequest,
+    find: impl Fn(&'a str) -> Option<Option<&'a TopicImage>> + 'a,
+    all_from: impl FnOnce(&'a str) -> I,
 ) -> Box<dyn Iterator<Item = Wanted<'a>> + 'a> {
-    let cursor = request.cursor.as_ref();
-    let begin = cursor.map_or("", |cursor| cursor.topic_name.as_str());
+    let (cursor, begin) = (request.cursor.as_ref(), begin(request));
     let wanted = move |name: &'a str, topic: Option<&'a TopicImage>| {
         let cursor = cursor.filter(|_| name == begin);
         let first = cursor.and_then(|cursor| usize::try_from(cursor.partition_index).ok());
         Wanted { name, topic, first: first.unwrap_or(0) }
     };
     if request.topics.is_empty() {
-        let topics = image.topics_from(begin);
+        let topics = all_from(begin);
         return Box::new(topics.map(move |topic| wanted(topic.name.as_str(), Some(topic))));
     }
-    let names = names(request).into_iter().filter(move |name| *name >= begin);
-    Box::new(names.map(move |name| wanted(name, image.topic(name).map(|topic| &**topic))))
+    let names = names_from_cursor(request);
+    Box::new(names.filter_map(move |name| Some(wanted(name, find(name)?))))
 }
 
 struct Page<'a> {
@@ -164,13 +191,22 @@ fn named_topic(name: &str) -> DescribeTopicPartitionsResponseTopic {
     DescribeTopicPartitionsResponseTopic {
         name: Some(WireString::copy_of(name)),
         is_internal: is_internal(name),
-        topic_authorized_operations: authorized_operations::TOPIC,
+        topic_authorized_operations: NOT_ASKED,
         ..Default::default()
     }
 }
 
 fn absent_topic(name: &str) -> DescribeTopicPartitionsResponseTopic {
     DescribeTopicPartitionsResponseTopic { error_code: absence(name).code(), ..named_topic(name) }
+}
+
+/// A topic that the requester may not describe: of what is there nothing is said.
+fn hidden_topic(name: &str) -> DescribeTopicPartitionsResponseTopic {
+    DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        is_internal: false,
+        ..named_topic(name)
+    }
 }
 
 fn existing_topic(
@@ -202,6 +238,7 @@ fn partition(view: PartitionView<'_>) -> DescribeTopicPartitionsResponsePartitio
 
 #[cfg(test)]
 mod tests {
+    use logway_metadata::MetadataImage;
     use logway_metadata::record::{MetadataRecord, PartitionRecord, TopicRecord};
     use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName, Uuid};
     use logway_wire::messages::describe_topic_partitions_request::{
@@ -252,7 +289,9 @@ mod tests {
     /// What a page holds, as `topic first..end` or `topic ?`, and its cursor.
     fn page(request: &DescribeTopicPartitionsRequest, partitions_max: usize) -> String {
         let image = image();
-        let page = cut_page(topics_from_cursor(&image, request), partitions_max);
+        let find = |name: &str| Some(image.topic(name).map(|topic| &**topic));
+        let all_from = |name| image.topics_from(name).map(|topic| &**topic);
+        let page = cut_page(topics_from_cursor(request, find, all_from), partitions_max);
         let mut parts: Vec<String> = Vec::new();
         parts.extend(page.topics.iter().map(|entry| match entry {
             Entry::Absent(name) => format!("{name} ?"),

@@ -3,6 +3,7 @@
 //! A partition has one replica, which leads whenever its log is open. So there is never anything to
 //! elect: either the leader is the one that is asked for, or no replica can lead.
 
+use logway_metadata::TopicImage;
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::WireString;
 use logway_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
@@ -10,7 +11,11 @@ use logway_wire::messages::{ElectLeadersRequest, ElectLeadersResponse};
 
 use super::building::{ENTRY_BYTES, ENTRY_WITH_MESSAGE_BYTES, with_all};
 use super::cluster_view::{ClusterView, PartitionView};
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal_text};
+use logway_node::access::Operation;
+
+/// From this version on there is a code for the request as a whole.
+const WHOLE_ERROR_FROM: i16 = 1;
 
 /// Which replica a client wants to lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +58,8 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &ElectLeadersReques
             topics.len() * ENTRY_WITH_MESSAGE_BYTES + partitions.sum::<usize>() * ENTRY_BYTES
         }
         None => {
-            let image = context.node().image();
-            let all = image.topic_count() + image.partition_count();
+            let sizes = context.sizes();
+            let all = sizes.topic_count() + sizes.partition_count();
             with_all(context, 0, all * ENTRY_BYTES)
         }
     }
@@ -64,6 +69,10 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: ElectLeadersRequest,
 ) -> ElectLeadersResponse {
+    let cluster = match context.cluster(Operation::Alter) {
+        Ok(cluster) => cluster,
+        Err(code) => return refused(request, code, context.version),
+    };
     let Some(election) = Election::from_code(request.election_type) else {
         let error_code = ErrorCode::InvalidRequest.code();
         return ElectLeadersResponse { error_code, ..Default::default() };
@@ -71,20 +80,29 @@ pub(crate) async fn handle(
     let view = ClusterView::of(&context);
     let replica_election_results = match request.topic_partitions {
         Some(topics) => {
-            let result = |topic: &str, partitions: Vec<i32>| {
-                let outcome = |id| (id, election.outcome(view.partition(topic, id).as_ref()));
-                result(topic, partitions.into_iter().map(PartitionId).map(outcome))
+            let result = |name: &str, partitions: Vec<i32>| {
+                let topic = view.by_name(&context, name, cluster.all_topics()).ok();
+                let partition = |id| view.partition(topic?, id);
+                let outcome = |id| (id, election.outcome(partition(id).as_ref()));
+                result(name, partitions.into_iter().map(PartitionId).map(outcome))
             };
             topics.into_iter().map(|asked| result(&asked.topic, asked.partitions)).collect()
         }
-        None => every_partition(&view, election),
+        None => {
+            let topics = view.topics_from(&context, "", cluster.all_topics());
+            every_partition(&view, topics, election)
+        }
     };
     ElectLeadersResponse { replica_election_results, ..Default::default() }
 }
 
 /// The answer about all partitions names only those that do not have the leader that is asked for.
-fn every_partition(view: &ClusterView, election: Election) -> Vec<ReplicaElectionResult> {
-    let topics = view.image.topics().map(|topic| {
+fn every_partition<'a>(
+    view: &ClusterView,
+    topics: impl Iterator<Item = &'a TopicImage>,
+    election: Election,
+) -> Vec<ReplicaElectionResult> {
+    let topics = topics.map(|topic| {
         let outcomes = view.partitions_from(topic, 0).map(|partition| {
             let outcome = election.outcome(Some(&partition));
             (partition.id, outcome)
@@ -95,6 +113,19 @@ fn every_partition(view: &ClusterView, election: Election) -> Vec<ReplicaElectio
         )
     });
     topics.collect()
+}
+
+/// The request as a whole, and each partition that it names, for a requester who may not.
+fn refused(request: ElectLeadersRequest, code: ErrorCode, version: i16) -> ElectLeadersResponse {
+    let results = request.topic_partitions.into_iter().flatten().map(|asked| {
+        let partitions = asked.partitions.into_iter().map(PartitionId);
+        result(&asked.topic, partitions.map(|id| (id, code)))
+    });
+    ElectLeadersResponse {
+        error_code: if version < WHOLE_ERROR_FROM { 0 } else { code.code() },
+        replica_election_results: results.collect(),
+        ..Default::default()
+    }
 }
 
 fn result(
@@ -119,6 +150,7 @@ fn explanation(code: ErrorCode) -> WireString {
     WireString::from_static(match code {
         ErrorCode::ElectionNotNeeded => "the partition has the leader that is asked for",
         ErrorCode::UnknownTopicOrPartition => "the partition does not exist",
+        ErrorCode::ClusterAuthorizationFailed => refusal_text(code),
         _ => "the log of the partition's only replica is offline",
     })
 }

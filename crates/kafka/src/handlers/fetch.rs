@@ -6,9 +6,9 @@ use std::time::Duration;
 use logway_log::FileRange;
 use logway_log::checkpoint::EpochEnd;
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
+use logway_node::access::Operation;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
 use logway_node::replica::Replica;
-use logway_node::topics::TopicTable;
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
     EpochEndOffset, FetchableTopicResponse, PartitionData,
@@ -18,7 +18,10 @@ use logway_wire::{ApiKey, Decoder, Records, WireString};
 use tokio::time::Instant;
 
 use crate::fetch_session::{FetchScope, FetchWish, TopicNaming};
-use crate::request::{Reply, RequestContext, RequestError, Work, decode_request, encode_reply};
+use crate::request::{
+    Reply, RequestContext, RequestError, ServedTopics, TopicGrant, Work, decode_request,
+    encode_reply,
+};
 
 /// From this version on topics are named by their ids (KIP-516).
 const BY_TOPIC_ID_FROM: i16 = 13;
@@ -35,7 +38,7 @@ const PARTITION_BYTES: usize = 768;
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
     let request: FetchRequest = decode_request(&context, body)?;
     let named: usize = request.topics.iter().map(|topic| topic.partitions.len()).sum();
-    let remembered = context.service.fetch_sessions.partitions_of(request.session_id);
+    let remembered = context.fetch_sessions().partitions_of(request.session_id);
     let built_bytes = (named + remembered) * PARTITION_BYTES;
     Ok(Work::new(context, built_bytes, ApiKey::Fetch, |context| {
         Box::pin(async move {
@@ -52,8 +55,8 @@ async fn fetch(
     request: FetchRequest,
 ) -> (FetchResponse, Vec<Vec<FileRange>>) {
     let limits = Limits::of(context, &request);
-    let name_of = |id: Uuid| Some(context.node().topics().by_id(TopicId(id)).ok()?.name().clone());
-    let scope = context.service.fetch_sessions.scope(
+    let name_of = |id: Uuid| context.served_topics().name_of(TopicId(id));
+    let scope = context.fetch_sessions().scope(
         request.session_id,
         request.session_epoch,
         request.topics,
@@ -73,7 +76,7 @@ async fn fetch(
     let patience = Patience { deadline: limits.deadline, hurry: context.connection.hurry.asked() };
     let find = |wish: &Wish<'_>| find(context, &limits, wish.fetch);
     let Limits { isolation, bounds, .. } = limits;
-    let outcomes = context.node().read(&wishes, find, isolation, bounds, patience).await;
+    let outcomes = context.read(&wishes, find, isolation, bounds, patience).await;
     let mut files = Vec::new();
     let answers = scope.wishes.iter().zip(outcomes).map(|(wish, outcome)| {
         let answer = answer(context.version, isolation, outcome, &mut files);
@@ -115,6 +118,8 @@ struct Limits {
     deadline: Instant,
     bounds: ReadBounds,
     isolation: Isolation,
+    /// What may be fetched, or the code for each partition of one who may fetch nothing.
+    grant: Result<TopicGrant, ErrorCode>,
     is_follower: bool,
 }
 
@@ -124,13 +129,15 @@ impl Limits {
         let quota_max_bytes = context.charge.as_ref().and_then(|charge| charge.fetch_max_bytes());
         let max_bytes = u64::try_from(request.max_bytes)
             .unwrap_or(0)
-            .min(context.node().settings.fetch_max_bytes as u64)
+            .min(context.settings().fetch_max_bytes as u64)
             .min(quota_max_bytes.unwrap_or(u64::MAX));
         let replica = match request.replica_state.replica_id {
             NO_REPLICA => request.replica_id,
             replica => replica,
         };
+        let is_follower = replica >= 0;
         Limits {
+            grant: grant(context, is_follower),
             deadline: Instant::now() + Duration::from_millis(wait_ms),
             bounds: ReadBounds {
                 min_bytes: u64::try_from(request.min_bytes).unwrap_or(0).min(max_bytes),
@@ -140,21 +147,35 @@ impl Limits {
                 true => Isolation::Committed,
                 false => Isolation::Uncommitted,
             },
-            is_follower: replica >= 0,
+            is_follower,
         }
     }
 }
 
+/// A consumer needs permission for each topic. A follower is a node of the cluster, and gets all.
+fn grant(context: &RequestContext, is_follower: bool) -> Result<TopicGrant, ErrorCode> {
+    if !is_follower {
+        return Ok(Operation::Read.into());
+    }
+    let cluster = context.cluster(Operation::ClusterAction);
+    cluster.map(|cluster| cluster.all_topics()).map_err(|_| ErrorCode::TopicAuthorizationFailed)
+}
+
+/// Asked at each look at the partition, so that who loses a permission reads no more.
 fn find(
     context: &RequestContext,
     limits: &Limits,
     wish: &FetchWish,
 ) -> Result<Arc<Replica>, Unread> {
-    let (key, table) = (&wish.key, context.node().topics());
+    let grant = limits.grant.map_err(Unread::Absent)?;
+    let (key, topics) = (&wish.key, context.served_topics());
     let id = PartitionId(key.partition);
     let topic = match context.version >= BY_TOPIC_ID_FROM {
-        false => table.by_name(&key.topic),
-        true => table.by_id(TopicId(key.topic_id)).map_err(|_| why_gone(&table, wish)),
+        false => topics.by_name(context, &key.topic, grant),
+        true => topics.by_id(context, TopicId(key.topic_id), grant).map_err(|code| match code {
+            ErrorCode::UnknownTopicId => why_gone(context, &topics, grant, wish),
+            code => code,
+        }),
     };
     let replica = topic.and_then(|topic| topic.partition(id)).map_err(Unread::Absent)?;
     match limits.is_follower {
@@ -165,10 +186,16 @@ fn find(
 
 /// What is said of a topic id that is not known, or not any more: a client that was served under it
 /// learns whether the topic is gone, or another one has its name.
-fn why_gone(table: &TopicTable, wish: &FetchWish) -> ErrorCode {
+fn why_gone(
+    context: &RequestContext,
+    topics: &ServedTopics,
+    grant: TopicGrant,
+    wish: &FetchWish,
+) -> ErrorCode {
     let Some(name) = &wish.known_name else { return ErrorCode::UnknownTopicId };
     let partition = PartitionId(wish.key.partition);
-    match table.by_name(name.as_str()).and_then(|topic| topic.partition(partition)) {
+    let topic = topics.by_name(context, name.as_str(), grant);
+    match topic.and_then(|topic| topic.partition(partition)) {
         Ok(_) | Err(ErrorCode::KafkaStorageError) => ErrorCode::InconsistentTopicId,
         Err(code) => code,
     }
@@ -265,7 +292,7 @@ fn respond(
     scope: FetchScope,
     answers: Vec<PartitionData>,
 ) -> FetchResponse {
-    let mentioned = context.service.fetch_sessions.filter_answers(&scope, &answers);
+    let mentioned = context.fetch_sessions().filter_answers(&scope, &answers);
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     for ((wish, answer), mentioned) in scope.wishes.iter().zip(answers).zip(mentioned) {
         if !mentioned {

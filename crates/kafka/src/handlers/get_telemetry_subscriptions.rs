@@ -28,13 +28,11 @@ pub(crate) async fn handle(
         true => random_uuid(),
         false => request.client_instance_id,
     };
-    let image = context.node().image();
-    let subscribed =
-        match context.service.telemetry.subscribe(&image, context.pusher(), instance_id) {
-            Ok(subscribed) => subscribed,
-            Err(code) => return refused(code),
-        };
-    let max_bytes = context.node().settings.telemetry_max_bytes;
+    let subscribed = match context.subscribe(instance_id) {
+        Ok(subscribed) => subscribed,
+        Err(code) => return refused(code),
+    };
+    let max_bytes = context.settings().telemetry_max_bytes;
     let id = |codec: Compression| i8::try_from(codec.id()).expect("codecs have small numbers");
     GetTelemetrySubscriptionsResponse {
         client_instance_id: subscribed.instance_id,

@@ -15,8 +15,8 @@ use super::broker_loggers::{self, LevelChange};
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::config_resource::{self, BROKER_LOGGER};
 use super::repeats::repeated;
-use crate::request::RequestContext;
-use logway_node::Node;
+use crate::request::{RequestContext, refusal};
+use logway_node::access::Operation;
 use logway_node::failure::Failure;
 
 /// One answer for each resource, and a copy of what it is to have.
@@ -35,17 +35,24 @@ pub(crate) async fn handle(
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse {
     let validate_only = request.validate_only;
-    let own_id = context.node().settings.node_id;
+    let own_id = context.settings().node_id;
     let names = request.resources.iter().map(|asked| (asked.resource_type, &*asked.resource_name));
     let repeated = repeated(names);
     let of_log = request.resources.iter().map(|asked| {
         let is_repeated = repeated.contains(&(asked.resource_type, &*asked.resource_name));
         (asked.resource_type == BROKER_LOGGER)
-            .then(|| change_levels(context.node(), asked, is_repeated, validate_only))
+            .then(|| change_levels(&context, asked, is_repeated, validate_only))
     });
     let of_log: Vec<Option<Result<(), Failure>>> = of_log.collect();
     let others = request.resources.iter().filter(|asked| asked.resource_type != BROKER_LOGGER);
-    let changes = others.map(|resource| change(resource, own_id)).collect();
+    let judged = |asked: &AlterConfigsResource| {
+        // The controller refuses what is there twice, whoever asks.
+        if !repeated.contains(&(asked.resource_type, &*asked.resource_name)) {
+            config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
+        }
+        change(asked, own_id)
+    };
+    let changes = others.map(judged).collect();
     let alter = |resources| IncrementalAlterConfigs { resources, validate_only };
     let mut results = submit_each(&context, None, changes, alter).await.into_iter();
     let mut next = || results.next().expect("there is a result for each of the others");
@@ -65,11 +72,12 @@ fn change(asked: &AlterConfigsResource, own_id: BrokerId) -> Result<ResourceOper
 
 /// Changes the levels of the broker's log, which are not kept (KIP-412).
 fn change_levels(
-    broker: &Node,
+    context: &RequestContext,
     asked: &AlterConfigsResource,
     is_repeated: bool,
     validate_only: bool,
 ) -> Result<(), Failure> {
+    let cluster = context.cluster(Operation::ClusterAction).map_err(refusal)?;
     let invalid = |message: &str| Err(Failure::new(ErrorCode::InvalidRequest, message));
     if is_repeated {
         return invalid("the request has these loggers twice");
@@ -77,7 +85,7 @@ fn change_levels(
     if !repeated(asked.configs.iter().map(|config| &*config.name)).is_empty() {
         return invalid("the request has a logger twice");
     }
-    config_resource::check_loggers(&asked.resource_name, broker.settings.node_id)?;
+    config_resource::check_loggers(&asked.resource_name, context.settings().node_id)?;
     let mut changes = Vec::with_capacity(asked.configs.len());
     for config in &asked.configs {
         let ConfigOperation { name, kind, value } = operation(config)?;
@@ -91,7 +99,7 @@ fn change_levels(
         };
         changes.push((name, change));
     }
-    broker_loggers::change(&broker.log_levels, &changes, validate_only)
+    broker_loggers::change(cluster.log_levels(), &changes, validate_only)
 }
 
 fn operation(config: &AlterableConfig) -> Result<ConfigOperation, Failure> {

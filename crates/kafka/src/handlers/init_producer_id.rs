@@ -4,6 +4,7 @@ use logway_model::{ErrorCode, ProducerEpoch, ProducerId};
 use logway_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
 use crate::request::RequestContext;
+use logway_node::access::{Operation, Resource};
 
 /// The answer is one identity.
 pub(crate) fn built_bytes(_context: &RequestContext, _request: &InitProducerIdRequest) -> usize {
@@ -14,16 +15,31 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: InitProducerIdRequest,
 ) -> InitProducerIdResponse {
-    if let Err(code) = check(&request) {
+    let permission = check_permission(&context, request.transactional_id.as_deref());
+    if let Err(code) = permission.and_then(|()| check(&request)) {
         return refused(code);
     }
-    match context.node().next_producer_id().await {
+    match context.next_producer_id().await {
         Ok((producer_id, epoch)) => InitProducerIdResponse {
             producer_id: producer_id.0,
             producer_epoch: epoch.0,
             ..Default::default()
         },
         Err(failure) => refused(failure.code),
+    }
+}
+
+/// Who may write to any topic may be an idempotent producer (KIP-679).
+fn check_permission(
+    context: &RequestContext,
+    transactional_id: Option<&str>,
+) -> Result<(), ErrorCode> {
+    if let Some(id) = transactional_id {
+        return context.check(Operation::Write, Resource::TransactionalId(id));
+    }
+    match context.may(Operation::Write, Resource::SomeTopic) {
+        true => Ok(()),
+        false => context.check(Operation::IdempotentWrite, Resource::Cluster),
     }
 }
 

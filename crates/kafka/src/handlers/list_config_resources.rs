@@ -12,6 +12,7 @@ use logway_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesRespo
 use super::building::{ENTRY_BYTES, with_all};
 use super::config_resource::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 use crate::request::RequestContext;
+use logway_node::access::Operation;
 
 /// Before this version there were no types to choose from.
 const WITH_TYPES_FROM: i16 = 1;
@@ -21,8 +22,8 @@ pub(crate) fn built_bytes(
     context: &RequestContext,
     _request: &ListConfigResourcesRequest,
 ) -> usize {
-    let image = context.node().image();
-    let all = image.topic_count() + image.overriding().count() + image.brokers().len();
+    let sizes = context.sizes();
+    let all = sizes.topic_count() + sizes.overriding_count() + sizes.broker_count();
     with_all(context, 0, all * ENTRY_BYTES)
 }
 
@@ -30,13 +31,15 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: ListConfigResourcesRequest,
 ) -> ListConfigResourcesResponse {
+    let cluster = match context.cluster(Operation::DescribeConfigs) {
+        Ok(cluster) => cluster,
+        Err(code) => return refused(code),
+    };
     let types = match asked_types(context.version, &request.resource_types) {
         Ok(types) => types,
-        Err(code) => {
-            return ListConfigResourcesResponse { error_code: code.code(), ..Default::default() };
-        }
+        Err(code) => return refused(code),
     };
-    let image = context.node().image();
+    let image = cluster.metadata();
     let resources = types.into_iter().flat_map(|resource_type| {
         let names = names(&image, resource_type).into_iter();
         names.map(move |resource_name| list_config_resources_response::ConfigResource {
@@ -46,6 +49,10 @@ pub(crate) async fn handle(
         })
     });
     ListConfigResourcesResponse { config_resources: resources.collect(), ..Default::default() }
+}
+
+fn refused(code: ErrorCode) -> ListConfigResourcesResponse {
+    ListConfigResourcesResponse { error_code: code.code(), ..Default::default() }
 }
 
 /// The types to list, each once; no list of types asks for all.
@@ -65,7 +72,9 @@ fn asked_types(version: i16, types: &[i8]) -> Result<BTreeSet<i8>, ErrorCode> {
 fn names(image: &MetadataImage, resource_type: i8) -> Vec<WireString> {
     let number = |id: BrokerId| WireString::from(id.to_string());
     match resource_type {
-        TOPIC => image.topics().map(|topic| WireString::copy_of(topic.name.as_str())).collect(),
+        TOPIC => {
+            image.topics_from("").map(|topic| WireString::copy_of(topic.name.as_str())).collect()
+        }
         BROKER | BROKER_LOGGER => image.brokers().map(|broker| number(broker.id)).collect(),
         _ => {
             let named = image.overriding().filter_map(|(resource, _)| match resource {

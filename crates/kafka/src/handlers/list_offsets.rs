@@ -14,6 +14,7 @@ use logway_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use super::building::ENTRY_BYTES;
 use super::repeats::repeated_partitions;
 use crate::request::RequestContext;
+use logway_node::access::{Operation, Resource};
 use logway_node::replica::Replica;
 
 const LATEST: i64 = -1;
@@ -33,6 +34,9 @@ const READ_COMMITTED: i8 = 1;
 /// From this version on answers have a leader epoch.
 const LEADER_EPOCH_FROM: i16 = 4;
 
+/// What offsets tell of a topic.
+const OPERATION: Operation = Operation::Describe;
+
 /// One answer for each partition asked for.
 pub(crate) fn built_bytes(_context: &RequestContext, request: &ListOffsetsRequest) -> usize {
     let partitions = request.topics.iter().map(|topic| topic.partitions.len());
@@ -50,11 +54,14 @@ pub(crate) async fn handle(
     let bound = Bound::of(&request);
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
+        let permission = context.check(OPERATION, Resource::Topic(&topic.name));
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
-            let found = match asked_twice.contains(&(&*topic.name, partition.partition_index)) {
-                true => Err(ErrorCode::InvalidRequest),
-                false => find(&context, &topic.name, partition, bound).await,
+            let is_repeated = asked_twice.contains(&(&*topic.name, partition.partition_index));
+            let found = match permission {
+                Err(code) => Err(code),
+                Ok(()) if is_repeated => Err(ErrorCode::InvalidRequest),
+                Ok(()) => find(&context, &topic.name, partition, bound).await,
             };
             partitions.push(response(partition.partition_index, found, context.version));
         }
@@ -100,9 +107,9 @@ async fn find(
         return Err(ErrorCode::UnsupportedVersion);
     }
     let partition = {
-        let table = context.node().topics();
+        let topics = context.served_topics();
         let id = PartitionId(asked.partition_index);
-        Arc::clone(table.by_name(topic)?.partition(id)?)
+        Arc::clone(topics.by_name(context, topic, OPERATION)?.partition(id)?)
     };
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
     let upper_bound = bound.offset(&partition);
@@ -144,7 +151,7 @@ async fn search(
         let undecodable = outcome.as_ref().ok().and_then(|lookup| lookup.undecodable.as_ref());
         undecodable.is_some_and(RecordError::is_over_limit)
     };
-    let outcome = context.node().search_unpacking.run(look_up, is_cut_short).await;
+    let outcome = context.search_unpacking().run(look_up, is_cut_short).await;
     let outcome = outcome.and_then(|outcome| Ok(outcome?));
     let lookup = outcome.map_err(|failure| failure.code)?;
     if let (Some(error), Some(found)) = (&lookup.undecodable, &lookup.found) {

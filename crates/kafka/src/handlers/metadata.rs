@@ -13,7 +13,7 @@ use logway_wire::messages::metadata_response::{
 };
 use logway_wire::messages::{MetadataRequest, MetadataResponse};
 
-use super::authorized_operations::{self, NOT_ASKED};
+use super::authorized_operations::NOT_ASKED;
 use super::building::{ENTRY_WITH_MESSAGE_BYTES, PARTITION_BYTES, all_topics_bytes, with_all};
 use super::cluster_view::{
     BrokerView, ClusterView, PartitionView, absence, is_internal, leader_number, numbers,
@@ -21,6 +21,7 @@ use super::cluster_view::{
 use super::mutation_quota::submit_within_quota;
 use crate::request::RequestContext;
 use logway_log::random_uuid;
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 use logway_node::groups::{OFFSETS_TOPIC, new_offsets_topic};
 
@@ -30,13 +31,9 @@ const BY_TOPIC_ID_FROM: i16 = 12;
 /// Every topic asked for, or all; one that does not exist may be created. However often a topic is
 /// named, it is answered once, so there are no more partitions than there are in all.
 pub(crate) fn built_bytes(context: &RequestContext, request: &MetadataRequest) -> usize {
-    let image = context.node().image();
+    let sizes = context.sizes();
     let partitions = |asked: &MetadataRequestTopic| {
-        let topic = match &asked.name {
-            Some(name) => image.topic(name),
-            None => image.topic_by_id(TopicId(asked.topic_id)),
-        };
-        topic.map_or(0, |topic| topic.partitions.len())
+        sizes.partitions_of(asked.name.as_deref(), asked.topic_id).unwrap_or(0)
     };
     match &request.topics {
         Some(topics) if context.version > 0 || !topics.is_empty() => {
@@ -44,13 +41,12 @@ pub(crate) fn built_bytes(context: &RequestContext, request: &MetadataRequest) -
             let partitions: usize = topics.iter().map(partitions).sum();
             with_all(context, named_bytes, partitions * PARTITION_BYTES)
         }
-        _ => with_all(context, 0, all_topics_bytes(&image)),
+        _ => with_all(context, 0, all_topics_bytes(&sizes)),
     }
 }
 
 pub(crate) async fn handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse {
-    let may_create =
-        request.allow_auto_topic_creation && context.node().settings.auto_create_topics;
+    let may_create = request.allow_auto_topic_creation && context.settings().auto_create_topics;
     let asked = match asked_topics(request.topics, context.version) {
         Ok(asked) => asked,
         Err(topics) => return MetadataResponse { topics, ..Default::default() },
@@ -63,24 +59,31 @@ pub(crate) async fn handle(context: RequestContext, request: MetadataRequest) ->
     let view = ClusterView::of(&context);
     let mut topics: Vec<MetadataResponseTopic> = match &asked {
         None => {
-            let served = view.image.topics().filter_map(|topic| view.served(topic));
+            let topics = view.topics_from(&context, "", Operation::Describe);
+            let served = topics.filter_map(|topic| view.served(topic));
             served.map(|topic| existing_topic(&view, topic)).collect()
         }
-        Some(asked) => asked.iter().map(|topic| asked_topic(&view, topic, &not_created)).collect(),
+        Some(asked) => {
+            let told = asked.iter().map(|topic| asked_topic(&context, &view, topic, &not_created));
+            told.collect()
+        }
     };
     if request.include_topic_authorized_operations {
         // The operations on an unknown topic are known if its name is, as in Kafka.
-        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
-            topic.topic_authorized_operations = authorized_operations::TOPIC;
+        let refused = ErrorCode::TopicAuthorizationFailed.code();
+        for topic in topics.iter_mut().filter(|topic| topic.error_code != refused) {
+            let Some(name) = &topic.name else { continue };
+            let operations = context.authorized_operations(Resource::Topic(name));
+            topic.topic_authorized_operations = operations;
         }
     }
     MetadataResponse {
         brokers: view.brokers().map(broker).collect(),
-        cluster_id: Some(context.node().cluster_id.to_string().into()),
+        cluster_id: Some(context.cluster_id().to_string().into()),
         controller_id: view.controller_id().0,
         topics,
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
-            true => authorized_operations::CLUSTER,
+            true => context.authorized_cluster_operations(),
             false => NOT_ASKED,
         },
         ..Default::default()
@@ -123,25 +126,33 @@ const CREATION_TIME_MAX: Duration = Duration::from_secs(5);
 /// A topic that the client's quota does not allow is as one that cannot be created yet.
 const ANY_VERSION: i16 = 0;
 
-/// Creates the topics that are asked for by name and do not exist. Returns why those that still do
-/// not exist were not created.
+/// Creates the topics that are asked for by name and do not exist, as far as the requester may. Returns why those that
+/// still do not exist were not created.
 async fn create_missing(
     context: &RequestContext,
     asked: &[MetadataRequestTopic],
 ) -> HashMap<WireString, ErrorCode> {
-    let image = context.node().image();
+    let known = context.known_topics();
     let names = asked.iter().filter(|topic| topic.topic_id.is_zero());
     let names = names.filter_map(|topic| topic.name.clone());
-    let missing = |name: &WireString| {
-        image.topic(name).is_none() && TopicName::new(name).is_ok() && !is_reserved(name)
-    };
-    let missing: Vec<WireString> = names.filter(missing).collect();
-    drop(image);
+    let missing = names.filter(|name| {
+        let found = known.by_name(context, name, Operation::Describe);
+        found.err() == Some(ErrorCode::UnknownTopicOrPartition)
+    });
+    let missing: Vec<WireString> = missing.collect();
+    let first = missing.first();
+    let grant = first.map(|_| context.topics_by_cluster(Operation::Create, Operation::Create));
+    let may_create =
+        |name: &WireString| grant.is_some_and(|grant| grant.check(context, name).is_ok());
+    let (missing, refused): (Vec<_>, Vec<_>) = missing.into_iter().partition(may_create);
+    let can_be = |name: &WireString| TopicName::new(name).is_ok() && !is_reserved(name);
+    let missing: Vec<WireString> = missing.into_iter().filter(can_be).collect();
+    drop(known);
 
-    let partitions = u32::try_from(context.node().settings.num_partitions).unwrap_or(0);
+    let partitions = u32::try_from(context.settings().num_partitions).unwrap_or(0);
     let topics = missing.iter().map(|name| match name.as_str() {
         // It is made once, and not for one client.
-        OFFSETS_TOPIC => (Ok(new_offsets_topic(&context.node().settings)), 0),
+        OFFSETS_TOPIC => (Ok(new_offsets_topic(context.settings())), 0),
         _ => (Ok(topic_of_defaults(name)), partitions),
     });
     let topics = topics.collect();
@@ -150,7 +161,9 @@ async fn create_missing(
     let results = submit_within_quota(context, ANY_VERSION, time_max, topics, create).await;
     let reasons = results.into_iter().map(|result| result.err().map(|failure| reason(&failure)));
     let failed = missing.into_iter().zip(reasons);
-    failed.filter_map(|(name, reason)| Some((name, reason?))).collect()
+    let failed = failed.filter_map(|(name, reason)| Some((name, reason?)));
+    let refused = refused.into_iter().map(|name| (name, ErrorCode::TopicAuthorizationFailed));
+    failed.chain(refused).collect()
 }
 
 fn topic_of_defaults(name: &WireString) -> NewTopic {
@@ -176,24 +189,33 @@ fn reason(failure: &Failure) -> ErrorCode {
 }
 
 fn asked_topic(
+    context: &RequestContext,
     view: &ClusterView,
     asked: &MetadataRequestTopic,
     not_created: &HashMap<WireString, ErrorCode>,
 ) -> MetadataResponseTopic {
     let MetadataRequestTopic { name, topic_id, .. } = asked;
-    let by_id = || view.served(view.image.topic_by_id(TopicId(*topic_id))?);
-    let by_name = |name: &WireString| view.served(view.image.topic(name)?);
+    let grant = Operation::Describe;
     match name {
-        _ if !topic_id.is_zero() => match by_id() {
-            Some(topic) => existing_topic(view, topic),
-            None => MetadataResponseTopic {
-                topic_id: *topic_id,
-                ..absent_topic(ErrorCode::UnknownTopicId, None)
+        _ if !topic_id.is_zero() => {
+            let known = view.by_id(context, TopicId(*topic_id), grant);
+            let served =
+                known.and_then(|topic| view.served(topic).ok_or(ErrorCode::UnknownTopicId));
+            match served {
+                Ok(topic) => existing_topic(view, topic),
+                Err(code) => {
+                    MetadataResponseTopic { topic_id: *topic_id, ..absent_topic(code, None) }
+                }
+            }
+        }
+        Some(name) => match view.by_name(context, name, grant).map(|topic| view.served(topic)) {
+            Ok(Some(topic)) => existing_topic(view, topic),
+            Err(code @ ErrorCode::TopicAuthorizationFailed) => MetadataResponseTopic {
+                // Nothing is said of what is there.
+                is_internal: false,
+                ..absent_topic(code, Some(name.clone()))
             },
-        },
-        Some(name) => match by_name(name) {
-            Some(topic) => existing_topic(view, topic),
-            None => {
+            Ok(None) | Err(_) => {
                 let code = not_created.get(name).copied();
                 absent_topic(code.unwrap_or_else(|| absence(name)), Some(name.clone()))
             }

@@ -10,7 +10,8 @@ use logway_wire::messages::offset_for_leader_epoch_response::{
 use logway_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 
 use super::building::ENTRY_BYTES;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, TopicGrant};
+use logway_node::access::Operation;
 use logway_node::replica::Replica;
 
 /// One answer for each partition asked for.
@@ -26,9 +27,10 @@ pub(crate) async fn handle(
     context: RequestContext,
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochResponse {
+    let grant = context.topics_by_cluster(Operation::ClusterAction, Operation::Describe);
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {
-            let found = find(&context, &topic.topic, asked);
+            let found = find(&context, grant, &topic.topic, asked);
             response(asked.partition, found)
         });
         let partitions = partitions.collect();
@@ -39,11 +41,13 @@ pub(crate) async fn handle(
 
 fn find(
     context: &RequestContext,
+    grant: TopicGrant,
     topic: &str,
     asked: &OffsetForLeaderPartition,
 ) -> Result<Option<EpochEnd>, ErrorCode> {
-    let table = context.node().topics();
-    let partition = table.by_name(topic)?.partition(PartitionId(asked.partition))?;
+    let topics = context.served_topics();
+    let topic = topics.by_name(context, topic, grant)?;
+    let partition = topic.partition(PartitionId(asked.partition))?;
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
     Ok(epoch_end(partition, LeaderEpoch(asked.leader_epoch)))
 }

@@ -12,9 +12,10 @@ use std::task::{Context, Poll, Waker};
 use logway_log::AppendOutcome;
 use logway_model::{ErrorCode, Offset, PartitionId};
 use logway_node::Failure;
+use logway_node::access::{Operation, Resource};
 use logway_node::append::{Acks, Appending, is_plain};
 use logway_node::replica::Replica;
-use logway_node::topics::{Topic, TopicTable};
+use logway_node::topics::Topic;
 use logway_record::{Batch, Batches, Compression, RecordFault, RefusedRecord, RefusedRecords};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{
@@ -24,7 +25,8 @@ use logway_wire::messages::{ProduceRequest, ProduceResponse};
 use logway_wire::{Decoder, Records, WireString};
 
 use crate::request::{
-    Reply, ReplyFuture, RequestContext, RequestError, Work, decode_request, encode_reply,
+    Reply, ReplyFuture, RequestContext, RequestError, ServedTopics, Work, decode_request,
+    encode_reply, refusal,
 };
 
 const ACKS_NONE: i16 = 0;
@@ -57,7 +59,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
 /// Starts the appends, which may wait for a place to unpack records.
 pub(crate) fn answer(context: RequestContext, request: ProduceRequest) -> ReplyFuture {
     Box::pin(async move {
-        let topics = Arc::clone(&context.node().topics());
+        let topics = context.served_topics().kept();
         let started = start(&context, &topics, request).await;
         Ok(finished_later(context, started))
     })
@@ -69,7 +71,7 @@ pub(crate) fn try_answer_now(
     request: ProduceRequest,
 ) -> Result<Reply, Box<(RequestContext, ProduceRequest)>> {
     // One table for both: between a look and the next a topic may get another `compression.type`.
-    let topics = context.node().topics();
+    let topics = context.served_topics();
     if !is_quick(&topics, &request) {
         drop(topics);
         return Err(Box::new((context, request)));
@@ -86,7 +88,7 @@ pub(crate) fn try_answer_now(
 }
 
 /// Whether starting the appends waits for nothing: no batch is compressed, or is to be.
-fn is_quick(topics: &TopicTable, request: &ProduceRequest) -> bool {
+fn is_quick(topics: &ServedTopics, request: &ProduceRequest) -> bool {
     let mut partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
     let is_plain = partitions.all(|partition| match &partition.records {
         Some(Records::InMemory(bytes)) => is_plain(bytes),
@@ -96,11 +98,8 @@ fn is_quick(topics: &TopicTable, request: &ProduceRequest) -> bool {
 }
 
 /// Whether no topic of the request has batches compressed that are not.
-fn stays_plain(topics: &TopicTable, request: &ProduceRequest) -> bool {
-    request.topic_data.iter().all(|data| {
-        let topic = topics.by_name_or_id(&data.name, data.topic_id);
-        topic.map_or(true, |topic| topic.keeps_plain())
-    })
+fn stays_plain(topics: &ServedTopics, request: &ProduceRequest) -> bool {
+    request.topic_data.iter().all(|data| topics.keeps_plain(&data.name, data.topic_id))
 }
 
 /// The answer, which waits for the appends.
@@ -169,37 +168,64 @@ struct Append {
 
 async fn start(
     context: &RequestContext,
-    topics: &TopicTable,
+    topics: &ServedTopics,
     request: ProduceRequest,
 ) -> StartedProduce {
     let acks = request.acks;
+    let permission = check_transactional_id(context, request.transactional_id.as_deref());
     let mut started = Vec::with_capacity(request.topic_data.len());
     let mut names_left = NAMED_RECORDS_MAX;
     for data in request.topic_data {
-        started.push(start_topic(context, topics, acks, data, &mut names_left).await);
+        let topic = permission.and_then(|()| find(context, topics, &data)).cloned();
+        started.push(start_topic(context, topic, acks, data, &mut names_left).await);
     }
     StartedProduce { acks, topics: started }
+}
+
+/// A transactional producer is refused as a whole.
+fn check_transactional_id(context: &RequestContext, id: Option<&str>) -> Result<(), ErrorCode> {
+    match id {
+        Some(id) => context.check(Operation::Write, Resource::TransactionalId(id)),
+        None => Ok(()),
+    }
+}
+
+fn find<'a>(
+    context: &RequestContext,
+    topics: &'a ServedTopics,
+    data: &TopicProduceData,
+) -> Result<&'a Arc<Topic>, ErrorCode> {
+    match context.version >= TOPIC_IDS_FROM && data.topic_id.is_zero() {
+        true => Err(ErrorCode::UnknownTopicId),
+        false => topics.by_name_or_id(context, &data.name, data.topic_id, Operation::Write),
+    }
+}
+
+/// Why a topic takes no batch, without its name where the request has only the id.
+fn topic_failure(code: ErrorCode, data: &TopicProduceData) -> Failure {
+    match code {
+        ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition => {
+            Failure::of_topic(code, &data.name, data.topic_id)
+        }
+        code => refusal(code),
+    }
 }
 
 /// A partition that is there twice gets both batches and gives two answers. Kafka appends the last
 /// and says nothing of the others.
 async fn start_topic(
     context: &RequestContext,
-    topics: &TopicTable,
+    topic: Result<Arc<Topic>, ErrorCode>,
     acks: i16,
-    data: TopicProduceData,
+    mut data: TopicProduceData,
     names_left: &mut usize,
 ) -> StartedTopic {
-    let topic = match context.version >= TOPIC_IDS_FROM && data.topic_id.is_zero() {
-        true => Err(ErrorCode::UnknownTopicId),
-        false => topics.by_name_or_id(&data.name, data.topic_id).cloned(),
-    };
     let mut partitions = Vec::with_capacity(data.partition_data.len());
-    for partition in data.partition_data {
+    for partition in std::mem::take(&mut data.partition_data) {
         let index = partition.index;
         let outcome = match &topic {
             Ok(topic) => append(context, acks, topic, partition).await,
-            Err(code) => Err(Failure::of_topic(*code, &data.name, data.topic_id).into()),
+            Err(code) => Err(topic_failure(*code, &data).into()),
         };
         let outcome = outcome.map_err(|mut refused: Refused| {
             refused.failure.records.shorten_list(*names_left);
@@ -225,8 +251,7 @@ async fn append(
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
     check_codec(&batch, context.version)?;
-    let appender = &context.connection.appender;
-    let appending = context.node().append(replica, batch, acks, appender).await;
+    let appending = context.append(replica, batch, acks).await;
     let appending = appending.map_err(|failure| Refused::by(replica, failure))?;
     Ok(Append { appending, replica: Arc::clone(replica) })
 }

@@ -11,7 +11,7 @@ use crate::telemetry::Push;
 pub(crate) fn built_bytes(context: &RequestContext, request: &PushTelemetryRequest) -> usize {
     match request.compression_type {
         0 => 0,
-        _ => with_all(context, 0, context.service.telemetry.unpacked_max_bytes()),
+        _ => with_all(context, 0, context.unpacked_push_max_bytes()),
     }
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn handle(
     };
     let outcome = match is_reserved(push.instance_id) {
         true => Err(ErrorCode::InvalidRequest),
-        false => context.service.telemetry.push(&context.node().image(), context.pusher(), &push),
+        false => context.push(&push),
     };
     let error_code = outcome.err().unwrap_or(ErrorCode::None).code();
     PushTelemetryResponse { error_code, ..Default::default() }

@@ -7,7 +7,8 @@ use logway_model::ErrorCode;
 use logway_wire::messages::update_features_request::FeatureUpdateKey;
 use logway_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal_text};
+use logway_node::access::{Operation, Resource};
 
 /// How much of a feature's name is repeated to the client that sent it.
 const NAME_CHARS_SHOWN: usize = 80;
@@ -18,11 +19,14 @@ pub(crate) fn built_bytes(_context: &RequestContext, _request: &UpdateFeaturesRe
 }
 
 pub(crate) async fn handle(
-    _context: RequestContext,
+    context: RequestContext,
     request: UpdateFeaturesRequest,
 ) -> UpdateFeaturesResponse {
-    // One feature that cannot be updated fails them all.
-    let refusal = request.feature_updates.first().map(refusal);
+    let refusal = match context.check(Operation::Alter, Resource::Cluster) {
+        // One feature that cannot be updated fails them all.
+        Ok(()) => request.feature_updates.first().map(refusal),
+        Err(code) => Some((code, refusal_text(code).to_owned())),
+    };
     UpdateFeaturesResponse {
         error_code: refusal.as_ref().map_or(ErrorCode::None, |(code, _)| *code).code(),
         error_message: refusal.map(|(_, message)| message.into()),

@@ -157,7 +157,8 @@ impl RequestCharge {
     }
 
     fn client(&self) -> QuotaClient<'_> {
-        QuotaClient::anonymous(self.client_id.as_deref().unwrap_or_default())
+        let client_id = self.client_id.as_deref().unwrap_or_default();
+        QuotaClient::of(self.connection.principal(), client_id)
     }
 
     fn used(&self) -> &QuotaUse {

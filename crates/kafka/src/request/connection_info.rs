@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use logway_node::access::Principal;
 use logway_node::append::Appender;
 
 use super::hurry::Hurry;
@@ -22,8 +23,17 @@ pub(crate) struct ConnectionInfo {
     pub(crate) mute: Mute,
     /// Hands its batches over.
     pub(crate) appender: Appender,
+    /// Whom the client was authenticated as. It is said once at most: who changes it connects anew (KIP-368).
+    pub(crate) authenticated: OnceLock<Principal>,
     /// What the client is, if it said so in time (KIP-511).
     pub(crate) software: OnceLock<ClientSoftware>,
+}
+
+impl ConnectionInfo {
+    /// Who makes the requests of the connection.
+    pub(crate) fn principal(&self) -> &Principal {
+        self.authenticated.get().unwrap_or(Principal::anonymous())
+    }
 }
 
 /// A client library.
@@ -38,5 +48,29 @@ pub(crate) struct ClientSoftware {
 impl fmt::Display for ClientSoftware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_anonymous_until_it_was_authenticated_once() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let connection = ConnectionInfo {
+            peer: address,
+            local: address,
+            hurry: Hurry::default(),
+            mute: Mute::default(),
+            appender: Appender::default(),
+            authenticated: OnceLock::new(),
+            software: OnceLock::new(),
+        };
+        assert_eq!(connection.principal(), Principal::anonymous());
+        let (alice, bob) = (Principal::user("alice"), Principal::user("bob"));
+        assert!(connection.authenticated.set(alice.clone()).is_ok());
+        assert!(connection.authenticated.set(bob).is_err());
+        assert_eq!(connection.principal(), &alice);
     }
 }

@@ -1,21 +1,37 @@
 //! What a handler knows beside the request itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use logway_node::Node;
-use logway_node::memory::Held;
+use logway_metadata::Command;
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{ClusterId, ErrorCode, ProducerEpoch, ProducerId, Uuid};
+use logway_node::append::unpacking::UnpackingPlaces;
+use logway_node::append::{Acks, Appending};
+use logway_node::groups::UnreadAges;
+use logway_node::memory::{Held, MemoryBudget};
+use logway_node::read::{Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
+use logway_node::replica::Replica;
+use logway_node::tasks::wall_clock;
+use logway_node::{Failure, Node};
+use logway_record::Batch;
 use logway_wire::WireString;
 
 use super::charge::RequestCharge;
 use super::connection_info::ConnectionInfo;
+use crate::fetch_session::FetchSessions;
 use crate::service::Service;
-use crate::telemetry::Pusher;
+use crate::telemetry::{Push, Pusher, Subscribed};
 
 /// What a handler knows beside the request itself.
+///
+/// Topics, groups and the cluster come from [`access`](super::access), by name and operation. What is here needs no
+/// permission, or comes behind one: who has a replica was allowed to have it.
 #[derive(Clone)]
 pub(crate) struct RequestContext {
-    /// What serves it.
-    pub(crate) service: Arc<Service>,
+    /// What serves it. Handlers do not see it.
+    service: Arc<Service>,
     /// The connection it came by.
     pub(crate) connection: Arc<ConnectionInfo>,
     /// The version of the request, and so of its answer.
@@ -33,15 +49,131 @@ pub(crate) struct RequestContext {
     pub(crate) charge: Option<Arc<RequestCharge>>,
 }
 
+/// What the header of a request says of it.
+pub(crate) struct RequestOrigin {
+    /// The version of the request.
+    pub(crate) version: i16,
+    /// Pairs the answer with the request.
+    pub(crate) correlation_id: i32,
+    /// What the client calls itself.
+    pub(crate) client_id: Option<WireString>,
+}
+
 impl RequestContext {
-    /// The client, as telemetry knows it.
-    pub(crate) fn pusher(&self) -> Pusher<'_> {
-        let client_id = self.client_id.as_deref().unwrap_or_default();
-        Pusher { connection: &self.connection, client_id }
+    /// For a request that has just come.
+    pub(crate) fn new(
+        service: &Arc<Service>,
+        connection: &Arc<ConnectionInfo>,
+        origin: RequestOrigin,
+        charge: Option<Arc<RequestCharge>>,
+    ) -> RequestContext {
+        let RequestOrigin { version, correlation_id, client_id } = origin;
+        RequestContext {
+            service: Arc::clone(service),
+            connection: Arc::clone(connection),
+            version,
+            correlation_id,
+            client_id,
+            request_share: None,
+            building: None,
+            charge,
+        }
     }
 
-    /// The node that is asked.
-    pub(crate) fn node(&self) -> &Arc<Node> {
+    /// The node that is asked; for [`access`](super::access), which asks for permission.
+    pub(super) fn node(&self) -> &Arc<Node> {
         &self.service.node
+    }
+
+    /// What the node was started with.
+    pub(crate) fn settings(&self) -> &BrokerSettings {
+        &self.node().settings
+    }
+
+    /// The cluster that the node belongs to.
+    pub(crate) fn cluster_id(&self) -> ClusterId {
+        self.node().cluster_id
+    }
+
+    /// The address to give to the client.
+    pub(crate) fn advertised(&self) -> Endpoint {
+        self.node().advertised(self.connection.local)
+    }
+
+    /// The memory for making answers.
+    pub(crate) fn building_budget(&self) -> &MemoryBudget {
+        &self.node().memory.building
+    }
+
+    /// Where batches are unpacked that are searched for a timestamp.
+    pub(crate) fn search_unpacking(&self) -> &UnpackingPlaces {
+        &self.node().search_unpacking
+    }
+
+    /// Looks for the ages of records for so long.
+    pub(crate) fn unread_ages(&self, time_max: Duration) -> UnreadAges<'_> {
+        UnreadAges::new(&self.node().age_unpacking, wall_clock(), time_max)
+    }
+
+    /// What consumers have told us once and need not repeat.
+    pub(crate) fn fetch_sessions(&self) -> &FetchSessions {
+        &self.service.fetch_sessions
+    }
+
+    /// Appends a batch to a replica, which the requester was given to write to.
+    pub(crate) async fn append(
+        &self,
+        replica: &Arc<Replica>,
+        batch: Batch,
+        acks: Acks,
+    ) -> Result<Appending, Failure> {
+        self.node().append(replica, batch, acks, &self.connection.appender).await
+    }
+
+    /// Reads what `find` finds, which has to ask for each replica, and goes on looking while the read waits.
+    pub(crate) async fn read<W: AsRef<ReadWish>>(
+        &self,
+        wishes: &[W],
+        find: impl Fn(&W) -> Result<Arc<Replica>, Unread>,
+        isolation: Isolation,
+        bounds: ReadBounds,
+        patience: Patience<impl Future<Output = ()>>,
+    ) -> Vec<ReadOutcome> {
+        self.node().read(wishes, find, isolation, bounds, patience).await
+    }
+
+    /// Commits a change of the metadata, of which each part was judged. See [`Node::submit`].
+    pub(crate) async fn submit<C: Command>(
+        &self,
+        command: C,
+        time_max: Option<Duration>,
+    ) -> Result<C::Reply, Failure> {
+        self.node().submit(command, time_max, self.building.clone()).await
+    }
+
+    /// A new identity for an idempotent producer, which was judged.
+    pub(crate) async fn next_producer_id(&self) -> Result<(ProducerId, ProducerEpoch), Failure> {
+        self.node().next_producer_id().await
+    }
+
+    /// Which of its metrics the client is asked for. Every client may ask, as in Kafka.
+    pub(crate) fn subscribe(&self, instance_id: Uuid) -> Result<Subscribed, ErrorCode> {
+        self.service.telemetry.subscribe(&self.node().image(), self.pusher(), instance_id)
+    }
+
+    /// Takes what the client pushes.
+    pub(crate) fn push(&self, push: &Push) -> Result<(), ErrorCode> {
+        self.service.telemetry.push(&self.node().image(), self.pusher(), push)
+    }
+
+    /// The most that a push may unpack to, in bytes.
+    pub(crate) fn unpacked_push_max_bytes(&self) -> usize {
+        self.service.telemetry.unpacked_max_bytes()
+    }
+
+    /// The client, as telemetry knows it.
+    fn pusher(&self) -> Pusher<'_> {
+        let client_id = self.client_id.as_deref().unwrap_or_default();
+        Pusher { connection: &self.connection, client_id }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Push {
 
 /// The metrics of all clients that were asked for theirs.
 #[derive(Debug)]
-pub struct ClientTelemetry {
+pub(crate) struct ClientTelemetry {
     push_max_bytes: usize,
     subscriptions: ArcSwap<Subscriptions>,
     instances: Mutex<Instances>,
@@ -93,7 +93,7 @@ struct Instances {
 
 impl ClientTelemetry {
     /// Nobody was asked yet. A push may have so many bytes (`telemetry.max.bytes`).
-    pub fn new(push_max_bytes: usize) -> ClientTelemetry {
+    pub(crate) fn new(push_max_bytes: usize) -> ClientTelemetry {
         ClientTelemetry {
             push_max_bytes,
             subscriptions: ArcSwap::default(),

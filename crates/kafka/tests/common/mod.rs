@@ -34,6 +34,7 @@ use prometheus_client::registry::Registry;
 
 pub mod disks;
 pub mod failing_disk;
+pub mod probe;
 
 pub struct TestBroker {
     node: Arc<Node>,

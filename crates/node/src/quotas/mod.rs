@@ -25,13 +25,11 @@ use logway_metadata::image::{ApplicableQuota, QuotaSharers};
 use logway_metadata::quota::QuotaKey;
 use logway_metadata::settings::BrokerSettings;
 
+use crate::access::Principal;
 use balance::{Balance, QuotaWindow};
 use balances::Balances;
 pub use connection_rates::{Admission, ConnectionRates};
 pub use per_address::{AddressCounts, AddressSeat};
-
-/// Whoever connects without saying who it is: Kafka's name for it.
-const ANONYMOUS: &str = "ANONYMOUS";
 
 /// A client, as quotas know it.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +41,9 @@ pub struct QuotaClient<'a> {
 }
 
 impl<'a> QuotaClient<'a> {
-    /// A client that was not authenticated.
-    pub fn anonymous(client_id: &'a str) -> QuotaClient<'a> {
-        QuotaClient { user: ANONYMOUS, client_id }
+    /// The client of a principal.
+    pub fn of(principal: &'a Principal, client_id: &'a str) -> QuotaClient<'a> {
+        QuotaClient { user: principal.name(), client_id }
     }
 
     fn quota(&self, image: &MetadataImage, key: QuotaKey) -> Option<ApplicableQuota> {

@@ -61,8 +61,8 @@ fn ask<M: StateMachine>(
     answer
 }
 
-/// A question whose answer is being measured.
-pub struct Measuring<M: StateMachine>(Option<(ShardHandle<M>, MeasuredReceiver<M>)>);
+/// A question whose answer is being measured, or why none is asked.
+pub struct Measuring<M: StateMachine>(Result<(ShardHandle<M>, MeasuredReceiver<M>), ErrorCode>);
 
 /// The question comes back with the size of its answer.
 type MeasuredReceiver<M> = oneshot::Receiver<(Question<M>, usize)>;
@@ -79,6 +79,7 @@ const GROWTH_BYTES: usize = 4 << 10;
 
 impl<M: StateMachine> Measuring<M> {
     pub(crate) fn of(shard: Option<&ShardHandle<M>>, question: Question<M>) -> Measuring<M> {
+        let shard = shard.ok_or(ErrorCode::NotCoordinator);
         Measuring(shard.map(|shard| {
             let (send, measured) = oneshot::channel();
             shard.send(Command::Measure(Box::new(question), send));
@@ -86,9 +87,14 @@ impl<M: StateMachine> Measuring<M> {
         }))
     }
 
+    /// The answer to what no shard has to judge.
+    pub fn refused(code: ErrorCode) -> Measuring<M> {
+        Measuring(Err(code))
+    }
+
     /// The question with its answer's size; or `NOT_COORDINATOR`, if the shard is not here or has just gone.
     pub async fn measured(self) -> Result<Measured<M>, ErrorCode> {
-        let (shard, measured) = self.0.ok_or(ErrorCode::NotCoordinator)?;
+        let (shard, measured) = self.0?;
         let (question, bytes) = measured.await.map_err(|_dropped| ErrorCode::NotCoordinator)?;
         Ok(Measured { shard, question, bytes })
     }

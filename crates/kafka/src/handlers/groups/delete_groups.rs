@@ -11,6 +11,7 @@ use logway_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use super::{expect_reply, gather, question};
 use crate::handlers::building::ENTRY_BYTES;
 use crate::request::{RequestContext, RequestError, Work};
+use logway_node::access::Operation;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
     super::prepare(
@@ -26,7 +27,8 @@ fn start(
     request: DeleteGroupsRequest,
 ) -> impl Future<Output = DeleteGroupsResponse> + use<> {
     let ask = |groups| question(context, RequestBody::DeleteGroups { groups });
-    let pending = context.node().groups.ask_of_groups(request.groups_names, ask);
+    let (pending, not_permitted) =
+        context.ask_of_groups(request.groups_names, Operation::Delete, ask);
     async move {
         let refused = |group_id, code: ErrorCode| DeletableGroupResult {
             group_id,
@@ -34,7 +36,9 @@ fn start(
             ..Default::default()
         };
         let answers = |reply| expect_reply!(reply, DeleteGroups);
-        let results = gather(pending, answers, refused).await;
+        let mut results = gather(pending, answers, refused).await;
+        let code = ErrorCode::GroupAuthorizationFailed;
+        results.extend(not_permitted.into_iter().map(|group| refused(group, code)));
         DeleteGroupsResponse { results, ..Default::default() }
     }
 }

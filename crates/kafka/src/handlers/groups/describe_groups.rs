@@ -10,8 +10,10 @@ use logway_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 
 use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measured};
 use super::{expect_reply, question};
-use crate::handlers::authorized_operations::{self, NOT_ASKED};
+use crate::handlers::authorized_operations::NOT_ASKED;
 use crate::request::{RequestContext, RequestError, Work};
+use logway_node::access::{Operation, Resource};
+use logway_node::groups::Measuring;
 use logway_node::memory::Held;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
@@ -24,15 +26,16 @@ fn start(
     context: &RequestContext,
     request: DescribeGroupsRequest,
 ) -> impl Future<Output = (DescribeGroupsResponse, Held)> + use<> {
-    let authorized_operations = match request.include_authorized_operations {
-        true => authorized_operations::GROUP,
-        false => NOT_ASKED,
-    };
+    let tells_operations = request.include_authorized_operations;
     let mut seen = HashSet::new();
     let groups = request.groups.into_iter().filter(|group| seen.insert(group.clone()));
     let parts = groups.map(|group| {
         let body = RequestBody::DescribeGroups { groups: vec![group.clone()] };
-        let measuring = context.node().groups.measure(&group, question(context, body));
+        let permitted = context.group(&group, Operation::Describe);
+        let measuring = match permitted {
+            Ok(permitted) => permitted.measure(question(context, body)),
+            Err(code) => Measuring::refused(code),
+        };
         Part { about: group, measuring, mentions: 1 }
     });
     let parts = parts.collect();
@@ -51,7 +54,10 @@ fn start(
             }
         }
         for group in groups.iter_mut().filter(|group| group.error_code == 0) {
-            group.authorized_operations = authorized_operations;
+            group.authorized_operations = match tells_operations {
+                true => context.authorized_operations(Resource::Group(&group.group_id)),
+                false => NOT_ASKED,
+            };
         }
         (DescribeGroupsResponse { groups, ..Default::default() }, held)
     }

@@ -8,9 +8,10 @@ use logway_wire::messages::find_coordinator_response::Coordinator;
 use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use crate::handlers::building::ENTRY_WITH_MESSAGE_BYTES;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, refusal};
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
-use logway_node::groups::{OFFSETS_TOPIC, ensure_offsets_topic};
+use logway_node::groups::OFFSETS_TOPIC;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -47,9 +48,11 @@ pub(crate) async fn handle(
 
 /// The address of the coordinator, which is this broker: it leads every partition there is.
 async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Endpoint, Failure> {
-    match key_type {
-        GROUP => {}
+    let group = match key_type {
+        GROUP => context.group(key, Operation::Describe).map_err(refusal)?,
         TRANSACTION => {
+            let id = Resource::TransactionalId(key);
+            context.check(Operation::Describe, id).map_err(refusal)?;
             let message = "transactions are not supported";
             return Err(Failure::new(ErrorCode::InvalidRequest, message));
         }
@@ -57,18 +60,14 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Endpo
             let message = format!("there are no coordinators of type {other}");
             return Err(Failure::new(ErrorCode::InvalidRequest, message));
         }
-    }
-    ensure_offsets_topic(context.node()).await.map_err(|failure| {
+    };
+    let is_here = group.is_coordinated_here().await.map_err(|failure| {
         // The client asks again.
         Failure::new(ErrorCode::CoordinatorNotAvailable, failure.message)
     })?;
-    let table = context.node().topics();
-    let place = context.node().groups.place_of(key);
-    let partition =
-        place.and_then(|place| table.by_name(OFFSETS_TOPIC).ok()?.partition(place).ok());
-    match partition {
-        Some(_) => Ok(context.node().advertised(context.connection.local)),
-        None => {
+    match is_here {
+        true => Ok(context.advertised()),
+        false => {
             let group = GroupId::from(key);
             let message = format!("the partition of {OFFSETS_TOPIC} for '{group}' is offline");
             Err(Failure::new(ErrorCode::CoordinatorNotAvailable, message))
@@ -84,7 +83,7 @@ fn coordinator(
     match found {
         Ok(address) => Coordinator {
             key,
-            node_id: context.node().settings.node_id.0,
+            node_id: context.settings().node_id.0,
             host: address.host.into(),
             port: address.port.into(),
             ..Default::default()

@@ -6,8 +6,9 @@ use logway_coordinator::RequestBody;
 use logway_wire::Decoder;
 use logway_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
-use super::{expect_reply, question};
+use super::{ask_group, expect_reply};
 use crate::request::{RequestContext, RequestError, Work};
+use logway_node::access::Operation;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
     super::prepare(context, body, |_, _: &HeartbeatRequest| 0, start)
@@ -18,8 +19,7 @@ fn start(
     request: HeartbeatRequest,
 ) -> impl Future<Output = HeartbeatResponse> + use<> {
     let group = request.group_id.clone();
-    let pending =
-        context.node().groups.ask(&group, question(context, RequestBody::Heartbeat(request)));
+    let pending = ask_group(context, &group, Operation::Read, RequestBody::Heartbeat(request));
     async move {
         match pending.reply().await {
             Ok(reply) => expect_reply!(reply, Heartbeat),

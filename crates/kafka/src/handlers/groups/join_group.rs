@@ -7,8 +7,9 @@ use logway_wire::Decoder;
 use logway_wire::WireString;
 use logway_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 
-use super::{expect_reply, question};
+use super::{ask_group, expect_reply};
 use crate::request::{RequestContext, RequestError, Work};
+use logway_node::access::Operation;
 use logway_node::groups::Pending;
 
 /// From this version on there may be no protocol.
@@ -23,7 +24,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
 fn ask(context: &RequestContext, request: JoinGroupRequest) -> Pending {
     let group = request.group_id.clone();
     let body = RequestBody::JoinGroup { request, fresh_id: random_uuid() };
-    context.node().groups.ask(&group, question(context, body))
+    ask_group(context, &group, Operation::Read, body)
 }
 
 fn response(version: i16, reply: Result<Reply, ErrorCode>) -> JoinGroupResponse {

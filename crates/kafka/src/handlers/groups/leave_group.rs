@@ -6,9 +6,10 @@ use logway_coordinator::RequestBody;
 use logway_wire::Decoder;
 use logway_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
-use super::{expect_reply, question};
+use super::{ask_group, expect_reply};
 use crate::handlers::building::ENTRY_BYTES;
 use crate::request::{RequestContext, RequestError, Work};
+use logway_node::access::Operation;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
     super::prepare(
@@ -24,8 +25,7 @@ fn start(
     request: LeaveGroupRequest,
 ) -> impl Future<Output = LeaveGroupResponse> + use<> {
     let group = request.group_id.clone();
-    let pending =
-        context.node().groups.ask(&group, question(context, RequestBody::LeaveGroup(request)));
+    let pending = ask_group(context, &group, Operation::Read, RequestBody::LeaveGroup(request));
     async move {
         match pending.reply().await {
             Ok(reply) => expect_reply!(reply, LeaveGroup),

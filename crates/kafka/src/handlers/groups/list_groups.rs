@@ -26,7 +26,7 @@ fn start(
         ..Default::default()
     };
     let ask = || question(context, RequestBody::ListGroups(request.clone()));
-    let shards = context.node().groups.measure_all(ask).into_iter();
+    let shards = context.measure_all_groups(ask).into_iter();
     let parts = shards.map(|measuring| Part { about: (), measuring, mentions: 1 }).collect();
     let context = context.clone();
     async move {
@@ -44,6 +44,8 @@ fn start(
             }
             response.groups.extend(shard.groups);
         }
+        let is_seen = context.seen_groups();
+        response.groups.retain(|group| is_seen(&group.group_id));
         (response, held)
     }
 }

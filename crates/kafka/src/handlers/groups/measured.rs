@@ -88,7 +88,7 @@ pub(super) async fn ask_measured<T>(
     parts: Vec<Part<T>>,
     too_large: TooLarge,
 ) -> (Vec<ToldPart<T>>, Held) {
-    let bytes_max = context.node().memory.building.limit_bytes();
+    let bytes_max = context.building_budget().limit_bytes();
     let (fitting, answer_bytes) = fit(parts, bytes_max, too_large).await;
     let held = match memory_for(context, answer_bytes).await {
         Ok(held) => held,
@@ -156,7 +156,7 @@ async fn memory_for(context: &RequestContext, bytes: usize) -> Result<Held, Erro
     }
     tokio::select! {
         biased;
-        share = context.node().memory.building.take(bytes) => Ok(Some(Arc::new(share))),
+        share = context.building_budget().take(bytes) => Ok(Some(Arc::new(share))),
         () = context.connection.hurry.asked() => Err(ErrorCode::CoordinatorLoadInProgress),
     }
 }

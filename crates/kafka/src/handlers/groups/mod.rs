@@ -30,6 +30,7 @@ use logway_wire::{Decoder, Request, WireString};
 
 use crate::request::{EncodedReply, Reply};
 use crate::request::{RequestContext, RequestError, Work, decode_request, encode_reply};
+use logway_node::access::Operation;
 use logway_node::groups::{GroupReply, Pending, Question};
 
 /// Work that ends when the shard has answered, which depends on the disk alone. Of the answer,
@@ -99,6 +100,19 @@ fn question(context: &RequestContext, body: RequestBody) -> Question {
     let held = [&context.request_share, &context.building];
     let held = held.into_iter().flatten().cloned().collect();
     Question { version: context.version, client, body, held }
+}
+
+/// Asks the shard of a group, if the requester may do an operation with the group.
+fn ask_group(
+    context: &RequestContext,
+    group: &WireString,
+    operation: Operation,
+    body: RequestBody,
+) -> Pending {
+    match context.group(group, operation) {
+        Ok(group) => group.ask(question(context, body)),
+        Err(code) => Pending::refused(code),
+    }
 }
 
 /// Waits for a reply that depends on other members: no longer than this client does, and than the

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
-use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, PartitionId, Uuid};
 use logway_wire::Decoder;
 use logway_wire::WireString;
@@ -15,9 +14,10 @@ use logway_wire::messages::offset_commit_response::{
 use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use super::topic_names::topic_of;
-use super::{expect_reply, question};
+use super::{ask_group, expect_reply};
 use crate::handlers::building::ENTRY_BYTES;
-use crate::request::{RequestContext, RequestError, Work};
+use crate::request::{KnownTopics, RequestContext, RequestError, Work};
+use logway_node::access::{Operation, Resource};
 use logway_node::groups::Pending;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
@@ -33,7 +33,7 @@ fn built_bytes(context: &RequestContext, request: &OffsetCommitRequest) -> usize
         count += 1;
         text_bytes += text.map_or(0, |text| text.len());
     }
-    count * ENTRY_BYTES + context.node().groups.record_bytes(&request.group_id, count, text_bytes)
+    count * ENTRY_BYTES + context.offset_record_bytes(&request.group_id, count, text_bytes)
 }
 
 fn start(
@@ -41,11 +41,15 @@ fn start(
     mut request: OffsetCommitRequest,
 ) -> impl Future<Output = OffsetCommitResponse> + use<> {
     let mut refused = Vec::new();
-    let image = context.node().image();
-    let version = context.version;
+    let known = context.known_topics();
     let topics = std::mem::take(&mut request.topics).into_iter();
-    let accept = |topic| accept(&image, version, topic, &mut refused);
-    request.topics = topics.filter_map(accept).collect();
+    match context.check(Operation::Read, Resource::Group(&request.group_id)) {
+        Ok(()) => {
+            let accept = |topic| accept(context, &known, topic, &mut refused);
+            request.topics = topics.filter_map(accept).collect();
+        }
+        Err(code) => refused.extend(topics.map(|topic| (TopicOutcome::of(topic), code))),
+    }
     let asked = (!request.topics.is_empty()).then(|| ask(context, request));
     async move {
         let mut response = match asked {
@@ -69,7 +73,7 @@ fn ask(context: &RequestContext, request: OffsetCommitRequest) -> (Pending, Vec<
     let asked = asked.collect();
     let group = request.group_id.clone();
     let body = RequestBody::OffsetCommit(request);
-    (context.node().groups.ask(&group, question(context, body)), asked)
+    (ask_group(context, &group, Operation::Read, body), asked)
 }
 
 /// Partitions of a topic that are answered alike.
@@ -79,19 +83,27 @@ struct TopicOutcome {
     partitions: Vec<i32>,
 }
 
+impl TopicOutcome {
+    /// Of all partitions of a topic of a request.
+    fn of(topic: OffsetCommitRequestTopic) -> TopicOutcome {
+        let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
+        let partitions = partitions.collect();
+        TopicOutcome { name: topic.name, id: topic.topic_id, partitions }
+    }
+}
+
 /// The topic under both its names, with the partitions that exist; the others are refused.
 fn accept(
-    image: &MetadataImage,
-    version: i16,
+    context: &RequestContext,
+    topics: &KnownTopics,
     mut topic: OffsetCommitRequestTopic,
     refused: &mut Vec<(TopicOutcome, ErrorCode)>,
 ) -> Option<OffsetCommitRequestTopic> {
-    let known = match topic_of(image, version, &topic.name, topic.topic_id) {
+    let known = topic_of(context, topics, &topic.name, topic.topic_id, Operation::Read);
+    let known = match known {
         Ok(known) => known,
         Err(code) => {
-            let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
-            let partitions = partitions.collect();
-            refused.push((TopicOutcome { name: topic.name, id: topic.topic_id, partitions }, code));
+            refused.push((TopicOutcome::of(topic), code));
             return None;
         }
     };

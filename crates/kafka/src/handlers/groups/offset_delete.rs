@@ -3,7 +3,6 @@
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
-use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, PartitionId};
 use logway_wire::Decoder;
 use logway_wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
@@ -14,7 +13,9 @@ use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 use super::{expect_reply, question};
 use crate::handlers::building::ENTRY_BYTES;
-use crate::request::{RequestContext, RequestError, Work};
+use crate::request::{KnownTopics, RequestContext, RequestError, Work};
+use logway_node::access::Operation;
+use logway_node::groups::Pending;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
     super::prepare(context, body, built_bytes, start)
@@ -24,20 +25,25 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
 fn built_bytes(context: &RequestContext, request: &OffsetDeleteRequest) -> usize {
     let partitions = request.topics.iter().map(|topic| topic.partitions.len());
     let count = partitions.sum::<usize>();
-    count * ENTRY_BYTES + context.node().groups.record_bytes(&request.group_id, count, 0)
+    count * ENTRY_BYTES + context.offset_record_bytes(&request.group_id, count, 0)
 }
 
 fn start(
     context: &RequestContext,
     mut request: OffsetDeleteRequest,
 ) -> impl Future<Output = OffsetDeleteResponse> + use<> {
-    let image = context.node().image();
-    let topics = std::mem::take(&mut request.topics).into_iter();
-    let (known, unknown): (Vec<_>, Vec<_>) = topics.map(|topic| split(&image, topic)).unzip();
-    request.topics = known.into_iter().flatten().collect();
     let group = request.group_id.clone();
-    let pending =
-        context.node().groups.ask(&group, question(context, RequestBody::OffsetDelete(request)));
+    let (pending, unknown) = match context.group(&group, Operation::Delete) {
+        Err(code) => (Pending::refused(code), Vec::new()),
+        Ok(permitted) => {
+            let topics = context.known_topics();
+            let asked = std::mem::take(&mut request.topics).into_iter();
+            let split = |topic| split(context, &topics, topic);
+            let (known, unknown): (Vec<_>, Vec<_>) = asked.map(split).unzip();
+            request.topics = known.into_iter().flatten().collect();
+            (permitted.ask(question(context, RequestBody::OffsetDelete(request))), unknown)
+        }
+    };
     async move {
         let mut response = match pending.reply().await {
             Ok(reply) => expect_reply!(reply, OffsetDelete),
@@ -50,24 +56,28 @@ fn start(
     }
 }
 
-/// What of a topic exists, and the answer for what does not.
+/// What of a topic exists and may be read, and the answer for what does not.
 fn split(
-    image: &MetadataImage,
+    context: &RequestContext,
+    topics: &KnownTopics,
     mut topic: OffsetDeleteRequestTopic,
 ) -> (Option<OffsetDeleteRequestTopic>, Option<OffsetDeleteResponseTopic>) {
-    let known = image.topic(&topic.name);
-    let exists = |index| known.is_some_and(|known| known.partition(PartitionId(index)).is_some());
+    let known = topics.by_name(context, &topic.name, Operation::Read);
+    let find = |index| match known?.partition(PartitionId(index)) {
+        Some(_) => Ok(()),
+        None => Err(ErrorCode::UnknownTopicOrPartition),
+    };
     let mut absent = Vec::new();
     topic.partitions.retain(|partition| {
-        let exists = exists(partition.partition_index);
-        if !exists {
+        let found = find(partition.partition_index);
+        if let Err(code) = found {
             absent.push(OffsetDeleteResponsePartition {
                 partition_index: partition.partition_index,
-                error_code: ErrorCode::UnknownTopicOrPartition.code(),
+                error_code: code.code(),
                 ..Default::default()
             });
         }
-        exists
+        found.is_ok()
     });
     let refused = (!absent.is_empty()).then(|| OffsetDeleteResponseTopic {
         name: topic.name.clone(),

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::time::Duration;
 
 use logway_coordinator::{Reply, RequestBody, offset_fetch_groups, offset_fetch_response};
-use logway_metadata::MetadataImage;
 use logway_model::{ErrorCode, Offset, PartitionId};
 use logway_wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics,
@@ -20,12 +19,16 @@ use super::measured::{self, Part, QUESTION_BYTES, ToldPart, TooLarge, ask_measur
 use super::topic_names::{BY_TOPIC_ID_FROM, topic_of};
 use super::{expect_reply, question};
 use crate::handlers::building::ENTRY_BYTES;
-use crate::request::{RequestContext, RequestError, Work};
-use logway_node::groups::UnreadAges;
+use crate::request::{KnownTopics, RequestContext, RequestError, Work};
+use logway_node::access::Operation;
+use logway_node::groups::Measuring;
 use logway_node::memory::Held;
-use logway_node::tasks::{off_thread, wall_clock};
+use logway_node::tasks::off_thread;
 
 const NO_OFFSET: i64 = -1;
+
+/// What offsets tell of a topic.
+const OPERATION: Operation = Operation::Describe;
 
 /// How long ages are looked for. Those that are not found by then are unknown.
 const AGES_TIME_MAX: Duration = Duration::from_secs(2);
@@ -51,15 +54,15 @@ fn start(
     request: OffsetFetchRequest,
 ) -> impl Future<Output = (OffsetFetchResponse, Held)> + use<> {
     let version = context.version;
-    let image = context.node().image();
+    let topics = context.known_topics();
     let Mentions { groups, places } = Mentions::of(offset_fetch_groups(&request, version));
-    let measure = |(group, mentions)| AskedGroup::measure(context, &image, group, mentions);
+    let measure = |(group, mentions)| AskedGroup::measure(context, &topics, group, mentions);
     let parts = groups.into_iter().map(measure).collect();
     let context = context.clone();
     async move {
         let (told, held) = ask_measured(&context, parts, TooLarge::TellInParts).await;
         let mentions: Vec<_> = told.iter().map(|part| part.mentions).collect();
-        let finish = |part: ToldPart<AskedGroup>| part.about.finish(&image, version, part.answer);
+        let finish = |part: ToldPart<AskedGroup>| part.about.finish(&context, &topics, part.answer);
         let mut groups = told.into_iter().map(finish).collect();
         if UnreadAge::is_asked_in(&request.unknown_tagged_fields) {
             groups = off_thread(move || with_ages(&context, groups)).await;
@@ -126,10 +129,11 @@ fn with_ages(
     context: &RequestContext,
     mut groups: Vec<OffsetFetchResponseGroup>,
 ) -> Vec<OffsetFetchResponseGroup> {
-    let table = context.node().topics();
-    let mut ages = UnreadAges::new(&context.node().age_unpacking, wall_clock(), AGES_TIME_MAX);
+    let served_topics = context.served_topics();
+    let mut ages = context.unread_ages(AGES_TIME_MAX);
     for topic in groups.iter_mut().flat_map(|group| &mut group.topics) {
-        let served = table.by_name_or_id(&topic.name, topic.topic_id);
+        let (name, id) = (&topic.name, topic.topic_id);
+        let served = served_topics.by_name_or_id(context, name, id, OPERATION);
         for partition in &mut topic.partitions {
             let id = PartitionId(partition.partition_index);
             let age = match served.and_then(|served| served.partition(id)) {
@@ -149,32 +153,40 @@ struct AskedGroup {
     group_id: WireString,
     /// The topics that the shard is asked about; `None` for all.
     topics: Option<Vec<OffsetFetchRequestTopics>>,
-    /// The topics that do not exist.
+    /// The topics that do not exist, or are not for the requester.
     unknown: Vec<(OffsetFetchRequestTopics, ErrorCode)>,
 }
 
 impl AskedGroup {
     fn measure(
         context: &RequestContext,
-        image: &MetadataImage,
+        known: &KnownTopics,
         mut group: OffsetFetchRequestGroup,
         mentions: usize,
     ) -> Part<AskedGroup> {
+        let group_id = group.group_id.clone();
+        let permitted = match context.group(&group_id, Operation::Describe) {
+            Ok(permitted) => permitted,
+            Err(code) => {
+                let (topics, unknown) = (group.topics, Vec::new());
+                let about = AskedGroup { group_id, topics, unknown };
+                return Part { about, measuring: Measuring::refused(code), mentions };
+            }
+        };
         let mut unknown = Vec::new();
         if let Some(topics) = group.topics.take() {
-            let name = |topic| with_both_names(image, context.version, topic, &mut unknown);
+            let name = |topic| with_both_names(context, known, topic, &mut unknown);
             group.topics = Some(each_once(topics.into_iter().filter_map(name).collect()));
         }
-        let (group_id, topics) = (group.group_id.clone(), group.topics.clone());
-        let body = RequestBody::OffsetFetch(group);
-        let measuring = context.node().groups.measure(&group_id, question(context, body));
+        let topics = group.topics.clone();
+        let measuring = permitted.measure(question(context, RequestBody::OffsetFetch(group)));
         Part { about: AskedGroup { group_id, topics, unknown }, measuring, mentions }
     }
 
     fn finish(
         self,
-        image: &MetadataImage,
-        version: i16,
+        context: &RequestContext,
+        known: &KnownTopics,
         answer: Result<Reply, ErrorCode>,
     ) -> OffsetFetchResponseGroup {
         let AskedGroup { group_id, topics, unknown } = self;
@@ -188,7 +200,7 @@ impl AskedGroup {
             let failed = |topic| failed_topic(topic, group.error_code);
             group.topics = topics.unwrap_or_default().into_iter().map(failed).collect();
         } else if topics.is_none() {
-            keep_current(image, version, &mut group.topics);
+            keep_current(context, known, &mut group.topics);
         }
         let unknown = unknown.into_iter();
         group.topics.extend(unknown.map(|(topic, code)| failed_topic(topic, code.code())));
@@ -207,15 +219,19 @@ fn each_once(mut topics: Vec<OffsetFetchRequestTopics>) -> Vec<OffsetFetchReques
 
 /// Takes out offsets of topics that were deleted, where the request has not named topics itself:
 /// those of an earlier topic of the same name, and, where topics are known by id, those of one that
-/// is no more.
-fn keep_current(image: &MetadataImage, version: i16, topics: &mut Vec<OffsetFetchResponseTopics>) {
-    topics.retain_mut(|topic| match image.topic(&topic.name) {
-        Some(known) if topic.topic_id.is_zero() || topic.topic_id == known.id.0 => {
+/// is no more. So do those that the requester may not describe.
+fn keep_current(
+    context: &RequestContext,
+    known: &KnownTopics,
+    topics: &mut Vec<OffsetFetchResponseTopics>,
+) {
+    topics.retain_mut(|topic| match known.by_name(context, &topic.name, OPERATION) {
+        Ok(known) if topic.topic_id.is_zero() || topic.topic_id == known.id.0 => {
             topic.topic_id = known.id.0;
             true
         }
-        Some(_) => false,
-        None => version < BY_TOPIC_ID_FROM,
+        Err(ErrorCode::UnknownTopicOrPartition) => context.version < BY_TOPIC_ID_FROM,
+        _ => false,
     });
     topics.dedup_by(|next, last| {
         let is_same = next.name == last.name;
@@ -229,18 +245,18 @@ fn keep_current(image: &MetadataImage, version: i16, topics: &mut Vec<OffsetFetc
 /// The topic under its name and its id; one that does not exist has offsets by name, if they have
 /// not been looked through yet, but not by id.
 fn with_both_names(
-    image: &MetadataImage,
-    version: i16,
+    context: &RequestContext,
+    known: &KnownTopics,
     mut topic: OffsetFetchRequestTopics,
     unknown: &mut Vec<(OffsetFetchRequestTopics, ErrorCode)>,
 ) -> Option<OffsetFetchRequestTopics> {
-    match topic_of(image, version, &topic.name, topic.topic_id) {
+    match topic_of(context, known, &topic.name, topic.topic_id, OPERATION) {
         Ok(known) => {
             topic.name = WireString::copy_of(known.name.as_str());
             topic.topic_id = known.id.0;
             Some(topic)
         }
-        Err(_) if version < BY_TOPIC_ID_FROM => Some(topic),
+        Err(ErrorCode::UnknownTopicOrPartition) => Some(topic),
         Err(code) => {
             unknown.push((topic, code));
             None

@@ -5,8 +5,9 @@ use logway_model::ErrorCode;
 use logway_wire::Decoder;
 use logway_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 
-use super::{expect_reply, question};
+use super::{ask_group, expect_reply};
 use crate::request::{RequestContext, RequestError, Work};
+use logway_node::access::Operation;
 use logway_node::groups::Pending;
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
@@ -22,7 +23,7 @@ fn ask(context: &RequestContext, request: SyncGroupRequest) -> Pending {
         return Pending::refused(ErrorCode::InconsistentGroupProtocol);
     }
     let group = request.group_id.clone();
-    context.node().groups.ask(&group, question(context, RequestBody::SyncGroup(request)))
+    ask_group(context, &group, Operation::Read, RequestBody::SyncGroup(request))
 }
 
 fn response(_version: i16, reply: Result<Reply, ErrorCode>) -> SyncGroupResponse {

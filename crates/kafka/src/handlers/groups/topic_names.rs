@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
-use logway_metadata::{MetadataImage, TopicImage};
+use logway_metadata::TopicImage;
 use logway_model::{ErrorCode, TopicId, Uuid};
+
+use crate::request::{KnownTopics, RequestContext};
+use logway_node::access::Operation;
 
 /// From this version of OffsetCommit and OffsetFetch on, topics are named by their ids.
 pub(super) const BY_TOPIC_ID_FROM: i16 = 10;
 
-/// The topic that a request of a version names; or the error for all its partitions.
+/// The topic that a request of a version names, to do an operation with; or the error for all its partitions.
 pub(super) fn topic_of<'a>(
-    image: &'a MetadataImage,
-    version: i16,
+    context: &RequestContext,
+    topics: &'a KnownTopics,
     name: &str,
     id: Uuid,
+    operation: Operation,
 ) -> Result<&'a Arc<TopicImage>, ErrorCode> {
-    match version {
-        BY_TOPIC_ID_FROM.. => image.topic_by_id(TopicId(id)).ok_or(ErrorCode::UnknownTopicId),
-        _ => image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition),
+    match context.version {
+        BY_TOPIC_ID_FROM.. => topics.by_id(context, TopicId(id), operation),
+        _ => topics.by_name(context, name, operation),
     }
 }

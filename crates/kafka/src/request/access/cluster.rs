@@ -1,0 +1,71 @@
+//! What is about the whole cluster, or about this node.
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use logway_log::LogDir;
+use logway_metadata::MetadataImage;
+use logway_model::{ErrorCode, PartitionId};
+use logway_node::Node;
+use logway_node::access::{Operation, Resource};
+use logway_node::log_dirs::LogDirs;
+use logway_node::log_levels::LogLevels;
+use logway_node::topics::TopicTable;
+use logway_quorum::QuorumStatus;
+
+use super::TopicGrant;
+use crate::request::RequestContext;
+
+/// The cluster, for a requester who may do what it has asked for.
+#[derive(Clone)]
+pub(crate) struct Cluster(Arc<Node>);
+
+impl RequestContext {
+    /// The cluster, to do an operation with. Fails with `CLUSTER_AUTHORIZATION_FAILED`.
+    pub(crate) fn cluster(&self, operation: Operation) -> Result<Cluster, ErrorCode> {
+        self.check(operation, Resource::Cluster)?;
+        Ok(Cluster(Arc::clone(self.node())))
+    }
+}
+
+impl Cluster {
+    /// Every topic.
+    pub(crate) fn all_topics(&self) -> TopicGrant {
+        TopicGrant::ALL
+    }
+
+    /// The metadata.
+    pub(crate) fn metadata(&self) -> Arc<MetadataImage> {
+        self.0.image()
+    }
+
+    /// The topics that this node serves.
+    pub(crate) fn served(&self) -> Guard<Arc<TopicTable>> {
+        self.0.topics()
+    }
+
+    /// How the quorum is.
+    pub(crate) fn quorum_status(&self) -> QuorumStatus {
+        self.0.quorum.status()
+    }
+
+    /// The log directories of this node.
+    pub(crate) fn log_dirs(&self) -> &LogDirs {
+        &self.0.log_dirs
+    }
+
+    /// The levels of this node's log.
+    pub(crate) fn log_levels(&self) -> &LogLevels {
+        &self.0.log_levels
+    }
+
+    /// Begins to move a replica to a log directory.
+    pub(crate) async fn move_replica(
+        &self,
+        topic: &str,
+        partition: PartitionId,
+        target: &Arc<LogDir>,
+    ) -> Result<(), ErrorCode> {
+        self.0.move_replica(topic, partition, target).await
+    }
+}
