@@ -154,8 +154,8 @@ pub(crate) fn prepare(
     let origin = RequestOrigin { version, correlation_id, client_id };
     let context = RequestContext::new(service, connection, origin, charge.clone());
     if !is_served {
-        let answer = |context| -> ReplyFuture { Box::pin(async { refuse_api_versions(context) }) };
-        return Ok(Work::new(context, 0, key, answer));
+        let refuse = |context| -> ReplyFuture { Box::pin(async { refuse_api_versions(context) }) };
+        return Ok(Work::new(context, 0, key, refuse));
     }
     let prepare = || (api.prepare)(context, body);
     match charge {

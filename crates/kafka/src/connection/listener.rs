@@ -26,7 +26,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Connections that wait because their addresses open too many take no more than this part of
 /// `max.connections`.
-const HELD_BACK_PART: usize = 4;
+const WAITING_PART: usize = 4;
 
 /// How long connections may take to send their last replies when the broker stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub(crate) async fn accept_connections(
     service: Arc<Service>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let places = Places::default();
+    let admissions = Admissions::default();
     let mut connections = JoinSet::new();
     let mut next_accept = Instant::now();
     loop {
@@ -59,11 +59,11 @@ pub(crate) async fn accept_connections(
             next_accept =
                 Instant::now() + node.connection_rates.count(node.connections_per_second_max());
         }
-        let Some(mut place) = places.take(admission, peer, node) else { continue };
+        let Some(mut admitted) = admissions.take(admission, peer, node) else { continue };
         let (service, mut stopping) = (Arc::clone(&service), stopping.clone());
         connections.spawn(async move {
             tokio::select! {
-                () = place.turn() => serve(socket, peer, service).await,
+                () = admitted.turn() => serve(socket, peer, service).await,
                 () = stopped(&mut stopping) => {}
             }
         });
@@ -86,17 +86,17 @@ async fn accept_at(time: Instant, listener: &TcpListener) -> io::Result<(TcpStre
 
 /// The connections that there are. How many there may be can change at any time.
 #[derive(Default)]
-struct Places {
+struct Admissions {
     all: Seats,
-    held_back: Seats,
+    waiting: Seats,
 }
 
-/// A connection's place, as long as it lives.
-struct Place {
+/// A connection that is let in, as long as it lives.
+struct Admitted {
     _of_all: Seat,
     _of_address: AddressSeat,
-    /// Until when it waits, and its place among those that do.
-    held_back: Option<(Instant, Seat)>,
+    /// Until when it waits, and its seat among those that do.
+    waiting: Option<(Instant, Seat)>,
 }
 
 /// Counts what there may be so many of.
@@ -121,9 +121,9 @@ impl Drop for Seat {
     }
 }
 
-impl Places {
-    /// A place for a new connection; `None` if it must be closed.
-    fn take(&self, admission: Admission, peer: SocketAddr, node: &Node) -> Option<Place> {
+impl Admissions {
+    /// A seat for a new connection; `None` if it must be closed.
+    fn take(&self, admission: Admission, peer: SocketAddr, node: &Node) -> Option<Admitted> {
         let (metrics, max) = (&node.metrics, node.connections_max());
         let Some(of_all) = self.all.take(max) else {
             metrics.connections.refused.inc();
@@ -140,31 +140,30 @@ impl Places {
         };
         let Admission::In(wait) = admission else { return refuse_for_now(peer, node) };
         if wait.is_zero() {
-            return Some(Place { _of_all: of_all, _of_address: of_address, held_back: None });
+            return Some(Admitted { _of_all: of_all, _of_address: of_address, waiting: None });
         }
-        let Some(place) = self.held_back.take(node.connections_max().div_ceil(HELD_BACK_PART))
-        else {
+        let Some(seat) = self.waiting.take(node.connections_max().div_ceil(WAITING_PART)) else {
             return refuse_for_now(peer, node);
         };
         metrics.quotas.throttled(QuotaKey::ConnectionCreationRate, wait);
-        let held_back = Some((Instant::now() + wait, place));
-        Some(Place { _of_all: of_all, _of_address: of_address, held_back })
+        let waiting = Some((Instant::now() + wait, seat));
+        Some(Admitted { _of_all: of_all, _of_address: of_address, waiting })
     }
 }
 
 /// Its address has opened too many connections for this one to wait.
-fn refuse_for_now(peer: SocketAddr, node: &Node) -> Option<Place> {
+fn refuse_for_now(peer: SocketAddr, node: &Node) -> Option<Admitted> {
     node.metrics.connections.over_rate.inc();
     tracing::debug!(%peer, "connection refused: its address opens too many per second");
     None
 }
 
-impl Place {
+impl Admitted {
     /// Ends when the connection may be served. Nothing is read from it before.
     async fn turn(&mut self) {
-        if let Some((time, place)) = self.held_back.take() {
+        if let Some((time, seat)) = self.waiting.take() {
             sleep_until(time).await;
-            drop(place);
+            drop(seat);
         }
     }
 }

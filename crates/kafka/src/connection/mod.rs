@@ -83,7 +83,7 @@ pub(crate) enum ConnectionError {
         "the answer to this {api} may take {built_bytes} bytes, and all answers together {max_bytes} \
          (half of queued.max.request.bytes); ask for less at a time"
     )]
-    AnswerTooLarge {
+    ResponseTooLarge {
         /// What was asked.
         api: &'static str,
         /// What making the answer may take.
@@ -282,7 +282,7 @@ impl Connection {
         let max_bytes = self.node().memory.building.limit_bytes();
         if built_bytes > max_bytes {
             let api = api_key.name();
-            return Err(ConnectionError::AnswerTooLarge { api, built_bytes, max_bytes });
+            return Err(ConnectionError::ResponseTooLarge { api, built_bytes, max_bytes });
         }
         let building = self.share_to_build(built_bytes, request_share.bytes()).await?.map(Arc::new);
         let uncounted_bytes = if building.is_some() { 0 } else { built_bytes };
@@ -294,7 +294,7 @@ impl Connection {
         let reply = match work.run(Arc::clone(&request_share), building.clone(), is_heavy) {
             Started::Done(reply) => reply,
             Started::Working(work) => {
-                let reply = answer(&self.service.node, work, is_heavy);
+                let reply = make_reply(&self.service.node, work, is_heavy);
                 match is_produce {
                     // With acks 0 a client has nothing to stay for.
                     true => reply.await?,
@@ -485,7 +485,7 @@ fn cut_to(bytes: usize, share: Arc<BudgetShare>) -> Arc<BudgetShare> {
 }
 
 /// Has a request answered.
-async fn answer(
+async fn make_reply(
     node: &Arc<Node>,
     work: ReplyFuture,
     is_heavy: bool,

@@ -57,7 +57,7 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
 }
 
 /// Starts the appends, which may wait for a place to unpack records.
-pub(crate) fn answer(context: RequestContext, request: ProduceRequest) -> ReplyFuture {
+pub(crate) fn start_appends(context: RequestContext, request: ProduceRequest) -> ReplyFuture {
     Box::pin(async move {
         let topics = context.served_topics().kept();
         let started = start(&context, &topics, request).await;
@@ -66,7 +66,7 @@ pub(crate) fn answer(context: RequestContext, request: ProduceRequest) -> ReplyF
 }
 
 /// Starts the appends at once, if that waits for nothing; else the request comes back.
-pub(crate) fn try_answer_now(
+pub(crate) fn try_start_now(
     context: RequestContext,
     request: ProduceRequest,
 ) -> Result<Reply, Box<(RequestContext, ProduceRequest)>> {

@@ -49,14 +49,14 @@ impl Work {
         Work { api_key: ApiKey::Produce, built_bytes, context, todo }
     }
 
-    /// Work that `answer` does.
+    /// Work that `start` begins.
     pub(crate) fn new(
         context: RequestContext,
         built_bytes: usize,
         api_key: ApiKey,
-        answer: impl FnOnce(RequestContext) -> ReplyFuture + Send + 'static,
+        start: impl FnOnce(RequestContext) -> ReplyFuture + Send + 'static,
     ) -> Work {
-        Work { api_key, built_bytes, context, todo: Todo::Other(Box::new(answer)) }
+        Work { api_key, built_bytes, context, todo: Todo::Other(Box::new(start)) }
     }
 
     /// Starts the work, with the memory of the request, and that for the answer where it takes much.
@@ -73,26 +73,26 @@ impl Work {
         self.context.building = building;
         let Work { context, todo, .. } = self;
         match (context.charge.clone(), todo) {
-            (Some(charge), todo) => Started::Working(Box::pin(charge.run(|| todo.answer(context)))),
+            (Some(charge), todo) => Started::Working(Box::pin(charge.run(|| todo.start(context)))),
             (None, Todo::Produce(request)) if !is_heavy => {
-                match produce::try_answer_now(context, request) {
+                match produce::try_start_now(context, request) {
                     Ok(reply) => Started::Done(reply),
                     Err(slow) => {
                         let (context, request) = *slow;
-                        Started::Working(produce::answer(context, request))
+                        Started::Working(produce::start_appends(context, request))
                     }
                 }
             }
-            (None, todo) => Started::Working(todo.answer(context)),
+            (None, todo) => Started::Working(todo.start(context)),
         }
     }
 }
 
 impl Todo {
-    fn answer(self, context: RequestContext) -> ReplyFuture {
+    fn start(self, context: RequestContext) -> ReplyFuture {
         match self {
-            Todo::Produce(request) => produce::answer(context, request),
-            Todo::Other(answer) => answer(context),
+            Todo::Produce(request) => produce::start_appends(context, request),
+            Todo::Other(start) => start(context),
         }
     }
 }

@@ -33,7 +33,7 @@ pub use unread_age::UnreadAges;
 /// A question to a shard of groups.
 pub type Question = shards::Question<GroupShard>;
 /// What it says.
-pub type GroupReply = shards::ShardReply<GroupShard>;
+pub type GroupOutcome = shards::ShardOutcome<GroupShard>;
 /// A reply on its way.
 pub type Pending = shards::Pending<GroupShard>;
 /// A question whose answer is being measured.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::appends::{AppendFailed, AppendResult, Appends};
 use super::clock::ShardClock;
 use super::loading::LogReader;
-use super::pending::{Question, ShardReply};
+use super::pending::{Question, ShardOutcome};
 use super::waiting::Waiting;
 use crate::CLIENTS;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ pub(crate) struct Ask<M: StateMachine> {
     pub(super) question: Question<M>,
     /// The memory that there is for the answer, where it was measured.
     pub(super) answer_bytes_max: Option<usize>,
-    pub(super) send_answer: oneshot::Sender<ShardReply<M>>,
+    pub(super) send_outcome: oneshot::Sender<ShardOutcome<M>>,
 }
 
 /// The task's state.
@@ -234,17 +234,17 @@ impl<M: StateMachine> ShardDriver<M> {
     }
 
     fn begin(&mut self, now: Moment, ask: Ask<M>) -> EffectsOf<M> {
-        let Ask { question, answer_bytes_max, send_answer } = ask;
+        let Ask { question, answer_bytes_max, send_outcome } = ask;
         let Question { version, client, body, held } = question;
         if answer_bytes_max.is_some_and(|bytes_max| self.shard.answer_bytes(&body) > bytes_max) {
-            let _ = send_answer.send(Err(ErrorCode::CoordinatorLoadInProgress));
+            let _ = send_outcome.send(Err(ErrorCode::CoordinatorLoadInProgress));
             return Vec::new();
         }
         let token = RequestToken(self.next_token);
         self.next_token += 1;
         // What waits for other clients may wait for long: what is kept of it, the shard counts itself.
         let kept = if M::waits_for_others(&body) { Vec::new() } else { held.clone() };
-        self.waiting.add(token, send_answer, kept);
+        self.waiting.add(token, send_outcome, kept);
         let effects = self.shard.request(now, Request { token, version, client, body });
         drop(held);
         effects

@@ -27,4 +27,4 @@ mod tests;
 mod waiting;
 
 pub(crate) use driver::{Command, ShardHandle, new};
-pub use pending::{Measured, Measuring, Pending, Question, ShardReply};
+pub use pending::{Measured, Measuring, Pending, Question, ShardOutcome};

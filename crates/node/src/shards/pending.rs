@@ -23,10 +23,10 @@ pub struct Question<M: StateMachine> {
 }
 
 /// What a shard says, with the memory that it takes if it waited for other clients and takes much.
-pub type ShardReply<M> = Result<(<M as StateMachine>::Reply, Held), ErrorCode>;
+pub type ShardOutcome<M> = Result<(<M as StateMachine>::Reply, Held), ErrorCode>;
 
 /// An answer of a shard, on its way, or why none is asked.
-pub struct Pending<M: StateMachine>(Result<oneshot::Receiver<ShardReply<M>>, ErrorCode>);
+pub struct Pending<M: StateMachine>(Result<oneshot::Receiver<ShardOutcome<M>>, ErrorCode>);
 
 impl<M: StateMachine> Pending<M> {
     pub(crate) fn of(shard: Option<&ShardHandle<M>>, question: Question<M>) -> Pending<M> {
@@ -41,11 +41,11 @@ impl<M: StateMachine> Pending<M> {
 
     /// The answer; or `NOT_COORDINATOR`, if the group's shard is not here or has just gone.
     pub async fn reply(self) -> Result<M::Reply, ErrorCode> {
-        self.reply_that_waited().await.map(|(reply, _)| reply)
+        self.outcome_of_parked().await.map(|(reply, _)| reply)
     }
 
     /// The same for an answer that waits for other members.
-    pub async fn reply_that_waited(self) -> ShardReply<M> {
+    pub async fn outcome_of_parked(self) -> ShardOutcome<M> {
         let answer = self.0?;
         answer.await.unwrap_or(Err(ErrorCode::NotCoordinator))
     }
@@ -55,9 +55,9 @@ fn ask<M: StateMachine>(
     shard: &ShardHandle<M>,
     question: Question<M>,
     answer_bytes_max: Option<usize>,
-) -> oneshot::Receiver<ShardReply<M>> {
-    let (send_answer, answer) = oneshot::channel();
-    shard.send(Command::Ask(Box::new(Ask { question, answer_bytes_max, send_answer })));
+) -> oneshot::Receiver<ShardOutcome<M>> {
+    let (send_outcome, answer) = oneshot::channel();
+    shard.send(Command::Ask(Box::new(Ask { question, answer_bytes_max, send_outcome })));
     answer
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use logway_coordinator::{Effect, EffectsOf, RequestToken, StateMachine};
 use tokio::sync::oneshot;
 
-use super::pending::ShardReply;
+use super::pending::ShardOutcome;
 use crate::memory::{BudgetShare, MemoryBudget};
 
 /// An answer up to this size is not counted among the replies. It is what most members get, and a connection can have no
@@ -20,7 +20,7 @@ pub(super) struct Waiting<M: StateMachine> {
 }
 
 struct Waiter<M: StateMachine> {
-    send_answer: oneshot::Sender<ShardReply<M>>,
+    send_outcome: oneshot::Sender<ShardOutcome<M>>,
     /// The memory of the request, and for the reply.
     _held: Vec<Arc<BudgetShare>>,
 }
@@ -34,10 +34,10 @@ impl<M: StateMachine> Waiting<M> {
     pub(super) fn add(
         &mut self,
         token: RequestToken,
-        send_answer: oneshot::Sender<ShardReply<M>>,
+        send_outcome: oneshot::Sender<ShardOutcome<M>>,
         held: Vec<Arc<BudgetShare>>,
     ) {
-        self.by_token.insert(token, Waiter { send_answer, _held: held });
+        self.by_token.insert(token, Waiter { send_outcome, _held: held });
     }
 
     /// Sends a reply to who waits for it.
@@ -54,7 +54,7 @@ impl<M: StateMachine> Waiting<M> {
             },
         };
         // Its client may have gone.
-        let _ = waiter.send_answer.send(answer);
+        let _ = waiter.send_outcome.send(answer);
     }
 
     /// What a shard says at its end: replies, and no more appends.

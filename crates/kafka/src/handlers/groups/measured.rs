@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use logway_coordinator::Reply as ShardReply;
+use logway_coordinator::Reply as ShardOutcome;
 use logway_model::ErrorCode;
 use logway_wire::{Decoder, Request};
 
@@ -58,7 +58,7 @@ pub(super) struct Part<T> {
 pub(super) struct ToldPart<T> {
     /// What it is about.
     pub(super) about: T,
-    pub(super) answer: Result<ShardReply, ErrorCode>,
+    pub(super) answer: Result<ShardOutcome, ErrorCode>,
     /// How often there is memory to tell it.
     pub(super) mentions: usize,
 }

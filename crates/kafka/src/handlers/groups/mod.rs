@@ -24,14 +24,14 @@ mod measured;
 
 use std::future::Future;
 
-use logway_coordinator::{Client, Reply as ShardReply, RequestBody};
+use logway_coordinator::{Client, Reply as ShardOutcome, RequestBody};
 use logway_model::ErrorCode;
 use logway_wire::{Decoder, Request, WireString};
 
 use crate::request::{EncodedReply, Reply};
 use crate::request::{RequestContext, RequestError, Work, decode_request, encode_reply};
 use logway_node::access::Operation;
-use logway_node::groups::{GroupReply, Pending, Question};
+use logway_node::groups::{GroupOutcome, Pending, Question};
 
 /// Work that ends when the shard has answered, which depends on the disk alone. Of the answer,
 /// `built_bytes` is an estimate.
@@ -63,7 +63,7 @@ fn prepare_with_group<R>(
     context: RequestContext,
     body: Decoder,
     ask: impl FnOnce(&RequestContext, R) -> Pending + Send + 'static,
-    response: impl FnOnce(i16, Result<ShardReply, ErrorCode>) -> R::Response + Send + 'static,
+    response: impl FnOnce(i16, Result<ShardOutcome, ErrorCode>) -> R::Response + Send + 'static,
 ) -> Result<Work, RequestError>
 where
     R: Request + Send + 'static,
@@ -77,7 +77,7 @@ where
         context.client_id = context.client_id.map(|id| id.detached());
         Box::pin(async move {
             Ok(Reply::Parked(Box::pin(async move {
-                let (reply, held) = match reply_of_group(&context, pending).await {
+                let (reply, held) = match group_outcome(&context, pending).await {
                     Ok((reply, held)) => (Ok(reply), held),
                     Err(code) => (Err(code), None),
                 };
@@ -118,10 +118,10 @@ fn ask_group(
 /// Waits for a reply that depends on other members: no longer than this client does, and than the
 /// broker runs. Then it is told to look for its coordinator and ask again, which every client does at
 /// this code; at COORDINATOR_NOT_AVAILABLE some give up.
-async fn reply_of_group(context: &RequestContext, pending: Pending) -> GroupReply {
+async fn group_outcome(context: &RequestContext, pending: Pending) -> GroupOutcome {
     tokio::select! {
         biased;
-        answer = pending.reply_that_waited() => answer,
+        answer = pending.outcome_of_parked() => answer,
         () = context.connection.hurry.asked() => Err(ErrorCode::NotCoordinator),
     }
 }
@@ -130,7 +130,7 @@ async fn reply_of_group(context: &RequestContext, pending: Pending) -> GroupRepl
 /// `refused` makes the answer.
 async fn gather<T>(
     pending: Vec<(Vec<WireString>, Pending)>,
-    answers: impl Fn(ShardReply) -> Vec<T>,
+    answers: impl Fn(ShardOutcome) -> Vec<T>,
     refused: impl Fn(WireString, ErrorCode) -> T,
 ) -> Vec<T> {
     let mut gathered = Vec::new();
