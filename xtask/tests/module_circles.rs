@@ -6,7 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// As many files may need each other.
-const CIRCLE_FILES_MAX: usize = 16;
+const CIRCLE_FILES_MAX: usize = 12;
+
+/// Crates with a larger circle, which may only shrink. In `log` the queue keeps the writer while its thread
+/// sleeps, and each log has the queue.
+const LARGER: &[(&str, usize)] = &[("log", 26)];
 
 /// A crate's source files by their module paths, as `["append", "rounds"]`.
 type Modules = BTreeMap<Vec<String>, PathBuf>;
@@ -17,21 +21,17 @@ fn root() -> PathBuf {
 
 #[test]
 fn no_circle_of_modules_is_larger_than_a_dozen_files() {
-    let mut largest = Vec::new();
     for entry in fs::read_dir(root().join("crates")).expect("there are crates") {
-        let source = entry.expect("can be read").path().join("src");
-        for circle in circles_of(&source) {
-            if circle.len() > largest.len() {
-                largest = circle;
-            }
+        let folder = entry.expect("can be read").path();
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("is text");
+        let max =
+            LARGER.iter().find(|(of, _)| *of == name).map_or(CIRCLE_FILES_MAX, |(_, max)| *max);
+        for circle in circles_of(&folder.join("src")) {
+            let count = circle.len();
+            assert!(count <= max, "{count} files of {name} need each other: {circle:#?}");
+            println!("{name}: a circle of {count} files");
         }
     }
-    println!("the largest circle: {} files: {largest:#?}", largest.len());
-    assert!(
-        largest.len() <= CIRCLE_FILES_MAX,
-        "{} files need each other: {largest:#?}",
-        largest.len()
-    );
 }
 
 #[test]
