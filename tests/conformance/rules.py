@@ -110,7 +110,7 @@ class Rules:
             # A topic without a name is found by its id.
             if names == ["Name"] and item["Name"] in (None, "") and "TopicId" in item:
                 names = ["TopicId"]
-            key = ",".join(readable(item[name]) for name in names) or str(position)
+            key = ",".join(readable(item[name]) for name in names) if names else str(position)
             twin = 1
             while f"[{key}{'' if twin == 1 else f' #{twin}'}]" in keyed:
                 twin += 1

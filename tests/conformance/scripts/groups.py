@@ -64,6 +64,7 @@ def joining(side: Side):
             "an unknown instance with an id": {"GroupInstanceId": "i", "MemberId": "no-such"},
             "an empty instance": {"GroupInstanceId": ""},
             "an instance that cannot be": {"GroupInstanceId": "a b/"},
+            "a protocol of no name": {"GroupInstanceId": "i", "Protocols": [{"Name": "", "Metadata": b""}]},
         }.items():
             group = side.unique(f"{request}-{version}")
             join(side, version, request, group, **values)
@@ -401,7 +402,7 @@ def listed(side: Side):
 @script
 def removed(side: Side):
     """Groups and offsets that are deleted."""
-    topic, absent = side.topic("topic", 2), side.absent()
+    topic, other, absent = side.topic("topic", 2), side.topic("other", 2), side.absent()
     for version in side.versions("DeleteGroups"):
         full, empty = side.unique(f"full-{version}"), side.unique(f"empty-{version}")
         member(side, full)
@@ -438,7 +439,12 @@ def removed(side: Side):
         delete("one again", group, (topic, [0]))
         delete("out of range", group, (topic, [9, -1]))
         delete("an unknown topic", group, (absent, [0]), (topic, [1]))
+        delete("out of range beside one that is there", subscribed, (topic, [0, 9]))
+        delete("a topic twice", subscribed, (absent, [0]), (other, [0]), (absent, [1]), (other, [1]))
+        delete("a topic twice that is there", subscribed, (other, [0]), (other, [1]))
+        delete("no partitions", subscribed, (topic, []), (absent, []))
         delete("an unknown group", "no-such", (topic, [0]))
+        delete("an unknown topic of an unknown group", "no-such", (absent, [0]))
         delete("an empty group", "", (topic, [0]))
         delete("no topics", group)
         delete("a topic that is read", subscribed, (topic, [0]))

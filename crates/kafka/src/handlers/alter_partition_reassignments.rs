@@ -38,9 +38,11 @@ pub(crate) async fn handle(
 ) -> AlterPartitionReassignmentsResponse {
     let view = ClusterView::of(&context);
     let may_change_count = request.allow_replication_factor_change;
+    // A request about nothing is told the default, as Kafka tells it.
+    let told_change_count = may_change_count || request.topics.is_empty();
     let topics = request.topics.into_iter().map(|topic| reassign(&view, topic, may_change_count));
     AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: may_change_count,
+        allow_replication_factor_change: told_change_count,
         error_message: None,
         responses: topics.collect(),
         ..Default::default()

@@ -1,5 +1,7 @@
 //! OffsetDelete: forgets how far a group has read in some partitions (KIP-496).
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
@@ -20,11 +22,12 @@ pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, Re
     super::prepare(context, body, built_bytes, start)
 }
 
-/// An entry for each partition, and the records.
+/// An entry for each topic and each partition, and the records.
 fn built_bytes(context: &RequestContext, request: &OffsetDeleteRequest) -> usize {
     let partitions = request.topics.iter().map(|topic| topic.partitions.len());
     let count = partitions.sum::<usize>();
-    count * ENTRY_BYTES + context.node().groups.record_bytes(&request.group_id, count, 0)
+    (request.topics.len() + count) * ENTRY_BYTES
+        + context.node().groups.record_bytes(&request.group_id, count, 0)
 }
 
 fn start(
@@ -44,7 +47,8 @@ fn start(
             Err(code) => OffsetDeleteResponse { error_code: code.code(), ..Default::default() },
         };
         if response.error_code == ErrorCode::None.code() {
-            response.topics.extend(unknown.into_iter().flatten());
+            let unknown = unknown.into_iter().flatten();
+            response.topics = each_once(response.topics.into_iter().chain(unknown));
         }
         response
     }
@@ -69,10 +73,70 @@ fn split(
         }
         exists
     });
-    let refused = (!absent.is_empty()).then(|| OffsetDeleteResponseTopic {
+    // A topic that does not exist is told of without partitions, too.
+    let refused = (!absent.is_empty() || known.is_none()).then(|| OffsetDeleteResponseTopic {
         name: topic.name.clone(),
         partitions: absent,
         ..Default::default()
     });
     ((!topic.partitions.is_empty()).then_some(topic), refused)
+}
+
+/// Each topic once with all its partitions, however often the request names it: clients look topics up by name.
+fn each_once(
+    topics: impl Iterator<Item = OffsetDeleteResponseTopic>,
+) -> Vec<OffsetDeleteResponseTopic> {
+    let mut each: Vec<OffsetDeleteResponseTopic> = Vec::new();
+    let mut places = HashMap::new();
+    for topic in topics {
+        match places.entry(topic.name.clone()) {
+            Entry::Occupied(place) => {
+                let place: usize = *place.get();
+                each[place].partitions.extend(topic.partitions);
+            }
+            Entry::Vacant(place) => {
+                place.insert(each.len());
+                each.push(topic);
+            }
+        }
+    }
+    each
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_wire::messages::offset_delete_request::OffsetDeleteRequestPartition;
+
+    use super::*;
+
+    fn asked(name: &'static str, indexes: &[i32]) -> OffsetDeleteRequestTopic {
+        let partition = |&partition_index| OffsetDeleteRequestPartition {
+            partition_index,
+            ..Default::default()
+        };
+        let partitions = indexes.iter().map(partition).collect();
+        OffsetDeleteRequestTopic { name: name.into(), partitions, ..Default::default() }
+    }
+
+    /// What is told of topics none of which exists.
+    fn told(topics: Vec<OffsetDeleteRequestTopic>) -> Vec<(String, Vec<i32>)> {
+        let image = MetadataImage::default();
+        let refused = topics.into_iter().filter_map(|topic| split(&image, topic).1);
+        let told = each_once(refused).into_iter().map(|topic| {
+            let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+            (topic.name.to_string(), indexes.collect())
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn a_topic_is_told_of_once_with_all_its_partitions() {
+        let topics = vec![asked("a", &[0, 1]), asked("b", &[0]), asked("a", &[2])];
+        assert_eq!(told(topics), [("a".to_owned(), vec![0, 1, 2]), ("b".to_owned(), vec![0])]);
+    }
+
+    #[test]
+    fn a_topic_that_does_not_exist_is_told_of_without_partitions() {
+        assert_eq!(told(vec![asked("a", &[])]), [("a".to_owned(), vec![])]);
+    }
 }
