@@ -156,6 +156,7 @@ def sessions(side: Side):
 
         within("no session, but an epoch", 0, 1, of(topic, at(0)))
         within("an unknown session", 12_345, 1)
+        within("the largest session", (1 << 31) - 1, 1)
         within("a session that is closed", 12_345, -1, of(topic, at(0)))
         within("a session to be replaced that is unknown", 12_345, 0, of(topic, at(0)))
         made = within("a new one", 0, 0, of(topic, at(0), at(0, 1)), of(other, at(0)), of(absent, at(0)))

@@ -37,6 +37,19 @@ UNANSWERED = {("Produce", "nulls"), *((api, kind) for api in ALTER for kind in T
 # Where names are made into topics whatever the request says.
 CREATES_UNASKED = {"Metadata": range(4)}
 
+GROUP, TRANSACTION = 0, 1
+
+# The numbers that mean something to Kafka. Random requests with others are told apart by their names.
+MEANINGS = {
+    "ElectionType": range(2),
+    "IsolationLevel": range(2),
+    "ResourceType": (2, 4, 8, 16, 32),
+    # Kafka's cache of sessions finds its part by the id, and fails at the limits.
+    "SessionId": range(-(1 << 31) + 1, (1 << 31) - 1),
+    "PartitionIndex": range(-(1 << 31), (1 << 31) - 1),
+    "LeaderEpoch": range(-1, 1 << 31),
+}
+
 
 class Kind:
     """How a request is filled."""
@@ -141,7 +154,7 @@ def random_arguments(side: Side):
 
 
 def keep_groups(side: Side, names: list[str]):
-    """Lets the groups exist whatever offsets are deleted: without any, one is gone at once, in Kafka some minutes later."""
+    """Gives each group an offset that stays. Without any it is gone at once; in Kafka some minutes later."""
     offset = {"Name": "settled", "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 1}]}
     for group in filter(None, names):
         side.wait_for_coordinator(group)
@@ -151,27 +164,13 @@ def keep_groups(side: Side, names: list[str]):
 def settle(api: str, values: dict, round: int):
     """Changes what would make answers hang on the clock, or on what is not served yet."""
     if api == "JoinGroup" and values["GroupId"]:
-        # The shortest session that is allowed: whether a later round meets the member is chance.
+        # Its session is the shortest that is allowed. Whether a later round meets the member is chance.
         values["GroupId"] += f"-{round}"
     # Transactions: Kafka would make a topic for them, which other requests then show.
     if api == "FindCoordinator" and values.get("KeyType") == TRANSACTION:
         values["KeyType"] = GROUP
     if api == "InitProducerId":
         values["TransactionTimeoutMs"] = 0
-
-
-GROUP, TRANSACTION = 0, 1
-
-# The numbers that mean something to Kafka, where others have answers of their own.
-MEANINGS = {
-    "ElectionType": range(2),
-    "IsolationLevel": range(2),
-    "ResourceType": (2, 4, 8, 16, 32),
-    # A session cache finds its part by the id, and fails at the limits.
-    "SessionId": range(-(1 << 31) + 1, (1 << 31) - 1),
-    "PartitionIndex": range(-(1 << 31), (1 << 31) - 1),
-    "LeaderEpoch": range(-1, 1 << 31),
-}
 
 
 def oddities(values: dict) -> list[str]:
