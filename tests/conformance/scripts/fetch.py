@@ -93,6 +93,9 @@ def replicas(side: Side):
         for replica in (-1, -2, -3, 1, 7):
             of_replica = {"ReplicaId": replica} if version < 15 else {"ReplicaState": {"ReplicaId": replica}}
             ask(side, version, f"replica {replica}", of(topic, at(0)), **of_replica)
+            for epoch in (0, 1):
+                of_epoch = of(topic, at(0, CurrentLeaderEpoch=epoch))
+                ask(side, version, f"replica {replica} of epoch {epoch}", of_epoch, **of_replica)
         ask(side, version, "a rack", of(topic, at(0)), RackId="somewhere")
         ask(side, version, "a cluster id", of(topic, at(0)), ClusterId="another")
 

@@ -275,6 +275,7 @@ def commits(side: Side):
         commit("partitions out of range", offsets_of(topic, (2, 1, ""), (-1, 1, ""), (1 << 30, 1, "")))
         commit("a partition twice", offsets_of(topic, (0, 1, "a"), (0, 2, "b")))
         commit("a topic twice", offsets_of(topic, (0, 3, "a")), offsets_of(topic, (0, 4, "b")))
+        commit("a topic twice, partly out of range", offsets_of(topic, (0, 3, ""), (9, 3, "")), offsets_of(topic, (1, 4, "")))
         commit("an unknown topic", offsets_of(absent, (0, 1, "")), offsets_of(topic, (0, 1, "")))
         commit("an empty name", offsets_of(Topic(""), (0, 1, "")))
         commit("no topics")

@@ -1,7 +1,5 @@
 //! OffsetDelete: forgets how far a group has read in some partitions (KIP-496).
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
@@ -16,6 +14,7 @@ use logway_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 use super::{expect_reply, question};
 use crate::handlers::building::ENTRY_BYTES;
+use crate::handlers::repeats::merge_same;
 use crate::request::{RequestContext, RequestError, Work};
 
 pub(crate) fn prepare(context: RequestContext, body: Decoder) -> Result<Work, RequestError> {
@@ -47,8 +46,8 @@ fn start(
             Err(code) => OffsetDeleteResponse { error_code: code.code(), ..Default::default() },
         };
         if response.error_code == ErrorCode::None.code() {
-            let unknown = unknown.into_iter().flatten();
-            response.topics = each_once(response.topics.into_iter().chain(unknown));
+            let unknown = unknown.into_iter().flatten().collect();
+            response.topics = add_unknown(response.topics, unknown);
         }
         response
     }
@@ -82,25 +81,19 @@ fn split(
     ((!topic.partitions.is_empty()).then_some(topic), refused)
 }
 
-/// Each topic once with all its partitions, however often the request names it: clients look topics up by name.
-fn each_once(
-    topics: impl Iterator<Item = OffsetDeleteResponseTopic>,
+/// Adds what does not exist. With it each topic has one entry, as in Kafka, however often the request names it.
+fn add_unknown(
+    topics: Vec<OffsetDeleteResponseTopic>,
+    unknown: Vec<OffsetDeleteResponseTopic>,
 ) -> Vec<OffsetDeleteResponseTopic> {
-    let mut each: Vec<OffsetDeleteResponseTopic> = Vec::new();
-    let mut places = HashMap::new();
-    for topic in topics {
-        match places.entry(topic.name.clone()) {
-            Entry::Occupied(place) => {
-                let place: usize = *place.get();
-                each[place].partitions.extend(topic.partitions);
-            }
-            Entry::Vacant(place) => {
-                place.insert(each.len());
-                each.push(topic);
-            }
-        }
+    if unknown.is_empty() {
+        return topics;
     }
-    each
+    let name = |topic: &OffsetDeleteResponseTopic| topic.name.clone();
+    let take_over = |topic: &mut OffsetDeleteResponseTopic, other: OffsetDeleteResponseTopic| {
+        topic.partitions.extend(other.partitions);
+    };
+    merge_same(topics.into_iter().chain(unknown), name, take_over)
 }
 
 #[cfg(test)]
@@ -122,7 +115,7 @@ mod tests {
     fn told(topics: Vec<OffsetDeleteRequestTopic>) -> Vec<(String, Vec<i32>)> {
         let image = MetadataImage::default();
         let refused = topics.into_iter().filter_map(|topic| split(&image, topic).1);
-        let told = each_once(refused).into_iter().map(|topic| {
+        let told = add_unknown(Vec::new(), refused.collect()).into_iter().map(|topic| {
             let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
             (topic.name.to_string(), indexes.collect())
         });
