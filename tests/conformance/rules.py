@@ -79,6 +79,8 @@ class Rules:
         return {name: self._value(api, known.get(name), name, value) for name, value in values.items()}
 
     def _value(self, api: str, field: Field | None, name: str, value: object) -> object:
+        if isinstance(value, list) and (api, name) == ("Fetch", "Responses"):
+            value = merged(value)
         if isinstance(value, list) and field.fields is not None:
             return self._keyed(field.fields, [self.tree(api, field.fields, item) for item in value])
         if isinstance(value, list):
@@ -110,7 +112,7 @@ class Rules:
             # A topic without a name is found by its id.
             if names == ["Name"] and item["Name"] in (None, "") and "TopicId" in item:
                 names = ["TopicId"]
-            key = ",".join(readable(item[name]) for name in names) or str(position)
+            key = ",".join(readable(item[name]) for name in names) if names else str(position)
             twin = 1
             while f"[{key}{'' if twin == 1 else f' #{twin}'}]" in keyed:
                 twin += 1
@@ -143,6 +145,15 @@ class Rules:
         if value == NO_ID:
             return "<no id>"
         return f"<id of {self.topic_ids[value]}>" if value in self.topic_ids else "<an id>"
+
+
+def merged(topics: list[dict]) -> list[dict]:
+    """Fetch's answers with each topic once: Kafka tells it again when another one has come between its partitions."""
+    found: dict[tuple, dict] = {}
+    for topic in topics:
+        key = topic.get("Topic"), topic.get("TopicId")
+        found[key] = topic | {"Partitions": [*found.get(key, {}).get("Partitions", []), *topic["Partitions"]]}
+    return list(found.values())
 
 
 def readable(value: object) -> str:

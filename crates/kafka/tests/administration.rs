@@ -80,9 +80,30 @@ async fn an_election_is_never_needed() {
         assert_eq!(results, expected);
         assert_eq!(elect(&connection, election, None).await, []);
     }
-    let request = ElectLeadersRequest { election_type: 2, ..Default::default() };
-    let response = connection.call(&request).await.expect("is answered");
-    assert_eq!(response.error_code, ErrorCode::InvalidRequest.code());
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn each_partition_is_told_of_an_unknown_type_of_election() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    let elect = async |topic_partitions| {
+        let request =
+            ElectLeadersRequest { election_type: 2, topic_partitions, ..Default::default() };
+        connection.call(&request).await.expect("is answered")
+    };
+    let invalid = ErrorCode::InvalidRequest.code();
+    let topic = TopicPartitions { topic: "t".into(), partitions: vec![0, 7], ..Default::default() };
+    let response = elect(Some(vec![topic])).await;
+    assert_eq!(response.error_code, invalid);
+    let [result] = response.replica_election_results.as_slice() else { panic!("one topic") };
+    let told: Vec<_> =
+        result.partition_result.iter().map(|told| (told.partition_id, told.error_code)).collect();
+    assert_eq!(told, [(0, invalid), (7, invalid)]);
+    assert_eq!(elect(None).await.error_code, invalid);
+    // Nothing is asked for.
+    assert_eq!(elect(Some(Vec::new())).await.error_code, 0);
     broker.stop().await;
 }
 
@@ -113,6 +134,18 @@ async fn a_partition_can_be_assigned_to_where_it_is() {
     assert_eq!(reassign("t", Some(&[1, 1])).await, ErrorCode::InvalidReplicaAssignment);
     assert_eq!(reassign("t", None).await, ErrorCode::NoReassignmentInProgress);
     assert_eq!(reassign("none", Some(&[1])).await, ErrorCode::UnknownTopicOrPartition);
+
+    // A request about nothing is told the default.
+    for (is_named, is_told) in [(true, false), (false, true)] {
+        let topic = ReassignableTopic { name: "t".into(), ..Default::default() };
+        let request = AlterPartitionReassignmentsRequest {
+            allow_replication_factor_change: false,
+            topics: is_named.then_some(topic).into_iter().collect(),
+            ..Default::default()
+        };
+        let response = connection.call(&request).await.expect("is answered");
+        assert_eq!(response.allow_replication_factor_change, is_told);
+    }
 
     let request = ListPartitionReassignmentsRequest { topics: None, ..Default::default() };
     let response = connection.call(&request).await.expect("is answered");

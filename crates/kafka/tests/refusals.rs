@@ -1,4 +1,5 @@
-//! What a producer is told of batches that are refused, and which versions may send what.
+//! What a producer is told of batches that are refused, which versions may send what, and what a client is told that
+//! fetches as a replica.
 
 mod common;
 
@@ -6,9 +7,10 @@ use common::*;
 use logway_client::Connection;
 use logway_model::{ErrorCode, TimestampMs};
 use logway_record::{BatchBuilder, Compression};
-use logway_wire::messages::DeleteRecordsRequest;
 use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use logway_wire::messages::produce_response::PartitionProduceResponse;
+use logway_wire::messages::{DeleteRecordsRequest, FetchRequest};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -142,5 +144,28 @@ async fn an_answer_names_no_more_records_than_its_memory_allows() {
     assert_eq!(named[..3], [300, 100, 0]);
     assert_eq!(named.iter().sum::<usize>(), 400);
     assert!(answers.iter().all(|answer| answer.error_code == ErrorCode::InvalidRecord.code()));
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn who_is_no_replica_is_told_so_by_epoch() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let connection = broker.connect().await;
+    create_topic(&connection, "t", 1).await;
+    for (current_leader_epoch, code) in [
+        (-1, ErrorCode::NotLeaderOrFollower),
+        (0, ErrorCode::UnknownLeaderEpoch),
+        (1, ErrorCode::UnknownLeaderEpoch),
+    ] {
+        let partition = FetchPartition { current_leader_epoch, ..Default::default() };
+        let partitions = vec![partition];
+        let topic = FetchTopic { topic: "t".into(), partitions, ..Default::default() };
+        let request = FetchRequest { replica_id: 7, topics: vec![topic], ..Default::default() };
+        let pending = connection.send(&request, 12).await.expect("is sent");
+        let answer = pending.response().await.expect("is answered");
+        let told = answer.responses[0].partitions[0].error_code;
+        assert_eq!(told, code.code(), "of epoch {current_leader_epoch}");
+    }
     broker.stop().await;
 }

@@ -124,6 +124,10 @@ def tokens(side: Side):
         side.ask("CreateDelegationToken", version, "one", MaxLifetimeMs=-1)
         renewer = {"PrincipalType": "User", "PrincipalName": "a"}
         side.ask("CreateDelegationToken", version, "with a renewer", MaxLifetimeMs=1_000, Renewers=[renewer])
+        if version >= 3:
+            for kind, name in (("Group", "a"), ("", "a"), ("Group", ""), ("Group", None), (None, "a"), (None, None)):
+                owner = {"OwnerPrincipalType": kind, "OwnerPrincipalName": name}
+                side.ask("CreateDelegationToken", version, f"for {name!r} of type {kind!r}", MaxLifetimeMs=-1, **owner)
     for version in side.versions("RenewDelegationToken"):
         side.ask("RenewDelegationToken", version, "one", Hmac=b"x", RenewPeriodMs=-1)
     for version in side.versions("ExpireDelegationToken"):
@@ -152,6 +156,11 @@ def telemetry(side: Side):
             "what is no metric": {"Metrics": b"\xff\xff"},
             "the last": {"Terminating": True},
             "after the last": {"Terminating": True},
+            "after the last, again": {},
+            "a second time after the last": {},
+            "the last, of a wrong subscription": {"SubscriptionId": subscription + 1, "Terminating": True},
+            "after one that was refused": {},
+            "after that": {"Terminating": True},
         }.items():
             asked = {"ClientInstanceId": known, "SubscriptionId": subscription} | values
             side.ask("PushTelemetry", version, request, **asked)

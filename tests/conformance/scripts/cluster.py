@@ -121,6 +121,8 @@ def moves(side: Side):
         ask("no partitions", (topic.name, []))
         ask("none")
         ask("another number of replicas", (topic.name, [(0, [1, 2])]), AllowReplicationFactorChange=False)
+        ask("none, another number of replicas", AllowReplicationFactorChange=False)
+        ask("no partitions, another number of replicas", (topic.name, []), AllowReplicationFactorChange=False)
     for version in side.versions("ListPartitionReassignments"):
         for request, topics in {
             "all": None,

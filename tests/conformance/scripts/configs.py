@@ -46,6 +46,7 @@ def described(side: Side):
         ask("nothing of a topic", (TOPIC, topic.name, []))
         ask("an unknown topic", (TOPIC, side.absent().name, None), (TOPIC, topic.name, ["retention.ms"]))
         ask("a topic twice", (TOPIC, topic.name, ["retention.ms"]), (TOPIC, topic.name, ["segment.ms"]))
+        ask("an unknown type beside a topic", (99, "no-such", None), (TOPIC, topic.name, ["retention.ms"]))
         ask("a topic of no name", (TOPIC, "", None))
         ask("a topic's name that cannot be", (TOPIC, "a/b", None))
         ask("the broker", (BROKER, "1", None))

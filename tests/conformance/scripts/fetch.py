@@ -93,6 +93,9 @@ def replicas(side: Side):
         for replica in (-1, -2, -3, 1, 7):
             of_replica = {"ReplicaId": replica} if version < 15 else {"ReplicaState": {"ReplicaId": replica}}
             ask(side, version, f"replica {replica}", of(topic, at(0)), **of_replica)
+            for epoch in (0, 1):
+                of_epoch = of(topic, at(0, CurrentLeaderEpoch=epoch))
+                ask(side, version, f"replica {replica} of epoch {epoch}", of_epoch, **of_replica)
         ask(side, version, "a rack", of(topic, at(0)), RackId="somewhere")
         ask(side, version, "a cluster id", of(topic, at(0)), ClusterId="another")
 
@@ -156,6 +159,7 @@ def sessions(side: Side):
 
         within("no session, but an epoch", 0, 1, of(topic, at(0)))
         within("an unknown session", 12_345, 1)
+        within("the largest session", (1 << 31) - 1, 1)
         within("a session that is closed", 12_345, -1, of(topic, at(0)))
         within("a session to be replaced that is unknown", 12_345, 0, of(topic, at(0)))
         made = within("a new one", 0, 0, of(topic, at(0), at(0, 1)), of(other, at(0)), of(absent, at(0)))

@@ -64,6 +64,7 @@ def joining(side: Side):
             "an unknown instance with an id": {"GroupInstanceId": "i", "MemberId": "no-such"},
             "an empty instance": {"GroupInstanceId": ""},
             "an instance that cannot be": {"GroupInstanceId": "a b/"},
+            "a protocol of no name": {"GroupInstanceId": "i", "Protocols": [{"Name": "", "Metadata": b""}]},
         }.items():
             group = side.unique(f"{request}-{version}")
             join(side, version, request, group, **values)
@@ -274,6 +275,7 @@ def commits(side: Side):
         commit("partitions out of range", offsets_of(topic, (2, 1, ""), (-1, 1, ""), (1 << 30, 1, "")))
         commit("a partition twice", offsets_of(topic, (0, 1, "a"), (0, 2, "b")))
         commit("a topic twice", offsets_of(topic, (0, 3, "a")), offsets_of(topic, (0, 4, "b")))
+        commit("a topic twice, partly out of range", offsets_of(topic, (0, 3, ""), (9, 3, "")), offsets_of(topic, (1, 4, "")))
         commit("an unknown topic", offsets_of(absent, (0, 1, "")), offsets_of(topic, (0, 1, "")))
         commit("an empty name", offsets_of(Topic(""), (0, 1, "")))
         commit("no topics")
@@ -401,7 +403,7 @@ def listed(side: Side):
 @script
 def removed(side: Side):
     """Groups and offsets that are deleted."""
-    topic, absent = side.topic("topic", 2), side.absent()
+    topic, other, absent = side.topic("topic", 2), side.topic("other", 2), side.absent()
     for version in side.versions("DeleteGroups"):
         full, empty = side.unique(f"full-{version}"), side.unique(f"empty-{version}")
         member(side, full)
@@ -438,7 +440,12 @@ def removed(side: Side):
         delete("one again", group, (topic, [0]))
         delete("out of range", group, (topic, [9, -1]))
         delete("an unknown topic", group, (absent, [0]), (topic, [1]))
+        delete("out of range beside one that is there", subscribed, (topic, [0, 9]))
+        delete("a topic twice", subscribed, (absent, [0]), (other, [0]), (absent, [1]), (other, [1]))
+        delete("a topic twice that is there", subscribed, (other, [0]), (other, [1]))
+        delete("no partitions", subscribed, (topic, []), (absent, []))
         delete("an unknown group", "no-such", (topic, [0]))
+        delete("an unknown topic of an unknown group", "no-such", (absent, [0]))
         delete("an empty group", "", (topic, [0]))
         delete("no topics", group)
         delete("a topic that is read", subscribed, (topic, [0]))

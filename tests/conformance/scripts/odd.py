@@ -4,6 +4,7 @@ import random
 import uuid
 
 from conformance.definitions import NO_ID, NUMBERS, Field, Message
+from conformance.rules import KEYS
 from conformance.script import script
 from conformance.side import UNKNOWN_ID, Side
 from harness.seed import SEED
@@ -35,6 +36,19 @@ ALTER = ("AlterConfigs", "IncrementalAlterConfigs")
 UNANSWERED = {("Produce", "nulls"), *((api, kind) for api in ALTER for kind in TWICE)}
 # Where names are made into topics whatever the request says.
 CREATES_UNASKED = {"Metadata": range(4)}
+
+GROUP, TRANSACTION = 0, 1
+
+# The numbers that mean something to Kafka. Random requests with others are told apart by their names.
+MEANINGS = {
+    "ElectionType": range(2),
+    "IsolationLevel": range(2),
+    "ResourceType": (2, 4, 8, 16, 32),
+    # Kafka's cache of sessions finds its part by the id, and fails at the limits.
+    "SessionId": range(-(1 << 31) + 1, (1 << 31) - 1),
+    "PartitionIndex": range(-(1 << 31), (1 << 31) - 1),
+    "LeaderEpoch": range(-1, 1 << 31),
+}
 
 
 class Kind:
@@ -117,19 +131,83 @@ def versions_that_do_not_exist(side: Side):
 
 @script
 def random_arguments(side: Side):
-    """The long form: fields filled at random, from what exists and what does not."""
+    """The long form: fields filled at random, from what exists and what does not.
+
+    The name of a request says what is odd about it (see `oddities`), so that differences.toml can name a kind.
+    """
     if not side.is_long:
         return
     topic = side.topic("known", 2)
+    names = [topic.name, "no-such", "", "conformance"]
     chosen = random.Random(SEED)
     for api in sorted(side.versions_of_all()):
+        if api == "OffsetDelete":
+            keep_groups(side, names)
         request = side.protocol.requests[api]
         for round in range(300):
             version = chosen.choice(side.versions(api))
-            fill = Random(chosen, [topic.name, "no-such", "", "conformance"], [topic.id, UNKNOWN_ID])
+            fill = Random(chosen, names, [topic.id, UNKNOWN_ID])
             values = fill.values(request.fields, version) | fixed(api, request, version)
+            settle(api, values, round)
             if api not in DANGEROUS:
-                side.ask(api, version, f"round {round}", **values)
+                side.ask(api, version, ", ".join([f"round {round}", *oddities(values)]), **values)
+
+
+def keep_groups(side: Side, names: list[str]):
+    """Gives each group an offset that stays. Without any it is gone at once; in Kafka some minutes later."""
+    offset = {"Name": "settled", "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 1}]}
+    for group in filter(None, names):
+        side.wait_for_coordinator(group)
+        side.do("OffsetCommit", 9, GroupId=group, MemberId="", Topics=[offset])
+
+
+def settle(api: str, values: dict, round: int):
+    """Changes what would make answers hang on the clock, or on what is not served yet."""
+    if api == "JoinGroup" and values["GroupId"]:
+        # Its session is the shortest that is allowed. Whether a later round meets the member is chance.
+        values["GroupId"] += f"-{round}"
+    # Transactions: Kafka would make a topic for them, which other requests then show.
+    if api == "FindCoordinator" and values.get("KeyType") == TRANSACTION:
+        values["KeyType"] = GROUP
+    if api == "InitProducerId":
+        values["TransactionTimeoutMs"] = 0
+
+
+def oddities(values: dict) -> list[str]:
+    """What is odd about a request: names that are empty or come twice, lists and fields without anything, numbers that
+    mean nothing."""
+    found: set[str] = set()
+
+    def look(name: str, value: object):
+        if isinstance(value, dict):
+            for field, inner in value.items():
+                look(field, inner)
+        elif isinstance(value, list):
+            keys = [key_of(item) for item in value]
+            if not value:
+                found.add(f"no {name}")
+            if len({str(key) for key in keys}) < len(keys):
+                found.add(f"{name} twice")
+            for item in value:
+                look(name, item)
+        elif value is None:
+            found.add(f"null {name}")
+        elif value == "":
+            found.add(f"empty {name}")
+        elif name in MEANINGS and value not in MEANINGS[name]:
+            found.add(f"meaningless {name}")
+
+    look("", values)
+    return sorted(found)
+
+
+def key_of(item: object) -> object:
+    """By which it is found that the element of a list comes twice. An entity has each type once."""
+    if not isinstance(item, dict):
+        return item
+    keys = [("EntityType",), *KEYS]
+    names = next((names for names in keys if all(name in item for name in names)), item.keys())
+    return [item[name] for name in names]
 
 
 # What would last, or touch what the harness needs.

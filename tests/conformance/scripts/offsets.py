@@ -108,6 +108,7 @@ def deleted(side: Side):
         ask("a compacted topic", of(compacted, (0, 0)))
         ask("an unknown topic", of(absent, (0, 0)), of(topic, (1, 0)))
         ask("the groups' own topic", of(Topic("__consumer_offsets"), (0, 0)))
+        ask("no partitions", of(topic))
         ask("no topics")
         ask("timeout 0", of(topic, (0, -1)), timeout_ms=0)
         ask("timeout -1", of(topic, (0, -1)), timeout_ms=-1)

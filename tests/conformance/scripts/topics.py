@@ -89,6 +89,9 @@ def partitions(side: Side):
             cursor = {"TopicName": name, "PartitionIndex": index}
             ask(f"from {name[-6:]} {index}", one.name, two.name, Cursor=cursor)
         ask("from one that is not asked for", two.name, Cursor={"TopicName": one.name, "PartitionIndex": 0})
+        ask("an empty name beside one", "", one.name)
+        ask("all from a bad partition", Cursor={"TopicName": one.name, "PartitionIndex": -1})
+        ask("from the largest partition", one.name, Cursor={"TopicName": one.name, "PartitionIndex": (1 << 31) - 1})
         second = {"TopicName": one.name, "PartitionIndex": 1}
         ask("limit 1 from the second", one.name, Cursor=second, ResponsePartitionLimit=1)
 

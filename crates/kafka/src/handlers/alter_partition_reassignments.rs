@@ -43,12 +43,14 @@ pub(crate) async fn handle(
     };
     let view = ClusterView::of(&context);
     let may_change_count = request.allow_replication_factor_change;
+    // A request about nothing is told the default, as Kafka tells it.
+    let told_change_count = may_change_count || request.topics.is_empty();
     let topics = request.topics.into_iter().map(|asked| {
         let topic = view.by_name(&context, &asked.name, cluster.all_topics()).ok();
         reassign(&view, topic, asked, may_change_count)
     });
     AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: may_change_count,
+        allow_replication_factor_change: told_change_count,
         error_message: None,
         responses: topics.collect(),
         ..Default::default()

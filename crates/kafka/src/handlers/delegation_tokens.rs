@@ -29,23 +29,38 @@ pub(crate) async fn create(
     context: RequestContext,
     request: CreateDelegationTokenRequest,
 ) -> CreateDelegationTokenResponse {
-    let named = |name: Option<WireString>| name.filter(|name| !name.is_empty());
     let knows_requesters = context.version >= REQUESTER_FROM;
     let requester =
         |word: &WireString| if knows_requesters { word.clone() } else { WireString::default() };
     let principal = context.principal();
-    let (kind, name) = (principal.kind(), principal.name());
-    let (kind, name) = (WireString::copy_of(kind), WireString::copy_of(name));
+    let (kind, name) =
+        (WireString::copy_of(principal.kind()), WireString::copy_of(principal.name()));
+    let (principal_type, principal_name) =
+        owner((&kind, &name), request.owner_principal_type, request.owner_principal_name);
     CreateDelegationTokenResponse {
         error_code: NOT_HERE.code(),
         token_requester_principal_type: requester(&kind),
         token_requester_principal_name: requester(&name),
-        principal_type: named(request.owner_principal_type).unwrap_or(kind),
-        principal_name: named(request.owner_principal_name).unwrap_or(name),
+        principal_type,
+        principal_name,
         issue_timestamp_ms: NO_TIME,
         expiry_timestamp_ms: NO_TIME,
         max_timestamp_ms: NO_TIME,
         ..Default::default()
+    }
+}
+
+/// The type and the name of the principal whom a token is for. Without a name it is the client that asks, whatever the
+/// type says.
+fn owner(
+    requester: (&WireString, &WireString),
+    kind: Option<WireString>,
+    name: Option<WireString>,
+) -> (WireString, WireString) {
+    let (own_kind, own_name) = requester;
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => (kind.unwrap_or_else(|| own_kind.clone()), name),
+        None => (own_kind.clone(), own_name.clone()),
     }
 }
 
@@ -76,4 +91,25 @@ pub(crate) async fn describe(
     _request: DescribeDelegationTokenRequest,
 ) -> DescribeDelegationTokenResponse {
     DescribeDelegationTokenResponse { error_code: NOT_HERE.code(), ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_who_asks_unless_a_name_is_given() {
+        let told = |kind: Option<&'static str>, name: Option<&'static str>| {
+            let requester = (&WireString::from("User"), &WireString::from("ANONYMOUS"));
+            let (kind, name) = owner(requester, kind.map(Into::into), name.map(Into::into));
+            (kind.to_string(), name.to_string())
+        };
+        let anonymous = ("User".to_owned(), "ANONYMOUS".to_owned());
+        for (kind, name) in [(None, None), (Some("Group"), None), (Some("Group"), Some(""))] {
+            assert_eq!(told(kind, name), anonymous, "{kind:?} {name:?}");
+        }
+        assert_eq!(told(Some("Group"), Some("a")), ("Group".to_owned(), "a".to_owned()));
+        assert_eq!(told(Some(""), Some("a")), (String::new(), "a".to_owned()));
+        assert_eq!(told(None, Some("a")), ("User".to_owned(), "a".to_owned()));
+    }
 }

@@ -73,27 +73,37 @@ pub(crate) async fn handle(
         Ok(cluster) => cluster,
         Err(code) => return refused(request, code, context.version),
     };
-    let Some(election) = Election::from_code(request.election_type) else {
-        let error_code = ErrorCode::InvalidRequest.code();
-        return ElectLeadersResponse { error_code, ..Default::default() };
+    let election = Election::from_code(request.election_type);
+    let is_about_nothing = request.topic_partitions.as_ref().is_some_and(Vec::is_empty);
+    let error_code = match election {
+        None if !is_about_nothing => ErrorCode::InvalidRequest,
+        _ => ErrorCode::None,
     };
     let view = ClusterView::of(&context);
-    let replica_election_results = match request.topic_partitions {
-        Some(topics) => {
+    let replica_election_results = match (request.topic_partitions, election) {
+        (Some(topics), _) => {
             let result = |name: &str, partitions: Vec<i32>| {
                 let topic = view.by_name(&context, name, cluster.all_topics()).ok();
                 let partition = |id| view.partition(topic?, id);
-                let outcome = |id| (id, election.outcome(partition(id).as_ref()));
+                let outcome = |id| (id, outcome(election, partition(id).as_ref()));
                 result(name, partitions.into_iter().map(PartitionId).map(outcome))
             };
             topics.into_iter().map(|asked| result(&asked.topic, asked.partitions)).collect()
         }
-        None => {
+        (None, Some(election)) => {
             let topics = view.topics_from(&context, "", cluster.all_topics());
             every_partition(&view, topics, election)
         }
+        (None, None) => Vec::new(),
     };
-    ElectLeadersResponse { replica_election_results, ..Default::default() }
+    let error_code = error_code.code();
+    ElectLeadersResponse { error_code, replica_election_results, ..Default::default() }
+}
+
+/// What a partition that is named is told. An unknown type of election is told to each one: clients look for the
+/// results of the partitions that they have named, and some do not look at the error of the request.
+fn outcome(election: Option<Election>, partition: Option<&PartitionView<'_>>) -> ErrorCode {
+    election.map_or(ErrorCode::InvalidRequest, |election| election.outcome(partition))
 }
 
 /// The answer about all partitions names only those that do not have the leader that is asked for.
@@ -151,6 +161,7 @@ fn explanation(code: ErrorCode) -> WireString {
         ErrorCode::ElectionNotNeeded => "the partition has the leader that is asked for",
         ErrorCode::UnknownTopicOrPartition => "the partition does not exist",
         ErrorCode::ClusterAuthorizationFailed => refusal_text(code),
+        ErrorCode::InvalidRequest => "there is no such type of election",
         _ => "the log of the partition's only replica is offline",
     })
 }
@@ -188,5 +199,6 @@ mod tests {
         assert_eq!(outcome(Election::Unclean, None), ErrorCode::EligibleLeadersNotAvailable);
         assert_eq!(Election::Preferred.outcome(None), ErrorCode::UnknownTopicOrPartition);
         assert_eq!(Election::from_code(2), None);
+        assert_eq!(super::outcome(None, None), ErrorCode::InvalidRequest);
     }
 }

@@ -179,8 +179,18 @@ fn find(
     };
     let replica = topic.and_then(|topic| topic.partition(id)).map_err(Unread::Absent)?;
     match limits.is_follower {
-        true => Err(Unread::Refused(ErrorCode::NotLeaderOrFollower)),
+        true => Err(Unread::Refused(why_no_follower(replica, Wish::of(wish).read.leader_epoch))),
         false => Ok(Arc::clone(replica)),
+    }
+}
+
+/// What is said to a client that calls itself a replica, which no partition has. As in Kafka, one that is of our epoch
+/// is told that we may not know of it yet.
+fn why_no_follower(replica: &Replica, client: LeaderEpoch) -> ErrorCode {
+    match (replica.check_leader_epoch(client), client) {
+        (Err(code), _) => code,
+        (Ok(()), LeaderEpoch::NONE) => ErrorCode::NotLeaderOrFollower,
+        (Ok(()), _) => ErrorCode::UnknownLeaderEpoch,
     }
 }
 

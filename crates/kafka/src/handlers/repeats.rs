@@ -1,6 +1,7 @@
 //! What a request names more than once.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 /// The keys that come more than once.
@@ -25,6 +26,26 @@ pub(super) fn keep_first<R, K: Hash + Eq>(results: &mut Vec<R>, key: impl Fn(&R)
     results.retain(|result| seen.insert(key(result)));
 }
 
+/// Leaves one result about each thing, which takes over what the later ones say.
+pub(super) fn merge_same<R, K: Hash + Eq>(
+    results: impl IntoIterator<Item = R>,
+    key: impl Fn(&R) -> K,
+    take_over: impl Fn(&mut R, R),
+) -> Vec<R> {
+    let mut merged: Vec<R> = Vec::new();
+    let mut places: HashMap<K, usize> = HashMap::new();
+    for result in results {
+        match places.entry(key(&result)) {
+            Entry::Occupied(place) => take_over(&mut merged[*place.get()], result),
+            Entry::Vacant(place) => {
+                place.insert(merged.len());
+                merged.push(result);
+            }
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +60,13 @@ mod tests {
     fn repeated_partitions_are_found_across_topics() {
         let topics = [("a", vec![0, 1, 0]), ("b", vec![0]), ("a", vec![1])];
         assert_eq!(repeated_partitions(topics), HashSet::from([("a", 0), ("a", 1)]));
+    }
+
+    #[test]
+    fn the_first_of_equals_takes_over_the_others() {
+        let results = [("a", vec![1]), ("b", vec![2]), ("a", vec![3, 4])];
+        let merged = merge_same(results, |(name, _)| *name, |first, other| first.1.extend(other.1));
+        assert_eq!(merged, [("a", vec![1, 3, 4]), ("b", vec![2])]);
     }
 
     #[test]

@@ -90,10 +90,10 @@ impl Instance {
 
     /// The client pushes: once in an interval, and at once after it has asked.
     pub(super) fn push(&mut self, is_last: bool, now: Instant) -> Result<(), ErrorCode> {
-        if self.is_terminating {
+        // One that goes on after all is refused once, as in Kafka: its last push may have been refused itself.
+        if std::mem::replace(&mut self.is_terminating, is_last) {
             return Err(ErrorCode::InvalidRequest);
         }
-        self.is_terminating = is_last;
         let is_early = self.last_pushed.is_some_and(|last| {
             self.last_asked.is_none_or(|asked| asked <= last) && self.is_early(last, now)
         });
@@ -174,6 +174,7 @@ mod tests {
         assert_eq!(instance.push(false, start + INTERVAL * 2), Ok(()));
         assert_eq!(instance.push(true, start + INTERVAL * 2), Ok(()), "the last comes at any time");
         assert_eq!(instance.push(false, start + INTERVAL * 9), Err(ErrorCode::InvalidRequest));
+        assert_eq!(instance.push(false, start + INTERVAL * 9), Ok(()), "it goes on after all");
     }
 
     #[test]

@@ -36,14 +36,11 @@ fn response(version: i16, reply: Result<Reply, ErrorCode>) -> JoinGroupResponse 
             ..Default::default()
         },
     };
-    match response.error_code == ErrorCode::None.code() {
-        true => response,
-        // Who is refused has no protocol; older clients read an empty one.
-        false => JoinGroupResponse {
-            protocol_name: (version < NO_PROTOCOL_FROM).then(WireString::new),
-            ..response
-        },
-    }
+    // A client that is refused has no protocol, and one without a name is none. Older clients read an empty name.
+    let has_protocol = response.error_code == ErrorCode::None.code();
+    let named = response.protocol_name.filter(|name| has_protocol && !name.is_empty());
+    let protocol_name = named.or_else(|| (version < NO_PROTOCOL_FROM).then(WireString::new));
+    JoinGroupResponse { protocol_name, ..response }
 }
 
 #[cfg(test)]
@@ -59,5 +56,16 @@ mod tests {
         assert_eq!(response(7, refused()).protocol_name, None);
         assert_eq!(response(6, refused()).protocol_name, Some(WireString::new()));
         assert_eq!(response(9, Err(ErrorCode::NotCoordinator)).protocol_name, None);
+    }
+
+    #[test]
+    fn a_protocol_without_a_name_is_none() {
+        let joined = |name: &'static str| {
+            let protocol_name = Some(name.into());
+            Ok(Reply::JoinGroup(JoinGroupResponse { protocol_name, ..Default::default() }))
+        };
+        assert_eq!(response(7, joined("")).protocol_name, None);
+        assert_eq!(response(6, joined("")).protocol_name, Some(WireString::new()));
+        assert_eq!(response(7, joined("range")).protocol_name, Some("range".into()));
     }
 }

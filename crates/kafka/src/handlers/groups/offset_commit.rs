@@ -1,6 +1,5 @@
 //! OffsetCommit: stores how far a group has read.
 
-use std::collections::HashMap;
 use std::future::Future;
 
 use logway_coordinator::RequestBody;
@@ -16,6 +15,7 @@ use logway_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use super::topic_names::topic_of;
 use super::{ask_group, expect_reply};
 use crate::handlers::building::ENTRY_BYTES;
+use crate::handlers::repeats::merge_same;
 use crate::request::{KnownTopics, RequestContext, RequestError, Work};
 use logway_node::access::{Operation, Resource};
 use logway_node::groups::Pending;
@@ -143,23 +143,42 @@ fn answer_of(outcome: TopicOutcome, code: ErrorCode) -> OffsetCommitResponseTopi
     }
 }
 
-/// Each topic has one entry in the answer, as Kafka's has.
+/// Adds what was refused. With it each topic has one entry, as in Kafka, however often the request names it.
 fn add_refused(response: &mut OffsetCommitResponse, refused: Vec<(TopicOutcome, ErrorCode)>) {
     if refused.is_empty() {
         return;
     }
-    let mut places = HashMap::new();
-    for (place, topic) in response.topics.iter().enumerate() {
-        places.insert((topic.name.clone(), topic.topic_id), place);
+    let refused = refused.into_iter().map(|(outcome, code)| answer_of(outcome, code));
+    let topics = std::mem::take(&mut response.topics).into_iter().chain(refused);
+    let names = |topic: &OffsetCommitResponseTopic| (topic.name.clone(), topic.topic_id);
+    response.topics =
+        merge_same(topics, names, |topic, other| topic.partitions.extend(other.partitions));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(partitions: &[i32]) -> TopicOutcome {
+        TopicOutcome { name: "t".into(), id: Uuid::default(), partitions: partitions.to_vec() }
     }
-    for (outcome, code) in refused {
-        let topic = answer_of(outcome, code);
-        match places.get(&(topic.name.clone(), topic.topic_id)) {
-            Some(&place) => response.topics[place].partitions.extend(topic.partitions),
-            None => {
-                places.insert((topic.name.clone(), topic.topic_id), response.topics.len());
-                response.topics.push(topic);
-            }
-        }
+
+    /// The partitions of each entry, of which the first two were accepted.
+    fn told(refused: &[i32]) -> Vec<Vec<i32>> {
+        let accepted = vec![outcome(&[0]), outcome(&[1])];
+        let mut response = refuse_all(accepted, ErrorCode::None);
+        let refused =
+            refused.iter().map(|&index| (outcome(&[index]), ErrorCode::UnknownTopicOrPartition));
+        add_refused(&mut response, refused.collect());
+        let indexes = |topic: &OffsetCommitResponseTopic| {
+            topic.partitions.iter().map(|partition| partition.partition_index).collect()
+        };
+        response.topics.iter().map(indexes).collect()
+    }
+
+    #[test]
+    fn a_topic_is_told_of_once_where_a_part_of_it_is_refused() {
+        assert_eq!(told(&[7, 8]), [vec![0, 1, 7, 8]]);
+        assert_eq!(told(&[]), [vec![0], vec![1]]);
     }
 }
