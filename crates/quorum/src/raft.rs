@@ -292,13 +292,6 @@ impl Consensus {
         self.raft.metrics().borrow().current_leader
     }
 
-    /// Tells of news about who leads and who is a member, from now on.
-    pub(crate) fn watch_leadership(&self) -> LeadershipWatch {
-        let mut metrics = self.raft.server_metrics();
-        metrics.mark_unchanged();
-        LeadershipWatch(metrics)
-    }
-
     /// Tells whether commits wait for space on the disk.
     pub(crate) fn watch_space(&self) -> watch::Receiver<bool> {
         self.space.watch()
@@ -400,20 +393,6 @@ impl Consensus {
             Ok(None) => Ok(()),
             Ok(Some(fatal)) => Err(stopped(fatal)),
             Err(_) => Err(QuorumError::Stopped { reason: format!("it ended before {what}") }),
-        }
-    }
-}
-
-/// Tells of news about who leads and who is a member.
-pub(crate) struct LeadershipWatch(
-    watch::Receiver<openraft::metrics::RaftServerMetrics<u64, Member>>,
-);
-
-impl LeadershipWatch {
-    /// Waits for the next news. A node that has stopped has none.
-    pub(crate) async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
         }
     }
 }

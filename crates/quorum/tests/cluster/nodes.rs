@@ -50,37 +50,37 @@ pub(crate) struct Nodes {
     pub(crate) all: BTreeMap<usize, Node>,
     seed: u64,
     pub(crate) mutation: Option<Mutation>,
-    pace: Arc<Mutex<(DiskPace, Rng)>>,
+    pace: Arc<Mutex<DiskPace>>,
     pub(crate) submit_timeout: Duration,
     pub(crate) snapshot_interval_entries: u64,
 }
 
 impl Nodes {
     pub(crate) fn new(seed: u64) -> Nodes {
-        let rng = Rng::new(seed ^ 0x6469_736b);
         Nodes {
             network: Network::new(seed),
             all: BTreeMap::new(),
             seed,
             mutation: None,
-            pace: Arc::new(Mutex::new((DiskPace::FAST, rng))),
+            pace: Arc::new(Mutex::new(DiskPace::FAST)),
             submit_timeout: Duration::from_secs(5),
             snapshot_interval_entries: SNAPSHOT_INTERVAL_ENTRIES,
         }
     }
 
     pub(crate) fn set_disk_pace(&self, pace: DiskPace) {
-        self.pace.lock().expect("no panic").0 = pace;
+        *self.pace.lock().expect("no panic") = pace;
     }
 
-    fn disk_work(&self) -> DiskWork {
+    fn disk_work(&self, seed: u64) -> DiskWork {
         let pace = Arc::clone(&self.pace);
+        let rng = Mutex::new(Rng::new(seed ^ 0x6469_736b));
         DiskWork::Inline(Arc::new(move || {
-            let mut pace = pace.lock().expect("no panic");
-            let (DiskPace { pause_max_ms, stalls, stall_max_ms }, rng) = &mut *pace;
-            let ms = match rng.below(1_000) < *stalls {
-                true => rng.below(*stall_max_ms),
-                false => rng.below(*pause_max_ms + 1),
+            let DiskPace { pause_max_ms, stalls, stall_max_ms } = *pace.lock().expect("no panic");
+            let mut rng = rng.lock().expect("no panic");
+            let ms = match rng.below(1_000) < stalls {
+                true => rng.below(stall_max_ms),
+                false => rng.below(pause_max_ms + 1),
             };
             Duration::from_millis(ms as u64)
         }))
@@ -120,13 +120,14 @@ impl Nodes {
     }
 
     fn options(&mut self, number: usize) -> QuorumOptions {
-        let disk_work = self.disk_work();
         let node = self.all.get_mut(&number).expect("was added");
         node.lives += 1;
+        let seed = self.seed.wrapping_mul(1_000).wrapping_add(number as u64 * 100 + node.lives);
+        let disk_work = self.disk_work(seed);
+        let node = self.all.get_mut(&number).expect("was added");
         node.is_alive = Arc::new(AtomicBool::new(true));
         let id = node.id.expect("has a number").to_string();
         let settings = BrokerSettings::new([("node.id".to_owned(), id)]).expect("is valid");
-        let seed = self.seed.wrapping_mul(1_000).wrapping_add(number as u64 * 100 + node.lives);
         QuorumOptions {
             fs: Arc::new(node.fs.clone()),
             snapshot_interval_entries: self.snapshot_interval_entries,
