@@ -170,6 +170,11 @@ impl Consensus {
         }
         self.note_leader(&chunk.vote);
         let mut receiving = self.shared.receiving.lock().await;
+        // It may have been installed while this part was on its way or waited.
+        let applied = self.raft.metrics().borrow().last_applied;
+        if chunk.meta.last_log_id <= applied {
+            return Reply::Chunk(ChunkReply::Done(chunk.vote));
+        }
         match self.receive(&mut receiving, chunk, bytes).await {
             Ok(reply) => Reply::Chunk(reply),
             Err(reason) => {
