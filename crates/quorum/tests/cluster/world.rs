@@ -44,6 +44,8 @@ pub(crate) struct World {
     /// Nodes that were added and not admitted yet.
     waiting: BTreeSet<usize>,
     gone: BTreeSet<usize>,
+    /// Nodes that were to be removed, and perhaps were.
+    doubtful: BTreeSet<usize>,
     next_number: usize,
 }
 
@@ -80,6 +82,7 @@ pub(crate) async fn live(seed: u64, mutation: Option<Mutation>) -> Result<Lived,
         down: BTreeSet::new(),
         waiting: BTreeSet::new(),
         gone: BTreeSet::new(),
+        doubtful: BTreeSet::new(),
         next_number: 2,
     };
     world.begin().await?;
@@ -346,12 +349,31 @@ impl World {
         }
         let quorum = self.nodes.quorum(asked);
         let removed = quorum.change_members(MembersChange::Remove { id });
-        if timeout(Duration::from_secs(3), removed).await.is_ok_and(|removed| removed.is_ok()) {
-            if self.nodes.all[&number].quorum.is_some() {
-                self.stop(number, true);
+        match timeout(Duration::from_secs(3), removed).await {
+            Ok(Ok(_)) => self.forget(number),
+            _ => _ = self.doubtful.insert(number),
+        }
+    }
+
+    /// A node is no member any more.
+    fn forget(&mut self, number: usize) {
+        if self.nodes.all[&number].quorum.is_some() {
+            self.stop(number, true);
+        }
+        self.down.remove(&number);
+        self.doubtful.remove(&number);
+        self.gone.insert(number);
+    }
+
+    /// Asks the leader which nodes are members, of those that may have been removed.
+    fn resolve_doubts(&mut self) {
+        let Some(leader) = self.nodes.leader() else { return };
+        let members = self.nodes.quorum(leader).members();
+        for number in self.doubtful.clone() {
+            let id = self.nodes.all[&number].id;
+            if number != leader && !members.iter().any(|member| Some(member.id) == id) {
+                self.forget(number);
             }
-            self.down.remove(&number);
-            self.gone.insert(number);
         }
     }
 
@@ -364,6 +386,7 @@ impl World {
         }
         let begin = Instant::now();
         loop {
+            self.resolve_doubts();
             let told = timeout(HEALED_WITHIN, self.ask_all()).await;
             match told {
                 Ok(Ok(())) => return Ok(()),
