@@ -165,7 +165,7 @@ impl Consensus {
 
     async fn chunk(&self, chunk: Chunk, bytes: &[u8]) -> Reply {
         let known = self.known_vote();
-        if !(chunk.vote >= known) {
+        if chunk.vote < known {
             return Reply::Chunk(ChunkReply::Done(known));
         }
         self.note_leader(&chunk.vote);
