@@ -232,7 +232,8 @@ impl Consensus {
     }
 
     /// Whether this node may judge commands: it leads, has applied everything that was committed before
-    /// it did, is not about to stop, and a majority has heard it within an election timeout.
+    /// it did, is not about to stop, and a majority has heard it within an election timeout. Who votes
+    /// alone is a majority and needs to hear nobody (KAFKA-16144).
     pub(crate) fn check_leads(&self) -> Result<(), QuorumError> {
         self.check_running()?;
         let metrics = self.raft.metrics();

@@ -34,7 +34,7 @@ pub(crate) async fn register(quorum: &MetadataQuorum) -> Result<(), QuorumError>
 }
 
 /// Creates a topic, which the asked node then knows.
-async fn create(quorum: &MetadataQuorum, number: u32) -> Result<(), QuorumError> {
+pub(crate) async fn create(quorum: &MetadataQuorum, number: u32) -> Result<(), QuorumError> {
     let committed = quorum.submit(topic(number)).await?;
     let result: Result<_, ControllerError> = committed.reply.into_iter().next().expect("is one");
     result?;
