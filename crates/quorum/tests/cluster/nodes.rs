@@ -13,7 +13,7 @@ use logway_model::{BrokerId, DirectoryId, Uuid};
 use logway_quorum::{
     DiskWork, JoinRequest, MetadataQuorum, Mutation, QuorumError, QuorumOptions, Start, join,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::network::Network;
 
@@ -179,13 +179,21 @@ impl Nodes {
 
     /// Waits for a state, in virtual time.
     pub(crate) async fn until(&self, what: &str, is_reached: impl Fn(&Nodes) -> bool) {
+        self.try_until(what, is_reached).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    async fn try_until(
+        &self,
+        what: &str,
+        is_reached: impl Fn(&Nodes) -> bool,
+    ) -> Result<(), String> {
         let waiting = async {
             while !is_reached(self) {
                 sleep(Duration::from_millis(5)).await;
             }
         };
         let reached = timeout(Duration::from_secs(30), waiting).await;
-        assert!(reached.is_ok(), "{what}: {:#?}", self.statuses());
+        reached.map_err(|_| format!("{what}: {:#?}", self.statuses()))
     }
 
     pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &Arc<MetadataQuorum>)> {
@@ -217,17 +225,20 @@ impl Nodes {
         self.running().map(status).collect()
     }
 
-    /// Waits until a running node leads, all that run agree, and it takes commands; gives its number and
-    /// how long that took.
-    pub(crate) async fn led(&self) -> (usize, Duration) {
-        let begin = Instant::now();
-        self.until("a node leads", |nodes| {
+    /// Waits until a running node leads, and all that run agree; gives its number.
+    pub(crate) async fn led(&self) -> usize {
+        self.try_led().await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Nodes::led`]; the error is who says what.
+    pub(crate) async fn try_led(&self) -> Result<usize, String> {
+        self.try_until("a node leads", |nodes| {
             let Some(leader) = nodes.leader() else { return false };
             let id = nodes.all[&leader].id;
             nodes.running().all(|(_, quorum)| quorum.status().leader == id)
         })
-        .await;
-        (self.leader().expect("leads"), begin.elapsed())
+        .await?;
+        self.leader().ok_or_else(|| "nobody leads".to_owned())
     }
 
     /// Ends a process. What it has written stays.

@@ -427,7 +427,7 @@ impl World {
         // have, by then.
         self.set_phase(Phase::Quiet);
         sleep(Duration::from_secs(1)).await;
-        let (leader, _) = self.nodes.led().await;
+        let leader = self.nodes.try_led().await?;
         let status = self.nodes.quorum(leader).status();
         let voters: Vec<_> = status.voters.iter().map(|voter| Some(voter.id)).collect();
         let is_voter =
@@ -452,7 +452,7 @@ impl World {
 
     /// A leader that hears nobody keeps nobody from electing another one.
     async fn check_one_way(&mut self) -> Result<(), String> {
-        let (leader, _) = self.nodes.led().await;
+        let leader = self.nodes.try_led().await?;
         if self.nodes.quorum(leader).status().voters.len() < 3 {
             return Ok(());
         }
@@ -480,7 +480,7 @@ impl World {
             return Err("a client waits for ever".to_owned());
         }
         self.heal().await?;
-        self.nodes.led().await;
+        self.nodes.try_led().await?;
         let mut ends = Vec::new();
         for (number, quorum) in self.members() {
             let current = timeout(HEALED_WITHIN, quorum.wait_until_current()).await;
