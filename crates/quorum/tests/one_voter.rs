@@ -9,8 +9,9 @@ use std::time::Duration;
 use logway_metadata::MetadataLevel;
 use logway_metadata::controller::{
     AllocateProducerIds, CreateTopics, DeleteTopics, FinalizeMetadataLevel, NewTopic,
-    RegisterBroker, StartBroker, TopicReference,
+    RegisterBroker, SetBrokerState, StartBroker, TopicReference,
 };
+use logway_metadata::record::BrokerState;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
