@@ -7,14 +7,19 @@
 
 mod alter_client_quotas;
 mod alter_configs;
+mod alter_partition;
 mod assign_replicas_to_dirs;
+mod broker_liveness;
 mod broker_rules;
+mod broker_session;
 mod command;
 mod config_change;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod elect_leaders;
 mod finalize_metadata_level;
+mod partition_change;
 mod placement;
 mod producer_ids;
 mod register_broker;
@@ -30,11 +35,15 @@ pub use alter_configs::{
     AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
     ResourceOperations,
 };
+pub use alter_partition::{AlterPartition, AlteredPartition, IsrChange};
 pub use assign_replicas_to_dirs::{AssignReplicasToDirs, ReplicaDirectory};
+pub use broker_liveness::BrokerLiveness;
+pub use broker_session::{SetBrokerState, StartBroker};
 pub use command::{Command, ControllerCommand, ControllerReply, Decision};
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
 pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
+pub use elect_leaders::{ElectLeaders, Election};
 pub use finalize_metadata_level::FinalizeMetadataLevel;
 use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};

@@ -18,8 +18,9 @@ pub use topic::{PartitionImage, TopicImage};
 use crate::error::MetadataError;
 use crate::level::{METADATA_FEATURE, MetadataLevel};
 use crate::record::{
-    BrokerRecord, ConfigRecord, ConfigResource, FeatureRecord, MetadataRecord, PartitionRecord,
-    ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
+    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
+    FeatureRecord, MetadataRecord, PartitionRecord, ProducerIdsRecord, RemoveTopicRecord,
+    TopicRecord,
 };
 
 /// The settings that a resource overrides, by name, as text.
@@ -38,6 +39,8 @@ pub struct MetadataImage {
     topics: RedBlackTreeMapSync<TopicName, Arc<TopicImage>>,
     names_by_id: RedBlackTreeMapSync<TopicId, TopicName>,
     brokers: RedBlackTreeMapSync<BrokerId, Arc<BrokerRecord>>,
+    /// The present life of each broker of a cluster.
+    sessions: RedBlackTreeMapSync<BrokerId, Arc<BrokerSessionRecord>>,
     /// Of everything but topics; no resource has an empty map.
     overrides: RedBlackTreeMapSync<ConfigResource, Arc<Overrides>>,
     features: RedBlackTreeMapSync<String, i16>,
@@ -54,6 +57,7 @@ impl Default for MetadataImage {
             topics: RedBlackTreeMapSync::new_sync(),
             names_by_id: RedBlackTreeMapSync::new_sync(),
             brokers: RedBlackTreeMapSync::new_sync(),
+            sessions: RedBlackTreeMapSync::new_sync(),
             overrides: RedBlackTreeMapSync::new_sync(),
             features: RedBlackTreeMapSync::new_sync(),
             client_quotas: ClientQuotas::default(),
@@ -81,6 +85,9 @@ impl MetadataImage {
             MetadataRecord::Feature(FeatureRecord { name: name.to_owned(), level })
         }));
         records.extend(self.brokers().map(|broker| MetadataRecord::Broker(broker.clone())));
+        let session =
+            |session: &BrokerSessionRecord| MetadataRecord::BrokerSession(session.clone());
+        records.extend(self.broker_sessions().map(session));
         if self.next_producer_id != ProducerId(0) {
             let next = self.next_producer_id;
             records.push(MetadataRecord::ProducerIds(ProducerIdsRecord { next }));
@@ -153,6 +160,27 @@ impl MetadataImage {
         self.brokers.values().map(Arc::as_ref)
     }
 
+    /// The present life of a broker; `None` in a cluster of one.
+    pub fn broker_session(&self, id: BrokerId) -> Option<&BrokerSessionRecord> {
+        self.sessions.get(&id).map(Arc::as_ref)
+    }
+
+    /// The present lives of all brokers, by number.
+    pub fn broker_sessions(&self) -> impl ExactSizeIterator<Item = &BrokerSessionRecord> {
+        self.sessions.values().map(Arc::as_ref)
+    }
+
+    /// Whether a broker may lead and be in sync.
+    pub fn is_active(&self, id: BrokerId) -> bool {
+        let session = self.broker_session(id);
+        self.broker(id).is_some() && session.is_none_or(|it| it.state == BrokerState::Active)
+    }
+
+    /// The epoch of the next life of a broker.
+    pub fn next_broker_epoch(&self) -> BrokerEpoch {
+        BrokerEpoch(self.broker_sessions().map(|session| session.epoch.0 + 1).max().unwrap_or(0))
+    }
+
     /// What a resource overrides, or `None` where the resource has or is nothing.
     pub fn overrides(&self, resource: &ConfigResource) -> Option<&Overrides> {
         match resource {
@@ -195,6 +223,10 @@ impl MetadataImage {
             MetadataRecord::ProducerIds(record) => self.set_next_producer_id(record),
             MetadataRecord::Broker(record) => {
                 self.brokers.insert_mut(record.id, Arc::new(record.clone()));
+                Ok(())
+            }
+            MetadataRecord::BrokerSession(record) => {
+                self.sessions.insert_mut(record.id, Arc::new(record.clone()));
                 Ok(())
             }
             MetadataRecord::Feature(record) => {

@@ -7,7 +7,7 @@
 //! | level | what it allows |
 //! |-------|----------------|
 //! | 0     | every record of a cluster of one node |
-//! | 1     | several nodes: batches that name the image they were judged against, and the commands that they follow from |
+//! | 1     | several nodes: sessions of brokers; batches that name the image they were judged against, and the commands that they follow from |
 //!
 //! A kind of record that gets another layout keeps the older one: a record is written in the oldest layout
 //! that can hold it, and [`MetadataRecord::level`](crate::MetadataRecord::level) says which level that is of.

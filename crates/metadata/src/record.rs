@@ -13,8 +13,11 @@
 //! gets a default that says so. A record is written in the oldest layout that can hold it, and only
 //! when the cluster has finalised the level of that layout ([`MetadataLevel`]).
 
+mod broker_session;
+
 use std::fmt;
 
+pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener};
 use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
 };
@@ -55,6 +58,9 @@ pub enum MetadataRecord {
     /// What a client may use per second, or that it may use what it likes.
     #[serde(rename = "client_quota/0")]
     ClientQuota(ClientQuotaRecord),
+    /// A broker of a cluster has started, or may lead, or no longer.
+    #[serde(rename = "broker_session/0")]
+    BrokerSession(BrokerSessionRecord),
 }
 
 impl MetadataRecord {
@@ -69,6 +75,7 @@ impl MetadataRecord {
             | MetadataRecord::ProducerIds(_)
             | MetadataRecord::Feature(_)
             | MetadataRecord::ClientQuota(_) => MetadataLevel::ONE_NODE,
+            MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
         }
     }
 }

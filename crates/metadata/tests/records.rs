@@ -2,8 +2,9 @@
 
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
-    BrokerRecord, ClientQuotaRecord, ConfigRecord, Endpoint, FeatureRecord, PartitionRecord,
-    ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
+    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord, ConfigRecord,
+    Endpoint, FeatureRecord, Listener, PartitionRecord, ProducerIdsRecord, RemoveTopicRecord,
+    TopicRecord,
 };
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
 use logway_model::{
@@ -39,7 +40,22 @@ fn partition(number: i32) -> MetadataRecord {
 #[test]
 fn every_kind_has_its_form() {
     let endpoint = Endpoint { host: "broker.example".to_owned(), port: 9092 };
+    let session = BrokerSessionRecord {
+        id: BrokerId(1),
+        incarnation: Uuid([7; 16]),
+        epoch: BrokerEpoch(5),
+        state: BrokerState::ShuttingDown,
+        listeners: vec![Listener { name: "PLAINTEXT".to_owned(), endpoint: endpoint.clone() }],
+    };
     let forms = [
+        (
+            MetadataRecord::BrokerSession(session),
+            concat!(
+                r#"{"broker_session/0":{"id":1,"incarnation":"BwcHBwcHBwcHBwcHBwcHBw","epoch":5,"#,
+                r#""state":"shutting_down","listeners":[{"name":"PLAINTEXT","#,
+                r#""endpoint":{"host":"broker.example","port":9092}}]}}"#
+            ),
+        ),
         (
             MetadataRecord::Topic(TopicRecord { name: name(), id: id() }),
             r#"{"topic/0":{"name":"orders","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#,

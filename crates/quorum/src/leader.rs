@@ -78,7 +78,7 @@ impl Leader {
 
     /// Waits a moment, or until there is another leader.
     async fn pause(&self, deadline: Instant) {
-        let mut changes = self.consensus.watch_leadership();
+        let mut changes = self.consensus.shared().watch_leadership();
         let until = deadline.min(Instant::now() + self.consensus.shared().retry_pause());
         _ = timeout_at(until, changes.changed()).await;
     }
@@ -111,10 +111,8 @@ impl Leader {
 
     /// Waits until this node's image has an entry.
     async fn wait_for(&self, index: MetadataIndex, deadline: Instant) -> Result<(), QuorumError> {
-        let mut published = self.published.watch();
-        match timeout_at(deadline, published.wait_for(|at| *at >= index)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(QuorumError::Stopped { reason: "it has stopped".to_owned() }),
+        match timeout_at(deadline, self.published.wait_for(index)).await {
+            Ok(()) => Ok(()),
             // It is committed, but not to be seen here: a node that is cut off.
             Err(_) => Err(QuorumError::OutcomeUnknown),
         }

@@ -168,11 +168,13 @@ impl Members {
         !self.voters.is_empty() && self.voters.iter().all(majority)
     }
 
-    /// Whether a node may join, and under which number. `taken` has numbers of brokers that are not
+    /// Whether a node may join, and under which number. `own_id` is the leader's, whose directory is not
+    /// known yet where it was alone before it had one. `taken` has numbers of brokers that are not
     /// members any more, which no new node gets by itself.
     pub(crate) fn admit(
         &self,
         request: &JoinRequest,
+        own_id: u64,
         taken: impl Iterator<Item = u64>,
     ) -> Result<Admission, AdmissionRefusal> {
         let JoinRequest { id, directory, address } = request;
@@ -198,6 +200,9 @@ impl Members {
             return Err(AdmissionRefusal::NoNumber { id: BrokerId(i32::MAX) });
         }
         match self.nodes.get(&number) {
+            Some(member) if number == own_id && is_unassigned(&member.directory) => {
+                Ok(Admission::Put(number))
+            }
             Some(member) => {
                 let (id, known) = (broker_id(number), member.directory);
                 Err(AdmissionRefusal::NumberTaken { id, known })
@@ -271,7 +276,7 @@ mod tests {
     }
 
     fn admit(request: &JoinRequest) -> Result<Admission, AdmissionRefusal> {
-        members(&[1, 2], &[&[1]]).admit(request, [7].into_iter())
+        members(&[1, 2], &[&[1]]).admit(request, 1, [7].into_iter())
     }
 
     #[test]
@@ -294,7 +299,18 @@ mod tests {
         assert_eq!(admit(&nameless), Err(AdmissionRefusal::Nameless));
         admit(&join(Some(-3), 9)).expect_err("is no number");
         let full = members(&[i32::MAX as u64], &[&[i32::MAX as u64]]);
-        full.admit(&join(None, 9), [].into_iter()).expect_err("there is none left");
+        full.admit(&join(None, 9), 1, [].into_iter()).expect_err("there is none left");
+    }
+
+    #[test]
+    fn a_leader_that_was_alone_without_a_directory_tells_it() {
+        let mut old = members(&[1, 2], &[&[1]]);
+        for id in [1, 2] {
+            old.nodes.insert(id, Member::default());
+        }
+        let put = |id: i32| old.admit(&join(Some(id), 9), 1, [].into_iter());
+        assert_eq!(put(1), Ok(Admission::Put(1)));
+        put(2).expect_err("is not the leader");
     }
 
     fn change(members: &Members, ready: &[u64], voters_max: usize) -> Option<VotersChange> {

@@ -58,12 +58,16 @@ impl<R> Committed<R> {
 /// A judged command, which waits for the commit that it is part of.
 struct Judged {
     reply: Result<ControllerReply, ControllerError>,
+    /// An earlier entry that has the effect, where it is known from before. The memory of commands may be
+    /// ahead of the image that was taken for this commit.
+    done_at: MetadataIndex,
     answer: Answer,
 }
 
 impl Judged {
     fn answer(self, committed: Result<MetadataIndex, QuorumError>) {
-        let Judged { reply, answer } = self;
+        let Judged { reply, done_at, answer } = self;
+        let committed = committed.map(|index| index.max(done_at));
         let outcome = committed.and_then(|index| Ok(Committed { reply: reply?, index }));
         _ = answer.send(outcome);
     }
@@ -231,8 +235,12 @@ impl Commit {
         let Submission { forwarded: Forwarded { id, since, command }, answer } = submission;
         match self.look_up(id, since) {
             Known::New => {}
-            Known::Committed { reply, .. } => match serde_json::from_str(&reply) {
-                Ok(reply) => return self.judged.push(Judged { reply: Ok(reply), answer }),
+            Known::Committed { index, reply } => match serde_json::from_str(&reply) {
+                Ok(reply) => {
+                    let done_at = MetadataIndex(index);
+                    self.judged.push(Judged { reply: Ok(reply), done_at, answer });
+                    return;
+                }
                 Err(_) => {
                     _ = answer.send(Err(QuorumError::OutcomeUnknown));
                     return;
@@ -249,7 +257,7 @@ impl Commit {
             Err(refusal) => (Vec::new(), Err(refusal)),
         };
         if records.is_empty() {
-            return self.judged.push(Judged { reply, answer });
+            return self.judged.push(Judged { reply, done_at: MetadataIndex::default(), answer });
         }
         let checked = if makes_space { Ok(()) } else { check_space() };
         let applied = checked.and_then(|()| {
@@ -262,7 +270,7 @@ impl Commit {
                 self.image = Arc::new(image);
                 self.records.extend(records);
                 self.remember(id, &reply);
-                self.judged.push(Judged { reply, answer });
+                self.judged.push(Judged { reply, done_at: MetadataIndex::default(), answer });
             }
             // Nobody may wait any more.
             Err(error) => _ = answer.send(Err(error)),

@@ -1,11 +1,12 @@
 //! The current image, for everybody to read.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use logway_metadata::MetadataImage;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::command_id::RecentCommands;
 
@@ -37,6 +38,9 @@ pub struct IndexedImage {
 pub(crate) struct Published {
     current: ArcSwap<IndexedImage>,
     index: watch::Sender<MetadataIndex>,
+    /// As `index`, for those who wait in this crate. It wakes them in the order in which they came, which
+    /// a watch does not, so that a simulation can be repeated.
+    changed: Notify,
     /// The commands that were committed last: never older than the image.
     recent: Mutex<RecentCommands>,
 }
@@ -44,7 +48,12 @@ pub(crate) struct Published {
 impl Published {
     pub(crate) fn new() -> Published {
         let index = watch::Sender::new(MetadataIndex::default());
-        Published { current: ArcSwap::default(), index, recent: Mutex::default() }
+        Published {
+            current: ArcSwap::default(),
+            index,
+            changed: Notify::new(),
+            recent: Mutex::default(),
+        }
     }
 
     pub(crate) fn image(&self) -> Arc<MetadataImage> {
@@ -70,5 +79,19 @@ impl Published {
         let index = image.index;
         self.current.store(Arc::new(image));
         self.index.send_replace(index);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the image has an entry.
+    pub(crate) async fn wait_for(&self, index: MetadataIndex) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Registered first, so that no change is missed in between.
+            changed.as_mut().enable();
+            if self.current.load().index >= index {
+                return;
+            }
+            changed.await;
+        }
     }
 }

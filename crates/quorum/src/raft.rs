@@ -232,7 +232,8 @@ impl Consensus {
     }
 
     /// Whether this node may judge commands: it leads, has applied everything that was committed before
-    /// it did, is not about to stop, and a majority has heard it within an election timeout.
+    /// it did, is not about to stop, and a majority has heard it within an election timeout. Who votes
+    /// alone is a majority and needs to hear nobody (KAFKA-16144).
     pub(crate) fn check_leads(&self) -> Result<(), QuorumError> {
         self.check_running()?;
         let metrics = self.raft.metrics();
@@ -290,13 +291,6 @@ impl Consensus {
     /// The leader that this node knows, itself perhaps.
     pub(crate) fn leader(&self) -> Option<u64> {
         self.raft.metrics().borrow().current_leader
-    }
-
-    /// Tells of news about who leads and who is a member, from now on.
-    pub(crate) fn watch_leadership(&self) -> LeadershipWatch {
-        let mut metrics = self.raft.server_metrics();
-        metrics.mark_unchanged();
-        LeadershipWatch(metrics)
     }
 
     /// Tells whether commits wait for space on the disk.
@@ -400,20 +394,6 @@ impl Consensus {
             Ok(None) => Ok(()),
             Ok(Some(fatal)) => Err(stopped(fatal)),
             Err(_) => Err(QuorumError::Stopped { reason: format!("it ended before {what}") }),
-        }
-    }
-}
-
-/// Tells of news about who leads and who is a member.
-pub(crate) struct LeadershipWatch(
-    watch::Receiver<openraft::metrics::RaftServerMetrics<u64, Member>>,
-);
-
-impl LeadershipWatch {
-    /// Waits for the next news. A node that has stopped has none.
-    pub(crate) async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
         }
     }
 }

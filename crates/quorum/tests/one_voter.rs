@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_metadata::MetadataLevel;
 use logway_metadata::controller::{
-    AllocateProducerIds, CreateTopics, DeleteTopics, NewTopic, RegisterBroker, TopicReference,
+    AllocateProducerIds, CreateTopics, DeleteTopics, FinalizeMetadataLevel, NewTopic,
+    RegisterBroker, SetBrokerState, StartBroker, TopicReference,
 };
+use logway_metadata::record::BrokerState;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
@@ -210,6 +213,53 @@ fn an_entry_that_is_not_understood_stops_the_start() {
     for part in ["log.redb", &format!("entry {index}"), "unknown variant `config/9`"] {
         assert!(error.contains(part), "'{part}' is not in: {error}");
     }
+}
+
+/// Until the cluster says that it may be otherwise, an older version could read the log (KIP-584).
+#[test]
+fn what_older_nodes_cannot_read_is_written_when_the_level_for_it_is_finalised() {
+    let (_parent, dir) = directory();
+    let start = || StartBroker {
+        id: BrokerId(1),
+        incarnation: Uuid([1; 16]),
+        endpoint: None,
+        listeners: Vec::new(),
+        rack: None,
+        log_dirs: Vec::new(),
+    };
+    until_killed(async {
+        let quorum = open(&dir).await;
+        create(&quorum, 1).await;
+        let error = quorum.submit(start()).await.expect_err("needs another level");
+        let QuorumError::Refused(refusal) = error else { panic!("{error}") };
+        assert_eq!(refusal.code, ErrorCode::UnsupportedVersion);
+        quorum.shutdown().await.expect("stops");
+    });
+    let payloads = |dir: &Path| -> Vec<String> {
+        let payload = |(_, entry): (u64, String)| {
+            let entry: serde_json::Value = serde_json::from_str(&entry).expect("is JSON");
+            entry["payload"]["Normal"].to_string()
+        };
+        entries(dir).into_iter().map(payload).filter(|payload| payload != "null").collect()
+    };
+    assert!(payloads(&dir).iter().all(|payload| payload.starts_with('[')), "{:?}", payloads(&dir));
+    let before = until_killed(async {
+        let quorum = open(&dir).await;
+        let level = FinalizeMetadataLevel { level: MetadataLevel::CLUSTER };
+        quorum.submit(level).await.expect("is finalised");
+        let epoch = quorum.submit(start()).await.expect("starts").into_reply();
+        let serves = SetBrokerState { id: BrokerId(1), epoch, state: BrokerState::Active };
+        quorum.submit(serves).await.expect("serves");
+        quorum.snapshot().await.expect("is written");
+        create(&quorum, 2).await;
+        quorum.shutdown().await.expect("stops");
+        quorum.image()
+    });
+    let last = payloads(&dir).pop().expect("there is one");
+    assert!(last.starts_with(r#"{"base":"#), "{last}");
+    until_killed(async {
+        assert_eq!(open(&dir).await.image(), before, "both forms are read");
+    });
 }
 
 const ENTRIES: redb::TableDefinition<u64, &[u8]> = redb::TableDefinition::new("entries");

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AllocateProducerIds, AlterClientQuotas, AlterConfigs, AssignReplicasToDirs, ControllerError,
-    CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics, DeletedTopic,
-    FinalizeMetadataLevel, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
+    AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlteredPartition,
+    AssignReplicasToDirs, ControllerError, CreatePartitions, CreateTopics, CreatedTopic,
+    DeleteTopics, DeletedTopic, ElectLeaders, FinalizeMetadataLevel, IncrementalAlterConfigs,
+    ProducerIdBlock, RegisterBroker, SetBrokerState, StartBroker,
 };
 use crate::image::MetadataImage;
-use crate::record::MetadataRecord;
+use crate::record::{BrokerEpoch, MetadataRecord};
 use crate::settings::BrokerSettings;
 
 /// A command to the controller.
@@ -103,6 +104,14 @@ controller_commands! {
     RegisterBroker;
     /// Notes the log directories of replicas.
     AssignReplicasToDirs;
+    /// A broker of a cluster has started.
+    StartBroker;
+    /// A broker of a cluster is fenced, serves or is about to stop.
+    SetBrokerState;
+    /// New in-sync replicas of partitions.
+    AlterPartition;
+    /// Elects leaders of partitions.
+    ElectLeaders;
     /// Lets records be written that older nodes cannot read.
     FinalizeMetadataLevel;
 }
@@ -149,6 +158,10 @@ controller_replies! {
     Deleted(Results<DeletedTopic>);
     /// How many partitions each topic has now.
     PartitionCounts(Results<i32>);
+    /// The life that a broker has begun.
+    BrokerStarted(BrokerEpoch);
+    /// Partitions as they are now.
+    Altered(Results<AlteredPartition>);
     /// Producer ids of the asker's own.
     ProducerIds(ProducerIdBlock);
 }

@@ -8,31 +8,62 @@ use super::ControllerError;
 use crate::image::MetadataImage;
 use crate::record::PartitionRecord;
 
-/// Replicas for partitions `first..first + count` of a topic.
+/// Replicas for some partitions of a topic, on brokers that serve.
 ///
 /// Leaders go round the brokers, followers are the brokers after the leader; where the round
-/// begins depends on the topic's id, so that topics of one partition spread too.
+/// begins depends on the topic's id, so that topics of one partition spread too. Of the brokers after the
+/// leader those come first whose rack has the fewest replicas of the partition yet (KIP-36).
 pub(super) fn place_replicas(
     image: &MetadataImage,
     topic_id: TopicId,
     partitions: std::ops::Range<usize>,
     replication_factor: usize,
 ) -> Result<Vec<Vec<BrokerId>>, ControllerError> {
-    let brokers: Vec<BrokerId> = image.brokers().map(|broker| broker.id).collect();
-    if replication_factor > brokers.len() {
-        return Err(too_few_brokers(replication_factor, brokers.len()));
+    let ring = ring(image);
+    if replication_factor > ring.len() {
+        return Err(too_few_brokers(replication_factor, ring.len()));
     }
     let start = usize::from(topic_id.0.0[15]);
     let replicas_of = |partition: usize| {
-        let ring = brokers.iter().cycle().skip((start + partition) % brokers.len());
-        ring.take(replication_factor).copied().collect()
+        let mut order = ring.clone();
+        order.rotate_left((start + partition) % ring.len());
+        spread_over_racks(&order, replication_factor)
     };
     Ok(partitions.map(replicas_of).collect())
 }
 
+/// The brokers that serve, with their racks, one of each rack in turn.
+fn ring(image: &MetadataImage) -> Vec<(BrokerId, Option<&str>)> {
+    let mut racks: BTreeMap<Option<&str>, Vec<BrokerId>> = BTreeMap::new();
+    for broker in image.brokers().filter(|broker| image.is_active(broker.id)) {
+        racks.entry(broker.rack.as_deref()).or_default().push(broker.id);
+    }
+    let longest = racks.values().map(Vec::len).max().unwrap_or(0);
+    let mut ring = Vec::new();
+    for turn in 0..longest {
+        for (rack, brokers) in &racks {
+            ring.extend(brokers.get(turn).map(|id| (*id, *rack)));
+        }
+    }
+    ring
+}
+
+/// The first broker, and then always the next one in a rack with the fewest so far.
+fn spread_over_racks(order: &[(BrokerId, Option<&str>)], count: usize) -> Vec<BrokerId> {
+    let mut chosen: Vec<(BrokerId, Option<&str>)> = Vec::with_capacity(count);
+    while chosen.len() < count {
+        let in_rack = |rack| chosen.iter().filter(|(_, other)| *other == rack).count();
+        let free = order.iter().filter(|broker| !chosen.contains(broker));
+        let Some(next) = free.min_by_key(|(_, rack)| in_rack(*rack)).copied() else { break };
+        chosen.push(next);
+    }
+    chosen.into_iter().map(|(id, _)| id).collect()
+}
+
 fn too_few_brokers(replication_factor: usize, brokers: usize) -> ControllerError {
     let message = format!(
-        "Replication factor {replication_factor} is larger than the number of brokers, {brokers}."
+        "Replication factor {replication_factor} is larger than the number of brokers, {brokers}, that \
+         serve."
     );
     ControllerError::new(ErrorCode::InvalidReplicationFactor, message)
 }
@@ -80,19 +111,22 @@ impl<'a> NewPartitions<'a> {
         NewPartitions { image, placed: BTreeMap::new() }
     }
 
-    /// The first state of a partition: all replicas in sync, the first one leads.
+    /// The first state of a partition: all replicas on brokers that serve are in sync, and the first of
+    /// them leads. Where none serves, all are in sync and the first that comes back will lead.
     pub(super) fn record(
         &mut self,
         topic_id: TopicId,
         partition: PartitionId,
         replicas: Vec<BrokerId>,
     ) -> PartitionRecord {
+        let serving = replicas.iter().copied().filter(|id| self.image.is_active(*id));
+        let serving: Vec<BrokerId> = serving.collect();
         PartitionRecord {
             topic_id,
             partition,
             directories: replicas.iter().map(|broker| self.place(*broker)).collect(),
-            isr: replicas.clone(),
-            leader: replicas.first().copied(),
+            leader: serving.first().copied(),
+            isr: if serving.is_empty() { replicas.clone() } else { serving },
             replicas,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

@@ -70,9 +70,13 @@ impl Driver {
     /// Runs until the node has stopped.
     pub(crate) async fn run(mut self) {
         let mut changes = self.consensus.raft.server_metrics();
+        let mut is_news = true;
         while self.consensus.check_running().is_ok() {
             let membership = changes.borrow_and_update().membership_config.clone();
             self.shared().learn_members(&membership);
+            if is_news {
+                self.shared().tell_news();
+            }
             let until = match self.part() {
                 Part::Wait => None,
                 Part::Lead(vote) => Some(self.lead(vote).await),
@@ -92,8 +96,9 @@ impl Driver {
                     changed = change => changed.map(|()| true),
                 },
             };
-            if result.is_err() {
-                return;
+            match result {
+                Ok(has_changed) => is_news = has_changed,
+                Err(_) => return,
             }
         }
     }

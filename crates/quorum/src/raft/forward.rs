@@ -77,7 +77,7 @@ impl Consensus {
         request: &Request,
         deadline: Instant,
     ) -> Result<Reply, QuorumError> {
-        let mut changes = self.watch_leadership();
+        let mut changes = self.shared.watch_leadership();
         let is_followed = || self.leader().is_some_and(|id| id != leader);
         let Some(peer) = self.shared.peer(leader) else { return Err(QuorumError::NotLeader) };
         let patience = deadline.saturating_duration_since(Instant::now());

@@ -48,18 +48,20 @@ impl Consensus {
         self.check_leads()?;
         self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
         let members = self.shared.members();
-        let refused = QuorumError::Admission;
+        let (refused, own_id) = (QuorumError::Admission, self.shared.own_id);
         match change {
-            MembersChange::Join(request) => match members.admit(request, taken).map_err(refused)? {
-                Admission::Known(id) => Ok(self.members_done(id)),
-                Admission::Put(id) => {
-                    let member =
-                        Member { addr: request.address.clone(), directory: request.directory };
-                    self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)])), true)
-                        .await?;
-                    Ok(self.members_done(id))
+            MembersChange::Join(request) => {
+                match members.admit(request, own_id, taken).map_err(refused)? {
+                    Admission::Known(id) => Ok(self.members_done(id)),
+                    Admission::Put(id) => {
+                        let member =
+                            Member { addr: request.address.clone(), directory: request.directory };
+                        self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, member)])), true)
+                            .await?;
+                        Ok(self.members_done(id))
+                    }
                 }
-            },
+            }
             MembersChange::Remove { id: broker } => {
                 let known =
                     u64::try_from(broker.0).ok().filter(|id| members.nodes.contains_key(id));

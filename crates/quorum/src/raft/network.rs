@@ -22,10 +22,12 @@ use crate::membership::Member;
 use crate::peer::{Peer, PeerError};
 
 /// A part of a snapshot is given up after this time: the receiver writes it to its disk.
-const CHUNK_TIMEOUT: Duration = Duration::from_secs(10);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The last part takes as long as the receiver needs to read and install all of them.
-const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// The last part takes as long as the receiver needs to read and install all of them. One that needs longer
+/// goes on, and says so when it is asked again. Meanwhile it gets no entries, so a message that was lost
+/// must not be waited for much longer.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An append with entries gets a heartbeat more for so many bytes: 20 MiB a second.
 const BYTES_PER_HEARTBEAT: usize = 1 << 20;

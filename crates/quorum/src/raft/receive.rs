@@ -165,11 +165,16 @@ impl Consensus {
 
     async fn chunk(&self, chunk: Chunk, bytes: &[u8]) -> Reply {
         let known = self.known_vote();
-        if !(chunk.vote >= known) {
+        if chunk.vote < known {
             return Reply::Chunk(ChunkReply::Done(known));
         }
         self.note_leader(&chunk.vote);
         let mut receiving = self.shared.receiving.lock().await;
+        // It may have been installed while this part was on its way or waited.
+        let applied = self.raft.metrics().borrow().last_applied;
+        if chunk.meta.last_log_id <= applied {
+            return Reply::Chunk(ChunkReply::Done(chunk.vote));
+        }
         match self.receive(&mut receiving, chunk, bytes).await {
             Ok(reply) => Reply::Chunk(reply),
             Err(reason) => {

@@ -1,12 +1,14 @@
 //! What a node's parts have in common: who it is, who the others are, and how to ask them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use logway_model::{BrokerId, DirectoryId};
 use openraft::ServerState;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::message::{Header, Refusal, Reply, Request, decode_reply, encode_request};
@@ -34,6 +36,9 @@ pub(crate) struct Shared {
     network: Option<Arc<dyn PeerNetwork>>,
     pub(super) contacts: Contacts,
     members: Mutex<Arc<Members>>,
+    /// How often there was news about who leads, and who waits for the next.
+    news: AtomicU64,
+    has_news: Notify,
     /// The snapshot that another node is sending.
     pub(super) receiving: tokio::sync::Mutex<Option<Receiving>>,
     /// Held while the members change: openraft takes one change at a time.
@@ -88,6 +93,8 @@ impl Shared {
             network: options.network.clone(),
             contacts: Contacts::default(),
             members: Mutex::default(),
+            news: AtomicU64::new(0),
+            has_news: Notify::new(),
             receiving: tokio::sync::Mutex::default(),
             changing_members: tokio::sync::Mutex::default(),
             is_transferring: AtomicBool::new(false),
@@ -144,6 +151,17 @@ impl Shared {
         if **known != members {
             *known = Arc::new(members);
         }
+    }
+
+    /// There is news about who leads or who is a member.
+    pub(super) fn tell_news(&self) {
+        self.news.fetch_add(1, Ordering::AcqRel);
+        self.has_news.notify_waiters();
+    }
+
+    /// Tells of news about who leads and who is a member, from now on.
+    pub(crate) fn watch_leadership(self: &Arc<Self>) -> LeadershipWatch {
+        LeadershipWatch { shared: Arc::clone(self), seen: self.news.load(Ordering::Acquire) }
     }
 
     /// Whether this is the only node.
@@ -223,6 +241,28 @@ impl Shared {
             return Err(PeerError::Unreachable("this node has no network".to_owned()).into());
         };
         ask(network, self.own, to, request, rest, timeout).await
+    }
+}
+
+/// Tells of news about who leads and who is a member.
+pub(crate) struct LeadershipWatch {
+    shared: Arc<Shared>,
+    seen: u64,
+}
+
+impl LeadershipWatch {
+    /// Waits for the next news. A node that has stopped has none.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            let mut has_news = pin!(self.shared.has_news.notified());
+            has_news.as_mut().enable();
+            let news = self.shared.news.load(Ordering::Acquire);
+            if news != self.seen {
+                self.seen = news;
+                return;
+            }
+            has_news.await;
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 mod network;
 mod nodes;
 mod oracle;
+mod real;
 mod scenarios;
 mod world;
 mod worlds;

@@ -28,7 +28,9 @@ impl Weather {
 pub(crate) struct Network(Arc<Mutex<Inner>>);
 
 struct Inner {
-    rng: Rng,
+    /// Of each way from one address to another.
+    chances: BTreeMap<(String, String), Rng>,
+    seed: u64,
     weather: Weather,
     /// Who listens where.
     listeners: BTreeMap<String, Listener>,
@@ -62,7 +64,8 @@ struct Fate {
 impl Network {
     pub(crate) fn new(seed: u64) -> Network {
         Network(Arc::new(Mutex::new(Inner {
-            rng: Rng::new(seed ^ 0x6e65_7477),
+            chances: BTreeMap::new(),
+            seed,
             weather: Weather::FAIR,
             listeners: BTreeMap::new(),
             cuts: BTreeSet::new(),
@@ -128,10 +131,17 @@ impl Network {
         (inner.delivered, inner.trace.finish())
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self, from: &str, to: &str) -> Fate {
         let mut inner = self.lock();
         let Weather { lost, repeated, delay_max_ms } = inner.weather;
-        let rng = &mut inner.rng;
+        let seed = inner.seed;
+        let begin = || {
+            let mut hasher = DefaultHasher::new();
+            (seed, from, to).hash(&mut hasher);
+            Rng::new(hasher.finish())
+        };
+        let way = (from.to_owned(), to.to_owned());
+        let rng = inner.chances.entry(way).or_insert_with(begin);
         let mut chance = |of_thousand: usize| rng.below(1_000) < of_thousand;
         let (is_lost, is_reply_lost) = (chance(lost), chance(lost));
         let is_repeated = chance(repeated);
@@ -208,7 +218,7 @@ async fn call(
     is_alive: &AtomicBool,
 ) -> Result<Vec<u8>, PeerError> {
     let never = std::future::pending::<Result<Vec<u8>, PeerError>>;
-    let fate = network.fate();
+    let fate = network.fate(from, to);
     if !is_alive.load(Ordering::Relaxed) {
         return never().await;
     }

@@ -13,7 +13,7 @@ use logway_model::{BrokerId, DirectoryId, Uuid};
 use logway_quorum::{
     DiskWork, JoinRequest, MetadataQuorum, Mutation, QuorumError, QuorumOptions, Start, join,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::network::Network;
 
@@ -50,37 +50,37 @@ pub(crate) struct Nodes {
     pub(crate) all: BTreeMap<usize, Node>,
     seed: u64,
     pub(crate) mutation: Option<Mutation>,
-    pace: Arc<Mutex<(DiskPace, Rng)>>,
+    pace: Arc<Mutex<DiskPace>>,
     pub(crate) submit_timeout: Duration,
     pub(crate) snapshot_interval_entries: u64,
 }
 
 impl Nodes {
     pub(crate) fn new(seed: u64) -> Nodes {
-        let rng = Rng::new(seed ^ 0x6469_736b);
         Nodes {
             network: Network::new(seed),
             all: BTreeMap::new(),
             seed,
             mutation: None,
-            pace: Arc::new(Mutex::new((DiskPace::FAST, rng))),
+            pace: Arc::new(Mutex::new(DiskPace::FAST)),
             submit_timeout: Duration::from_secs(5),
             snapshot_interval_entries: SNAPSHOT_INTERVAL_ENTRIES,
         }
     }
 
     pub(crate) fn set_disk_pace(&self, pace: DiskPace) {
-        self.pace.lock().expect("no panic").0 = pace;
+        *self.pace.lock().expect("no panic") = pace;
     }
 
-    fn disk_work(&self) -> DiskWork {
+    fn disk_work(&self, seed: u64) -> DiskWork {
         let pace = Arc::clone(&self.pace);
+        let rng = Mutex::new(Rng::new(seed ^ 0x6469_736b));
         DiskWork::Inline(Arc::new(move || {
-            let mut pace = pace.lock().expect("no panic");
-            let (DiskPace { pause_max_ms, stalls, stall_max_ms }, rng) = &mut *pace;
-            let ms = match rng.below(1_000) < *stalls {
-                true => rng.below(*stall_max_ms),
-                false => rng.below(*pause_max_ms + 1),
+            let DiskPace { pause_max_ms, stalls, stall_max_ms } = *pace.lock().expect("no panic");
+            let mut rng = rng.lock().expect("no panic");
+            let ms = match rng.below(1_000) < stalls {
+                true => rng.below(stall_max_ms),
+                false => rng.below(pause_max_ms + 1),
             };
             Duration::from_millis(ms as u64)
         }))
@@ -120,13 +120,14 @@ impl Nodes {
     }
 
     fn options(&mut self, number: usize) -> QuorumOptions {
-        let disk_work = self.disk_work();
         let node = self.all.get_mut(&number).expect("was added");
         node.lives += 1;
+        let seed = self.seed.wrapping_mul(1_000).wrapping_add(number as u64 * 100 + node.lives);
+        let disk_work = self.disk_work(seed);
+        let node = self.all.get_mut(&number).expect("was added");
         node.is_alive = Arc::new(AtomicBool::new(true));
         let id = node.id.expect("has a number").to_string();
         let settings = BrokerSettings::new([("node.id".to_owned(), id)]).expect("is valid");
-        let seed = self.seed.wrapping_mul(1_000).wrapping_add(number as u64 * 100 + node.lives);
         QuorumOptions {
             fs: Arc::new(node.fs.clone()),
             snapshot_interval_entries: self.snapshot_interval_entries,
@@ -178,13 +179,21 @@ impl Nodes {
 
     /// Waits for a state, in virtual time.
     pub(crate) async fn until(&self, what: &str, is_reached: impl Fn(&Nodes) -> bool) {
+        self.try_until(what, is_reached).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    async fn try_until(
+        &self,
+        what: &str,
+        is_reached: impl Fn(&Nodes) -> bool,
+    ) -> Result<(), String> {
         let waiting = async {
             while !is_reached(self) {
                 sleep(Duration::from_millis(5)).await;
             }
         };
         let reached = timeout(Duration::from_secs(30), waiting).await;
-        assert!(reached.is_ok(), "{what}: {:#?}", self.statuses());
+        reached.map_err(|_| format!("{what}: {:#?}", self.statuses()))
     }
 
     pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &Arc<MetadataQuorum>)> {
@@ -216,17 +225,20 @@ impl Nodes {
         self.running().map(status).collect()
     }
 
-    /// Waits until a running node leads, all that run agree, and it takes commands; gives its number and
-    /// how long that took.
-    pub(crate) async fn led(&self) -> (usize, Duration) {
-        let begin = Instant::now();
-        self.until("a node leads", |nodes| {
+    /// Waits until a running node leads, and all that run agree; gives its number.
+    pub(crate) async fn led(&self) -> usize {
+        self.try_led().await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Nodes::led`]; the error is who says what.
+    pub(crate) async fn try_led(&self) -> Result<usize, String> {
+        self.try_until("a node leads", |nodes| {
             let Some(leader) = nodes.leader() else { return false };
             let id = nodes.all[&leader].id;
             nodes.running().all(|(_, quorum)| quorum.status().leader == id)
         })
-        .await;
-        (self.leader().expect("leads"), begin.elapsed())
+        .await?;
+        self.leader().ok_or_else(|| "nobody leads".to_owned())
     }
 
     /// Ends a process. What it has written stays.

@@ -17,7 +17,7 @@ use crate::oracle::{Oracle, Report};
 use crate::scenarios::{register, topic};
 
 /// So many clients ask at the same time.
-const CLIENTS: u64 = 4;
+const CLIENTS: u64 = 3;
 
 /// A cluster has so many nodes at most, those that left included.
 const NODES_MAX: usize = 8;
@@ -38,13 +38,25 @@ pub(crate) struct World {
     /// Watchers of nodes, and clients.
     tasks: JoinSet<()>,
     clients: JoinSet<()>,
-    is_over: Arc<Mutex<bool>>,
+    phase: Arc<Mutex<Phase>>,
     /// Nodes that were killed, and are to come back.
     down: BTreeSet<usize>,
     /// Nodes that were added and not admitted yet.
     waiting: BTreeSet<usize>,
     gone: BTreeSet<usize>,
+    /// Nodes that were to be removed, and perhaps were.
+    doubtful: BTreeSet<usize>,
     next_number: usize,
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// They ask for one thing after the other.
+    Busy,
+    /// They wait.
+    Quiet,
+    Over,
 }
 
 /// What a world came to: how much happened, and what makes it this one.
@@ -66,16 +78,17 @@ pub(crate) async fn live(seed: u64, mutation: Option<Mutation>) -> Result<Lived,
         running: Running::default(),
         tasks: JoinSet::new(),
         clients: JoinSet::new(),
-        is_over: Arc::default(),
+        phase: Arc::new(Mutex::new(Phase::Busy)),
         down: BTreeSet::new(),
         waiting: BTreeSet::new(),
         gone: BTreeSet::new(),
+        doubtful: BTreeSet::new(),
         next_number: 2,
     };
     world.begin().await?;
-    let steps = 25 + world.rng.below(25);
+    let steps = 12 + world.rng.below(20);
     for _ in 0..steps {
-        let pause = world.rng.below(600) as u64;
+        let pause = world.rng.below(500) as u64;
         sleep(Duration::from_millis(pause)).await;
         world.step().await?;
         world.oracle.check()?;
@@ -107,7 +120,7 @@ impl World {
             rng: Rng::new(self.rng.next_u64()),
             oracle: self.oracle.clone(),
             running: self.running.clone(),
-            is_over: self.is_over.clone(),
+            phase: self.phase.clone(),
             next_topic: number as u32 * 100_000,
         };
         self.clients.spawn(client.run());
@@ -336,12 +349,31 @@ impl World {
         }
         let quorum = self.nodes.quorum(asked);
         let removed = quorum.change_members(MembersChange::Remove { id });
-        if timeout(Duration::from_secs(3), removed).await.is_ok_and(|removed| removed.is_ok()) {
-            if self.nodes.all[&number].quorum.is_some() {
-                self.stop(number, true);
+        match timeout(Duration::from_secs(3), removed).await {
+            Ok(Ok(_)) => self.forget(number),
+            _ => _ = self.doubtful.insert(number),
+        }
+    }
+
+    /// A node is no member any more.
+    fn forget(&mut self, number: usize) {
+        if self.nodes.all[&number].quorum.is_some() {
+            self.stop(number, true);
+        }
+        self.down.remove(&number);
+        self.doubtful.remove(&number);
+        self.gone.insert(number);
+    }
+
+    /// Asks the leader which nodes are members, of those that may have been removed.
+    fn resolve_doubts(&mut self) {
+        let Some(leader) = self.nodes.leader() else { return };
+        let members = self.nodes.quorum(leader).members();
+        for number in self.doubtful.clone() {
+            let id = self.nodes.all[&number].id;
+            if number != leader && !members.iter().any(|member| Some(member.id) == id) {
+                self.forget(number);
             }
-            self.down.remove(&number);
-            self.gone.insert(number);
         }
     }
 
@@ -354,6 +386,7 @@ impl World {
         }
         let begin = Instant::now();
         loop {
+            self.resolve_doubts();
             let told = timeout(HEALED_WITHIN, self.ask_all()).await;
             match told {
                 Ok(Ok(())) => return Ok(()),
@@ -384,11 +417,17 @@ impl World {
         running.map(|(number, quorum)| (number, Arc::clone(quorum))).collect()
     }
 
+    fn set_phase(&self, phase: Phase) {
+        *self.phase.lock().expect("no panic") = phase;
+    }
+
     /// A voter that cannot hear the leader disturbs nobody.
     async fn check_stability(&mut self) -> Result<(), String> {
-        // Voters that were about to change have, by then.
-        sleep(Duration::from_secs(3)).await;
-        let (leader, _) = self.nodes.led().await;
+        // A log that grows would keep it from being elected as well. And voters that were about to change
+        // have, by then.
+        self.set_phase(Phase::Quiet);
+        sleep(Duration::from_secs(1)).await;
+        let leader = self.nodes.try_led().await?;
         let status = self.nodes.quorum(leader).status();
         let voters: Vec<_> = status.voters.iter().map(|voter| Some(voter.id)).collect();
         let is_voter =
@@ -400,10 +439,11 @@ impl World {
             return Ok(());
         }
         self.nodes.network.cut_both(&self.nodes.address(leader), &self.nodes.address(deaf));
-        sleep(Duration::from_secs(2)).await;
-        self.nodes.network.heal();
         sleep(Duration::from_secs(1)).await;
+        self.nodes.network.heal();
+        sleep(Duration::from_millis(500)).await;
         let after = self.nodes.quorum(leader).status();
+        self.set_phase(Phase::Busy);
         match (after.leader, after.epoch) == (status.leader, status.epoch) {
             true => Ok(()),
             false => Err(format!("node {deaf} has ended a leadership: {status:?}, {after:?}")),
@@ -412,7 +452,7 @@ impl World {
 
     /// A leader that hears nobody keeps nobody from electing another one.
     async fn check_one_way(&mut self) -> Result<(), String> {
-        let (leader, _) = self.nodes.led().await;
+        let leader = self.nodes.try_led().await?;
         if self.nodes.quorum(leader).status().voters.len() < 3 {
             return Ok(());
         }
@@ -434,13 +474,13 @@ impl World {
     }
 
     async fn end(mut self) -> Result<Lived, String> {
-        *self.is_over.lock().expect("no panic") = true;
+        self.set_phase(Phase::Over);
         let clients = async { while self.clients.join_next().await.is_some() {} };
         if timeout(PATIENCE * 2, clients).await.is_err() {
             return Err("a client waits for ever".to_owned());
         }
         self.heal().await?;
-        self.nodes.led().await;
+        self.nodes.try_led().await?;
         let mut ends = Vec::new();
         for (number, quorum) in self.members() {
             let current = timeout(HEALED_WITHIN, quorum.wait_until_current()).await;
@@ -467,14 +507,20 @@ struct Client {
     rng: Rng,
     oracle: Oracle,
     running: Running,
-    is_over: Arc<Mutex<bool>>,
+    phase: Arc<Mutex<Phase>>,
     next_topic: u32,
 }
 
 impl Client {
     async fn run(mut self) {
-        while !*self.is_over.lock().expect("no panic") {
+        loop {
             sleep(Duration::from_millis(self.rng.below(120) as u64)).await;
+            let phase = *self.phase.lock().expect("no panic");
+            match phase {
+                Phase::Busy => {}
+                Phase::Quiet => continue,
+                Phase::Over => return,
+            }
             let Some(quorum) = self.any_node() else { continue };
             match self.rng.below(3) {
                 0 => self.allocate(quorum).await,

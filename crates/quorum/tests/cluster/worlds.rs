@@ -32,7 +32,7 @@ fn worlds_keep_their_promises() {
         "{count} worlds from {first}: {acknowledged} commands acknowledged, {unknown} unknown, \
          {epochs} epochs, {images} images; {per_hour:.0} worlds an hour"
     );
-    assert!(acknowledged as u64 > count * 50, "the worlds are too quiet: {acknowledged}");
+    assert!(acknowledged as u64 > count * 20, "the worlds are too quiet: {acknowledged}");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_seed_is_one_world() {
 
 /// Lives worlds until a broken rule is noticed.
 fn caught(mutation: Mutation) {
-    let (first, count) = (number("QUORUM_SEED", 0), 100);
+    let (first, count) = (number("QUORUM_SEED", 0), number("QUORUM_WORLDS", 100));
     let found = (first..first + count).find_map(|seed| {
         let violation = in_virtual_time(live(seed, Some(mutation))).err()?;
         Some((seed - first + 1, violation))

@@ -1,0 +1,173 @@
+//! AlterPartition: a leader says who is in sync (KIP-497, KIP-841, KIP-903).
+
+use std::collections::BTreeSet;
+
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, PartitionId, TopicId};
+use serde::{Deserialize, Serialize};
+
+use super::broker_session::check_epoch;
+use super::partition_change::PartitionChange;
+use super::{Command, ControllerError, Decision};
+use crate::image::{MetadataImage, PartitionImage};
+use crate::record::{BrokerEpoch, BrokerState, MetadataRecord};
+use crate::settings::BrokerSettings;
+
+/// New in-sync replicas of partitions that one broker leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlterPartition {
+    /// The leader.
+    pub broker: BrokerId,
+    /// Its life.
+    pub broker_epoch: BrokerEpoch,
+    /// The partitions.
+    pub partitions: Vec<IsrChange>,
+}
+
+/// The new in-sync replicas of one partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsrChange {
+    /// Its topic.
+    pub topic_id: TopicId,
+    /// Its number.
+    pub partition: PartitionId,
+    /// The epoch in which the broker leads it.
+    pub leader_epoch: LeaderEpoch,
+    /// The state of the partition that the broker knows.
+    pub partition_epoch: i32,
+    /// Who is in sync, each in the life in which the leader has seen that. A replica that came back with an
+    /// empty disk is in another one (KAFKA-14617).
+    pub isr: Vec<(BrokerId, BrokerEpoch)>,
+}
+
+/// A partition as the controller has it after that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlteredPartition {
+    /// Who leads it.
+    pub leader: Option<BrokerId>,
+    /// In which epoch.
+    pub leader_epoch: LeaderEpoch,
+    /// Who is in sync.
+    pub isr: Vec<BrokerId>,
+    /// The state's number.
+    pub partition_epoch: i32,
+}
+
+impl Command for AlterPartition {
+    type Reply = Vec<Result<AlteredPartition, ControllerError>>;
+
+    /// Without it a partition whose follower has a full disk would take no records.
+    const MAKES_SPACE: bool = true;
+
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        _broker: &BrokerSettings,
+    ) -> Result<Decision<Self::Reply>, ControllerError> {
+        check_epoch(image, self.broker, self.broker_epoch)?;
+        let mut records = Vec::new();
+        let mut seen = BTreeSet::new();
+        let reply = self.partitions.iter().map(|change| {
+            if !seen.insert((change.topic_id, change.partition)) {
+                return Err(refused(
+                    ErrorCode::InvalidRequest,
+                    change,
+                    "it is in the request twice",
+                ));
+            }
+            let (record, altered) = alter(image, self.broker, change)?;
+            records.extend(record);
+            Ok(altered)
+        });
+        let reply = reply.collect();
+        Ok(Decision { records, reply })
+    }
+}
+
+fn alter(
+    image: &MetadataImage,
+    broker: BrokerId,
+    change: &IsrChange,
+) -> Result<(Option<MetadataRecord>, AlteredPartition), ControllerError> {
+    let Some(topic) = image.topic_by_id(change.topic_id) else {
+        return Err(refused(ErrorCode::UnknownTopicId, change, "there is no such topic"));
+    };
+    let Some(partition) = topic.partition(change.partition) else {
+        let code = ErrorCode::UnknownTopicOrPartition;
+        return Err(refused(code, change, "there is no such partition"));
+    };
+    check_leader(partition, broker, change)?;
+    check_isr(image, partition, broker, change)?;
+    let isr = change.isr.iter().map(|(id, _)| *id).collect();
+    let changed = PartitionChange::new(image, change.topic_id, change.partition, partition);
+    let record = changed.with_isr(isr).record();
+    let altered = |isr: &[BrokerId], partition_epoch| AlteredPartition {
+        leader: partition.leader,
+        leader_epoch: partition.leader_epoch,
+        isr: isr.to_vec(),
+        partition_epoch,
+    };
+    let after = match &record {
+        Some(record) => altered(&record.isr, record.partition_epoch),
+        None => altered(&partition.isr, partition.partition_epoch),
+    };
+    Ok((record.map(MetadataRecord::Partition), after))
+}
+
+/// Only the leader, in its epoch, with the newest state in hand, changes the ISR. A leader that knows more
+/// than this controller asks one that is none any more.
+fn check_leader(
+    partition: &PartitionImage,
+    broker: BrokerId,
+    change: &IsrChange,
+) -> Result<(), ControllerError> {
+    let refused = |code, reason: &str| Err(refused(code, change, reason));
+    if change.leader_epoch < partition.leader_epoch {
+        return refused(ErrorCode::FencedLeaderEpoch, "the leader's epoch is over");
+    }
+    let is_ahead = change.leader_epoch > partition.leader_epoch
+        || change.partition_epoch > partition.partition_epoch;
+    if is_ahead {
+        return refused(ErrorCode::NotController, "the broker knows a later state");
+    }
+    if partition.leader != Some(broker) {
+        return refused(ErrorCode::InvalidRequest, "the broker does not lead it");
+    }
+    if change.partition_epoch < partition.partition_epoch {
+        return refused(ErrorCode::InvalidUpdateVersion, "the broker knows an older state");
+    }
+    Ok(())
+}
+
+fn check_isr(
+    image: &MetadataImage,
+    partition: &PartitionImage,
+    broker: BrokerId,
+    change: &IsrChange,
+) -> Result<(), ControllerError> {
+    let mut ids = BTreeSet::new();
+    for &(id, epoch) in &change.isr {
+        if !ids.insert(id) || !partition.replicas.contains(&id) {
+            let reason = format!("broker {id} is no replica, or is in the ISR twice");
+            return Err(refused(ErrorCode::InvalidRequest, change, &reason));
+        }
+        let session = image.broker_session(id);
+        // Who is in the ISR may stay while it is fenced, if nobody else is left.
+        let may_stay = partition.isr.contains(&id);
+        let is_eligible = session.is_some_and(|session| {
+            session.epoch == epoch && (session.state == BrokerState::Active || may_stay)
+        });
+        if !is_eligible {
+            let reason = format!("broker {id} is fenced, about to stop, or in another life");
+            return Err(refused(ErrorCode::IneligibleReplica, change, &reason));
+        }
+    }
+    match ids.contains(&broker) {
+        true => Ok(()),
+        false => Err(refused(ErrorCode::InvalidRequest, change, "the leader is not in the ISR")),
+    }
+}
+
+fn refused(code: ErrorCode, change: &IsrChange, reason: &str) -> ControllerError {
+    let (topic, partition) = (change.topic_id, change.partition);
+    ControllerError::new(code, format!("Partition {partition} of topic {topic}: {reason}."))
+}

@@ -1,0 +1,96 @@
+//! ElectLeaders: the preferred leaders lead, or any that is left (KIP-460).
+
+use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId};
+use serde::{Deserialize, Serialize};
+
+use super::partition_change::PartitionChange;
+use super::{Command, ControllerError, Decision};
+use crate::image::MetadataImage;
+use crate::record::{MetadataRecord, PartitionRecord};
+use crate::settings::BrokerSettings;
+
+/// Who shall lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Election {
+    /// The first of the replicas, if it is in sync.
+    Preferred,
+    /// Where nobody leads: one that is in sync, or else any that lives. With the latter, records that were
+    /// acknowledged may be lost. So it is done only when somebody asks for it.
+    Unclean,
+}
+
+/// Elects leaders of some partitions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElectLeaders {
+    /// Who shall lead.
+    pub election: Election,
+    /// Of which partitions.
+    pub partitions: Vec<(TopicId, PartitionId)>,
+}
+
+impl Command for ElectLeaders {
+    type Reply = Vec<Result<(), ControllerError>>;
+
+    fn evaluate(
+        self,
+        image: &MetadataImage,
+        _broker: &BrokerSettings,
+    ) -> Result<Decision<Self::Reply>, ControllerError> {
+        let mut records: Vec<MetadataRecord> = Vec::new();
+        let mut partitions = self.partitions.clone();
+        partitions.sort_unstable();
+        partitions.dedup();
+        let asked_twice = partitions.len() < self.partitions.len();
+        if asked_twice {
+            let message = "A partition is in the request twice.";
+            return Err(ControllerError::new(ErrorCode::InvalidRequest, message));
+        }
+        let reply = self.partitions.iter().map(|&(topic_id, partition)| {
+            let record = elect(image, self.election, topic_id, partition)?;
+            records.push(MetadataRecord::Partition(record));
+            Ok(())
+        });
+        let reply = reply.collect();
+        Ok(Decision { records, reply })
+    }
+}
+
+fn elect(
+    image: &MetadataImage,
+    election: Election,
+    topic_id: TopicId,
+    partition: PartitionId,
+) -> Result<PartitionRecord, ControllerError> {
+    let refused = |code, reason: &str| {
+        let message = format!("Partition {partition} of topic {topic_id}: {reason}.");
+        ControllerError::new(code, message)
+    };
+    let known = image.topic_by_id(topic_id).and_then(|topic| topic.partition(partition));
+    let Some(known) = known else {
+        return Err(refused(ErrorCode::UnknownTopicOrPartition, "there is no such partition"));
+    };
+    let change = PartitionChange::new(image, topic_id, partition, known);
+    let not_needed = || refused(ErrorCode::ElectionNotNeeded, "it has the leader already");
+    let leader: Option<BrokerId> = match election {
+        Election::Preferred => {
+            let preferred = known.replicas.first().copied();
+            if known.leader == preferred {
+                return Err(not_needed());
+            }
+            let is_ready = |id: &BrokerId| known.isr.contains(id) && image.is_active(*id);
+            preferred.filter(is_ready)
+        }
+        Election::Unclean if known.leader.is_some() => return Err(not_needed()),
+        Election::Unclean => {
+            let any = || known.replicas.iter().copied().find(|id| image.is_active(*id));
+            change.candidate(&[]).or_else(any)
+        }
+    };
+    let none = match election {
+        Election::Preferred => ErrorCode::PreferredLeaderNotAvailable,
+        Election::Unclean => ErrorCode::EligibleLeadersNotAvailable,
+    };
+    let record = leader.and_then(|leader| change.led_by(leader).record());
+    record.ok_or_else(|| refused(none, "no replica can lead it now"))
+}

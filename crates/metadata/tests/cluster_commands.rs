@@ -1,0 +1,347 @@
+//! Brokers of a cluster come and go: what the controller makes of their partitions.
+
+use logway_metadata::controller::{
+    AlterPartition, AlteredPartition, BrokerLiveness, Command, CreateTopics, ElectLeaders,
+    Election, FinalizeMetadataLevel, IsrChange, NewTopic, SetBrokerState, StartBroker,
+};
+use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
+use logway_metadata::settings::BrokerSettings;
+use logway_metadata::{
+    ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord, PartitionImage,
+};
+use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, PartitionId, TopicId, Uuid};
+
+const TOPIC: TopicId = TopicId(Uuid([7; 16]));
+const PARTITION: PartitionId = PartitionId(0);
+
+/// A controller that commits at once.
+#[derive(Default)]
+struct Cluster {
+    image: MetadataImage,
+    settings: BrokerSettings,
+}
+
+impl Cluster {
+    /// Brokers that serve.
+    fn of(brokers: &[(i32, Option<&str>)]) -> Cluster {
+        let mut cluster = Cluster::default();
+        for (id, rack) in brokers {
+            let epoch = cluster.start(*id, *rack, 1).expect("starts");
+            cluster.set(*id, epoch, BrokerState::Active).expect("serves");
+        }
+        cluster
+    }
+
+    fn submit<C: Command>(&mut self, command: C) -> Result<C::Reply, ControllerError> {
+        let Decision { records, reply } = command.evaluate(&self.image, &self.settings)?;
+        self.image = self.image.apply(&records).expect("the records fit");
+        let again = MetadataImage::default().apply(&self.image.to_records()).expect("fit");
+        assert_eq!(again, self.image, "a snapshot has it all");
+        Ok(reply)
+    }
+
+    fn start(
+        &mut self,
+        id: i32,
+        rack: Option<&str>,
+        incarnation: u8,
+    ) -> Result<BrokerEpoch, ControllerError> {
+        let endpoint = Endpoint { host: format!("host-{id}"), port: 9092 };
+        self.submit(StartBroker {
+            id: BrokerId(id),
+            incarnation: Uuid([incarnation; 16]),
+            endpoint: None,
+            listeners: vec![Listener { name: "PLAINTEXT".to_owned(), endpoint }],
+            rack: rack.map(str::to_owned),
+            log_dirs: vec![DirectoryId(Uuid([id as u8; 16]))],
+        })
+    }
+
+    fn set(
+        &mut self,
+        id: i32,
+        epoch: BrokerEpoch,
+        state: BrokerState,
+    ) -> Result<(), ControllerError> {
+        self.submit(SetBrokerState { id: BrokerId(id), epoch, state })
+    }
+
+    fn epoch(&self, id: i32) -> BrokerEpoch {
+        self.image.broker_session(BrokerId(id)).expect("has started").epoch
+    }
+
+    fn fence(&mut self, id: i32) {
+        self.set(id, self.epoch(id), BrokerState::Fenced).expect("is fenced");
+    }
+
+    fn create(&mut self, partitions: i32, replicas: i16) {
+        let topic = NewTopic {
+            name: "orders".to_owned(),
+            id: TOPIC,
+            num_partitions: partitions,
+            replication_factor: replicas,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+        };
+        let command = CreateTopics { topics: vec![topic], validate_only: false };
+        self.submit(command).expect("is judged").remove(0).expect("is created");
+    }
+
+    fn partition(&self, number: i32) -> PartitionImage {
+        let topic = self.image.topic_by_id(TOPIC).expect("exists");
+        topic.partition(PartitionId(number)).expect("exists").clone()
+    }
+
+    /// Leader, leader epoch and ISR of the first partition.
+    fn state(&self) -> (Option<i32>, i32, Vec<i32>) {
+        let partition = self.partition(0);
+        let isr = partition.isr.iter().map(|id| id.0).collect();
+        (partition.leader.map(|id| id.0), partition.leader_epoch.0, isr)
+    }
+
+    fn alter(
+        &mut self,
+        broker: i32,
+        isr: &[i32],
+        change: impl FnOnce(&mut AlterPartition),
+    ) -> Result<AlteredPartition, ControllerError> {
+        let partition = self.partition(0);
+        let mut command = AlterPartition {
+            broker: BrokerId(broker),
+            broker_epoch: self.epoch(broker),
+            partitions: vec![IsrChange {
+                topic_id: TOPIC,
+                partition: PARTITION,
+                leader_epoch: partition.leader_epoch,
+                partition_epoch: partition.partition_epoch,
+                isr: isr.iter().map(|id| (BrokerId(*id), self.epoch(*id))).collect(),
+            }],
+        };
+        change(&mut command);
+        self.submit(command)?.remove(0)
+    }
+}
+
+fn three() -> Cluster {
+    let mut cluster = Cluster::of(&[(1, None), (2, None), (3, None)]);
+    cluster.create(1, 3);
+    cluster
+}
+
+#[test]
+fn each_start_of_a_broker_begins_an_epoch_of_what_it_led() {
+    let mut cluster = three();
+    let (leader, epoch, _) = cluster.state();
+    let leader = leader.expect("leads");
+    let first = cluster.epoch(leader);
+    let again = cluster.start(leader, None, 1).expect("is known");
+    assert_eq!((again, cluster.state().1), (first, epoch), "the same start, sent twice");
+    let second = cluster.start(leader, None, 2).expect("starts again");
+    assert!(second > first);
+    let (other, bumped, isr) = cluster.state();
+    assert_eq!((bumped, isr.len()), (epoch + 1, 2), "others go on");
+    assert_ne!(other, Some(leader));
+}
+
+#[test]
+fn a_broker_that_is_alone_in_sync_leads_again_in_a_new_epoch() {
+    let mut cluster = Cluster::of(&[(1, None)]);
+    cluster.create(1, 1);
+    assert_eq!(cluster.state(), (Some(1), 0, vec![1]));
+    let epoch = cluster.start(1, None, 2).expect("starts again");
+    assert_eq!(cluster.state(), (None, 1, vec![1]), "nobody else may lead");
+    cluster.set(1, epoch, BrokerState::Active).expect("serves");
+    assert_eq!(cluster.state(), (Some(1), 2, vec![1]));
+}
+
+#[test]
+fn a_second_process_under_a_number_that_serves_is_refused() {
+    let mut cluster = three();
+    let start = |log_dirs| StartBroker {
+        id: BrokerId(1),
+        incarnation: Uuid([9; 16]),
+        endpoint: None,
+        listeners: Vec::new(),
+        rack: None,
+        log_dirs,
+    };
+    let other = vec![DirectoryId(Uuid([99; 16]))];
+    let refusal = cluster.submit(start(other.clone())).expect_err("has other directories");
+    assert_eq!(refusal.code, ErrorCode::DuplicateBrokerRegistration);
+    cluster.fence(1);
+    cluster.submit(start(other)).expect("the other one is gone");
+}
+
+#[test]
+fn who_is_fenced_leads_nothing_and_leaves_the_isr_unless_it_is_the_last() {
+    let mut cluster = three();
+    for _ in 0..2 {
+        let leader = cluster.state().0.expect("leads");
+        cluster.fence(leader);
+    }
+    let (leader, epoch, isr) = cluster.state();
+    assert_eq!((epoch, isr.len()), (2, 1));
+    let last = leader.expect("leads");
+    cluster.fence(last);
+    assert_eq!(cluster.state(), (None, 3, vec![last]), "it has all that was committed");
+    let other = (1..=3).find(|id| *id != last).expect("is one");
+    cluster.set(other, cluster.epoch(other), BrokerState::Active).expect("serves");
+    assert_eq!(cluster.state().0, None, "it is not in sync");
+    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("serves");
+    assert_eq!(cluster.state(), (Some(last), 4, vec![last]));
+    let stale = BrokerEpoch(cluster.epoch(last).0 - 1);
+    let refusal = cluster.set(last, stale, BrokerState::Fenced).expect_err("is of another life");
+    assert_eq!(refusal.code, ErrorCode::StaleBrokerEpoch);
+}
+
+#[test]
+fn a_broker_that_stops_hands_over_what_it_leads() {
+    let mut cluster = three();
+    let leader = cluster.state().0.expect("leads");
+    cluster.set(leader, cluster.epoch(leader), BrokerState::ShuttingDown).expect("stops");
+    let (next, epoch, isr) = cluster.state();
+    assert!(next.is_some_and(|next| next != leader));
+    assert_eq!((epoch, isr.contains(&leader)), (1, false));
+}
+
+#[test]
+fn the_leader_says_who_is_in_sync() {
+    let mut cluster = three();
+    let leader = cluster.state().0.expect("leads");
+    let other = (1..=3).find(|id| *id != leader).expect("is one");
+    let altered = cluster.alter(leader, &[leader], |_| {}).expect("shrinks");
+    assert_eq!((altered.partition_epoch, altered.leader_epoch), (1, LeaderEpoch(0)));
+    cluster.alter(leader, &[leader, other], |_| {}).expect("grows");
+    assert_eq!(cluster.state(), (Some(leader), 0, vec![leader, other]));
+    let same = cluster.alter(leader, &[leader, other], |_| {}).expect("is so");
+    assert_eq!(same.partition_epoch, 2, "nothing was committed");
+}
+
+#[test]
+fn what_a_late_or_wrong_leader_says_is_refused() {
+    let mut cluster = three();
+    let leader = cluster.state().0.expect("leads");
+    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
+    cluster.fence(others[1]);
+    let all = [leader, others[0], others[1]];
+    let mut code = |broker, isr: &[i32], change: fn(&mut AlterPartition)| {
+        cluster.alter(broker, isr, change).expect_err("is refused").code
+    };
+    assert_eq!(code(leader, &all, |_| {}), ErrorCode::IneligibleReplica, "one is fenced");
+    let stale = |command: &mut AlterPartition| command.partitions[0].isr[1].1.0 -= 1;
+    assert_eq!(code(leader, &all[..2], stale), ErrorCode::IneligibleReplica, "of another life");
+    let old = |command: &mut AlterPartition| command.partitions[0].partition_epoch -= 1;
+    assert_eq!(code(leader, &all[..1], old), ErrorCode::InvalidUpdateVersion);
+    let fenced = |command: &mut AlterPartition| command.partitions[0].leader_epoch.0 -= 1;
+    assert_eq!(code(leader, &all[..1], fenced), ErrorCode::FencedLeaderEpoch);
+    let ahead = |command: &mut AlterPartition| command.partitions[0].leader_epoch.0 += 1;
+    assert_eq!(code(leader, &all[..1], ahead), ErrorCode::NotController);
+    assert_eq!(code(others[0], &all[..2], |_| {}), ErrorCode::InvalidRequest, "does not lead");
+    assert_eq!(code(leader, &[others[0]], |_| {}), ErrorCode::InvalidRequest, "without itself");
+    assert_eq!(code(leader, &[leader, leader], |_| {}), ErrorCode::InvalidRequest);
+    let stale = |command: &mut AlterPartition| command.broker_epoch.0 += 1;
+    assert_eq!(code(leader, &all[..1], stale), ErrorCode::StaleBrokerEpoch);
+    let unknown =
+        |command: &mut AlterPartition| command.partitions[0].topic_id = TopicId(Uuid([8; 16]));
+    assert_eq!(code(leader, &all[..1], unknown), ErrorCode::UnknownTopicId);
+}
+
+#[test]
+fn preferred_leaders_lead_when_they_are_in_sync_and_others_only_when_asked_for() {
+    let mut cluster = three();
+    let elect = |election| ElectLeaders { election, partitions: vec![(TOPIC, PARTITION)] };
+    let code = |cluster: &mut Cluster, election| {
+        let mut reply = cluster.submit(elect(election)).expect("is judged");
+        reply.remove(0).map_err(|error| error.code)
+    };
+    let preferred = cluster.state().0.expect("leads");
+    assert_eq!(code(&mut cluster, Election::Preferred), Err(ErrorCode::ElectionNotNeeded));
+    cluster.fence(preferred);
+    let refusal = code(&mut cluster, Election::Preferred);
+    assert_eq!(refusal, Err(ErrorCode::PreferredLeaderNotAvailable));
+    cluster.set(preferred, cluster.epoch(preferred), BrokerState::Active).expect("serves");
+    let leader = cluster.state().0.expect("leads");
+    let isr = [cluster.state().2, vec![preferred]].concat();
+    cluster.alter(leader, &isr, |_| {}).expect("is in sync");
+    assert_eq!(code(&mut cluster, Election::Preferred), Ok(()));
+    assert_eq!(cluster.state().0, Some(preferred));
+
+    cluster.alter(preferred, &[preferred], |_| {}).expect("shrinks");
+    cluster.fence(preferred);
+    assert_eq!(cluster.state().0, None);
+    assert_eq!(code(&mut cluster, Election::Unclean), Ok(()));
+    let (leader, _, isr) = cluster.state();
+    assert_eq!(isr, [leader.expect("leads")], "what the others have is lost");
+    for id in 1..=3 {
+        cluster.fence(id);
+    }
+    let refusal = code(&mut cluster, Election::Unclean);
+    assert_eq!(refusal, Err(ErrorCode::EligibleLeadersNotAvailable));
+}
+
+#[test]
+fn replicas_are_placed_on_brokers_that_serve_and_spread_over_racks() {
+    let racks = [(1, Some("a")), (2, Some("a")), (3, Some("a")), (4, Some("b")), (5, Some("c"))];
+    let mut cluster = Cluster::of(&racks);
+    cluster.fence(3);
+    cluster.create(8, 3);
+    let rack = |id: BrokerId| racks[id.0 as usize - 1].1;
+    let mut leaders = [0; 6];
+    for number in 0..8 {
+        let partition = cluster.partition(number);
+        assert!(!partition.replicas.contains(&BrokerId(3)), "it is fenced");
+        let mut of: Vec<_> = partition.replicas.iter().map(|id| rack(*id)).collect();
+        of.sort_unstable();
+        of.dedup();
+        assert_eq!(of.len(), 3, "{:?} are in different racks", partition.replicas);
+        leaders[partition.leader.expect("leads").0 as usize] += 1;
+    }
+    assert_eq!(leaders, [0, 2, 2, 0, 2, 2], "each leads as many");
+}
+
+#[test]
+fn the_silent_are_fenced_and_those_who_speak_get_what_they_want() {
+    let mut cluster = three();
+    let mut liveness = BrokerLiveness::new(&cluster.image, 9_000, 0);
+    let epoch = |cluster: &Cluster, id| cluster.epoch(id);
+    assert_eq!(liveness.due(&cluster.image, 9_000), [], "everybody gets a whole session");
+    assert_eq!(liveness.next_look_ms(), Some(9_001));
+    for id in 1..=2 {
+        liveness.heartbeat(BrokerId(id), epoch(&cluster, id), BrokerState::Active, 5_000);
+    }
+    let due = liveness.due(&cluster.image, 9_001);
+    let fenced =
+        SetBrokerState { id: BrokerId(3), epoch: epoch(&cluster, 3), state: BrokerState::Fenced };
+    assert_eq!(due, std::slice::from_ref(&fenced), "it died while there was no controller");
+    cluster.submit(fenced).expect("is fenced");
+    assert_eq!(liveness.due(&cluster.image, 9_002), []);
+    liveness.heartbeat(BrokerId(3), epoch(&cluster, 3), BrokerState::Active, 9_500);
+    let due = liveness.due(&cluster.image, 9_500);
+    assert_eq!(due.len(), 1, "it is back");
+    assert_eq!(due[0].state, BrokerState::Active);
+
+    let old = epoch(&cluster, 2);
+    cluster.start(2, None, 2).expect("starts again");
+    liveness.follow(&cluster.image, 9_600);
+    liveness.heartbeat(BrokerId(2), old, BrokerState::Active, 9_700);
+    let of_two = |command: &SetBrokerState| command.id == BrokerId(2);
+    assert!(!liveness.due(&cluster.image, 9_700).iter().any(of_two), "of its earlier life");
+}
+
+#[test]
+fn a_level_is_finalised_once_and_says_which_records_may_be_written() {
+    let mut cluster = Cluster::default();
+    let level = |level| FinalizeMetadataLevel { level };
+    assert_eq!(cluster.image.metadata_level(), MetadataLevel::ONE_NODE);
+    cluster.submit(level(MetadataLevel::CLUSTER)).expect("is known");
+    assert_eq!(cluster.image.metadata_level(), MetadataLevel::CLUSTER);
+    cluster.submit(level(MetadataLevel::ONE_NODE)).expect("changes nothing");
+    assert_eq!(cluster.image.metadata_level(), MetadataLevel::CLUSTER);
+    let next = MetadataLevel(MetadataLevel::NEWEST.0 + 1);
+    let refusal = cluster.submit(level(next)).expect_err("is not known");
+    assert_eq!(refusal.code, ErrorCode::FeatureUpdateFailed);
+
+    let records = three().image.to_records();
+    let needs = |record: &&MetadataRecord| record.level() == MetadataLevel::CLUSTER;
+    assert_eq!(records.iter().filter(needs).count(), 3, "the sessions of three brokers");
+}

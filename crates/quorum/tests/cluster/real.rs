@@ -1,0 +1,103 @@
+//! The same on real disks, real threads and in real time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use logway_metadata::settings::BrokerSettings;
+use logway_model::{DirectoryId, Uuid};
+use logway_quorum::{JoinRequest, MetadataQuorum, QuorumOptions, Start, join};
+use tokio::time::{sleep, timeout};
+
+use crate::network::Network;
+use crate::scenarios::{create, register};
+
+struct Machine {
+    network: Network,
+    root: tempfile::TempDir,
+}
+
+impl Machine {
+    fn address(number: u8) -> String {
+        format!("node-{number}:9093")
+    }
+
+    async fn open(&self, number: u8, start: Start) -> (Arc<MetadataQuorum>, Arc<AtomicBool>) {
+        let (address, is_alive) = (Machine::address(number), Arc::new(AtomicBool::new(true)));
+        let settings = BrokerSettings::new([("node.id".to_owned(), number.to_string())]);
+        let settings = Arc::new(settings.expect("is valid"));
+        let directory = DirectoryId(Uuid([number; 16]));
+        let options = QuorumOptions {
+            start,
+            directory,
+            address: address.clone(),
+            network: Some(self.network.link(&address, &is_alive)),
+            ..QuorumOptions::new(&self.dir(number), settings)
+        };
+        let quorum = Arc::new(MetadataQuorum::open(options).await.expect("opens"));
+        self.network.listen(&address, &directory.to_string(), &quorum, &is_alive);
+        (quorum, is_alive)
+    }
+
+    fn dir(&self, number: u8) -> std::path::PathBuf {
+        Path::new(self.root.path()).join(format!("node-{number}"))
+    }
+
+    async fn admit(&self, number: u8) {
+        let address = Machine::address(number);
+        let directory = DirectoryId(Uuid([number; 16]));
+        let link = self.network.link(&address, &Arc::new(AtomicBool::new(true)));
+        let request = JoinRequest { id: None, directory, address };
+        let joined = join(link, &[Machine::address(1)], request, Duration::from_secs(30)).await;
+        assert_eq!(joined.expect("is admitted").id.0, i32::from(number));
+    }
+}
+
+/// Waits for a state, as long as a busy machine may take.
+async fn until(what: &str, is_reached: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_reached() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+#[test]
+fn three_nodes_on_real_disks_lose_their_leader_and_go_on() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("runs").block_on(async {
+        let root = tempfile::tempdir().expect("is made");
+        let machine = Machine { network: Network::new(1), root };
+        let mut nodes = vec![machine.open(1, Start::Found).await];
+        for number in 2..=3 {
+            machine.admit(number).await;
+            nodes.push(machine.open(number, Start::Join).await);
+        }
+        let votes = |(quorum, _): &(Arc<MetadataQuorum>, _)| quorum.status().voters.len() == 3;
+        until("three vote", || nodes.iter().all(votes)).await;
+        register(&nodes[0].0).await.expect("is registered");
+        create(&nodes[2].0, 1).await.expect("is created");
+        let leads = |(quorum, _): &(Arc<MetadataQuorum>, _)| {
+            let status = quorum.status();
+            quorum.members().iter().any(|member| {
+                Some(member.id) == status.leader && member.last_heard == Some(Duration::ZERO)
+            })
+        };
+        let leader = nodes.iter().position(leads).expect("one leads");
+        let (quorum, is_alive) = nodes.remove(leader);
+        is_alive.store(false, std::sync::atomic::Ordering::Relaxed);
+        drop(quorum);
+        let begin = Instant::now();
+        create(&nodes[0].0, 2).await.expect("is created");
+        println!("until a command is committed without the leader: {:?}", begin.elapsed());
+        for (quorum, _) in &nodes {
+            quorum.wait_until_current().await.expect("is current");
+            assert!(quorum.image().topic("topic-2").is_some());
+        }
+        for (quorum, _) in nodes {
+            quorum.shutdown().await.expect("stops, and closes its files");
+        }
+    });
+}
