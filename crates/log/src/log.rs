@@ -189,9 +189,9 @@ impl Log {
         self.queue.push(self.append_command(held, offsets));
     }
 
-    /// The command that appends what the leader has sent.
-    pub(crate) fn followed_command(&self, held: HeldAppend) -> Command {
-        self.append_command(held, Offsets::Followed)
+    /// The command that appends what the leader has from an offset on.
+    pub(crate) fn followed_command(&self, held: HeldAppend, from: Offset) -> Command {
+        self.append_command(held, Offsets::Followed(from))
     }
 
     /// Whether its commands go to this queue.
