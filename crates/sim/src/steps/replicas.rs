@@ -101,6 +101,8 @@ impl World {
         let results = broker.dirs[dir].truncate(&truncations);
         for ((name, _, truncated), result) in asked.into_iter().zip(results) {
             match (result, truncated) {
+                // What rests on names alone may be confirmed and lost then.
+                (Ok(_), _) if self.fs.has_stopped() => self.is_over = true,
                 (Ok(end), Some(_)) => {
                     self.turns.pause();
                     self.report.truncations += 1;
