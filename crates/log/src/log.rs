@@ -280,30 +280,28 @@ impl Log {
         Offset(self.high_watermark.load(Ordering::Acquire)).min(view.end.offset).max(view.log_start)
     }
 
-    /// The same, if anybody has said any.
-    pub(crate) fn known_high_watermark(&self) -> Option<Offset> {
-        let known = Offset(self.high_watermark.load(Ordering::Acquire)) != UNKNOWN;
-        known.then(|| self.high_watermark())
+    /// The same, if anybody has said any; it may be before a log start that is not on the disk yet.
+    pub(crate) fn said_high_watermark(&self) -> Option<Offset> {
+        let said = Offset(self.high_watermark.load(Ordering::Acquire));
+        (said != UNKNOWN).then(|| said.min(self.log_end_offset()))
     }
 
     /// What is from here on neither retention nor compaction may touch.
     pub(crate) fn removal_bound(&self) -> Offset {
-        self.known_high_watermark().unwrap_or(Offset::LIMIT)
+        self.said_high_watermark().unwrap_or(Offset::LIMIT)
     }
 
     /// The high watermark of the life before.
     pub(crate) fn restore_high_watermark(&self, high_watermark: Offset) {
         self.high_watermark.store(high_watermark.0, Ordering::Release);
-        let restored = self.high_watermark();
-        self.high_watermark.store(restored.0, Ordering::Release);
+        self.lower_high_watermark();
     }
 
-    /// The log was cut off at its end, or starts anew there.
-    pub(crate) fn follow_cut(&self, end: Offset) {
-        if let Some(known) = self.known_high_watermark() {
-            self.set_high_watermark(known);
+    /// The log ends where it does now: what comes behind is not what was there.
+    pub(crate) fn lower_high_watermark(&self) {
+        if let Some(lowered) = self.said_high_watermark() {
+            self.set_high_watermark(lowered);
         }
-        debug_assert!(self.high_watermark() <= end, "the cut is visible");
     }
 
     /// The bytes of the batches in all segments.

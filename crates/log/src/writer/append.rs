@@ -77,7 +77,7 @@ impl LogTail {
 
     /// Why the log takes no appends now, if it does not.
     fn refusal(&self) -> Option<LogError> {
-        let is_truncating = self.truncating.is_some();
+        let is_truncating = self.truncating.is_some() && self.poison.is_none();
         self.delayed().or_else(|| is_truncating.then(|| self.busy("a truncation")))
     }
 

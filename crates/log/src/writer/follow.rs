@@ -57,6 +57,9 @@ impl LogTail {
         from: Offset,
         round: &mut Round,
     ) -> Result<Placed, LogError> {
+        if let Some(error) = self.poisoned() {
+            return Err(error);
+        }
         let end = round.staging.next_offset(self.view.end.offset);
         if from != end {
             let partition = self.log.topic_partition().clone();

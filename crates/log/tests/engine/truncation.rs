@@ -299,6 +299,20 @@ enum To {
     Start(i64),
 }
 
+/// Has rounds of two other logs until there is a journal.
+fn make_journal(disk: &TestDisk, dir: &LogDir) {
+    let logs = [disk.log_of(dir, 2), disk.log_of(dir, 3)];
+    let mut offset = 0;
+    while disk.metrics.journal_rounds.get() == 0 {
+        let batches = [led(offset, 1, 1)];
+        let appends = logs.iter().map(|log| (Arc::clone(log), parse(&batches, FOLLOWED)));
+        dir.append_followed(appends.collect()).into_iter().for_each(|append| {
+            append.wait().expect("is appended");
+        });
+        offset += 1;
+    }
+}
+
 impl Case {
     /// Where the log starts and ends when it is done.
     fn done(self) -> (i64, i64) {
@@ -321,6 +335,9 @@ impl Case {
         let dir = disk.open();
         // A second log, so that there are rounds of several.
         let (log, other) = (disk.log(&dir), disk.log_of(&dir, 1));
+        if self.journal_bytes > 0 && self.is_durable {
+            make_journal(&disk, &dir);
+        }
         for batches in twos(0, 40, 2).chunks(4) {
             let both = [&log, &other].map(|log| (Arc::clone(log), parse(batches, FOLLOWED)));
             let appends = both.to_vec();
