@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{
-    CleanerMetrics, CleanerOptions, CleanupPolicy, Log, LogCleaner, LogConfig, LogDir, LogError,
+    AppendBatches, CleanerMetrics, CleanerOptions, CleanupPolicy, Finding, Log, LogCleaner,
+    LogConfig, LogDir, LogError,
 };
-use logway_model::{LeaderEpoch, Offset};
-use logway_record::{Batch, Batches};
+use logway_model::{LeaderEpoch, Offset, TimestampMs};
+use logway_record::{Batch, BatchBuilder, Batches, Compression, DecodeLimit};
 
-use crate::compaction::wait_sealed;
+use crate::compaction::{keyed, wait_sealed};
 use crate::following::{follow, led, parse};
 use crate::support::*;
 
@@ -207,26 +208,85 @@ fn what_comes_behind_a_cut_is_compacted_anew() {
         wait_sealed(&dir);
         cleaner.clean_due();
     };
-    // All of one key.
-    for _ in 0..30 {
-        append_records(&log, 2, 300);
-    }
+    let value = "v".repeat(300);
+    let put = |key: &str| {
+        let batch = keyed(BatchBuilder::new(Compression::None), &[(key, Some(&value))]);
+        let batches = AppendBatches { batches: vec![batch], leader_epoch: FOLLOWED };
+        log.append(batches).wait().expect("is appended")
+    };
+    (0..60).for_each(|_| _ = put("old"));
     clean();
-    let count = |log: &Log| read_records(log, Offset(0)).len();
-    let left = count(&log);
-    assert!(left < 20, "{left} records are left of 60");
-    assert_eq!(dir.truncate_to(&log, Offset(10), FOLLOWED).expect("is cut").0 <= 10, true);
-    for _ in 0..60 {
-        log.append(logway_log::AppendBatches {
-            batches: vec![batch(2, 300)],
-            leader_epoch: FOLLOWED,
-        })
-        .wait()
-        .expect("is appended");
-    }
+    let cut = dir.truncate_to(&log, Offset(6), FOLLOWED).expect("is cut").0;
+    // One key up to where the log was compacted, and others behind it.
+    (cut..50).for_each(|_| _ = put("new"));
+    (0..40).for_each(|number| _ = put(&format!("other-{number}")));
     clean();
-    let left = count(&log);
-    assert!(left < 20, "{left} records are left of 120");
+    let records = read_records(&log, log.log_start_offset());
+    let left = records.iter().filter(|record| record.key.as_deref() == Some(&b"new"[..])).count();
+    assert_eq!(left, 1, "of one key the newest record stays");
+}
+
+/// A stop in good order leaves a snapshot of the producers as of the end of the log. It says that all
+/// before is sealed, which is no longer so of a segment that has grown since and was cut off there.
+#[test]
+fn a_snapshot_as_of_the_cut_does_not_vouch_for_the_segment() {
+    for seed in 0..40 {
+        let config =
+            LogConfig { segment_bytes: 100_000, index_interval_bytes: 1, ..small_segments() };
+        let disk = TestDisk::new(seed).with_config(config);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        let at = |offset: i64| led_at(offset, NOW_MS + offset);
+        let append = |dir: &LogDir, log: &Arc<Log>, from: i64, to: i64| {
+            let batches: Vec<Batch> = (from..to).map(at).collect();
+            follow(dir, log, &batches).wait().expect("is appended");
+        };
+        append(&dir, &log, 0, 14);
+        dir.close().expect("it closes");
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append(&dir, &log, 14, 500);
+        disk.fs.hold_syncs_in("index");
+        dir.truncate_to(&log, Offset(14), FOLLOWED).expect("is cut");
+        let crashed = disk.fs.crash();
+        disk.fs.release_syncs();
+        drop((log, dir));
+        let disk = TestDisk { fs: crashed, ..disk };
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        assert_eq!(offsets(&log), (0, 14));
+        let end = Offset(i64::MAX);
+        let latest = log.max_timestamp_offset(end, DecodeLimit::DEFAULT).expect("is found");
+        assert_eq!(latest.found.map(|found| found.offset), Some(Offset(13)), "seed {seed}");
+    }
+}
+
+fn led_at(offset: i64, time_ms: i64) -> Batch {
+    let mut builder =
+        BatchBuilder::new(Compression::None).with_assignment(Offset(offset), LeaderEpoch(2));
+    builder.append(TimestampMs(time_ms), None, Some(b"v"), &[]).expect("fits");
+    Batch::parse(builder.finish().expect("fits")).expect("is whole")
+}
+
+/// The process ends while the end of a log has yet to be cut off.
+#[test]
+fn a_stop_does_not_vouch_for_a_log_that_is_half_cut_off() {
+    let disk = TestDisk::new(1).with_config(small());
+    let (dir, log) = log_of_40(&disk);
+    let new = "00000000000000000016.log";
+    disk.fs.inject(Fault::new(SimOperation::Open, Failure::NoSpace).in_path(new));
+    let failed = dir.truncate_to(&log, Offset(16), FOLLOWED);
+    assert!(matches!(failed, Err(LogError::Io { .. })), "{failed:?}");
+    dir.close().expect_err("nobody knows what the disk has");
+    disk.fs.heal();
+    drop(log);
+    let dir = disk.open();
+    assert!(!dir.recovery_report().was_clean);
+    let is_cut = |finding: &Finding| matches!(finding, Finding::SegmentRemoved { .. });
+    assert!(dir.recovery_report().findings.iter().all(is_cut), "{:?}", dir.recovery_report());
+    let log = disk.log(&dir);
+    assert_eq!(offsets(&log), (0, 16));
+    assert!(read_batches(&log, Offset(0)) == twos(0, 16, 2));
 }
 
 /// Whoever reads while ends are cut off reads one log or the other, and no damage.
