@@ -551,13 +551,15 @@ impl Log {
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
     /// it was deleted, or if an end was cut off.
     fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
-        let cuts = self.cuts.load(Ordering::SeqCst);
-        let view = self.current_view();
-        let looked = look(&view);
-        if self.cuts.load(Ordering::SeqCst) != cuts {
-            // Once: who keeps cutting a log off does not keep others from reading it.
-            return look(&self.current_view());
-        }
+        let (view, looked) = loop {
+            let cuts = self.cuts.load(Ordering::SeqCst);
+            let view = self.current_view();
+            let looked = look(&view);
+            // To cut one off takes syncs, and to look takes none.
+            if self.cuts.load(Ordering::SeqCst) == cuts {
+                break (view, looked);
+            }
+        };
         match looked {
             Err(error) if error.is_not_found() => {
                 if self.is_closed.load(Ordering::Acquire) {

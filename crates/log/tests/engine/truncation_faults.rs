@@ -94,6 +94,8 @@ fn what_finds_no_space_or_descriptor_is_tried_again() {
         for (end, name) in [(14, "00000000000000000014.log"), (16, "00000000000000000016.log")] {
             let disk = TestDisk::new(1).with_config(small());
             let (dir, log) = log_of_40(&disk);
+            // Nobody else opens it any more.
+            wait_sealed(&dir);
             let fault = Fault::new(SimOperation::Open, failure).in_path(name);
             disk.fs.inject(fault.times(1));
             let failed = dir.truncate_to(&log, Offset(end), FOLLOWED);
@@ -231,21 +233,24 @@ fn what_comes_behind_a_cut_is_compacted_anew() {
 #[test]
 fn a_snapshot_as_of_the_cut_does_not_vouch_for_the_segment() {
     for seed in 0..40 {
-        let config =
-            LogConfig { segment_bytes: 100_000, index_interval_bytes: 1, ..small_segments() };
+        let config = LogConfig { index_interval_bytes: 1, ..small_segments() };
         let disk = TestDisk::new(seed).with_config(config);
         let dir = disk.open();
         let log = disk.log(&dir);
         let at = |offset: i64| led_at(offset, NOW_MS + offset);
         let append = |dir: &LogDir, log: &Arc<Log>, from: i64, to: i64| {
             let batches: Vec<Batch> = (from..to).map(at).collect();
-            follow(dir, log, &batches).wait().expect("is appended");
+            for batches in batches.chunks(10) {
+                follow(dir, log, batches).wait().expect("is appended");
+            }
         };
         append(&dir, &log, 0, 14);
         dir.close().expect("it closes");
         let dir = disk.open();
         let log = disk.log(&dir);
-        append(&dir, &log, 14, 500);
+        append(&dir, &log, 14, 200);
+        wait_sealed(&dir);
+        assert!(log.segment_count() > 2);
         disk.fs.hold_syncs_in("index");
         dir.truncate_to(&log, Offset(14), FOLLOWED).expect("is cut");
         let crashed = disk.fs.crash();
