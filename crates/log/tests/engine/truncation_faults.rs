@@ -1,11 +1,13 @@
 //! What else is under way, or fails, while the end of a log is cut off.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
+use logway_log::inspect::verify;
 use logway_log::{
     AppendBatches, CleanerMetrics, CleanerOptions, CleanupPolicy, Finding, Log, LogCleaner,
     LogConfig, LogDir, LogError,
@@ -263,6 +265,11 @@ fn a_snapshot_as_of_the_cut_does_not_vouch_for_the_segment() {
         let end = Offset(i64::MAX);
         let latest = log.max_timestamp_offset(end, DecodeLimit::DEFAULT).expect("is found");
         assert_eq!(latest.found.map(|found| found.offset), Some(Offset(13)), "seed {seed}");
+        dir.close().expect("it closes");
+        let mut problems = Vec::new();
+        verify(&disk.fs, Path::new("/data/t-0"), |problem| problems.push(problem))
+            .expect("is read");
+        assert_eq!(problems, [], "seed {seed}");
     }
 }
 
