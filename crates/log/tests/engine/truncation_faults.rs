@@ -89,6 +89,28 @@ fn of_an_error_before_anything_is_cut_off_the_log_is_as_it_was() {
     }
 }
 
+/// The recovery point of a log whose leader epochs cannot be written does not move, but down.
+#[test]
+fn leader_epochs_that_cannot_be_written_do_not_keep_the_recovery_point_up() {
+    for seed in 0..10 {
+        let disk = TestDisk::new(seed).with_config(small());
+        let (dir, log) = log_of_40(&disk);
+        dir.close().expect("it closes");
+        drop(log);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        follow(&dir, &log, &twos(40, 44, 3)).wait().expect("is appended");
+        let name = "leader-epoch-checkpoint";
+        disk.fs.inject(Fault::new(SimOperation::Write, Failure::Io).in_path(name));
+        assert_eq!(dir.truncate_to(&log, Offset(14), FOLLOWED).expect("is cut"), Offset(14));
+        drop((log, dir));
+        let disk = disk.crash();
+        let dir = disk.open();
+        assert!(dir.recovery_report().findings.is_empty(), "{:?}", dir.recovery_report());
+        assert_eq!(offsets(&disk.log(&dir)), (0, 14));
+    }
+}
+
 #[test]
 fn what_finds_no_space_or_descriptor_is_tried_again() {
     for failure in [Failure::NoSpace, Failure::NoDescriptors] {
