@@ -62,6 +62,7 @@ mod dir_syncs;
 mod error;
 mod follow;
 pub mod fs;
+mod high_watermarks;
 pub mod index;
 pub mod inspect;
 mod journal;

@@ -14,7 +14,7 @@ use crate::checkpoint::{Divergence, EpochEnd, ReplicaMove, TruncationPoint};
 use crate::cleaner::LastWrites;
 use crate::dir_syncs::DirSyncs;
 use crate::follow::without_gaps;
-use crate::log_dir::HighWatermarks;
+use crate::high_watermarks::HighWatermarks;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogView;

@@ -23,9 +23,9 @@ use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
+use crate::high_watermarks::HighWatermarks;
 use crate::journal::JournalFile;
 use crate::log::Log;
-use crate::log_dir::HighWatermarks;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
