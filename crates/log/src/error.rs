@@ -268,14 +268,14 @@ pub enum LogError {
         found_end: Offset,
     },
 
-    /// A batch that is to keep its offsets does not begin at the log end.
-    #[error("{partition} ends at {end}: the batch that begins at {got} cannot be put there")]
+    /// A batch that is to keep its offsets, or a leader's answer, does not begin at the log end.
+    #[error("{partition} ends at {end}: what begins at {got} cannot be put there")]
     OffsetNotNext {
         /// The partition.
         partition: TopicPartition,
         /// The log end.
         end: Offset,
-        /// The first offset of the batch.
+        /// The first offset of the batch, or the one that the leader was asked for.
         got: Offset,
     },
 

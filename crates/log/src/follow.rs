@@ -17,6 +17,7 @@ use crate::{AppendBatches, AppendFuture, LogDir, LogError};
 /// Batches from the leader of a partition that are whole and have the right CRC.
 #[derive(Debug, Clone)]
 pub struct FollowerBatches {
+    fetch_offset: Offset,
     batches: Vec<Batch>,
     leader_epoch: LeaderEpoch,
 }
@@ -25,7 +26,9 @@ impl FollowerBatches {
     /// Cuts the records of a Fetch answer into batches and compares each with its CRC. An incomplete
     /// batch at the end, where a broker has cut the answer off, is passed over.
     ///
-    /// `leader_epoch` is the epoch in which this replica follows.
+    /// `leader_epoch` is the epoch in which this replica follows, `fetch_offset` the one that was asked
+    /// for. What the leader has not between that and the first batch, or between two, compaction has taken
+    /// away.
     ///
     /// # Errors
     ///
@@ -33,6 +36,7 @@ impl FollowerBatches {
     pub fn parse(
         partition: &TopicPartition,
         leader_epoch: LeaderEpoch,
+        fetch_offset: Offset,
         records: Bytes,
     ) -> Result<FollowerBatches, LogError> {
         let checked = |batch: Result<Batch, RecordError>| {
@@ -41,7 +45,7 @@ impl FollowerBatches {
         let batches = Batches::with_partial_tail(records).map(checked);
         let batches = batches.collect::<Result<Vec<Batch>, RecordError>>();
         match batches {
-            Ok(batches) => Ok(FollowerBatches { batches, leader_epoch }),
+            Ok(batches) => Ok(FollowerBatches { fetch_offset, batches, leader_epoch }),
             Err(reason) => Err(LogError::BadBatch { partition: partition.clone(), reason }),
         }
     }
@@ -51,10 +55,9 @@ impl FollowerBatches {
         self.batches.is_empty()
     }
 
-    /// The offset from which the follower fetches next, whether or not these are appended yet; `None`
-    /// if there are none.
-    pub fn next_offset(&self) -> Option<Offset> {
-        self.batches.last().map(|last| last.header().next_offset())
+    /// The offset from which the follower fetches next, whether or not these are appended yet.
+    pub fn next_offset(&self) -> Offset {
+        self.batches.last().map_or(self.fetch_offset, |last| last.header().next_offset())
     }
 }
 
@@ -110,7 +113,8 @@ impl LogDir {
     /// Hands what a leader has sent for any number of partitions to the writer thread, at least one
     /// batch each. All of it is one round, and on durable logs one sync as far as
     /// [`LogDirOptions::burst_bytes_max`](crate::LogDirOptions::burst_bytes_max) reaches. The answers
-    /// are in the order asked; who gets them may hand over more before.
+    /// are in the order asked; who gets them may hand over more before. What was fetched behind an answer
+    /// that is refused is refused, too ([`LogError::OffsetNotNext`]).
     ///
     /// Batches keep their offsets and epochs. A gap before one, as compaction leaves it, is filled with a
     /// batch without records. No segment reaches over more than 2^31 offsets: what lies further behind
@@ -125,11 +129,11 @@ impl LogDir {
     ) -> Vec<FollowerAppend> {
         let mut commands: Vec<Command> = Vec::with_capacity(appends.len());
         let mut answers = Vec::with_capacity(appends.len());
-        for (log, FollowerBatches { batches, leader_epoch }) in appends {
+        for (log, FollowerBatches { fetch_offset, batches, leader_epoch }) in appends {
             debug_assert!(self.is_writer_of(&log), "{log:?} is in another directory");
             let batches = AppendBatches { batches, leader_epoch };
             let (held, answer) = HeldAppend::new(batches, log.name());
-            commands.push(log.followed_command(held));
+            commands.push(log.followed_command(held, fetch_offset));
             answers.push(FollowerAppend { log, answer });
         }
         self.push_all(commands);

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`LogDir`], [`Log`] | what the broker holds |
 //! | `writer` | the thread that changes logs: appends, syncs, rolls, retention, checkpoints |
+//! | `follow` | what a follower appends |
 //! | `read` | from offsets and timestamps to places in files |
 //! | `segment`, `view`, `scan` | a segment; the picture of a log; walking batches |
 //! | `cleaner` | compaction: of each key the newest record stays |
@@ -27,6 +28,8 @@
 //! - After a crash a log is a beginning of what was appended, and has all that was answered as
 //!   durable. An offset that was given is not given again for another record, unless that record
 //!   was cut off with the unflushed end.
+//! - What was appended is there until retention, compaction or DeleteRecords takes it, or a follower's end
+//!   is cut off.
 //! - Damage to what was on stable storage is reported and never truncated. Nor is its loss taken
 //!   for an empty log.
 //! - Nothing that lies on the disk of one log applies to another of the same name.
@@ -59,6 +62,7 @@ mod dir_syncs;
 mod error;
 mod follow;
 pub mod fs;
+mod high_watermarks;
 pub mod index;
 pub mod inspect;
 mod journal;

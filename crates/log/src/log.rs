@@ -14,7 +14,7 @@ use crate::checkpoint::{Divergence, EpochEnd, ReplicaMove, TruncationPoint};
 use crate::cleaner::LastWrites;
 use crate::dir_syncs::DirSyncs;
 use crate::follow::without_gaps;
-use crate::log_dir::HighWatermarks;
+use crate::high_watermarks::HighWatermarks;
 use crate::producer_state::ProducerState;
 use crate::segment::Segment;
 use crate::view::LogView;
@@ -189,9 +189,9 @@ impl Log {
         self.queue.push(self.append_command(held, offsets));
     }
 
-    /// The command that appends what the leader has sent.
-    pub(crate) fn followed_command(&self, held: HeldAppend) -> Command {
-        self.append_command(held, Offsets::Followed)
+    /// The command that appends what the leader has from an offset on.
+    pub(crate) fn followed_command(&self, held: HeldAppend, from: Offset) -> Command {
+        self.append_command(held, Offsets::Followed(from))
     }
 
     /// Whether its commands go to this queue.
@@ -280,30 +280,28 @@ impl Log {
         Offset(self.high_watermark.load(Ordering::Acquire)).min(view.end.offset).max(view.log_start)
     }
 
-    /// The same, if anybody has said any.
-    pub(crate) fn known_high_watermark(&self) -> Option<Offset> {
-        let known = Offset(self.high_watermark.load(Ordering::Acquire)) != UNKNOWN;
-        known.then(|| self.high_watermark())
+    /// The same, if anybody has said any; it may be before a log start that is not on the disk yet.
+    pub(crate) fn said_high_watermark(&self) -> Option<Offset> {
+        let said = Offset(self.high_watermark.load(Ordering::Acquire));
+        (said != UNKNOWN).then(|| said.min(self.log_end_offset()))
     }
 
     /// What is from here on neither retention nor compaction may touch.
     pub(crate) fn removal_bound(&self) -> Offset {
-        self.known_high_watermark().unwrap_or(Offset::LIMIT)
+        self.said_high_watermark().unwrap_or(Offset::LIMIT)
     }
 
     /// The high watermark of the life before.
     pub(crate) fn restore_high_watermark(&self, high_watermark: Offset) {
         self.high_watermark.store(high_watermark.0, Ordering::Release);
-        let restored = self.high_watermark();
-        self.high_watermark.store(restored.0, Ordering::Release);
+        self.lower_high_watermark();
     }
 
-    /// The log was cut off at its end, or starts anew there.
-    pub(crate) fn follow_cut(&self, end: Offset) {
-        if let Some(known) = self.known_high_watermark() {
-            self.set_high_watermark(known);
+    /// The log ends where it does now: what comes behind is not what was there.
+    pub(crate) fn lower_high_watermark(&self) {
+        if let Some(lowered) = self.said_high_watermark() {
+            self.set_high_watermark(lowered);
         }
-        debug_assert!(self.high_watermark() <= end, "the cut is visible");
     }
 
     /// The bytes of the batches in all segments.
@@ -553,13 +551,15 @@ impl Log {
     /// Looks at the newest picture; again if a segment vanished while it was looked at, because
     /// it was deleted, or if an end was cut off.
     fn with_view<T>(&self, look: impl Fn(&LogView) -> Result<T, LogError>) -> Result<T, LogError> {
-        let cuts = self.cuts.load(Ordering::SeqCst);
-        let view = self.current_view();
-        let looked = look(&view);
-        if self.cuts.load(Ordering::SeqCst) != cuts {
-            // Once: who keeps cutting a log off does not keep others from reading it.
-            return look(&self.current_view());
-        }
+        let (view, looked) = loop {
+            let cuts = self.cuts.load(Ordering::SeqCst);
+            let view = self.current_view();
+            let looked = look(&view);
+            // To cut one off takes syncs, and to look takes none.
+            if self.cuts.load(Ordering::SeqCst) == cuts {
+                break (view, looked);
+            }
+        };
         match looked {
             Err(error) if error.is_not_found() => {
                 if self.is_closed.load(Ordering::Acquire) {

@@ -2,7 +2,8 @@
 
 use logway_model::Offset;
 
-/// Is told each time that the end of a log, or what is flushed of it, moves.
+/// Is told each time that the end of a log, or what is flushed of it, moves. Both move back when an end is
+/// cut off, which only followers do.
 ///
 /// Called on the writer thread, after the new values are visible to readers and before the
 /// appends that they complete are answered. It must not block: all logs of the directory wait.

@@ -1,7 +1,7 @@
 //! The batches that the world writes.
 
 use logway_coordinator::GroupRecord;
-use logway_model::{ProducerEpoch, ProducerId, Sequence, TimestampMs};
+use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{BATCH_HEADER_BYTES, Batch, BatchBuilder, Compression, Header};
 
 /// What a batch is made of.
@@ -33,6 +33,14 @@ pub(crate) fn batch(plan: &BatchPlan) -> Batch {
             .expect("a small record fits");
     }
     finish(builder)
+}
+
+/// A batch as a leader has taken it.
+pub(crate) fn led(batch: &Batch, offset: Offset, epoch: LeaderEpoch) -> Batch {
+    let mut bytes = batch.bytes().to_vec();
+    bytes[..8].copy_from_slice(&offset.0.to_be_bytes());
+    bytes[12..16].copy_from_slice(&epoch.0.to_be_bytes());
+    Batch::parse(bytes.into()).expect("neither is under the CRC")
 }
 
 /// The records of a group, as the broker appends them.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use logway_coordinator::GroupShard;
 use logway_log::fs::SimFs;
@@ -47,6 +48,8 @@ impl Broker {
                 sync_later_bytes: plan.sync_later_bytes,
                 checked_bytes_min: plan.checked_bytes_min,
                 recovery_threads: 1,
+                // The clock stands still but for the steps that let time go on.
+                high_watermark_interval: Duration::from_millis(50),
                 ..LogDirOptions::new(dir, BrokerId(1), cluster_id)
             };
             LogDir::open(options, metrics.clone()).map(Arc::new)

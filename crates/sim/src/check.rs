@@ -79,7 +79,8 @@ impl World {
 /// What a log has.
 pub(crate) fn find(log: &Log) -> Result<Found, Violation> {
     let (start, end) = (log.log_start_offset(), log.log_end_offset());
-    Ok(Found { start, end, flushed: log.flushed_offset(), batches: read_all(log)? })
+    let (flushed, high_watermark) = (log.flushed_offset(), log.high_watermark());
+    Ok(Found { start, end, flushed, high_watermark, batches: read_all(log)? })
 }
 
 /// All batches from the log start on.
@@ -99,7 +100,7 @@ fn read(log: &Log, offset: Offset, max_bytes: u64) -> Result<Vec<Batch>, Violati
     batches.map_err(|error| Violation::new(format!("{name} from {offset} on: {error}")))
 }
 
-fn check_epochs(partition: &Partition, log: &Log) -> Result<(), Violation> {
+pub(crate) fn check_epochs(partition: &Partition, log: &Log) -> Result<(), Violation> {
     for kept in partition.kept() {
         let found = log.epoch_at(kept.last);
         let is_forgotten = found == LeaderEpoch::NONE && partition.may_forget_epoch(kept);
@@ -111,7 +112,7 @@ fn check_epochs(partition: &Partition, log: &Log) -> Result<(), Violation> {
 }
 
 /// Each producer whose batches are there is known with the last of them.
-fn check_producers(partition: &Partition, log: &Log) -> Result<(), Violation> {
+pub(crate) fn check_producers(partition: &Partition, log: &Log) -> Result<(), Violation> {
     let known = log.producers().wait();
     let known = known.map_err(|error| Violation::new(format!("{}: {error}", partition.name)))?;
     for kept in partition.kept() {
@@ -146,6 +147,9 @@ fn check_look_up(partition: &Partition, log: &Log, chance: u64) -> Result<(), Vi
         format!("{name}: {wanted:?} is looked up, and found {found:?} instead of {expected:?}")
     })?;
 
+    if wanted.batch.header().record_count == 0 {
+        return Ok(());
+    }
     let timestamp = TimestampMs(wanted.batch.header().max_timestamp.0 - (chance >> 32) as i64 % 3);
     let found = log.offset_for_timestamp(timestamp, Offset(i64::MAX), DecodeLimit::DEFAULT);
     let found = found.map_err(|error| Violation::new(format!("{}: {error}", partition.name)))?;

@@ -17,6 +17,9 @@
 //!   there of whose key a newer one is gone. What was seen to be gone, in a life too, is never back.
 //! - A batch that is sent again is a duplicate if the log has it, and is taken if not; one that
 //!   leaves out a sequence is refused.
+//! - A replica that follows has a beginning of what its leader has sent, gaps filled, with all that was
+//!   acknowledged. Where its end is cut off it is as it was or cut off; what was cut off never comes back
+//!   once that is acknowledged, and nothing counts as lost. It claims no high watermark that was not said.
 //! - A log starts where the last acknowledged DeleteRecords or retention left it.
 //! - No committed offset has gone back.
 //! - A deleted topic does not come back, and one that is made anew has nothing of the one before it.

@@ -91,6 +91,23 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation("the sync of cleaned segments", syncs(".log.cleaned")),
     mutation("the name by which a cleaned segment counts", LeftOut::Renames(".swap", BACKGROUND)),
     mutation("the removal of what it replaces", LeftOut::Removals(".log", BACKGROUND)),
+    mutation(
+        "the removal of snapshots behind an end that is cut off",
+        LeftOut::Removals(".snapshot", BACKGROUND),
+    ),
+    mutation("the new length of a segment whose end is cut off", LeftOut::Cuts(BACKGROUND)),
+    mutation(
+        "the names that segments lose behind an end that is cut off",
+        LeftOut::Renames(".deleted", BACKGROUND),
+    ),
+    mutation(
+        "the list of segments without what is cut off",
+        LeftOut::Renames("segment-lists", DRIVER),
+    ),
+    mutation(
+        "the lower high watermark on disk before an end is cut off",
+        LeftOut::Renames("replication-offset-checkpoint", DRIVER),
+    ),
 ];
 
 const fn mutation(name: &'static str, left_out: LeftOut) -> Mutation {

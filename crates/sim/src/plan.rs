@@ -88,7 +88,7 @@ impl Plan {
     /// The settings of the logs of a topic.
     pub(crate) fn config(&self, kind: Kind) -> &LogConfig {
         match kind {
-            Kind::Durable => &self.durable,
+            Kind::Durable | Kind::Followed => &self.durable,
             Kind::Lazy => &self.lazy,
             Kind::Compacted => &self.compacted,
             Kind::Offsets => &self.offsets,

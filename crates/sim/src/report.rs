@@ -26,6 +26,10 @@ pub struct Report {
     pub inline_rounds: u64,
     /// Batches that were acknowledged.
     pub batches: u64,
+    /// Appends of followers that were acknowledged.
+    pub followed: u64,
+    /// Ends that were cut off, and logs that started anew.
+    pub truncations: u64,
     /// Offsets of groups whose commit was acknowledged.
     pub commits: u64,
     /// Times that logs began to be compacted.
@@ -46,6 +50,8 @@ impl AddAssign for Report {
         self.journalled += other.journalled;
         self.inline_rounds += other.inline_rounds;
         self.batches += other.batches;
+        self.followed += other.followed;
+        self.truncations += other.truncations;
         self.commits += other.commits;
         self.cleanings += other.cleanings;
         self.compacted += other.compacted;
@@ -56,13 +62,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { seeds, power_cuts, kills, in_starts, closes, .. } = self;
         let Report { faulty_lives, changes, journalled, inline_rounds, .. } = self;
-        let Report { batches, commits, compacted, .. } = self;
+        let Report { batches, followed, truncations, commits, compacted, .. } = self;
         write!(
             f,
             "{seeds} seeds: {power_cuts} power cuts and {kills} kills ({in_starts} of them during a \
              start), {closes} clean stops, {faulty_lives} lives with a failing disk, {changes} changes \
              of the disk, {journalled} rounds journalled, {inline_rounds} rounds done by who appends, \
-             {batches} batches and {commits} commits acknowledged, {compacted} records compacted away"
+             {batches} batches, {followed} appends of followers, {truncations} truncations and \
+             {commits} commits acknowledged, {compacted} records compacted away"
         )
     }
 }

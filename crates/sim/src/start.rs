@@ -148,7 +148,15 @@ impl World {
     /// As [`World::add_topic`], with what chance decides.
     pub(crate) fn add_random_topic(&mut self, number: usize) {
         let partitions = 1 + self.random.below(3);
-        let kinds = [Kind::Durable, Kind::Durable, Kind::Lazy, Kind::Compacted, Kind::Compacted];
+        let kinds = [
+            Kind::Durable,
+            Kind::Durable,
+            Kind::Lazy,
+            Kind::Compacted,
+            Kind::Compacted,
+            Kind::Followed,
+            Kind::Followed,
+        ];
         let kind = kinds[self.random.below(kinds.len())];
         self.add_topic(World::topic_name(number).as_str(), partitions, kind);
     }

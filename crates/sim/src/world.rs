@@ -166,6 +166,8 @@ impl World {
     pub(crate) fn forgive(&mut self, what: &str, error: &LogError) -> Result<(), Violation> {
         if self.fs.has_crashed() || self.plan.is_disk_failing {
             self.is_over = true;
+            // An append that finds no space brings retention forward.
+            self.model.partitions.values_mut().for_each(Partition::ask_for_retention);
             return Ok(());
         }
         Err(Violation::new(format!("{what}, on a disk that works: {error}")))

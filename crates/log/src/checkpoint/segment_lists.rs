@@ -11,7 +11,8 @@
 //! The file is Logway's own; Apache Kafka passes it over. It is written when a log directory was
 //! opened and when it is closed, and kept in between. What it says stays true as a lower bound:
 //! all of it is on stable storage, full segments never change, the last one only grows, and what
-//! is deleted lies before the log start, which is written down first. So a start can tell from
+//! is deleted lies before the log start, which is written down first. A log that is compacted, or whose
+//! end is cut off, is taken out of it first. So a start can tell from
 //! the lengths in a listing alone that a segment was lost or cut short, without opening one.
 
 use std::collections::BTreeMap;

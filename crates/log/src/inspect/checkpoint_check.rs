@@ -52,6 +52,7 @@ impl CheckpointCheck<'_> {
         changes.extend(self.recovery_points(&files.recovery_points));
         changes.extend(self.log_starts(&files.log_starts));
         changes.extend(self.cleaned(&files.cleaned));
+        changes.extend(self.high_watermarks(&files.high_watermarks));
         if let Some(problem) = files.lists.problem(self.fs) {
             (self.report)(problem.repaired_by(Repair::SetAside));
             changes.push(Change::new(&files.lists.path, NewContent::Nothing));
@@ -189,6 +190,22 @@ impl CheckpointCheck<'_> {
             let is_behind = cleaned > log.end && !log.is_end_damaged;
             (is_behind || cleaned < Offset::ZERO).then(|| BadEntry {
                 reason: format!("{partition} ends at {}, and cannot be clean behind that", log.end),
+                lost: None,
+                right: Some(None),
+            })
+        })
+    }
+
+    /// A log without an entry begins with none. One that is behind the end is none that was not true: a
+    /// crash may have taken the end.
+    fn high_watermarks(&mut self, file: &RootFile<Offsets>) -> Option<Change> {
+        if let Some(problem) = file.problem(self.fs) {
+            (self.report)(problem.repaired_by(Repair::SetAside));
+            return Some(Change::new(&file.path, NewContent::Nothing));
+        }
+        self.entries(file, Offsets::new(), |_, partition, high_watermark| {
+            (high_watermark < Offset::ZERO).then(|| BadEntry {
+                reason: format!("{partition} cannot be committed up to {high_watermark}"),
                 lost: None,
                 right: Some(None),
             })

@@ -9,7 +9,8 @@ use super::known::Known;
 use super::{ExpectedLogs, Problem};
 use crate::LogError;
 use crate::checkpoint::offset_checkpoint::{
-    self, CLEANER_OFFSET_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, UNKNOWN,
+    self, CLEANER_OFFSET_FILE, HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE,
+    UNKNOWN,
 };
 use crate::checkpoint::segment_lists::{self, SEGMENT_LISTS_FILE, SegmentLists};
 use crate::checkpoint::{MetaProperties, clean_shutdown};
@@ -52,6 +53,7 @@ pub(super) struct RootFiles {
     pub(super) recovery_points: RootFile<Offsets>,
     pub(super) log_starts: RootFile<Offsets>,
     pub(super) cleaned: RootFile<Offsets>,
+    pub(super) high_watermarks: RootFile<Offsets>,
     pub(super) lists: RootFile<SegmentLists>,
     /// The directory was closed in good order.
     pub(super) is_clean: bool,
@@ -67,6 +69,7 @@ impl RootFiles {
             recovery_points: offsets(RECOVERY_POINT_FILE),
             log_starts: offsets(LOG_START_OFFSET_FILE),
             cleaned: offsets(CLEANER_OFFSET_FILE),
+            high_watermarks: offsets(HIGH_WATERMARK_FILE),
             lists: RootFile::new(root, SEGMENT_LISTS_FILE, |path| {
                 segment_lists::read(fs, path).map(Some)
             }),

@@ -12,8 +12,8 @@
 //! the files of all logs that its entries are about were synced.
 //!
 //! An entry that still counts although its bytes are where they belong does no harm, because redoing it
-//! writes what is there: no log changes what it has acknowledged. That ends when a log goes, or when
-//! compaction replaces its segments. Before that happens all files are synced, and an entry
+//! writes what is there: no log changes what it has acknowledged. That ends when a log goes, when
+//! compaction replaces its segments, or when its end is cut off. Before that happens all files are synced, and an entry
 //! without records makes all before it *void*.
 //!
 //! | file | idea |

@@ -97,15 +97,9 @@ impl LogDir {
             return truncations.iter().map(|_| Err(closed.clone())).collect();
         }
         let _paused = self.pause_and_wait(truncations);
-        let begun: Vec<_> = truncations
-            .iter()
-            .map(|truncation| self.begin_truncation(truncation))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(Completion::wait)
-            .map(|begun| begun.map(|begun| begun.map(|(cut, end)| Begun { cut, end })))
-            .collect();
+        let begun = self.begin_truncations(truncations);
         let prepared = self.prepare_cuts(truncations, &begun);
+        let mut commands = Vec::with_capacity(truncations.len());
         let ends: Vec<Result<Completion<Offset>, Result<Offset, LogError>>> = truncations
             .iter()
             .zip(begun)
@@ -113,22 +107,33 @@ impl LogDir {
                 Ok(Some(_)) => {
                     let (done, end) = Completion::new(log.name());
                     let prepared = prepared.clone();
-                    self.queue.push(Command::Cut { key: log.key(), prepared, done });
+                    commands.push(Command::Cut { key: log.key(), prepared, done });
                     Ok(end)
                 }
                 Ok(None) => Err(Ok(log.log_end_offset())),
                 Err(error) => Err(Err(error)),
             })
             .collect();
+        self.push_all(commands);
         ends.into_iter().map(|end| end.map_or_else(|known| known, Completion::wait)).collect()
     }
 
-    fn begin_truncation(&self, truncation: &Truncation) -> Completion<Option<(Offset, Offset)>> {
-        let &Truncation { ref log, to, leader_epoch } = truncation;
-        debug_assert!(self.is_writer_of(log), "{log:?} is in another directory");
-        let (done, begun) = Completion::new(log.name());
-        self.queue.push(Command::Truncate { key: log.key(), to, leader_epoch, done });
-        begun
+    /// Has the writer prepare them; `None` for one by which nothing is cut off.
+    fn begin_truncations(
+        &self,
+        truncations: &[Truncation],
+    ) -> Vec<Result<Option<Begun>, LogError>> {
+        let mut commands = Vec::with_capacity(truncations.len());
+        let mut answers = Vec::with_capacity(truncations.len());
+        for &Truncation { ref log, to, leader_epoch } in truncations {
+            debug_assert!(self.is_writer_of(log), "{log:?} is in another directory");
+            let (done, begun) = Completion::new(log.name());
+            commands.push(Command::Truncate { key: log.key(), to, leader_epoch, done });
+            answers.push(begun);
+        }
+        self.push_all(commands);
+        let begun = |(cut, end)| Begun { cut, end };
+        answers.into_iter().map(|answer| answer.wait().map(|answer| answer.map(begun))).collect()
     }
 
     /// Has everything that the directory says of what is cut off forgotten, on stable storage.

@@ -46,7 +46,7 @@ struct Answer {
 
 /// Where the batches of an append are in the log, or will be.
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+pub(super) struct Placed {
     outcome: AppendOutcome,
     /// Behind the last of them in the log, which is not the last of the append if that is a
     /// duplicate.
@@ -63,11 +63,11 @@ impl LogTail {
             round.metrics.failed_appends.inc_by(incoming.len() as u64);
             incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
         }
-        for Append { mut batches, offsets, done, .. } in incoming.drain(..) {
-            if offsets == Offsets::Followed {
-                batches = self.fill_gaps(batches, round);
-            }
-            let result = self.stage(&batches, offsets, round);
+        for Append { batches, offsets, done, .. } in incoming.drain(..) {
+            let result = match offsets {
+                Offsets::Followed(from) => self.stage_followed(batches, from, round),
+                _ => self.stage(&batches, offsets, round),
+            };
             round.staging.answers.push(Answer { result, done });
         }
         self.write_staged(round);
@@ -77,7 +77,7 @@ impl LogTail {
 
     /// Why the log takes no appends now, if it does not.
     fn refusal(&self) -> Option<LogError> {
-        let is_truncating = self.truncating.is_some();
+        let is_truncating = self.truncating.is_some() && self.poison.is_none();
         self.delayed().or_else(|| is_truncating.then(|| self.busy("a truncation")))
     }
 
@@ -106,7 +106,7 @@ impl LogTail {
     }
 
     /// Gives an append its offsets, and adds what the log does not have yet to the write.
-    fn stage(
+    pub(super) fn stage(
         &mut self,
         append: &AppendBatches,
         offsets: Offsets,
@@ -157,7 +157,7 @@ impl LogTail {
                     let undo = &mut round.staging.undo;
                     (header, self.place_copy(header.header(), next_offset, undo)?)
                 }
-                Offsets::Followed => {
+                Offsets::Followed(_) => {
                     let header = PatchedHeader::of(batch);
                     (header, self.place_followed(header.header(), append.leader_epoch, round)?)
                 }

@@ -23,9 +23,9 @@ use crate::LogError;
 use crate::checkpoint::{LeaderEpochCache, leader_epoch};
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
+use crate::high_watermarks::HighWatermarks;
 use crate::journal::JournalFile;
 use crate::log::Log;
-use crate::log_dir::HighWatermarks;
 use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 
 /// The thread that does, one after the other, what the writer of a log directory has no time
@@ -35,7 +35,8 @@ use crate::segment::{SNAPSHOT_EXTENSION, Segment};
 /// and their files go when it is on stable storage and not before.
 ///
 /// Nobody waits for room among the jobs, and they are few: the writer has a few seals and one
-/// checkpoint under way at any time, with at most one closing of files behind each checkpoint;
+/// checkpoint under way at any time, with at most one closing of files behind each checkpoint and one
+/// truncation of each log; high watermarks are sent every few seconds;
 /// and the removal of a deleted log's directory is one path.
 ///
 /// What is deleted keeps its files for `file.delete.delay.ms`, but not on a disk that is short of

@@ -121,8 +121,8 @@ pub(crate) enum Offsets {
     Assigned,
     /// They come from another log of the partition, and stay as they are.
     Kept,
-    /// They come from the leader, and stay as they are: [`follow`](super::follow).
-    Followed,
+    /// They are what the leader has from this offset on, and stay as they are: [`follow`](super::follow).
+    Followed(Offset),
 }
 
 /// Above, copying an append takes longer than handing it over.

@@ -6,6 +6,7 @@
 //!
 //! | what | why |
 //! |---|---|
+//! | an answer that was not asked for at the log end | the one before it was refused: what looks like a gap is what that one had |
 //! | a batch that begins before the log end | the log has a record there |
 //! | an epoch below the newest of the log | the epochs of a log do not go down |
 //! | an epoch above the one that is followed | the leader of that epoch cannot have it |
@@ -19,7 +20,8 @@ use logway_model::{LeaderEpoch, Offset};
 use logway_record::BatchHeader;
 
 use super::Writer;
-use super::command::LogKey;
+use super::append::Placed;
+use super::command::{LogKey, Offsets};
 use super::log_tail::LogTail;
 use super::round::Round;
 use crate::completion::Completer;
@@ -47,10 +49,24 @@ impl Writer {
 }
 
 impl LogTail {
-    /// Puts batches without records where offsets are missing.
-    pub(super) fn fill_gaps(&self, append: AppendBatches, round: &Round) -> AppendBatches {
+    /// Stages what the leader has from `from` on, with batches without records where offsets are
+    /// missing.
+    pub(super) fn stage_followed(
+        &mut self,
+        append: AppendBatches,
+        from: Offset,
+        round: &mut Round,
+    ) -> Result<Placed, LogError> {
+        if let Some(error) = self.poisoned() {
+            return Err(error);
+        }
         let end = round.staging.next_offset(self.view.end.offset);
-        AppendBatches { batches: without_gaps(end, append.batches), ..append }
+        if from != end {
+            let partition = self.log.topic_partition().clone();
+            return Err(LogError::OffsetNotNext { partition, end, got: from });
+        }
+        let append = AppendBatches { batches: without_gaps(end, append.batches), ..append };
+        self.stage(&append, Offsets::Followed(from), round)
     }
 
     /// Checks a batch of the leader of the epoch `followed` against what is before it, and notes it

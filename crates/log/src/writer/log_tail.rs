@@ -219,8 +219,7 @@ impl LogTail {
 
     /// Makes the present state visible to readers.
     pub(super) fn publish(&mut self) {
-        // Readers see the log without what is being cut off.
-        if self.truncating.is_none() && std::mem::take(&mut self.is_unpublished) {
+        if std::mem::take(&mut self.is_unpublished) {
             self.view.recovery_point = self.recovery_point();
             self.log.publish(&self.view);
         }

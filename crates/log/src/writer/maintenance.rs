@@ -321,6 +321,7 @@ impl Writer {
             match command {
                 Command::Sealed { job, outcome } => self.note_sealed(job, outcome),
                 Command::Swapped { job, outcome } => self.note_swapped(job, outcome),
+                Command::Truncated { job, outcome } => self.note_truncated(job, outcome),
                 Command::EpochsUnsaved { key } => self.note_epochs_unsaved(key),
                 Command::JournalMade { made } => self.note_journal_made(made),
                 Command::SyncFailed { key, error } => {
@@ -381,6 +382,10 @@ impl LogTail {
     fn seal_for_close(&mut self) -> Result<(), LogError> {
         if let Some(error) = self.poisoned().or_else(|| self.delayed()) {
             return Err(error);
+        }
+        if self.truncating.is_some() {
+            // The disk may have less than is known here.
+            return Err(self.busy("a truncation"));
         }
         if self.unsynced_records() > 0 {
             let not_tried = io::Error::other("the files could not be opened for it");

@@ -39,7 +39,7 @@ use crate::checkpoint::segment_lists::SegmentLists;
 use crate::completion::Completer;
 use crate::dir_syncs::DirSyncs;
 use crate::fs::Fs;
-use crate::log_dir::HighWatermarks;
+use crate::high_watermarks::HighWatermarks;
 use crate::producer_state::ProducerLimits;
 use crate::segment::Segment;
 use crate::{Clock, LogConfig, LogError, LogMetrics};

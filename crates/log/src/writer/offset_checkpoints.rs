@@ -44,7 +44,11 @@ impl OffsetCheckpoints {
         let written = offset_checkpoint::read(fs, &path)?.unwrap_or_default();
         for partition in partitions {
             match written.get(partition) {
-                Some(&point) => self.recovery_points.insert(partition.clone(), point),
+                Some(&point) => {
+                    // Or before, where an end is about to be cut off.
+                    let new = self.recovery_points.get(partition).copied().unwrap_or(point);
+                    self.recovery_points.insert(partition.clone(), point.min(new))
+                }
                 None => self.recovery_points.remove(partition),
             };
         }

@@ -115,6 +115,9 @@ impl Writer {
         if tail.swap.is_some() {
             return Err(tail.busy("a compaction"));
         }
+        if tail.truncating.is_some() {
+            return Err(tail.busy("a truncation"));
+        }
         let Some(truncating) = tail.plan_truncation(to)? else {
             // The epoch of a leader that has not come to append anything.
             tail.truncate_epochs(tail.view.end.offset);
@@ -197,7 +200,11 @@ impl Writer {
             TruncateOutcome::Failed(error) => {
                 tail.fail_sync(&error);
                 let error = tail.poisoned().expect("it was just poisoned");
-                self.end_truncation(key, Err(error));
+                // It stays, and with it the lower recovery point, and what readers see.
+                let truncating = tail.truncating.as_mut().expect("it is under way");
+                truncating.answer(Err(error));
+                let held = std::mem::take(&mut truncating.held);
+                held.into_iter().for_each(|command| self.execute(command));
             }
         }
     }
@@ -256,7 +263,8 @@ impl Writer {
     /// Keeps a command back that must not see a log whose end is being cut off; `None` if it was.
     pub(super) fn hold_while_truncating(&mut self, command: Command) -> Option<Command> {
         let Some(key) = command.concerned_log() else { return Some(command) };
-        let truncating = self.tails.get_mut(&key).and_then(|tail| tail.truncating.as_mut());
+        let tail = self.tails.get_mut(&key).filter(|tail| tail.poison.is_none());
+        let truncating = tail.and_then(|tail| tail.truncating.as_mut());
         let Some(truncating) = truncating else { return Some(command) };
         truncating.held.push(command);
         None
@@ -339,7 +347,7 @@ impl LogTail {
         self.seal_up_to_cut(has_shortened, round);
         self.view.recovery_point = self.recovery_point();
         self.log.publish_cut(&self.view);
-        self.log.follow_cut(new);
+        self.log.lower_high_watermark();
         if let Some(truncating) = &mut self.truncating {
             truncating.cut = end;
         }

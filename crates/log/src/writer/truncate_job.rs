@@ -6,7 +6,6 @@
 //! | step | a crash behind it leaves |
 //! |---|---|
 //! | snapshots of producers behind the cut are removed; the directory is synced | the log as it was |
-//! | the directory is marked as one in which something has to be synced, until the end of it | |
 //! | the cut in the middle of a segment: the new segment is made; the directory is synced | the cut log: what does not belong before the new segment is cut off by a start |
 //! | the old one gets its new length, and its file is synced | |
 //! | the cut between two segments: the one behind loses its name; the directory is synced | the cut log: a start removes what does not follow on from its end |
@@ -34,7 +33,7 @@ use crate::fs::{Fs, OpenMode};
 use crate::log::Log;
 use crate::producer_state::{ProducerLimits, ProducerStateTable};
 use crate::recovery::ProducersOnDisk;
-use crate::segment::{FAILED_SYNC_FILE, SNAPSHOT_EXTENSION, Segment, file_path, parse_file_name};
+use crate::segment::{SNAPSHOT_EXTENSION, Segment, file_path, parse_file_name};
 use crate::view::LogPoint;
 
 /// A truncation on the disk.
@@ -125,13 +124,11 @@ impl TruncateJob {
         // From the snapshots that are about to go, too: the newest may be just before the cut.
         let producers = self.what.producers()?;
         self.what.remove_snapshots()?;
-        self.what.make_mark()?;
         self.is_begun = true;
         let new = match self.what.is_shortened() {
             true => self.what.cut_within_segment(removable)?,
             false => self.what.cut_between_segments(removable)?,
         };
-        self.what.remove_mark()?;
         let kept = self.what.kept_segments();
         let segments = self.what.segments[..kept].iter().cloned().chain([Arc::new(new)]).collect();
         let CutLog { restart, .. } = self.what;
@@ -166,24 +163,6 @@ impl CutLog {
             Some(_) => 0,
             None => self.index() + usize::from(self.is_shortened()),
         }
-    }
-
-    /// The page cache shows no trace of a cut. A start behind a kill has to know that there is something
-    /// to be synced, or the old end would be back after the next power cut.
-    fn make_mark(&self) -> Result<(), LogError> {
-        let mark = self.mark();
-        let made = self.fs.open(&mark, OpenMode::CreateOrOpen);
-        made.map(drop).map_err(LogError::io("create", &mark))
-    }
-
-    /// If it is back after a power cut, a start writes more again than need be.
-    fn remove_mark(&self) -> Result<(), LogError> {
-        let mark = self.mark();
-        unless_missing(self.fs.remove_file(&mark)).map_err(LogError::io("remove", &mark))
-    }
-
-    fn mark(&self) -> PathBuf {
-        self.syncs().dir().join(FAILED_SYNC_FILE)
     }
 
     /// The producers as of the new end.

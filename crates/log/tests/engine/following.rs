@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::{FollowerAppend, FollowerBatches, Log, LogConfig, LogDir, LogError};
 use logway_model::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_record::{Batch, BatchBuilder, Compression};
@@ -36,11 +37,19 @@ pub(crate) fn answer(batches: &[Batch]) -> Bytes {
 }
 
 pub(crate) fn parse(batches: &[Batch], followed: LeaderEpoch) -> FollowerBatches {
-    FollowerBatches::parse(&partition(0), followed, answer(batches)).expect("they are good")
+    parse_from(batches[0].base_offset(), batches, followed)
+}
+
+fn parse_from(from: Offset, batches: &[Batch], followed: LeaderEpoch) -> FollowerBatches {
+    FollowerBatches::parse(&partition(0), followed, from, answer(batches)).expect("they are good")
 }
 
 pub(crate) fn follow(dir: &LogDir, log: &Arc<Log>, batches: &[Batch]) -> FollowerAppend {
-    let appends = vec![(Arc::clone(log), parse(batches, FOLLOWED))];
+    follow_from(dir, log, batches[0].base_offset().0, batches)
+}
+
+fn follow_from(dir: &LogDir, log: &Arc<Log>, from: i64, batches: &[Batch]) -> FollowerAppend {
+    let appends = vec![(Arc::clone(log), parse_from(Offset(from), batches, FOLLOWED))];
     dir.append_followed(appends).pop().expect("there is an answer")
 }
 
@@ -67,7 +76,7 @@ fn a_gap_is_filled_and_survives_a_crash() {
     let log = disk.log(&dir);
     // The second is handed over before the first is answered: the writer knows where the log ends.
     let first = follow(&dir, &log, &[led(0, 2, 1), led(10, 3, 1)]);
-    let second = follow(&dir, &log, &[led(1_000, 4, 2)]);
+    let second = follow_from(&dir, &log, 11, &[led(1_000, 4, 2)]);
     first.wait().expect("is appended");
     assert_eq!(second.wait().expect("is appended").written, Offset(1_002));
     let offsets = |log: &Log| -> Vec<i64> {
@@ -91,14 +100,33 @@ fn what_is_before_the_end_is_refused_and_leaves_no_trace() {
     let log = disk.log(&dir);
     follow(&dir, &log, &[led(0, 2, 3)]).wait().expect("is appended");
     for batches in [vec![led(2, 2, 3)], vec![led(3, 2, 2), led(4, 2, 1)]] {
-        let refused = follow(&dir, &log, &batches).wait();
+        let refused = follow_from(&dir, &log, 3, &batches).wait();
         assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
     }
     assert_eq!(log.log_end_offset(), Offset(3));
     // Wider than any segment: no compaction leaves that.
-    let refused = follow(&dir, &log, &[led(1 << 33, 2, 1)]).wait();
+    let refused = follow_from(&dir, &log, 3, &[led(1 << 33, 2, 1)]).wait();
     assert!(matches!(refused, Err(LogError::OffsetNotNext { .. })), "{refused:?}");
     follow(&dir, &log, &[led(3, 2, 1)]).wait().expect("the log is as it was");
+}
+
+/// The answers of two fetches are under way, and the first cannot be written: what the second brings is
+/// not taken for what is behind a gap.
+#[test]
+fn what_was_fetched_behind_a_refused_answer_is_refused() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    follow(&dir, &log, &[led(0, 2, 3)]).wait().expect("is appended");
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).in_path(".log").times(1));
+    let first = follow(&dir, &log, &[led(3, 2, 3)]);
+    first.wait().expect_err("there is no space");
+    let second = follow(&dir, &log, &[led(6, 2, 3)]).wait();
+    assert!(matches!(second, Err(LogError::OffsetNotNext { .. })), "{second:?}");
+    let early = follow(&dir, &log, &[led(2, 2, 3)]).wait();
+    assert!(matches!(early, Err(LogError::OffsetNotNext { .. })), "{early:?}");
+    assert_eq!(log.log_end_offset(), Offset(3));
+    follow(&dir, &log, &[led(3, 2, 3)]).wait().expect("there is space again");
 }
 
 #[test]
@@ -119,7 +147,7 @@ fn epochs_do_not_go_down_nor_past_the_one_that_is_followed() {
     }
     // Also where both are written at once, and where a gap is between them.
     let first = follow(&dir, &log, &[led(1, 6, 1)]);
-    let second = follow(&dir, &log, &[led(9, 5, 1)]);
+    let second = follow_from(&dir, &log, 2, &[led(9, 5, 1)]);
     first.wait().expect("is appended");
     let refused = second.wait();
     assert!(matches!(refused, Err(LogError::EpochOutOfOrder { .. })), "{refused:?}");
@@ -141,7 +169,7 @@ fn what_a_leader_sent_that_is_followed_no_more_is_refused() {
 #[test]
 fn damage_is_found_before_anything_is_written() {
     let whole = answer(&[led(0, 2, 3), led(3, 2, 3)]);
-    let parse = |bytes: Bytes| FollowerBatches::parse(&partition(0), FOLLOWED, bytes);
+    let parse = |bytes: Bytes| FollowerBatches::parse(&partition(0), FOLLOWED, Offset(0), bytes);
     for position in 0..whole.len() {
         let mut damaged = whole.to_vec();
         damaged[position] ^= 1;
@@ -150,7 +178,7 @@ fn damage_is_found_before_anything_is_written() {
         match parse(damaged.into()) {
             Err(LogError::BadBatch { .. }) => {}
             Ok(batches) => {
-                let is_cut = batches.next_offset() != Some(Offset(6));
+                let is_cut = batches.next_offset() != Offset(6);
                 assert!(within < 16 || is_cut, "byte {position} was changed, and nobody saw it");
             }
             Err(other) => panic!("{other:?}"),
@@ -158,7 +186,7 @@ fn damage_is_found_before_anything_is_written() {
     }
     // Cut off where a broker has cut the answer.
     let cut = parse(whole.slice(..whole.len() - 1)).expect("the first is whole");
-    assert_eq!(cut.next_offset(), Some(Offset(3)));
+    assert_eq!(cut.next_offset(), Offset(3));
     assert!(parse(whole.slice(..20)).expect("none is whole").is_empty());
 }
 
@@ -304,10 +332,13 @@ fn a_followers_log_is_a_beginning_of_the_leaders() {
             && let Ok(log) = dir.create_log(partition(0), topic_id(), Arc::new(disk.config.clone()))
         {
             let mut rest = &leader[..];
+            let mut from = Offset(0);
             while !rest.is_empty() {
                 let (piece, others) = rest.split_at(1 + random.below(rest.len().min(7)));
                 rest = others;
-                let appends = vec![(Arc::clone(&log), parse(piece, followed))];
+                let parsed = parse_from(from, piece, followed);
+                from = parsed.next_offset();
+                let appends = vec![(Arc::clone(&log), parsed)];
                 match dir.append_followed(appends).remove(0).wait() {
                     Ok(end) => answered = end.written,
                     Err(_) => break,

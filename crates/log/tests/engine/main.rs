@@ -27,4 +27,5 @@ mod support;
 mod synced_later;
 mod timestamps;
 mod truncation;
+mod truncation_faults;
 mod unopened;

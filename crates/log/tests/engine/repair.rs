@@ -224,6 +224,18 @@ const TABLE: &[Case] = &[
         ("cleaner", 0, "version"),
         Some(Repair::SetAside),
     ),
+    case(
+        "replication-offset-checkpoint",
+        Damage::Text("nothing\n"),
+        ("replication", 0, "version"),
+        Some(Repair::SetAside),
+    ),
+    case(
+        "replication-offset-checkpoint",
+        Damage::Text("0\n2\nt 0 9\nt 1 -1\n"),
+        ("replication", 10, "cannot be committed"),
+        Some(Repair::Rewrite),
+    ),
     case("t-0/replica-move", Damage::Text("version: 7\n"), ("replica-move", 11, "state"), None),
 ];
 

@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Compacted,
     /// As compacted, with the offsets of groups.
     Offsets,
+    /// As durable, of a replica that follows.
+    Followed,
 }
 
 impl Kind {

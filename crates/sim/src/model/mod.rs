@@ -7,12 +7,14 @@ use logway_model::{TopicId, TopicPartition};
 pub(crate) use commits::{CommitKey, Commits};
 pub(crate) use kind::Kind;
 pub(crate) use partition::{Found, Partition};
+pub(crate) use replica::Truncated;
 
 mod commits;
 mod compaction;
 mod kept;
 mod kind;
 mod partition;
+mod replica;
 
 /// All that the world has promised. It is the metadata, too: a topic exists if it is here.
 #[derive(Debug, Default)]

@@ -11,6 +11,7 @@ use logway_record::Batch;
 use super::compaction::Compaction;
 use super::kept::Kept;
 use super::kind::Kind;
+use super::replica::Truncated;
 use crate::batch::content;
 use crate::violation::{Violation, ensure};
 
@@ -28,32 +29,41 @@ pub(crate) struct Partition {
     pub(crate) kind: Kind,
     /// Its log was made, and that was acknowledged.
     pub(crate) is_created: bool,
-    start: Offset,
+    pub(super) start: Offset,
     /// Log starts that were asked for without an answer.
     starts_in_doubt: Vec<Offset>,
     is_retention_in_doubt: bool,
     /// The epochs of what lies before may be forgotten: a log start that nobody was told of moved
     /// on, and back again with the crash, and the epochs are written down before it.
     epochs_known_from: Offset,
-    kept: VecDeque<Kept>,
-    end: Offset,
+    pub(super) kept: VecDeque<Kept>,
+    pub(super) end: Offset,
     /// What lies before must survive a power cut.
-    safe_end: Offset,
+    pub(super) safe_end: Offset,
     /// What lies before is in the page cache at least, and survives the end of the process alone.
-    cached_end: Offset,
-    unanswered: Vec<Sent>,
+    pub(super) cached_end: Offset,
+    pub(super) unanswered: Vec<Sent>,
     /// What producers send again after a start.
     retries: Vec<Batch>,
     /// The sequences with which idempotent producers go on.
     sequences: BTreeMap<ProducerId, Sequence>,
     /// `None` if it is not compacted.
     compaction: Option<Compaction>,
+    /// What a truncation without an answer makes of it.
+    pub(super) truncation_in_doubt: Option<Truncated>,
+    /// The newest epoch of which anything was sent.
+    pub(crate) led_epoch: LeaderEpoch,
+    /// The largest high watermark that was said, of what is not cut off.
+    pub(super) high_watermark: Option<Offset>,
+    /// One was said in this life: the last one.
+    pub(super) is_bounded: bool,
+    pub(super) bound: Offset,
 }
 
 #[derive(Debug, Clone)]
-struct Sent {
-    batch: Batch,
-    epoch: LeaderEpoch,
+pub(super) struct Sent {
+    pub(super) batch: Batch,
+    pub(super) epoch: LeaderEpoch,
 }
 
 /// What a log has after a start.
@@ -62,6 +72,7 @@ pub(crate) struct Found {
     pub(crate) end: Offset,
     /// What the log says is on stable storage.
     pub(crate) flushed: Offset,
+    pub(crate) high_watermark: Offset,
     pub(crate) batches: Vec<Batch>,
 }
 
@@ -92,6 +103,11 @@ impl Partition {
             retries: Vec::new(),
             sequences: BTreeMap::new(),
             compaction: kind.is_compacted().then(|| Compaction::new(config)),
+            truncation_in_doubt: None,
+            led_epoch: LeaderEpoch(0),
+            high_watermark: None,
+            is_bounded: false,
+            bound: Offset::ZERO,
         }
     }
 
@@ -261,6 +277,8 @@ impl Partition {
         may_skip: bool,
         now: TimestampMs,
     ) -> Result<(), Violation> {
+        self.judge_truncation(found);
+        self.check_high_watermark(found)?;
         self.check_start(found)?;
         self.move_start(found.start);
         let safe_end = self.safe_end.max(self.cached_end);
@@ -300,7 +318,9 @@ impl Partition {
                     let header = batch.header();
                     Violation::new(format!("{}: this was not sent next: {header:?}", self.name))
                 })?;
-                let is_known = self.kept.iter().any(|kept| is_same(&kept.batch, &sent.batch));
+                // A follower is sent nothing twice, but what fills gaps is the same.
+                let is_known = self.kind != Kind::Followed
+                    && self.kept.iter().any(|kept| is_same(&kept.batch, &sent.batch));
                 if is_known && !may_skip {
                     continue;
                 }
@@ -363,13 +383,16 @@ impl Partition {
         self.compaction.as_ref().is_none_or(|compaction| compaction.has_record(offset))
     }
 
-    /// Producers that are not idempotent give up.
+    /// Producers that are not idempotent give up, and so does a leader: its next answer says what is there.
     fn retry_later(&mut self, unanswered: Vec<Sent>) {
+        if self.kind == Kind::Followed {
+            return;
+        }
         let batches = unanswered.into_iter().map(|sent| sent.batch);
         self.retries.extend(batches.filter(|batch| batch.header().producer_id.is_some()));
     }
 
-    fn keep(&mut self, kept: Kept) {
+    pub(super) fn keep(&mut self, kept: Kept) {
         self.end = kept.last.next();
         self.kept.push_back(kept);
     }

@@ -26,7 +26,7 @@ impl World {
     pub(super) fn append_some(&mut self) -> Result<(), Violation> {
         self.advance_ms(10);
         for _ in 0..1 + self.random.below(UNDER_WAY_MAX) {
-            let Some(name) = self.some_partition() else { return Ok(()) };
+            let Some(name) = self.some_led_partition() else { return Ok(()) };
             let is_durable = self.model.partition(&name).kind.is_durable();
             let producer = (is_durable && self.random.below(4) > 0)
                 .then(|| ProducerId(1 + self.random.below(PRODUCERS) as i64));
@@ -36,7 +36,11 @@ impl World {
         self.finish_appends()
     }
 
-    fn some_batch(&mut self, name: &TopicPartition, producer: Option<ProducerId>) -> Batch {
+    pub(super) fn some_batch(
+        &mut self,
+        name: &TopicPartition,
+        producer: Option<ProducerId>,
+    ) -> Batch {
         let (number, timestamp) = (self.number(), self.now());
         let records: Vec<_> = (0..1 + self.random.below(3)).map(|_| self.some_record()).collect();
         let compression = [Compression::None, Compression::Lz4][self.random.below(2)];
@@ -126,7 +130,7 @@ impl World {
 
     /// Sends a batch again that was acknowledged: the last one of a producer that is there.
     pub(super) fn append_again(&mut self) -> Result<(), Violation> {
-        let Some(name) = self.some_partition() else { return Ok(()) };
+        let Some(name) = self.some_led_partition() else { return Ok(()) };
         let kept = self.model.partition(&name).kept().iter();
         let of_producers = kept.filter(|kept| kept.batch.header().producer_id.is_some());
         let Some(last) = of_producers.last() else { return Ok(()) };
@@ -140,7 +144,7 @@ impl World {
 
     /// Sends a batch before the one that comes first. A log that knows the producer refuses it.
     pub(super) fn leave_out_a_sequence(&mut self) -> Result<(), Violation> {
-        let Some(name) = self.some_partition() else { return Ok(()) };
+        let Some(name) = self.some_led_partition() else { return Ok(()) };
         let kept = self.model.partition(&name).kept().iter();
         let known = kept.map(|kept| kept.batch.header().producer_id).rfind(|id| id.is_some());
         let Some(id) = known else { return Ok(()) };

@@ -42,6 +42,7 @@ impl World {
         for partition in self.model.partitions.values_mut() {
             if partition.dir == number {
                 let start = broker.log(&partition.name).log_start_offset();
+                partition.check_retained(start)?;
                 partition.acknowledge_start(start)?;
             }
         }

@@ -160,7 +160,7 @@ pub(crate) fn wait_sealed(dir: &LogDir) {
     }
 }
 
-fn keyed(mut builder: BatchBuilder, records: &[(&str, Option<&str>)]) -> Batch {
+pub(crate) fn keyed(mut builder: BatchBuilder, records: &[(&str, Option<&str>)]) -> Batch {
     for (key, value) in records {
         let (key, value) = (Some(key.as_bytes()), value.map(str::as_bytes));
         builder.append(TimestampMs(NOW_MS), key, value, &[]).expect("the record fits");

@@ -76,7 +76,7 @@ impl HighWatermarks {
         let mut new = written.clone();
         // One that is being deleted is forgotten when this is done.
         for log in logs.iter().filter(|log| !log.is_closed()) {
-            if let Some(offset) = log.known_high_watermark() {
+            if let Some(offset) = log.said_high_watermark() {
                 new.insert(log.topic_partition().clone(), offset);
             }
         }
