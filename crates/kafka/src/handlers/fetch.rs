@@ -184,8 +184,8 @@ fn find(
     }
 }
 
-/// What is said to a client that calls itself a replica, which no partition has. As in Kafka, one that is of our epoch
-/// is told that we may not know of it yet.
+/// What is said to a client that calls itself a replica: the partition has no other. As in Kafka, a client of our epoch
+/// is told that its epoch is unknown: it asks again, and by then we could know of the replica.
 fn why_no_follower(replica: &Replica, client: LeaderEpoch) -> ErrorCode {
     match (replica.check_leader_epoch(client), client) {
         (Err(code), _) => code,
