@@ -8,12 +8,14 @@
 //! | [`leader`] | how far the in-sync replicas are, and the high watermark that follows from it |
 //! | [`isr`] | the in-sync replicas: as committed, and as proposed (KIP-497, KIP-841, KIP-903) |
 //! | [`follower`] | what a follower does with what its leader says (KIP-101, KIP-279, KIP-595) |
+//! | [`message`] | what the two say, in bytes |
 //!
 //! Time comes in as an argument: a [`Duration`](std::time::Duration) since any fixed moment.
 
 mod follower;
 mod isr;
 mod leader;
+pub mod message;
 
 pub use follower::{FollowerPosition, FollowerStep, LeaderAnswer, after_answer, truncation_point};
 pub use isr::{IsrProposal, ProposedReplica};
