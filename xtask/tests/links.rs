@@ -138,3 +138,36 @@ fn links_and_anchors_are_read_as_github_reads_them() {
     assert_eq!(links(text), ["y.md#z", "f"]);
     assert_eq!(anchors(text), ["one-two-three", "one-two-three-1"]);
 }
+
+/// The source files that a page names between backquotes, as `crate/src/…`, with what they may be: a file, or a folder.
+fn named_sources(text: &str) -> Vec<String> {
+    let spans = prose(text).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let is_path = |span: &&str| {
+        span.split_once("/src/").is_some_and(|(name, _)| name.chars().all(char::is_alphanumeric))
+            && span.chars().all(|c| c.is_ascii_alphanumeric() || "/_.-".contains(c))
+    };
+    spans.filter(is_path).map(str::to_owned).collect()
+}
+
+#[test]
+fn sources_that_documents_name_are_there() {
+    let root = root();
+    let pages = files().into_iter().filter(|file| file.extension().is_some_and(|end| end == "md"));
+    // What was, stays as it was.
+    let pages = pages.filter(|page| !page.ends_with("CHANGELOG.md"));
+    let (mut gone, mut count) = (Vec::new(), 0);
+    for page in pages {
+        let text = fs::read_to_string(root.join(&page)).expect("is text");
+        for name in named_sources(&text) {
+            count += 1;
+            let path = root.join("crates").join(&name);
+            let is_there =
+                path.exists() || root.join(&name).exists() || path.with_extension("rs").exists();
+            if !is_there {
+                gone.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(count > 100, "only {count} were found");
+    assert!(gone.is_empty(), "{gone:#?}");
+}

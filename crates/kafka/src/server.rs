@@ -45,7 +45,6 @@ impl Listeners {
 
 /// The front door, open.
 pub struct KafkaServer {
-    service: Arc<Service>,
     addresses: Vec<SocketAddr>,
     stopping: watch::Sender<bool>,
     acceptors: JoinSet<()>,
@@ -65,7 +64,7 @@ impl KafkaServer {
             addresses.push(address);
             acceptors.spawn(accept_connections(listener, Arc::clone(&service), stop.clone()));
         }
-        KafkaServer { service, addresses, stopping, acceptors }
+        KafkaServer { addresses, stopping, acceptors }
     }
 
     /// Where clients connect.
@@ -73,11 +72,11 @@ impl KafkaServer {
         &self.addresses
     }
 
-    /// Takes no more requests, and answers those that were read.
+    /// Takes no more requests, and answers those that were read. The node has told the connections before
+    /// ([`Node::begin_stop`]).
     pub async fn stop(mut self) {
         // Nobody listens any more if every acceptor has ended by itself.
         let _ = self.stopping.send(true);
-        self.service.node.memory.attention.stop();
         while self.acceptors.join_next().await.is_some() {}
     }
 }

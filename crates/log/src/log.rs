@@ -143,7 +143,7 @@ impl Log {
         completion
     }
 
-    /// As [`Log::append`], but an append that is small and needs no sync joins the round that the
+    /// As [`Log::append`], but an append that is small, and whose sync is quick, joins the round that the
     /// caller holds, or begins one if the writer has nothing to do: see [`InlineRound`].
     pub fn append_inline(
         &self,

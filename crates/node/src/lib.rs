@@ -2,7 +2,8 @@
 //!
 //! A front door (Kafka's protocol, later others) decodes, asks here, and encodes. What the log demands
 //! of an append or a read is in here once: [`append`] is the one way in, [`read`] the one way out.
-//! There are no frames and no sockets here, and no request or response of any protocol.
+//! There are no frames and no sockets here, and no request or response of any protocol, but for those of
+//! groups, which the coordinator speaks.
 //!
 //! | module | what it is about |
 //! |---|---|

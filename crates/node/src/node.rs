@@ -30,7 +30,7 @@ use crate::log_levels::LogLevels;
 use crate::memory::{Held, Memory};
 use crate::metrics::NodeMetrics;
 use crate::producer_ids::ProducerIds;
-use crate::quotas::{AddressCounts, ConnectionRates, QuotaUse};
+use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::tasks::to_its_end;
@@ -64,6 +64,8 @@ pub struct Node {
     pub producer_ids: ProducerIds,
     /// What clients have used of their quotas.
     pub quota_use: QuotaUse,
+    /// The connections that there are.
+    pub(crate) connection_seats: ConnectionSeats,
     /// How many connections are open from each address.
     pub connections_by_address: AddressCounts,
     /// How many connections are opened.

@@ -313,7 +313,7 @@ impl Replica {
     /// appended in the order of its calls.
     ///
     /// A replica that does not lead answers as a log that is closed: clients look for the leader.
-    pub fn append(&self, batches: Vec<Batch>) -> StartedAppend {
+    pub(crate) fn append(&self, batches: Vec<Batch>) -> StartedAppend {
         self.start_append(batches, |log, append| log.append(append))
     }
 

@@ -27,7 +27,7 @@ use crate::log_levels::LogLevels;
 use crate::memory::Memory;
 use crate::metrics::{NodeMetrics, NodeState};
 use crate::producer_ids::ProducerIds;
-use crate::quotas::{AddressCounts, ConnectionRates, QuotaUse};
+use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::tasks::off_thread;
@@ -128,6 +128,11 @@ impl Node {
         lost.expect("it was waited for").into()
     }
 
+    /// Tells all front doors that the node stops: their connections read nothing more, and answer what they have read.
+    pub fn begin_stop(&self) {
+        self.memory.attention.stop();
+    }
+
     /// Puts everything on disk and marks the shutdown as clean. The front doors have stopped before.
     pub async fn stop(self: Arc<Self>) -> Result<(), NodeError> {
         self.groups.stop().await;
@@ -169,6 +174,7 @@ async fn open(
         group_lag: GroupLag::new(settings.group_lag_partitions_max),
         producer_ids: ProducerIds::default(),
         quota_use: QuotaUse::new(settings),
+        connection_seats: ConnectionSeats::default(),
         connections_by_address: AddressCounts::default(),
         connection_rates: ConnectionRates::new(settings),
         metrics: NodeMetrics::default(),

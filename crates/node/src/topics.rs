@@ -22,7 +22,7 @@ pub fn is_internal(topic: &str) -> bool {
     INTERNAL_TOPICS.contains(&topic)
 }
 
-/// One topic, with the partitions that this broker leads.
+/// One topic, with the replicas that are here.
 #[derive(Debug)]
 pub struct Topic {
     /// The metadata it was made from.

@@ -1,6 +1,6 @@
 //! How the nodes of a cluster talk to each other: connections, frames, calls.
 //!
-//! Each node listens on an address for other nodes only (`--node-listen`), apart from its clients. A node
+//! Each node listens on an address for other nodes only, apart from its clients. A node
 //! *calls* another one: it sends a request, and the other's handler gives the bytes of the reply. What the
 //! bytes mean is the business of those who call: the metadata quorum, replication.
 //!

@@ -175,7 +175,14 @@ impl FetchFromLeader {
             log_start: Offset(bytes.get_i64()),
         };
         let partitions = (0..count).map(|_| part()).collect();
-        Ok(FetchFromLeader { follower, broker_epoch, max_wait_ms, min_bytes, max_bytes, partitions })
+        Ok(FetchFromLeader {
+            follower,
+            broker_epoch,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            partitions,
+        })
     }
 }
 

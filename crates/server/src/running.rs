@@ -61,6 +61,7 @@ impl RunningBroker {
     /// Stops taking requests, answers those that were read, puts everything on disk and marks the
     /// shutdown as clean.
     pub async fn stop(self) -> Result<(), BrokerError> {
+        self.node.begin_stop();
         self.kafka.stop().await;
         Ok(self.node.stop().await?)
     }

@@ -22,7 +22,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use logway_node::Node;
 use logway_node::append::Appender;
-use logway_node::memory::{BudgetShare, Held, Listener, Memory};
+use logway_node::memory::{Attendant, BudgetShare, Held, Memory};
 use thiserror::Error;
 use tokio::time::{Duration, sleep, timeout};
 
@@ -37,7 +37,7 @@ use crate::service::Service;
 use frame::{Frame, FrameError, FrameReader};
 use page_cache::PageCacheProbes;
 use reply_queue::{OwedReply, ReadyReply, ReplyQueue};
-use send::Patience;
+use send::SendPatience;
 use transport::Transport;
 
 /// Replies up to this size that are ready together leave with one system call.
@@ -99,9 +99,9 @@ pub(crate) enum ConnectionError {
         /// What making the answer may take.
         built_bytes: usize,
     },
-    /// The reply could not be sent.
-    #[error("the reply could not be sent: {0}")]
-    Send(#[from] io::Error),
+    /// The client is gone, or its socket cannot be used.
+    #[error("the client is lost: {0}")]
+    Lost(#[from] io::Error),
 }
 
 /// One client's connection; ends when the client closes it, breaks the protocol, is idle for too
@@ -110,7 +110,7 @@ pub(crate) struct Connection {
     transport: Transport,
     service: Arc<Service>,
     info: Arc<ConnectionInfo>,
-    attention: Listener,
+    attention: Attendant,
     frames: FrameReader,
     replies: ReplyQueue,
     /// Small replies on their way out together.
@@ -412,7 +412,7 @@ impl Connection {
 
     async fn send_alone(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
         self.flush().await?;
-        let patience = Patience { stall_max: self.idle_max, memory: &self.service.node.memory };
+        let patience = SendPatience { stall_max: self.idle_max, memory: &self.service.node.memory };
         Ok(send::send(&self.transport, reply, &mut self.page_cache, &patience).await?)
     }
 
@@ -424,8 +424,8 @@ impl Connection {
         Ok(())
     }
 
-    fn patience(&self) -> Patience<'_> {
-        Patience { stall_max: self.idle_max, memory: &self.node().memory }
+    fn patience(&self) -> SendPatience<'_> {
+        SendPatience { stall_max: self.idle_max, memory: &self.node().memory }
     }
 }
 
@@ -472,7 +472,7 @@ where
     tokio::select! {
         biased;
         outcome = work => Ok(outcome?),
-        error = lost => Err(ConnectionError::Send(error)),
+        error = lost => Err(ConnectionError::Lost(error)),
     }
 }
 

@@ -23,14 +23,14 @@ const PACE_BYTES: u64 = 64 * 1024;
 const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a client may take to read.
-pub(super) struct Patience<'a> {
+pub(super) struct SendPatience<'a> {
     /// A client that takes no byte for so long is given up on.
     pub(super) stall_max: Duration,
     /// Whose memory may be short.
     pub(super) memory: &'a Memory,
 }
 
-impl Patience<'_> {
+impl SendPatience<'_> {
     fn is_memory_short(&self) -> bool {
         self.memory.is_contended() || self.memory.replies.is_short()
     }
@@ -56,7 +56,7 @@ impl Pace {
     }
 
     /// Waits until the transport takes more, or fails if the client is too slow.
-    async fn wait(&mut self, transport: &Transport, patience: &Patience<'_>) -> io::Result<()> {
+    async fn wait(&mut self, transport: &Transport, patience: &SendPatience<'_>) -> io::Result<()> {
         if let Ok(writable) = timeout(PACE_INTERVAL, transport.writable()).await {
             writable?;
         }
@@ -80,7 +80,7 @@ pub(super) async fn send(
     transport: &Transport,
     reply: &EncodedReply,
     probes: &mut PageCacheProbes,
-    patience: &Patience<'_>,
+    patience: &SendPatience<'_>,
 ) -> io::Result<()> {
     let mut sent = 0;
     for span in &reply.files {
@@ -95,7 +95,7 @@ pub(super) async fn send(
 pub(super) async fn send_bytes(
     transport: &Transport,
     mut bytes: &[u8],
-    patience: &Patience<'_>,
+    patience: &SendPatience<'_>,
 ) -> io::Result<()> {
     // Most replies are taken at once, and need no look at the clock.
     let mut pace = None;
@@ -121,7 +121,7 @@ async fn send_range(
     transport: &Transport,
     range: &FileRange,
     probes: &mut PageCacheProbes,
-    patience: &Patience<'_>,
+    patience: &SendPatience<'_>,
 ) -> io::Result<()> {
     let end = range.position + range.len_bytes;
     let mut position = range.position;
@@ -150,7 +150,7 @@ async fn send_range(
 async fn send_file(
     transport: &Transport,
     chunk: &FileRange,
-    patience: &Patience<'_>,
+    patience: &SendPatience<'_>,
 ) -> io::Result<()> {
     let mut pace = Pace::new(0);
     let mut position = chunk.position;

@@ -11,6 +11,10 @@
 //! | [`lost`](Transport::lost) | the socket has an error | the same |
 //! | [`try_write`](Transport::try_write) | what the socket takes | what the session takes |
 //! | [`file_to_send`](Transport::file_to_send) | any that has a descriptor, by `sendfile` | none, unless the kernel encrypts |
+//!
+//! A session has state. So with TLS the questions need `&mut self`, and there are two more: *flush*, behind the
+//! last byte of a reply, since a session keeps bytes that the socket did not take; and *close*, which says so to
+//! the client. What [`readable`](Transport::readable) says holds until a read finds less than it had room for.
 
 use std::io;
 use std::net::SocketAddr;

@@ -92,6 +92,7 @@ impl TestBroker {
     }
 
     pub async fn stop(self) {
+        self.node.begin_stop();
         self.kafka.stop().await;
         self.node.stop().await.expect("stops cleanly");
     }

@@ -141,7 +141,10 @@ impl Node {
 ///
 /// They are appended as they are: the coordinators' records may be larger than clients' may. Fails with
 /// `NOT_ENOUGH_REPLICAS`.
-pub fn append_own(replica: &Arc<Replica>, batches: Vec<Batch>) -> Result<Appending, Failure> {
+pub(crate) fn append_own(
+    replica: &Arc<Replica>,
+    batches: Vec<Batch>,
+) -> Result<Appending, Failure> {
     let acks = Acks::All;
     check_in_sync(replica, acks)?;
     let count = |batch: &Batch| u64::try_from(batch.header().record_count).unwrap_or(0);

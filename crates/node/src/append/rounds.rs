@@ -1,6 +1,6 @@
 //! Appends on the network threads, while the disk does not hold them up.
 //!
-//! What a client sends at a time, to logs that need no sync, is written by the network thread that
+//! What a client sends at a time, if it is little, is written (and synced, where syncs are quick) by the thread that
 //! has received it, in one round of the writer, instead of being handed to the writer's thread and
 //! back: see [`InlineRound`]. The connection's [`Appender`] keeps the round open while there is more to
 //! read, and does it before the connection waits for anything.
@@ -41,7 +41,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// After so many looks at nothing the watch sleeps until the next round.
 const QUIET_TICKS_MAX: u32 = 100;
 
-/// Has small appends that need no sync written by the network thread that has received them.
+/// Has small appends written by the network thread that has received them.
 ///
 /// One worker is always left to the network; a runtime with a single one has no inline rounds.
 #[derive(Debug)]

@@ -36,11 +36,11 @@ impl Bell {
 
 impl Attention {
     /// Registers a connection, until what this returns is dropped.
-    pub fn listen(self: &Arc<Self>) -> Listener {
+    pub fn listen(self: &Arc<Self>) -> Attendant {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let bell = Arc::new(Bell::default());
         self.bells().insert(number, Arc::clone(&bell));
-        Listener { attention: Arc::clone(self), number, bell }
+        Attendant { attention: Arc::clone(self), number, bell }
     }
 
     /// Tells all connections, and those that come, that the broker stops.
@@ -68,15 +68,15 @@ impl Attention {
     }
 }
 
-/// A connection's end.
+/// A connection that can be called, until this is dropped.
 #[derive(Debug)]
-pub struct Listener {
+pub struct Attendant {
     attention: Arc<Attention>,
     number: u64,
     bell: Arc<Bell>,
 }
 
-impl Listener {
+impl Attendant {
     /// What rings when the connection is called.
     pub fn bell(&self) -> Arc<Bell> {
         Arc::clone(&self.bell)
@@ -96,7 +96,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for Attendant {
     fn drop(&mut self) {
         self.attention.bells().remove(&self.number);
     }
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    fn is_called(listener: &Listener) -> bool {
+    fn is_called(listener: &Attendant) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(listener.bell.called()).poll(&mut cx) == Poll::Ready(())
     }

@@ -6,7 +6,7 @@ mod request_memory;
 
 use std::sync::Arc;
 
-pub use attention::{Attention, Bell, Listener};
+pub use attention::{Attendant, Attention, Bell};
 pub use budget::{BudgetShare, Held, MemoryBudget};
 pub use request_memory::RequestMemory;
 

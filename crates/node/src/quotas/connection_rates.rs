@@ -11,9 +11,9 @@ use super::balance::{Balance, QuotaWindow};
 use super::balances::Balances;
 use super::locked;
 
-/// What becomes of a connection that was opened.
+/// What the rates say of a connection that was opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Admission {
+pub enum Rated {
     /// It is served when so much time has passed: none, or until its address's turn comes.
     In(Duration),
     /// Its address has opened so many that no more may wait.
@@ -38,14 +38,14 @@ impl ConnectionRates {
     }
 
     /// Counts a connection of an address against that address's quota.
-    pub fn admit(&self, image: &MetadataImage, address: IpAddr) -> Admission {
+    pub fn admit(&self, image: &MetadataImage, address: IpAddr) -> Rated {
         let quotas = image.client_quotas();
         let limit = quotas.bind_addresses().then(|| quotas.of_address(address)).flatten();
-        let Some(limit) = limit else { return Admission::In(Duration::ZERO) };
+        let Some(limit) = limit else { return Rated::In(Duration::ZERO) };
         let (rate, now) = (limit.get(), Instant::now());
         let mut by_address = locked(&self.by_address);
         let balance = by_address.of(address.to_canonical(), rate, self.window, now);
-        balance.reserve(1.0, rate, self.window, now).map_or(Admission::Refused, Admission::In)
+        balance.reserve(1.0, rate, self.window, now).map_or(Rated::Refused, Rated::In)
     }
 
     /// Counts a connection against what the whole broker accepts; says for how long no further one

@@ -10,8 +10,10 @@
 //! | `balance` | what one quota has left: arithmetic |
 //! | `balances` | the balances of all who share a kind of quota: a bounded map |
 //! | `connection_rates` | how many connections are opened |
+//! | `admission` | whether a connection may be opened, and when it is served |
 //! | `per_address` | how many are open from each address |
 
+mod admission;
 mod balance;
 mod balances;
 mod connection_rates;
@@ -26,9 +28,11 @@ use logway_metadata::quota::QuotaKey;
 use logway_metadata::settings::BrokerSettings;
 
 use crate::access::Principal;
+pub(crate) use admission::ConnectionSeats;
+pub use admission::{Admission, Admitted};
 use balance::{Balance, QuotaWindow};
 use balances::Balances;
-pub use connection_rates::{Admission, ConnectionRates};
+pub use connection_rates::{ConnectionRates, Rated};
 pub use per_address::{AddressCounts, AddressSeat};
 
 /// A client, as quotas know it.

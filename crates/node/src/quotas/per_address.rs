@@ -16,6 +16,7 @@ use crate::Node;
 pub struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// One connection of an address, as long as it lives.
+#[derive(Debug)]
 pub struct AddressSeat {
     counts: AddressCounts,
     address: IpAddr,

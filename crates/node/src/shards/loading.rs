@@ -15,7 +15,7 @@ use crate::tasks::off_thread;
 /// What is read at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// The most that one batch may unpack to. Ours are not compressed; one of another origin may be.
+/// The most that one batch may unpack to. Ours are small; one of another origin may not be.
 const DECODE_LIMIT: DecodeLimit = DecodeLimit::new(64 << 20);
 
 /// Reads the log of a coordinator's partition, from its start to where it ended when the epoch began.
