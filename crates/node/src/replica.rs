@@ -178,7 +178,9 @@ impl Replica {
                 return None;
             }
             let raised = leader.on_membership(membership, steady_time());
-            leader.set_in_sync_min(in_sync_min).or(raised)
+            let raised = leader.set_in_sync_min(in_sync_min).or(raised);
+            self.note_in_sync(leader);
+            raised
         });
         // The log may have grown between the look and the change.
         self.on_tail(tail_of(&self.log()));
@@ -440,6 +442,9 @@ impl Replica {
         if let Some(offset) = event(leader) {
             self.high_watermark.raise(offset);
         }
+    }
+
+    fn note_in_sync(&self, leader: &Leader) {
         let (in_sync, min) = leader.in_sync();
         self.in_sync.store(u64::from(in_sync) << 32 | u64::from(min), Ordering::Relaxed);
     }

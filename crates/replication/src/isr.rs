@@ -48,6 +48,11 @@ impl Isr {
         self.committed.iter().chain(added).copied()
     }
 
+    /// Whether nobody but this replica is in sync, or proposed.
+    pub(crate) fn is_alone(&self, own: BrokerId) -> bool {
+        self.proposed.is_none() && self.committed.len() == 1 && self.committed.contains(&own)
+    }
+
     pub(crate) fn committed(&self) -> &BTreeSet<BrokerId> {
         &self.committed
     }

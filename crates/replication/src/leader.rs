@@ -317,6 +317,9 @@ impl Leader {
             return None;
         }
         let own = if self.durable { self.local.flushed } else { self.local.log_end };
+        if self.followers.is_empty() && self.isr.is_alone(self.own) {
+            return self.raise(own);
+        }
         let end_of = |broker: BrokerId| match self.followers.get(&broker) {
             Some(follower) => follower.end.unwrap_or(Offset::ZERO),
             // The leader itself, or one that is no replica any more and counts until the metadata says so.
@@ -324,6 +327,10 @@ impl Leader {
             None => Offset::ZERO,
         };
         let committed = self.isr.maximal().map(end_of).fold(own, Offset::min);
+        self.raise(committed)
+    }
+
+    fn raise(&mut self, committed: Offset) -> Option<Offset> {
         if committed <= self.high_watermark {
             return None;
         }
