@@ -121,13 +121,13 @@ impl RequestContext {
     }
 
     /// Appends a batch to a replica, which the requester was given to write to.
-    pub(crate) async fn append(
-        &self,
-        replica: &Arc<Replica>,
+    pub(crate) fn append<'a>(
+        &'a self,
+        replica: &'a Arc<Replica>,
         batch: Batch,
         acks: Acks,
-    ) -> Result<Appending, Failure> {
-        self.node().append(replica, batch, acks, &self.connection.appender).await
+    ) -> impl Future<Output = Result<Appending, Failure>> + Send + 'a {
+        self.node().append(replica, batch, acks, &self.connection.appender)
     }
 
     /// Reads what `find` finds, which has to ask for each replica, and goes on looking while the read waits.

@@ -66,11 +66,9 @@ impl Appends {
         })
     }
 
-    /// Judges a batch by the rules of its topic, and gives it as the topic stores it.
-    ///
-    /// Records that are not compressed, and stay so, are looked at where they are, at some
-    /// nanoseconds for each. All others are unpacked piece by piece, at a place for that.
-    async fn admit(
+    /// Judges a batch by the rules of its topic, and gives it as the topic stores it: one whose records
+    /// are unpacked for that piece by piece, at a place for it.
+    async fn admit_packed(
         &self,
         metrics: &RecompressionMetrics,
         batch: Batch,
@@ -80,10 +78,6 @@ impl Appends {
             let admitted = self.recompression.recompress(&batch, rules, target).await?;
             metrics.recompressed(target.codec(), batch.size_bytes(), admitted.0.size_bytes());
             return Ok(admitted);
-        }
-        if batch.header().attributes.codec() == Compression::None.id() {
-            let summary = validate_for_append(&batch, rules)?;
-            return Ok((batch, summary));
         }
         let validate =
             |decode_limit| validate_for_append(&batch, &AppendRules { decode_limit, ..*rules });
@@ -113,12 +107,20 @@ impl Node {
         let size_bytes = batch.size_bytes();
         let config = replica.log().config();
         let rules = append_rules(&config, wall_clock());
-        if takes_long(&batch, &rules) {
-            // What the appender holds must not wait for it.
-            appender.flush();
-        }
-        let (batch, summary) =
-            self.appends.admit(&self.metrics.recompressed, batch, &rules).await?;
+        let (batch, summary) = match takes_long(&batch, &rules) {
+            // Records that are not compressed, and stay so, are looked at where they are, at some nanoseconds for each.
+            false => {
+                let summary = validate_for_append(&batch, &rules)?;
+                (batch, summary)
+            }
+            true => {
+                // What the appender holds must not wait for it.
+                appender.flush();
+                // Boxed: what it needs would make each append's future some times as large.
+                Box::pin(self.appends.admit_packed(&self.metrics.recompressed, batch, &rules))
+                    .await?
+            }
+        };
         let batch = with_true_max_timestamp(batch, &config, &summary);
         let records = u64::try_from(summary.record_count).unwrap_or(0);
         let started = self.appends.rounds.append(appender, replica, vec![batch]);
