@@ -12,7 +12,7 @@ use logway_coordinator::{
 use logway_model::{ErrorCode, LeaderEpoch};
 use logway_record::Compression;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::appends::{AppendFailed, AppendResult, Appends};
 use super::clock::ShardClock;
@@ -27,6 +27,9 @@ use crate::tasks::{until, wall_clock};
 
 /// How long a shard whose log could not be read waits before it tries again.
 const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// For so long requests wait for the end of the log to be known, before they are told that it is being read.
+const OPEN_MAX: Duration = Duration::from_millis(100);
 
 /// Reaches a running shard. The shard ends when nobody has a handle any more.
 pub(crate) struct ShardHandle<M: StateMachine> {
@@ -141,9 +144,14 @@ impl<M: StateMachine> ShardDriver<M> {
     /// would start from wherever their settings say, silently.
     async fn load(&mut self) -> ControlFlow<()> {
         let began = Instant::now();
-        let open = LogReader::open(Arc::clone(&self.replica), self.epoch);
+        let mut open = pin!(LogReader::open(Arc::clone(&self.replica), self.epoch));
+        // A shard of a partition that was just made is ready in a moment: its clients need not ask twice.
+        let opened = match timeout(OPEN_MAX, &mut open).await {
+            Ok(opened) => opened,
+            Err(_elapsed) => self.meanwhile(open).await?,
+        };
         // A log that is closed is led no more.
-        let Ok(mut reader) = self.meanwhile(open).await? else { return ControlFlow::Break(()) };
+        let Ok(mut reader) = opened else { return ControlFlow::Break(()) };
         while let Err(failure) = self.replay_rest(&mut reader).await? {
             let partition = self.replica.topic_partition();
             tracing::error!(%partition, offset = %reader.position(), "the coordinator of \
