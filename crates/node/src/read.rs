@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use logway_log::checkpoint::EpochEnd;
+use logway_log::checkpoint::{Divergence, EpochEnd};
 use logway_log::{Log, LogError, ReadRequest, ReadSlice};
 use logway_model::{ErrorCode, LeaderEpoch, Offset};
 use tokio::sync::Notify;
@@ -273,13 +273,11 @@ fn divergence(replica: &Arc<Replica>, wish: &ReadWish) -> Option<Unread> {
     if wish.last_read_epoch == LeaderEpoch::NONE {
         return None;
     }
-    let Some(end) = replica.log().end_offset_for_epoch(wish.last_read_epoch) else {
-        return Some(Unread::Refused(ErrorCode::OffsetOutOfRange));
-    };
-    if end.epoch == wish.last_read_epoch && end.end_offset >= wish.offset {
-        return None;
+    match replica.log().divergence(wish.last_read_epoch, wish.offset) {
+        Divergence::None => None,
+        Divergence::At(end) => Some(Unread::Diverging(Arc::clone(replica), end)),
+        Divergence::UnknownEpoch => Some(Unread::Refused(ErrorCode::OffsetOutOfRange)),
     }
-    Some(Unread::Diverging(Arc::clone(replica), end))
 }
 
 /// Finds records to send. At the end of a log that takes no I/O and is done at once; the index of older

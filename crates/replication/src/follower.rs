@@ -2,17 +2,6 @@
 
 use logway_model::{ErrorCode, LeaderEpoch, Offset};
 
-/// Where a follower stands: what it asks its leader with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FollowerPosition {
-    /// Its log begins here.
-    pub log_start: Offset,
-    /// Its log ends here.
-    pub log_end: Offset,
-    /// The epoch of its last record; [`LeaderEpoch::NONE`] for an empty log.
-    pub last_epoch: LeaderEpoch,
-}
-
 /// What a leader answers about one partition, without the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaderAnswer {
@@ -50,12 +39,11 @@ pub enum FollowerStep {
 
 /// What a follower does after an answer.
 ///
-/// `own_end_of` tells the last epoch of the follower's log that is not newer than the one asked for, and where it ends
-/// there; `None` if it has no such epoch.
+/// `truncation_point` tells where the follower's log is cut off when the leader's ends there in that epoch; the log knows
+/// (`Log::truncation_point`). It may have to be asked again with what the leader says then.
 pub fn after_answer(
-    position: FollowerPosition,
     answer: LeaderAnswer,
-    own_end_of: impl Fn(LeaderEpoch) -> Option<(LeaderEpoch, Offset)>,
+    truncation_point: impl FnOnce(LeaderEpoch, Offset) -> Offset,
 ) -> FollowerStep {
     match answer.error {
         ErrorCode::None => {}
@@ -70,10 +58,7 @@ pub fn after_answer(
         _ => return FollowerStep::Retry,
     }
     match answer.diverging {
-        Some(diverging) => match truncation_point(position, diverging, own_end_of) {
-            point if point < position.log_start => FollowerStep::StartAt(point),
-            point => FollowerStep::Truncate(point),
-        },
+        Some((epoch, end)) => FollowerStep::Truncate(truncation_point(epoch, end)),
         None => FollowerStep::Append {
             high_watermark: answer.high_watermark,
             log_start: answer.log_start,
@@ -81,74 +66,63 @@ pub fn after_answer(
     }
 }
 
-/// Where a follower cuts its log off that has learned where its leader's log diverges (KIP-101, KIP-279).
-///
-/// Behind the end of the common epoch nothing of the follower's is in the leader's log. If the follower does not know
-/// the leader's epoch, its own last epoch before that may go on longer than the leader's: it is cut to what can be common
-/// and asks again.
-pub fn truncation_point(
-    position: FollowerPosition,
-    diverging: (LeaderEpoch, Offset),
-    own_end_of: impl Fn(LeaderEpoch) -> Option<(LeaderEpoch, Offset)>,
-) -> Offset {
-    let (epoch, end) = diverging;
-    match own_end_of(epoch) {
-        Some((_, own_end)) => end.min(own_end).min(position.log_end),
-        // All that the follower has is of newer epochs than what the leader has there: nothing is common.
-        None => end.min(position.log_start),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use logway_log::checkpoint::{Divergence, EpochEnd, LeaderEpochCache};
     use proptest::prelude::*;
 
     use super::*;
 
+    /// The epoch in which the leader leads, which its log knows from the beginning of it on.
+    const LEADS: LeaderEpoch = LeaderEpoch(9);
+
     /// A log as the epochs of its records, one for each offset.
     type Epochs = Vec<i32>;
 
-    fn end_of(log: &Epochs, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
-        let last = log.iter().rposition(|of_record| *of_record <= epoch.0)?;
-        let end = i64::try_from(last + 1).expect("is small");
-        Some((LeaderEpoch(log[last]), Offset(end)))
+    fn end(log: &Epochs) -> Offset {
+        Offset(i64::try_from(log.len()).expect("is small"))
     }
 
-    fn position(log: &Epochs) -> FollowerPosition {
-        FollowerPosition {
-            log_start: Offset::ZERO,
-            log_end: Offset(i64::try_from(log.len()).expect("is small")),
-            last_epoch: log.last().map_or(LeaderEpoch::NONE, |epoch| LeaderEpoch(*epoch)),
+    fn epochs_of(log: &Epochs) -> LeaderEpochCache {
+        let mut epochs = LeaderEpochCache::default();
+        for (offset, epoch) in (0..).zip(log) {
+            epochs.assign(LeaderEpoch(*epoch), Offset(offset));
         }
+        epochs
     }
 
     /// What a leader with this log answers (KIP-595).
-    fn answer(leader: &Epochs, asked: FollowerPosition) -> LeaderAnswer {
+    fn answer(leader: &Epochs, follower: &Epochs) -> LeaderAnswer {
         let ok = LeaderAnswer {
             error: ErrorCode::None,
             diverging: None,
             high_watermark: Offset::ZERO,
             log_start: Offset::ZERO,
         };
-        if asked.last_epoch == LeaderEpoch::NONE {
-            return ok;
-        }
-        match end_of(leader, asked.last_epoch) {
-            None => LeaderAnswer { error: ErrorCode::OffsetOutOfRange, ..ok },
-            Some((epoch, end)) if epoch == asked.last_epoch && end >= asked.log_end => ok,
-            diverging => LeaderAnswer { diverging, ..ok },
+        let Some(last) = follower.last() else { return ok };
+        let mut leading = epochs_of(leader);
+        leading.assign(LEADS, end(leader));
+        match leading.divergence(LeaderEpoch(*last), end(follower), end(leader)) {
+            Divergence::None => ok,
+            Divergence::At(EpochEnd { epoch, end_offset }) => {
+                LeaderAnswer { diverging: Some((epoch, end_offset)), ..ok }
+            }
+            Divergence::UnknownEpoch => LeaderAnswer { error: ErrorCode::OffsetOutOfRange, ..ok },
         }
     }
 
     /// Asks until the follower's log is the beginning of the leader's.
     fn agree(leader: &Epochs, follower: &mut Epochs) -> usize {
         for steps in 0..100 {
-            let asked = position(follower);
-            let own: Epochs = follower.clone();
-            match after_answer(asked, answer(leader, asked), |epoch| end_of(&own, epoch)) {
+            let before = end(follower);
+            let point = |epoch, end_offset| {
+                let leader = EpochEnd { epoch, end_offset };
+                epochs_of(follower).truncation_point(leader, before).offset
+            };
+            match after_answer(answer(leader, follower), point) {
                 FollowerStep::Append { .. } => return steps,
                 FollowerStep::Truncate(end) => {
-                    assert!(end < asked.log_end, "no step without progress");
+                    assert!(end < before, "no step without progress");
                     follower.truncate(usize::try_from(end.0).expect("is small"));
                 }
                 FollowerStep::StartAt(start) => {
@@ -181,7 +155,6 @@ mod tests {
 
     #[test]
     fn errors_say_whom_to_ask() {
-        let asked = position(&vec![0]);
         let step = |error| {
             let answer = LeaderAnswer {
                 error,
@@ -189,7 +162,7 @@ mod tests {
                 high_watermark: Offset(1),
                 log_start: Offset(7),
             };
-            after_answer(asked, answer, |_| None)
+            after_answer(answer, |_, _| unreachable!("nothing diverges"))
         };
         assert_eq!(step(ErrorCode::OffsetOutOfRange), FollowerStep::StartAt(Offset(7)));
         assert_eq!(step(ErrorCode::FencedLeaderEpoch), FollowerStep::AwaitMetadata);

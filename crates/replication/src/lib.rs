@@ -17,6 +17,6 @@ mod isr;
 mod leader;
 pub mod message;
 
-pub use follower::{FollowerPosition, FollowerStep, LeaderAnswer, after_answer, truncation_point};
+pub use follower::{FollowerStep, LeaderAnswer, after_answer};
 pub use isr::{IsrProposal, ProposedReplica};
 pub use leader::{FollowerFetch, FollowerLimits, Leader, LeaderStart, LocalTail, Membership};

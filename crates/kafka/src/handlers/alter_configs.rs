@@ -30,7 +30,7 @@ pub(crate) async fn handle(
     let names = request.resources.iter().map(|asked| (asked.resource_type, &*asked.resource_name));
     let asked_twice = repeated(names);
     let judged = |asked: &AlterConfigsResource| {
-        // The controller refuses what is there twice, whoever asks.
+        // The controller refuses what is there twice. Nobody has to be judged for that.
         if !asked_twice.contains(&(asked.resource_type, &*asked.resource_name)) {
             config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
         }

@@ -37,7 +37,7 @@ pub(crate) async fn handle(
     let judged = |topic: &CreatePartitionsTopic| {
         let name = topic.name.as_str();
         match context.check(Operation::Alter, Resource::Topic(name)) {
-            // The controller refuses what is there twice, whoever asks.
+            // The controller refuses what is there twice. Nobody has to be judged for that.
             Err(code) if !asked_twice.contains(name) => (Err(refusal(code)), 0),
             _ => (increase(topic), added(&sizes, topic)),
         }

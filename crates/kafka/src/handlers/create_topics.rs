@@ -80,8 +80,8 @@ pub(crate) async fn handle(
     CreateTopicsResponse { topics, ..Default::default() }
 }
 
-/// The topics that the requester may create, with the partitions that they would get. In Kafka's order: a topic that
-/// is there twice, and a name that nobody may use, are refused by the controller, whoever asks.
+/// The topics that the requester may create, with the partitions that they would get. As in Kafka, the controller refuses
+/// a topic that is there twice, and a name that cannot be used. Nobody has to be judged for that.
 fn judge(context: &RequestContext, asked: &[CreatableTopic]) -> Vec<Mutation<NewTopic>> {
     let grant = context.topics_by_cluster(Operation::Create, Operation::Create);
     let asked_twice = repeated(asked.iter().map(|topic| topic.name.as_str()));

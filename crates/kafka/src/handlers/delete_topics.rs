@@ -67,8 +67,8 @@ fn references(asked: &[DeleteTopicState]) -> Vec<Result<TopicReference, Failure>
     asked.iter().map(reference_once).collect()
 }
 
-/// The topics that the requester may delete, with their numbers of partitions; one that does not exist has none. Nor is a
-/// topic deleted that is referred to by its name and by its id, of which nothing is said to one who may not delete it.
+/// The topics that the requester may delete, with their numbers of partitions; one that does not exist has none. A topic
+/// that the request has by name and by id is not deleted either. Who may not delete it is told nothing of that.
 fn counted(
     context: &RequestContext,
     references: Vec<Result<TopicReference, Failure>>,

@@ -46,7 +46,7 @@ pub(crate) async fn handle(
     let of_log: Vec<Option<Result<(), Failure>>> = of_log.collect();
     let others = request.resources.iter().filter(|asked| asked.resource_type != BROKER_LOGGER);
     let judged = |asked: &AlterConfigsResource| {
-        // The controller refuses what is there twice, whoever asks.
+        // The controller refuses what is there twice. Nobody has to be judged for that.
         if !repeated.contains(&(asked.resource_type, &*asked.resource_name)) {
             config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
         }

@@ -163,7 +163,7 @@ mod tests {
         TopicOutcome { name: "t".into(), id: Uuid::default(), partitions: partitions.to_vec() }
     }
 
-    /// The partitions of each entry, of which the first two were accepted.
+    /// The partitions of each entry. The first two entries were accepted.
     fn told(refused: &[i32]) -> Vec<Vec<i32>> {
         let accepted = vec![outcome(&[0]), outcome(&[1])];
         let mut response = refuse_all(accepted, ErrorCode::None);

@@ -123,7 +123,7 @@ mod tests {
         OffsetDeleteRequestTopic { name: name.into(), partitions, ..Default::default() }
     }
 
-    /// What is told of topics none of which exists.
+    /// What is told of topics that do not exist.
     fn told(topics: Vec<OffsetDeleteRequestTopic>) -> Vec<(String, Vec<i32>)> {
         let absent = || Err(ErrorCode::UnknownTopicOrPartition);
         let refused = topics.into_iter().filter_map(|topic| split(absent(), topic).1);

@@ -84,7 +84,7 @@ impl ServedTopics {
         self.0.by_name_or_id(name, id).map_or(true, |topic| topic.keeps_plain())
     }
 
-    /// A topic of which the requester has the metadata already.
+    /// A topic whose metadata the requester has already.
     pub(crate) fn serves(&self, id: TopicId) -> Option<&Arc<Topic>> {
         self.0.by_id(id).ok()
     }
