@@ -12,7 +12,7 @@ use logway_coordinator::{
 use logway_model::{ErrorCode, LeaderEpoch};
 use logway_record::Compression;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::appends::{AppendFailed, AppendResult, Appends};
 use super::clock::ShardClock;
@@ -28,8 +28,9 @@ use crate::tasks::{until, wall_clock};
 /// How long a shard whose log could not be read waits before it tries again.
 const LOAD_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// For so long requests wait for the end of the log to be known, before they are told that it is being read.
-const OPEN_MAX: Duration = Duration::from_millis(100);
+/// For so long requests wait for a shard that loads, before they are told that it does. A short log is read in this
+/// time, and its clients need not ask twice.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Reaches a running shard. The shard ends when nobody has a handle any more.
 pub(crate) struct ShardHandle<M: StateMachine> {
@@ -70,6 +71,8 @@ pub(crate) struct ShardDriver<M: StateMachine> {
     shard: M,
     /// Has a permit for each shard that may load at once.
     loads: Arc<Semaphore>,
+    /// Until then, requests wait for the load.
+    patience_ends: Instant,
     commands: mpsc::UnboundedReceiver<Command<M>>,
     clock: ShardClock,
     next_token: u64,
@@ -94,6 +97,7 @@ pub(crate) fn new<M: StateMachine>(
         epoch,
         shard,
         loads,
+        patience_ends: Instant::now() + PATIENCE,
         commands,
         clock: ShardClock::start(Instant::now()),
         next_token: 0,
@@ -138,20 +142,15 @@ impl<M: StateMachine> ShardDriver<M> {
         self.end().await;
     }
 
-    /// Reads the log from its start. Meanwhile requests are answered: that this is going on.
+    /// Reads the log from its start. Meanwhile requests wait for a moment, then they are answered: that this is going on.
     ///
     /// A log that cannot be read keeps its clients waiting until it can: without their offsets, groups
     /// would start from wherever their settings say, silently.
     async fn load(&mut self) -> ControlFlow<()> {
         let began = Instant::now();
-        let mut open = pin!(LogReader::open(Arc::clone(&self.replica), self.epoch));
-        // A shard of a partition that was just made is ready in a moment: its clients need not ask twice.
-        let opened = match timeout(OPEN_MAX, &mut open).await {
-            Ok(opened) => opened,
-            Err(_elapsed) => self.meanwhile(open).await?,
-        };
+        let open = LogReader::open(Arc::clone(&self.replica), self.epoch);
         // A log that is closed is led no more.
-        let Ok(mut reader) = opened else { return ControlFlow::Break(()) };
+        let Ok(mut reader) = self.meanwhile(open).await? else { return ControlFlow::Break(()) };
         while let Err(failure) = self.replay_rest(&mut reader).await? {
             let partition = self.replica.topic_partition();
             tracing::error!(%partition, offset = %reader.position(), "the coordinator of \
@@ -188,11 +187,16 @@ impl<M: StateMachine> ShardDriver<M> {
         }
     }
 
-    /// Waits for something while commands are obeyed; breaks off when there are no handles.
+    /// Waits for something while commands are obeyed, if the load has taken long; breaks off when there are no handles.
     async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> ControlFlow<(), T> {
         let mut work = pin!(work);
+        if let Ok(done) = timeout_at(self.patience_ends, &mut work).await {
+            return ControlFlow::Continue(done);
+        }
         loop {
             let command = tokio::select! {
+                // First: nobody is told to wait for work that is done.
+                biased;
                 done = &mut work => return ControlFlow::Continue(done),
                 command = self.commands.recv() => command,
             };
