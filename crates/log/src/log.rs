@@ -294,13 +294,13 @@ impl Log {
     /// The high watermark of the life before.
     pub(crate) fn restore_high_watermark(&self, high_watermark: Offset) {
         self.high_watermark.store(high_watermark.0, Ordering::Release);
-        self.lower_high_watermark();
+        self.lower_high_watermark(self.log_end_offset());
     }
 
-    /// The log ends where it does now: what comes behind is not what was there.
-    pub(crate) fn lower_high_watermark(&self) {
-        if let Some(lowered) = self.said_high_watermark() {
-            self.set_high_watermark(lowered);
+    /// The log ends here, now or soon: what comes behind is not what was there.
+    pub(crate) fn lower_high_watermark(&self, end: Offset) {
+        if let Some(said) = self.said_high_watermark() {
+            self.set_high_watermark(said.min(end));
         }
     }
 

@@ -144,7 +144,10 @@ impl LogDir {
     ) -> Result<(), LogError> {
         let begun = truncations.iter().zip(begun).filter_map(|(truncation, begun)| {
             let Begun { cut, end } = begun.as_ref().ok()?.as_ref()?;
-            Some((truncation.log.topic_partition().clone(), (*cut).min(*end)))
+            let end = (*cut).min(*end);
+            // Before the file, which is written from it at any time.
+            truncation.log.lower_high_watermark(end);
+            Some((truncation.log.topic_partition().clone(), end))
         });
         let lowered: Vec<(TopicPartition, Offset)> = begun.collect();
         let partitions: Vec<TopicPartition> =

@@ -347,7 +347,7 @@ impl LogTail {
         self.seal_up_to_cut(has_shortened, round);
         self.view.recovery_point = self.recovery_point();
         self.log.publish_cut(&self.view);
-        self.log.lower_high_watermark();
+        self.log.lower_high_watermark(new);
         if let Some(truncating) = &mut self.truncating {
             truncating.cut = end;
         }

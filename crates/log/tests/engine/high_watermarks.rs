@@ -191,6 +191,29 @@ fn a_truncation_lowers_it_first() {
     assert!(change > 10, "there were changes to be cut off at");
 }
 
+/// Others have the file written at any time: it may not get back what a truncation has lowered.
+#[test]
+fn what_a_truncation_lowers_is_not_written_again() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    let batches: Vec<_> = (0..10).map(|offset| led(offset, 2, 1)).collect();
+    follow(&dir, &log, &batches).wait().expect("is appended");
+    log.set_high_watermark(Offset(8));
+    dir.close().expect("it closes");
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    disk.fs.hold_renames_in(HIGH_WATERMARK_FILE);
+    thread::scope(|scope| {
+        let cut = scope.spawn(|| dir.truncate_to(&log, Offset(5), LeaderEpoch(7)));
+        disk.fs.wait_for_held_renames(1);
+        assert_eq!(span(&log), (0, 5, 10));
+        disk.fs.release_renames();
+        cut.join().expect("it ends").expect("is cut off");
+    });
+    assert_eq!(written(&disk), [("t-0".to_owned(), 5)]);
+}
+
 #[test]
 fn a_log_that_starts_anew_has_it_there() {
     let disk = TestDisk::new(1);

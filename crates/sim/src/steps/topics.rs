@@ -36,6 +36,11 @@ impl World {
             let created =
                 broker.dirs[dir].create_log(partition.clone(), topic_id, Arc::new(config.clone()));
             match created {
+                // What rests on names alone may be confirmed and lost then.
+                Ok(_) if self.fs.has_stopped() => {
+                    self.is_over = true;
+                    return Ok(());
+                }
                 Ok(log) => {
                     broker.logs.insert(partition.clone(), log);
                     self.model.partition(&partition).is_created = true;
@@ -73,6 +78,11 @@ impl World {
             let broker = self.broker.as_ref().expect("the world lives");
             if let Err(error) = broker.dirs[dir].delete_log(&partition) {
                 return self.forgive(&format!("{partition} cannot be deleted"), &error);
+            }
+            if self.fs.has_stopped() {
+                // As above.
+                self.is_over = true;
+                return Ok(());
             }
             self.model.deleted.insert((partition, topic_id));
             self.turns.pause();
