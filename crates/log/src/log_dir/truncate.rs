@@ -80,7 +80,8 @@ impl LogDir {
     /// would start there, of a leader that has appended nothing (as in Apache Kafka).
     ///
     /// A crash leaves the log as it was or cut off. Of one all of which goes it may leave a beginning;
-    /// and if it is to start anew, nothing, starting where it did.
+    /// and if it is to start anew, nothing, starting where it did. A second crash, in the start after the
+    /// first, may leave the log cut off somewhere between. To ask again is right in each case.
     ///
     /// # Errors
     ///

@@ -87,8 +87,9 @@ impl Partition {
         let Truncated { start, end } = truncated;
         if (found.start, found.end) == (start, end) {
             self.truncate(truncated);
-        } else if start == end {
-            // Of a log all of which goes, a crash may leave a beginning.
+        } else if start == end || found.end >= end {
+            // A crash may leave a beginning of what goes: of a log all of which goes, and where a start is cut off
+            // that finds the cut half done.
             self.safe_end = self.safe_end.min(found.end);
             self.cached_end = self.cached_end.min(found.end);
             if let Some(high_watermark) = &mut self.high_watermark {
