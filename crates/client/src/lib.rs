@@ -35,7 +35,7 @@ pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
     CreatedTopic, DescribedBroker, ListedOffset, ListedOffsets, LogDir, NewTopic, OffsetAt,
-    QuorumDescription, QuorumReplica, TopicOutcomes,
+    QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};

@@ -272,6 +272,11 @@ impl Log {
         }
     }
 
+    /// Nobody else holds the partition any more: what was said of it bounds nothing.
+    pub fn forget_high_watermark(&self) {
+        self.high_watermark.store(UNKNOWN.0, Ordering::Release);
+    }
+
     /// The high watermark that was last said; after a start, in the life before: then it may be older
     /// than the last one. It is not before the log start or behind the log end; the log start if
     /// nobody has said any.

@@ -21,7 +21,9 @@ mod layers;
 mod describe;
 mod reference;
 
-pub use broker_settings::{BrokerSettings, CleanerSettings, LogFormat};
+pub use broker_settings::{
+    BrokerSettings, CleanerSettings, ClusterSettings, LogFormat, NODE_ID_SETTING,
+};
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
 pub use describe::{

@@ -23,14 +23,17 @@ const OTHER_DEFAULTS: &[&str] = &[
     "listeners",
     "log.dirs",
     "node.id",
+    // A dead broker is noticed within a second.
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
     // Bounds for a small machine, where Kafka has none.
     "group.max.size",
     "max.connections",
     "queued.max.request.bytes",
 ];
 
-/// Types that differ on purpose: one address.
-const OTHER_TYPES: &[&str] = &["advertised.listeners"];
+/// Types that differ on purpose: one address, and a text that is a list of one.
+const OTHER_TYPES: &[&str] = &["advertised.listeners", "broker.rack"];
 
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())

@@ -1,10 +1,15 @@
 //! Calling any node.
 
 use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use bytes::Bytes;
+use logway_model::ClusterId;
 use logway_quorum::{Lane, Peer, PeerCall, PeerError, PeerNetwork};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use crate::connection::Connection;
@@ -22,6 +27,15 @@ pub struct Peers {
 struct Inner {
     own: RwLock<Identity>,
     connections: Mutex<HashMap<(String, Lane), Arc<Slot>>>,
+}
+
+/// What a node tells who greets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Greeting {
+    /// The cluster that it belongs to, if it does.
+    pub cluster: Option<ClusterId>,
+    /// The address by which it sees the caller.
+    pub own_address: IpAddr,
 }
 
 /// The place of a connection: held while one is being made, so that calls that come meanwhile share it.
@@ -55,11 +69,27 @@ impl Peers {
         kind: Kind,
         payload: Vec<u8>,
         time_max: Duration,
-    ) -> Result<Vec<u8>, PeerError> {
+    ) -> Result<Bytes, PeerError> {
         let deadline = Instant::now() + time_max;
         let connecting = timeout(time_max, self.connection(address, lane)).await;
         let connection = connecting.map_err(|_elapsed| PeerError::TimedOut)??;
         connection.call(kind, payload, deadline.saturating_duration_since(Instant::now())).await
+    }
+
+    /// Greets the node at an address. An error says why it cannot be reached, or may not be called.
+    pub async fn greet(&self, address: &str, time_max: Duration) -> Result<Greeting, PeerError> {
+        let connecting = timeout(time_max, self.connection(address, Lane::Control)).await;
+        let connection = connecting.map_err(|_elapsed| PeerError::TimedOut)??;
+        Ok(Greeting { cluster: connection.cluster(), own_address: connection.own_address() })
+    }
+
+    /// Whether nobody listens at an address, which its machine says at once: then no process of a node is there.
+    /// That nothing is heard says nothing.
+    pub async fn is_vacant(&self, address: &str, time_max: Duration) -> bool {
+        match timeout(time_max, TcpStream::connect(address)).await {
+            Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
+            Ok(Ok(_)) | Err(_) => false,
+        }
     }
 
     async fn connection(&self, address: &str, lane: Lane) -> Result<Arc<Connection>, PeerError> {
@@ -81,6 +111,9 @@ impl Peers {
 impl PeerNetwork for Peers {
     fn call(&self, to: &Peer, lane: Lane, request: Vec<u8>, timeout: Duration) -> PeerCall {
         let (peers, address) = (self.clone(), to.address.clone());
-        Box::pin(async move { peers.request(&address, lane, Kind::Quorum, request, timeout).await })
+        Box::pin(async move {
+            let reply = peers.request(&address, lane, Kind::Quorum, request, timeout).await?;
+            Ok(reply.into())
+        })
     }
 }

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+use logway_model::ClusterId;
 use logway_quorum::{Lane, PeerError};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -24,6 +27,8 @@ pub(crate) struct Connection {
     shared: Arc<Shared>,
     unsent: mpsc::Sender<Frame>,
     tasks: [AbortHandle; 2],
+    cluster: Option<ClusterId>,
+    own_address: IpAddr,
 }
 
 #[derive(Default)]
@@ -68,7 +73,8 @@ impl Connection {
         let mut socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
         Hello { lane, from: own }.send(&mut socket).await?;
-        Verdict::receive(own.cluster, &mut socket).await?;
+        let cluster = Verdict::receive(own.cluster, &mut socket).await?;
+        let own_address = socket.local_addr()?.ip();
         let (read, write) = socket.into_split();
         let shared =
             Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())), ..Shared::default() });
@@ -76,7 +82,17 @@ impl Connection {
         let reading = tokio::spawn(read_replies(read, Arc::clone(&shared)));
         let writing = tokio::spawn(write_requests(write, to_send, Arc::clone(&shared)));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
-        Ok(Connection { shared, unsent, tasks })
+        Ok(Connection { shared, unsent, tasks, cluster, own_address })
+    }
+
+    /// The cluster that the node belongs to, if it does.
+    pub(crate) fn cluster(&self) -> Option<ClusterId> {
+        self.cluster
+    }
+
+    /// The address by which the node sees this one.
+    pub(crate) fn own_address(&self) -> IpAddr {
+        self.own_address
     }
 
     /// Whether calls can succeed by it.
@@ -93,7 +109,7 @@ impl Connection {
         kind: Kind,
         payload: Vec<u8>,
         time_max: Duration,
-    ) -> Result<Vec<u8>, PeerError> {
+    ) -> Result<Bytes, PeerError> {
         let received_before = self.shared.received.load(Ordering::SeqCst);
         match timeout(time_max, self.call_in_time(kind, payload)).await {
             Ok(outcome) => outcome,
@@ -106,7 +122,7 @@ impl Connection {
         }
     }
 
-    async fn call_in_time(&self, kind: Kind, payload: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+    async fn call_in_time(&self, kind: Kind, payload: Vec<u8>) -> Result<Bytes, PeerError> {
         let broken = || PeerError::Unreachable("the connection broke".to_owned());
         let call = self.shared.next_call.fetch_add(1, Ordering::Relaxed);
         let (send, reply) = oneshot::channel();
@@ -119,7 +135,7 @@ impl Connection {
         self.unsent.send(frame).await.map_err(|_closed| broken())?;
         let reply = reply.await.map_err(|_broken| broken())?;
         match reply.kind == Status::Done as u8 {
-            true => Ok(reply.payload.to_vec()),
+            true => Ok(reply.payload),
             false => Err(PeerError::Unreachable("the node does not answer that yet".to_owned())),
         }
     }

@@ -20,6 +20,8 @@ pub enum Kind {
     Quorum,
     /// The leader of partitions: a follower asks for what is behind its ends.
     Fetch,
+    /// The active controller: a broker says that it lives.
+    Heartbeat,
 }
 
 impl Kind {
@@ -27,12 +29,15 @@ impl Kind {
         match self {
             Kind::Quorum => 1,
             Kind::Fetch => 2,
+            Kind::Heartbeat => 3,
         }
     }
 
     /// The kind of a number, if this version knows it.
     pub(crate) fn of(number: u8) -> Option<Kind> {
-        [Kind::Quorum, Kind::Fetch].into_iter().find(|kind| kind.number() == number)
+        [Kind::Quorum, Kind::Fetch, Kind::Heartbeat]
+            .into_iter()
+            .find(|kind| kind.number() == number)
     }
 }
 

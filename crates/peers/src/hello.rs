@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 8 | magic | `LOGWAYND` |
 //! | 2 | version | of this protocol, big-endian; 1 |
-//! | 1 | lane | 0 control, 1 append, 2 bulk |
+//! | 1 | lane | 0 control, 1 append, 2 bulk, 3 replication |
 //! | 16 | cluster | the cluster it belongs to; zero for one that is yet to join |
 //! | 4 | node | its number, big-endian; -1 for none yet |
 //! | 16 | directory | its data directory |
@@ -124,11 +124,12 @@ impl Verdict {
         to.write_all(&bytes).await
     }
 
-    /// Reads the verdict about a caller of this cluster; an error says why it may not call.
+    /// Reads the verdict about a caller of this cluster; an error says why it may not call. Returns the cluster
+    /// of the called node, if it belongs to one.
     pub(crate) async fn receive(
         own: Option<ClusterId>,
         from: &mut (impl AsyncRead + Unpin),
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<ClusterId>> {
         let mut bytes = [0; ANSWER_BYTES];
         from.read_exact(&mut bytes).await?;
         let refused = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
@@ -138,7 +139,7 @@ impl Verdict {
         let version = u16::from_be_bytes([bytes[8], bytes[9]]);
         let cluster = ClusterId(Uuid(bytes[11..].try_into().expect("has 16 bytes")));
         match (bytes[10], own) {
-            (0, _) => Ok(()),
+            (0, _) => Ok(Some(cluster).filter(|cluster| !cluster.0.is_zero())),
             (1, _) => refused(format!(
                 "it speaks version {version} of the protocol between nodes, and this node {VERSION}"
             )),
@@ -155,6 +156,7 @@ fn lane_number(lane: Lane) -> u8 {
         Lane::Control => 0,
         Lane::Append => 1,
         Lane::Bulk => 2,
+        Lane::Replication => 3,
     }
 }
 
@@ -163,6 +165,7 @@ fn lane_of(number: u8) -> Option<Lane> {
         0 => Some(Lane::Control),
         1 => Some(Lane::Append),
         2 => Some(Lane::Bulk),
+        3 => Some(Lane::Replication),
         _ => None,
     }
 }

@@ -29,7 +29,7 @@ mod frame;
 mod hello;
 mod server;
 
-pub use client::Peers;
+pub use client::{Greeting, Peers};
 pub use frame::Kind;
 pub use hello::Identity;
 pub use logway_quorum::{Lane, Peer, PeerError};

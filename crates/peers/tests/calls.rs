@@ -59,7 +59,7 @@ async fn server(cluster: u8) -> (PeerServer, String, Arc<Notify>) {
 
 async fn ask(peers: &Peers, address: &str, payload: &[u8]) -> Result<String, PeerError> {
     let reply = peers.request(address, Lane::Control, Kind::Quorum, payload.to_vec(), PATIENCE);
-    Ok(String::from_utf8(reply.await?).expect("is text"))
+    Ok(String::from_utf8(reply.await?.into()).expect("is text"))
 }
 
 #[tokio::test]

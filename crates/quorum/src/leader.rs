@@ -181,7 +181,10 @@ impl Leader {
         change: &MembersChange,
     ) -> Result<(BrokerId, u64), QuorumError> {
         let image = self.published.image();
-        let joins = matches!(change, MembersChange::Join(_));
+        // A node that is alone and tells its own address is alone still.
+        let is_own = |id| self.consensus.is_own_id(id);
+        let joins = matches!(change, MembersChange::Join(request)
+            if !request.id.is_some_and(|id| u64::try_from(id.0).is_ok_and(is_own)));
         if joins && image.metadata_level() < MetadataLevel::CLUSTER {
             let command = FinalizeMetadataLevel { level: MetadataLevel::CLUSTER };
             let id = self.consensus.shared().next_command_id();

@@ -47,6 +47,8 @@ pub enum Lane {
     Append,
     /// Snapshots, and commands on their way to the leader.
     Bulk,
+    /// Records on their way to followers. The quorum sends nothing by it.
+    Replication,
 }
 
 /// Why there is no reply. The request may have been received all the same.

@@ -25,8 +25,6 @@ pub struct Membership {
     pub isr: Vec<BrokerId>,
     /// Grows with each change of the partition.
     pub partition_epoch: i32,
-    /// The replicas that must not join: fenced, or about to stop (KIP-841).
-    pub barred: Vec<BrokerId>,
 }
 
 /// What a leader begins with.
@@ -109,7 +107,6 @@ pub struct Leader {
     in_sync_min: u32,
     local: LocalTail,
     followers: BTreeMap<BrokerId, Follower>,
-    barred: BTreeSet<BrokerId>,
     isr: Isr,
     high_watermark: Offset,
 }
@@ -129,7 +126,6 @@ impl Leader {
             in_sync_min,
             local: tail,
             followers: BTreeMap::new(),
-            barred: BTreeSet::new(),
             isr,
             high_watermark,
         };
@@ -229,19 +225,25 @@ impl Leader {
                 log_end_then: log_end,
             });
         }
-        self.barred = membership.barred.iter().copied().collect();
     }
 
     /// What the in-sync replicas should be, if that is not what they are: to be asked for after each fetch of a
     /// follower that is not in sync, and at an interval. `None` while a proposal is under way.
     ///
+    /// Those that must not join are named by `is_barred`: fenced, or about to stop (KIP-841).
+    ///
     /// The caller sends what this returns to the controller, again and again until [`Leader::on_membership`] tells of a newer
     /// partition epoch or the controller refuses it for good ([`Leader::on_refusal`]).
-    pub fn propose(&mut self, limits: FollowerLimits, now: Duration) -> Option<IsrProposal> {
+    pub fn propose(
+        &mut self,
+        limits: FollowerLimits,
+        now: Duration,
+        is_barred: impl Fn(BrokerId) -> bool,
+    ) -> Option<IsrProposal> {
         if self.isr.is_proposed() {
             return None;
         }
-        let isr = self.isr_by(limits, now);
+        let isr = self.isr_by(limits, now, is_barred);
         if isr == *self.isr.committed() {
             return None;
         }
@@ -268,12 +270,16 @@ impl Leader {
         self.advance()
     }
 
-    fn isr_by(&self, limits: FollowerLimits, now: Duration) -> BTreeSet<BrokerId> {
+    fn isr_by(
+        &self,
+        limits: FollowerLimits,
+        now: Duration,
+        is_barred: impl Fn(BrokerId) -> bool,
+    ) -> BTreeSet<BrokerId> {
         let committed = self.isr.committed();
         let is_in = |broker: &BrokerId| committed.contains(broker);
         let joins = |broker: &BrokerId, follower: &Follower| {
-            !self.barred.contains(broker)
-                && follower.end.is_some_and(|end| end >= self.high_watermark.max(self.epoch_start))
+            !is_barred(*broker) && self.has_caught_up(follower)
         };
         let mut isr: BTreeSet<BrokerId> = BTreeSet::from([self.own]);
         for (broker, follower) in &self.followers {
@@ -297,6 +303,26 @@ impl Leader {
             }
         }
         isr
+    }
+
+    /// Whether a follower could be in sync and is not: then somebody should ask for a proposal.
+    pub fn could_join(&self, broker: BrokerId) -> bool {
+        let follower = self.followers.get(&broker);
+        !self.isr.committed().contains(&broker) && follower.is_some_and(|it| self.has_caught_up(it))
+    }
+
+    /// Whether other replicas hold the partition.
+    pub fn has_followers(&self) -> bool {
+        !self.followers.is_empty()
+    }
+
+    /// How far its own log has come.
+    pub fn local_tail(&self) -> LocalTail {
+        self.local
+    }
+
+    fn has_caught_up(&self, follower: &Follower) -> bool {
+        follower.end.is_some_and(|end| end >= self.high_watermark.max(self.epoch_start))
     }
 
     fn lags(&self, follower: &Follower, lag_max: Duration, now: Duration) -> bool {
@@ -351,6 +377,10 @@ mod tests {
     const LIMITS: FollowerLimits =
         FollowerLimits { lag_max: Duration::from_secs(30), stall_max: Duration::from_secs(2) };
 
+    fn nobody(_: BrokerId) -> bool {
+        false
+    }
+
     fn tail(log_end: i64, flushed: i64) -> LocalTail {
         LocalTail { log_end: Offset(log_end), flushed: Offset(flushed) }
     }
@@ -361,7 +391,7 @@ mod tests {
 
     fn membership(isr: &[BrokerId], partition_epoch: i32) -> Membership {
         let replicas = vec![OWN, SECOND, THIRD];
-        Membership { replicas, isr: isr.to_vec(), partition_epoch, barred: Vec::new() }
+        Membership { replicas, isr: isr.to_vec(), partition_epoch }
     }
 
     fn start(membership: Membership, durable: bool, tail: LocalTail) -> Leader {
@@ -378,12 +408,7 @@ mod tests {
     }
 
     fn alone(durable: bool) -> Leader {
-        let membership = Membership {
-            replicas: vec![OWN],
-            isr: vec![OWN],
-            partition_epoch: 0,
-            barred: Vec::new(),
-        };
+        let membership = Membership { replicas: vec![OWN], isr: vec![OWN], partition_epoch: 0 };
         start(membership, durable, tail(0, 0))
     }
 
@@ -441,13 +466,14 @@ mod tests {
         leader.on_local_tail(tail(10, 10));
         assert_eq!(leader.on_fetch(fetch(SECOND, 10), seconds(1)), Some(Offset(10)));
         leader.on_fetch(fetch(THIRD, 9), seconds(1));
-        assert_eq!(leader.propose(LIMITS, seconds(1)), None, "it lacks what is committed");
+        assert_eq!(leader.propose(LIMITS, seconds(1), nobody), None, "it lacks what is committed");
         leader.on_local_tail(tail(11, 11));
         leader.on_fetch(fetch(THIRD, 10), seconds(1));
-        let proposal = leader.propose(LIMITS, seconds(1)).expect("it has what is committed");
+        let proposal =
+            leader.propose(LIMITS, seconds(1), nobody).expect("it has what is committed");
         assert_eq!((proposal.leader_epoch, proposal.partition_epoch), (LeaderEpoch(4), 7));
         assert_eq!(proposal.isr[2], ProposedReplica { broker: THIRD, broker_epoch: 10 });
-        assert_eq!(leader.propose(LIMITS, seconds(1)), None, "one at a time");
+        assert_eq!(leader.propose(LIMITS, seconds(1), nobody), None, "one at a time");
         assert_eq!(
             leader.on_fetch(fetch(SECOND, 11), seconds(1)),
             None,
@@ -462,19 +488,18 @@ mod tests {
         // The watermark that the new leader knows is old: what was committed ends later.
         let mut leader = start(membership(&[OWN], 0), true, tail(10, 10));
         leader.on_fetch(fetch(SECOND, 5), seconds(1));
-        assert_eq!(leader.propose(LIMITS, seconds(1)), None);
+        assert_eq!(leader.propose(LIMITS, seconds(1), nobody), None);
         leader.on_fetch(fetch(SECOND, 10), seconds(1));
-        assert_eq!(brokers(leader.propose(LIMITS, seconds(1))), Some(vec![OWN, SECOND]));
+        assert_eq!(brokers(leader.propose(LIMITS, seconds(1), nobody)), Some(vec![OWN, SECOND]));
     }
 
     #[test]
     fn the_fenced_and_the_leaving_do_not_join() {
-        let barred = vec![SECOND];
-        let mut leader = start(Membership { barred, ..membership(&[OWN], 0) }, true, tail(0, 0));
+        let mut leader = start(membership(&[OWN], 0), true, tail(0, 0));
         leader.on_fetch(fetch(SECOND, 0), seconds(1));
-        assert_eq!(leader.propose(LIMITS, seconds(1)), None);
-        leader.on_membership(&membership(&[OWN], 0), seconds(1));
-        assert_eq!(brokers(leader.propose(LIMITS, seconds(1))), Some(vec![OWN, SECOND]));
+        assert!(leader.could_join(SECOND) && !leader.could_join(THIRD));
+        assert_eq!(leader.propose(LIMITS, seconds(1), |broker| broker == SECOND), None);
+        assert_eq!(brokers(leader.propose(LIMITS, seconds(1), nobody)), Some(vec![OWN, SECOND]));
     }
 
     #[test]
@@ -504,7 +529,7 @@ mod tests {
             leader.on_fetch(fetch(SECOND, end), seconds(second));
             // It makes progress, and is further behind each time.
             leader.on_fetch(fetch(THIRD, end / 2), seconds(second));
-            let left = brokers(leader.propose(LIMITS, seconds(second)));
+            let left = brokers(leader.propose(LIMITS, seconds(second), nobody));
             match second {
                 32.. => return assert_eq!(left, Some(vec![OWN, SECOND])),
                 _ => assert_eq!(left, None, "after {second} s"),
@@ -519,7 +544,7 @@ mod tests {
             let end = i64::try_from(second).expect("is small") * 10;
             leader.on_local_tail(tail(end, end));
             leader.on_fetch(fetch(SECOND, end - 10), seconds(second));
-            assert_eq!(leader.propose(LIMITS, seconds(second)), None);
+            assert_eq!(leader.propose(LIMITS, seconds(second), nobody), None);
         }
     }
 
@@ -530,14 +555,14 @@ mod tests {
         leader.on_fetch(fetch(THIRD, 0), seconds(9));
         leader.on_local_tail(tail(5, 5));
         leader.on_fetch(fetch(SECOND, 5), seconds(10));
-        assert_eq!(leader.propose(LIMITS, seconds(11)), None);
-        assert_eq!(brokers(leader.propose(LIMITS, seconds(12))), Some(vec![OWN, SECOND]));
+        assert_eq!(leader.propose(LIMITS, seconds(11), nobody), None);
+        assert_eq!(brokers(leader.propose(LIMITS, seconds(12), nobody)), Some(vec![OWN, SECOND]));
         assert_eq!(leader.high_watermark(), Offset(0), "until that is committed");
         let moved = leader.on_membership(&membership(&[OWN, SECOND], 1), seconds(12));
         assert_eq!(moved, Some(Offset(5)));
         // Without the second there would be too few: it stays, however long its disk hangs.
         leader.on_local_tail(tail(6, 6));
-        assert_eq!(leader.propose(LIMITS, seconds(20)), None);
+        assert_eq!(leader.propose(LIMITS, seconds(20), nobody), None);
     }
 
     #[test]
@@ -545,10 +570,14 @@ mod tests {
         let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
         leader.on_local_tail(tail(3, 3));
         leader.on_fetch(fetch(THIRD, 0), seconds(1));
-        assert!(leader.propose(LIMITS, seconds(1)).is_some());
+        assert!(leader.propose(LIMITS, seconds(1), nobody).is_some());
         assert_eq!(leader.on_fetch(fetch(SECOND, 3), seconds(1)), None);
         assert_eq!(leader.on_refusal(), Some(Offset(3)), "the third never was in sync");
-        assert_eq!(leader.propose(LIMITS, seconds(1)), None, "it lacks what is committed now");
+        assert_eq!(
+            leader.propose(LIMITS, seconds(1), nobody),
+            None,
+            "it lacks what is committed now"
+        );
     }
 
     #[derive(Debug, Clone)]
@@ -606,7 +635,7 @@ mod tests {
                         leader.on_fetch(fetch(broker, *end), now);
                     }
                     Event::Proposes => {
-                        if let Some(proposal) = leader.propose(LIMITS, now) {
+                        if let Some(proposal) = leader.propose(LIMITS, now, nobody) {
                             prop_assert!(proposed.is_none());
                             prop_assert_eq!(proposal.partition_epoch, partition_epoch);
                             proposed = Some(proposal.isr.iter().map(|it| it.broker).collect());

@@ -15,7 +15,7 @@ pub use log_dirs::LogDir;
 use logway_model::{BrokerId, ErrorCode, TopicName, TopicPartition};
 use logway_wire::Request;
 pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
-pub use quorum::{QuorumDescription, QuorumReplica};
+pub use quorum::{QuorumDescription, QuorumNode, QuorumReplica};
 pub use topics::{CreatedTopic, NewTopic};
 
 use crate::{Client, ClientError, MissingTopic, TopicSelection};

@@ -4,10 +4,10 @@ use logway_model::{BrokerId, LeaderEpoch, Offset, TimestampMs};
 use logway_wire::WireString;
 use logway_wire::messages::DescribeQuorumRequest;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
-use logway_wire::messages::describe_quorum_response::ReplicaState;
+use logway_wire::messages::describe_quorum_response::{Node, ReplicaState};
 
 use crate::error::check;
-use crate::{Client, ClientError};
+use crate::{BrokerAddress, Client, ClientError};
 
 /// The topic that stands for the metadata, of one partition.
 const METADATA_TOPIC: WireString = WireString::from_static("__cluster_metadata");
@@ -25,6 +25,17 @@ pub struct QuorumDescription {
     pub voters: Vec<QuorumReplica>,
     /// Those who only follow.
     pub observers: Vec<QuorumReplica>,
+    /// Where nodes listen for each other, as far as the broker says (KIP-853).
+    pub nodes: Vec<QuorumNode>,
+}
+
+/// Where a node of the quorum is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuorumNode {
+    /// Its number.
+    pub id: BrokerId,
+    /// Its listeners by name.
+    pub listeners: Vec<(String, BrokerAddress)>,
 }
 
 /// A node that keeps a copy of the metadata log.
@@ -52,7 +63,8 @@ impl Client {
         let response = connection.call(&request).await?;
         let what = || "describe the metadata quorum".to_owned();
         check(what, response.error_code, response.error_message.as_ref())?;
-        let partition = response.topics.into_iter().flat_map(|topic| topic.partitions).next();
+        let topics = response.topics;
+        let partition = topics.into_iter().flat_map(|topic| topic.partitions).next();
         let partition = partition.ok_or_else(|| ClientError::UnexpectedResponse {
             address: connection.address().clone(),
             api: "DescribeQuorum",
@@ -65,8 +77,17 @@ impl Client {
             high_watermark: Offset(partition.high_watermark),
             voters: partition.current_voters.iter().map(replica).collect(),
             observers: partition.observers.iter().map(replica).collect(),
+            nodes: response.nodes.iter().map(node).collect(),
         })
     }
+}
+
+fn node(node: &Node) -> QuorumNode {
+    let listeners = node.listeners.iter().map(|listener| {
+        let address = BrokerAddress::new(listener.host.to_string(), listener.port);
+        (listener.name.to_string(), address)
+    });
+    QuorumNode { id: BrokerId(node.node_id), listeners: listeners.collect() }
 }
 
 fn replica(replica: &ReplicaState) -> QuorumReplica {

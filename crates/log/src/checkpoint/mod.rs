@@ -6,6 +6,7 @@
 //! | `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint`, `replication-offset-checkpoint` | log directory | [`offset_checkpoint`] |
 //! | `segment-lists` | log directory | [`segment_lists`] |
 //! | `known-log-dirs`, `given-up-log-dirs` | first log directory | [`known_dirs`] |
+//! | `joining` | first log directory | [`joining`] |
 //! | `.kafka_cleanshutdown` | log directory | [`clean_shutdown`] |
 //! | `.page-cache` | log directory | [`cache_life`] |
 //! | `partition.metadata` | partition | [`PartitionMetadata`] |
@@ -32,6 +33,7 @@ pub use replica_move::{MoveState, ReplicaMove};
 pub mod cache_life;
 pub mod clean_shutdown;
 mod entry_list;
+pub mod joining;
 pub mod known_dirs;
 pub mod leader_epoch;
 mod leader_epoch_cache;

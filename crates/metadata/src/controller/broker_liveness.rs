@@ -25,6 +25,10 @@ struct Heard {
     at_ms: u64,
     /// What it asks to be, if it has spoken in this controller's time.
     wanted: Option<BrokerState>,
+    /// It was not heard since somebody was told that it is late.
+    is_late: bool,
+    /// Its process has ended.
+    has_gone: bool,
 }
 
 impl BrokerLiveness {
@@ -40,7 +44,8 @@ impl BrokerLiveness {
     pub fn follow(&mut self, image: &MetadataImage, now_ms: u64) {
         self.heard.retain(|id, _| image.broker_session(*id).is_some());
         for session in image.broker_sessions() {
-            let new = Heard { epoch: session.epoch, at_ms: now_ms, wanted: None };
+            let (epoch, at_ms, wanted) = (session.epoch, now_ms, None);
+            let new = Heard { epoch, at_ms, wanted, is_late: false, has_gone: false };
             let heard = self.heard.entry(session.id).or_insert(new);
             if heard.epoch < session.epoch {
                 *heard = new;
@@ -48,17 +53,41 @@ impl BrokerLiveness {
         }
     }
 
-    /// A broker is alive, and wants to be something. One of an earlier life is none.
+    /// A broker is alive, and wants to be something. One of an earlier life is none. Says whether that may change
+    /// something: it wants to be something else, or was not heard for a while.
     pub fn heartbeat(
         &mut self,
         id: BrokerId,
         epoch: BrokerEpoch,
         wanted: BrokerState,
         now_ms: u64,
-    ) {
+    ) -> bool {
+        let heard = self.heard.get_mut(&id).filter(|heard| heard.epoch == epoch);
+        let Some(heard) = heard else { return false };
+        let is_news = heard.wanted != Some(wanted) || heard.has_gone;
+        *heard =
+            Heard { epoch, at_ms: now_ms, wanted: Some(wanted), is_late: false, has_gone: false };
+        is_news
+    }
+
+    /// A broker's process has ended, as its machine says. It is silent until it speaks again.
+    pub fn has_gone(&mut self, id: BrokerId, epoch: BrokerEpoch) {
         if let Some(heard) = self.heard.get_mut(&id).filter(|heard| heard.epoch == epoch) {
-            (heard.at_ms, heard.wanted) = (now_ms, Some(wanted));
+            heard.has_gone = heard.is_late;
         }
+    }
+
+    /// The brokers that were not heard for `late_ms`: somebody may look whether they have ended. What comes of that look
+    /// counts only if they were not heard meanwhile.
+    pub fn take_late(&mut self, now_ms: u64, late_ms: u64) -> Vec<(BrokerId, BrokerEpoch)> {
+        let mut late = Vec::new();
+        for (id, heard) in &mut self.heard {
+            if !heard.has_gone && now_ms.saturating_sub(heard.at_ms) > late_ms {
+                heard.is_late = true;
+                late.push((*id, heard.epoch));
+            }
+        }
+        late
     }
 
     /// What should be changed about brokers now: those that are silent are fenced, and those that speak
@@ -66,7 +95,8 @@ impl BrokerLiveness {
     pub fn due(&self, image: &MetadataImage, now_ms: u64) -> Vec<SetBrokerState> {
         let due = |(&id, heard): (&BrokerId, &Heard)| {
             let session = image.broker_session(id).filter(|it| it.epoch == heard.epoch)?;
-            let is_silent = now_ms.saturating_sub(heard.at_ms) > self.session_timeout_ms;
+            let is_silent =
+                heard.has_gone || now_ms.saturating_sub(heard.at_ms) > self.session_timeout_ms;
             let state = if is_silent { BrokerState::Fenced } else { heard.wanted? };
             let epoch = heard.epoch;
             (session.state != state).then_some(SetBrokerState { id, epoch, state })

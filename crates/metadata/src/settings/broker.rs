@@ -155,6 +155,30 @@ static OWN_SETTINGS: &[Setting] = &[
          allows that.",
     ),
     row(
+        "broker.heartbeat.interval.ms",
+        Kind::int(1),
+        Some("50"),
+        "ms",
+        "How often a broker of a cluster tells the active controller that it lives; Kafka's own default is \
+         2000.",
+    ),
+    row(
+        "broker.rack",
+        Kind::Texts,
+        None,
+        "",
+        "The failure domain that the broker stands in, e.g. a zone. Replicas of a partition are spread over \
+         them.",
+    ),
+    row(
+        "broker.session.timeout.ms",
+        Kind::int(1),
+        Some("1000"),
+        "ms",
+        "A broker that was not heard for so long leads nothing any more; Kafka's own default is 9000. Of a \
+         broker whose process has ended the others know at once.",
+    ),
+    row(
         "connections.max.idle.ms",
         Kind::long(-1),
         Some("600000"),
@@ -331,6 +355,22 @@ static OWN_SETTINGS: &[Setting] = &[
         "Where health and metrics are served, as `host:port`. Port 0 takes a free one.",
     ),
     row(
+        "logway.insecure",
+        Kind::Boolean,
+        Some("false"),
+        "",
+        "Whether other machines may reach the address where nodes talk to each other. Nothing there is encrypted, and \
+         nobody is asked who he is: whoever reaches it can read and change all data.",
+    ),
+    row(
+        "logway.join",
+        Kind::Addresses,
+        None,
+        "",
+        "Addresses of nodes of a cluster, for nodes or for clients: a node without data asks to be admitted there. A \
+         node that has data is simply back.",
+    ),
+    row(
         "logway.journal.bytes",
         Kind::Int { min: 0, max: 1 << 30, special: None },
         Some("33554432"),
@@ -356,6 +396,30 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "The least important lines that the broker's own log has. Parts of the program can have \
          other levels, as in `info,logway_log=debug`.",
+    ),
+    row(
+        "logway.node.advertised",
+        Kind::Texts,
+        None,
+        "",
+        "The host by which other nodes reach this one. Not set, it is the address that it listens on, or that of the \
+         machine's way out.",
+    ),
+    row(
+        "logway.node.listen",
+        Kind::Address,
+        None,
+        "",
+        "Where other nodes connect, as `host:port`. Not set, it is the port after that of Kafka clients, on the same \
+         address, if only this machine can reach it.",
+    ),
+    row(
+        "logway.replica.stall.max.ms",
+        Kind::int(1),
+        Some("2000"),
+        "ms",
+        "A replica in sync that makes no progress for so long, though there is something to get, holds up nobody any \
+         more, if `min.insync.replicas` others are in sync: its disk may hang.",
     ),
     Setting::dynamic(
         CONNECTION_RATE_SETTING,
@@ -411,7 +475,8 @@ static OWN_SETTINGS: &[Setting] = &[
         Kind::int(0),
         Some("1"),
         "",
-        "The broker's number in its cluster. It belongs to the data directory and never changes.",
+        "The broker's number in its cluster. It belongs to the data directory and never changes. Not set, a \
+         node that joins a cluster gets the next free number.",
     ),
     row(
         "num.partitions",
@@ -499,6 +564,27 @@ static OWN_SETTINGS: &[Setting] = &[
         "The length of one window of `quota.window.num`.",
     ),
     rate(MOVES_RATE_SETTING, "How fast the replicas that move to one log directory are copied."),
+    row(
+        "replica.fetch.response.max.bytes",
+        Kind::int(1),
+        Some("10485760"),
+        "bytes",
+        "The most that a follower gets from a leader in one answer; the first batch may be larger.",
+    ),
+    row(
+        "replica.fetch.wait.max.ms",
+        Kind::int(1),
+        Some("500"),
+        "ms",
+        "How long a leader waits for something new before it answers a follower that has everything.",
+    ),
+    row(
+        "replica.lag.time.max.ms",
+        Kind::long(1),
+        Some("30000"),
+        "ms",
+        "A replica in sync that had not everything for so long is not in sync any more.",
+    ),
     row(
         "socket.request.max.bytes",
         Kind::int(1_024),

@@ -11,6 +11,9 @@ use super::value::{Value, parse_address};
 use crate::error::MetadataError;
 use crate::record::Endpoint;
 
+/// A node's number; who is not given one gets it from its data directory or its cluster.
+pub const NODE_ID_SETTING: &str = "node.id";
+
 /// The broker's settings as its file and flags gave them; they last until it stops.
 ///
 /// The defaults of topic settings are not fields here: other layers can override them, so they
@@ -82,6 +85,8 @@ pub struct BrokerSettings {
     pub cleaner: CleanerSettings,
     /// What the group coordinator goes by.
     pub groups: GroupCoordinatorSettings,
+    /// What the node goes by among others.
+    pub cluster: ClusterSettings,
 }
 
 /// How the broker's own log is written.
@@ -106,6 +111,33 @@ pub struct CleanerSettings {
     pub keys_bytes_max: usize,
     /// `log.cleaner.backoff.ms`
     pub backoff: Duration,
+}
+
+/// How a node takes part in a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// `logway.node.listen`, or `None` for the port after that of Kafka clients.
+    pub listen: Option<Endpoint>,
+    /// `logway.node.advertised`
+    pub advertised: Option<String>,
+    /// `logway.join`: addresses of nodes of a cluster to join.
+    pub join: Vec<String>,
+    /// `logway.insecure`
+    pub insecure: bool,
+    /// `broker.rack`
+    pub rack: Option<String>,
+    /// `broker.heartbeat.interval.ms`
+    pub heartbeat_interval: Duration,
+    /// `broker.session.timeout.ms`
+    pub session_timeout: Duration,
+    /// `replica.lag.time.max.ms`
+    pub replica_lag_max: Duration,
+    /// `logway.replica.stall.max.ms`
+    pub replica_stall_max: Duration,
+    /// `replica.fetch.wait.max.ms`
+    pub fetch_wait_max: Duration,
+    /// `replica.fetch.response.max.bytes`
+    pub fetch_max_bytes: u32,
 }
 
 /// The settings of the group coordinator.
@@ -161,10 +193,17 @@ impl BrokerSettings {
         self.given.get(name).map(String::as_str)
     }
 
+    /// The same of the node with this number: that of its data directory, or the one that the cluster has given it.
+    pub fn with_node_id(&self, id: BrokerId) -> BrokerSettings {
+        let mut given = self.given.clone();
+        given.insert(NODE_ID_SETTING, id.to_string());
+        BrokerSettings::of_checked(given)
+    }
+
     fn of_checked(given: BTreeMap<&'static str, String>) -> BrokerSettings {
         let fields = Fields { given: &given };
         BrokerSettings {
-            node_id: BrokerId(fields.int("node.id")),
+            node_id: BrokerId(fields.int(NODE_ID_SETTING)),
             log_dirs: fields.paths("log.dirs"),
             listeners: fields.addresses("listeners"),
             advertised: fields.addresses("advertised.listeners").pop(),
@@ -201,6 +240,7 @@ impl BrokerSettings {
                 backoff: fields.interval("log.cleaner.backoff.ms"),
             },
             groups: fields.groups(),
+            cluster: fields.cluster(),
             given,
         }
     }
@@ -272,6 +312,23 @@ impl Fields<'_> {
                 .expect("its bounds are those of the codecs"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
             offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
+    }
+
+    fn cluster(&self) -> ClusterSettings {
+        let texts = |name: &str| Some(self.list(name).join(",")).filter(|text| !text.is_empty());
+        ClusterSettings {
+            listen: self.addresses("logway.node.listen").pop(),
+            advertised: texts("logway.node.advertised"),
+            join: self.addresses("logway.join").iter().map(Endpoint::to_string).collect(),
+            insecure: self.boolean("logway.insecure"),
+            rack: texts("broker.rack"),
+            heartbeat_interval: self.interval("broker.heartbeat.interval.ms"),
+            session_timeout: self.interval("broker.session.timeout.ms"),
+            replica_lag_max: self.interval("replica.lag.time.max.ms"),
+            replica_stall_max: self.interval("logway.replica.stall.max.ms"),
+            fetch_wait_max: self.interval("replica.fetch.wait.max.ms"),
+            fetch_max_bytes: self.positive("replica.fetch.response.max.bytes"),
         }
     }
 
