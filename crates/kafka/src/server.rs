@@ -41,6 +41,11 @@ impl Listeners {
     pub async fn bind(endpoints: &[Endpoint]) -> Result<Listeners, ListenError> {
         listen(endpoints).await.map(Listeners)
     }
+
+    /// What was bound: port 0 becomes a free one.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.0.iter().map(|(_, address)| *address)
+    }
 }
 
 /// The front door, open.

@@ -11,6 +11,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
+    /// Where it begins anew when a try has helped.
+    min: Duration,
+    max: Duration,
 }
 
 impl Backoff {
@@ -21,19 +24,24 @@ impl Backoff {
 
     /// With another first pause.
     pub(crate) fn starting_at(first: Duration) -> Backoff {
-        Backoff { next: first }
+        Backoff { next: first, min: PAUSE_MIN, max: PAUSE_MAX }
+    }
+
+    /// Pauses between these two.
+    pub(crate) fn between(min: Duration, max: Duration) -> Backoff {
+        Backoff { next: min, min, max }
     }
 
     /// How long to wait before the next try.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = PAUSE_MAX.min(pause * 2);
+        self.next = self.max.min(pause * 2);
         pause
     }
 
     /// A try has helped.
     pub(crate) fn reset(&mut self) {
-        self.next = PAUSE_MIN;
+        self.next = self.min;
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let settings = BrokerSettings::new(settings).expect("are valid");
         let mut registry = Registry::default();
-        let node = Node::start(settings, LogLevels::default(), &mut registry).await;
+        let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
         let node = node.expect("starts");
         assert!(shown(&registry).is_empty(), "nothing was asked yet");
 

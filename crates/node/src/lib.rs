@@ -7,7 +7,9 @@
 //!
 //! | module | what it is about |
 //! |---|---|
-//! | [`replica`], [`high_watermark`] | a replica with its role, and who waits for it |
+//! | [`replica`], [`rising_offset`] | a replica with its role, and who waits for it |
+//! | [`cluster`] | this node among others: who it is, whom it hears |
+//! | [`replication`] | records on their way from leaders to followers |
 //! | [`append`], [`read`] | the way in and the way out |
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
@@ -19,12 +21,12 @@
 pub mod access;
 pub mod append;
 mod backoff;
+pub mod cluster;
 pub mod disk_space;
 pub mod failure;
 pub mod group_lag;
 pub mod groups;
 pub mod heavy_work;
-pub mod high_watermark;
 pub mod log_dirs;
 pub mod log_levels;
 pub mod memory;
@@ -36,6 +38,8 @@ pub mod read;
 mod reconcile;
 pub mod replica;
 pub mod replica_moves;
+mod replication;
+pub mod rising_offset;
 pub mod shards;
 pub mod start;
 pub mod tasks;

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
+use crate::cluster::Cluster;
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
@@ -89,6 +90,8 @@ pub struct Node {
     pub(crate) reconciliation: Reconciliation,
     /// Held while the topics are brought in line with the metadata, and while a replica changes its log directory.
     pub(crate) reconciling: tokio::sync::Mutex<()>,
+    /// What other nodes can reach; `None` for a node that is alone and stays so.
+    pub(crate) cluster: Option<Cluster>,
     /// Says when a log directory was lost without which the node cannot go on.
     pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
 }
@@ -163,8 +166,11 @@ impl Node {
     pub(crate) async fn register(self: &Arc<Self>) -> Result<(), Failure> {
         let registration = RegisterBroker {
             id: self.settings.node_id,
-            endpoint: self.settings.advertised.clone(),
-            rack: None,
+            endpoint: match &self.cluster {
+                Some(cluster) if cluster.session().is_some() => Some(cluster.endpoint.clone()),
+                _ => self.settings.advertised.clone(),
+            },
+            rack: self.settings.cluster.rack.clone(),
             log_dirs: self.log_dirs.online_ids(),
         };
         self.submit(registration, None, None).await

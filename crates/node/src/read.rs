@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Node;
 use crate::failure::Failure;
-use crate::high_watermark::WaitKey;
 use crate::replica::Replica;
+use crate::rising_offset::WaitKey;
 use crate::tasks::{off_thread, wall_clock};
 
 /// What is wanted of one partition.

@@ -9,11 +9,13 @@ use logway_log::{
 };
 use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
-use logway_replication::{FollowerFetch, Leader, LeaderStart, LocalTail, Membership};
+use logway_replication::{
+    FollowerFetch, FollowerLimits, IsrProposal, Leader, LeaderStart, LocalTail, Membership,
+};
 
-use crate::high_watermark::HighWatermark;
 use crate::log_dirs::LocatedLog;
 use crate::metrics::TopicTraffic;
+use crate::rising_offset::RisingOffset;
 use crate::tasks::steady_time;
 
 /// A replica of a partition on this node.
@@ -37,7 +39,9 @@ pub struct Replica {
     role: Mutex<Role>,
     /// The role as [`RoleView`] packs it, for those who take no lock.
     role_view: AtomicU64,
-    high_watermark: HighWatermark,
+    high_watermark: RisingOffset,
+    /// Of a leader with followers, what they may copy ends here.
+    log_end: RisingOffset,
     /// How many replicas are in sync, and below it how many have to be for `acks=all`.
     in_sync: AtomicU64,
     traffic: TopicTraffic,
@@ -140,7 +144,8 @@ impl Replica {
         let offline = RoleView { kind: RoleKind::Offline, epoch: LeaderEpoch::NONE };
         let partition = Arc::new(Replica {
             topic_partition: log.topic_partition().clone(),
-            high_watermark: HighWatermark::new(log.log_start_offset()),
+            high_watermark: RisingOffset::new(log.high_watermark()),
+            log_end: RisingOffset::new(log.log_end_offset()),
             role: Mutex::new(Role::Offline),
             role_view: AtomicU64::new(offline.pack()),
             in_sync: AtomicU64::new(0),
@@ -169,7 +174,8 @@ impl Replica {
                 durable: log.config().is_durable(),
                 in_sync_min,
                 tail: tail_of(&log),
-                high_watermark: self.high_watermark.get(),
+                // A log whose end was lost has less than was once known.
+                high_watermark: self.high_watermark.get().min(log.log_end_offset()),
                 now: steady_time(),
             }))
         });
@@ -180,15 +186,73 @@ impl Replica {
             let raised = leader.on_membership(membership, steady_time());
             let raised = leader.set_in_sync_min(in_sync_min).or(raised);
             self.note_in_sync(leader);
+            if !leader.has_followers() {
+                self.log().forget_high_watermark();
+            }
             raised
         });
         // The log may have grown between the look and the change.
         self.on_tail(tail_of(&self.log()));
     }
 
-    /// A follower tells how far it is, by asking for more.
-    pub fn on_fetch(&self, fetch: FollowerFetch) {
-        self.advance(|leader| leader.on_fetch(fetch, steady_time()));
+    /// A follower tells in which epoch it follows and how far it is, by asking for more. Says whether it could be in
+    /// sync and is not.
+    pub fn on_fetch(&self, epoch: LeaderEpoch, fetch: FollowerFetch) -> bool {
+        let mut could_join = false;
+        self.advance(|leader| {
+            if leader.epoch() != epoch {
+                return None;
+            }
+            let raised = leader.on_fetch(fetch, steady_time());
+            could_join = leader.could_join(fetch.broker);
+            raised
+        });
+        could_join
+    }
+
+    /// What the in-sync replicas should be, if that is not what they are; see [`Leader::propose`].
+    pub(crate) fn propose(
+        &self,
+        limits: FollowerLimits,
+        is_barred: impl Fn(BrokerId) -> bool,
+    ) -> Option<IsrProposal> {
+        match &mut *self.role() {
+            Role::Leading(leader) => leader.propose(limits, steady_time(), is_barred),
+            Role::Following(_) | Role::Offline => None,
+        }
+    }
+
+    /// The controller has refused a proposal of an epoch for good.
+    pub(crate) fn on_refusal(&self, epoch: LeaderEpoch) {
+        self.advance(|leader| if leader.epoch() == epoch { leader.on_refusal() } else { None });
+    }
+
+    /// Holds the role, the log and the log's place as they are, while a follower's log is changed; `None` if the replica
+    /// does not follow in this epoch, or its log is being replaced.
+    pub(crate) fn hold_following(&self, epoch: LeaderEpoch) -> Option<HeldFollower<'_>> {
+        let gate = self.gate();
+        let follows = RoleView { kind: RoleKind::Following, epoch };
+        let is_open = matches!(*gate, Gate::Open) && self.role_view() == follows;
+        is_open.then(|| HeldFollower { replica: self, _gate: gate })
+    }
+
+    /// The leader of the epoch that is followed says what is committed, and where its log begins.
+    pub(crate) fn on_answer(&self, epoch: LeaderEpoch, high_watermark: Offset, log_start: Offset) {
+        let Some(held) = self.hold_following(epoch) else { return };
+        let log = self.log();
+        let known = high_watermark.min(log.log_end_offset());
+        {
+            let _role = self.role();
+            if known > self.high_watermark.get() {
+                self.high_watermark.raise(known);
+                log.set_high_watermark(known);
+            }
+        }
+        if log_start > log.log_start_offset() && log_start <= log.log_end_offset() {
+            // Nobody waits for it: the next answer says it again.
+            drop(log.delete_records_before(log_start));
+        }
+        drop(held);
     }
 
     /// Begins to follow a leader in an epoch. An epoch that is not newer than the replica's changes
@@ -216,19 +280,32 @@ impl Replica {
     fn set_role(&self, kind: RoleKind, epoch: LeaderEpoch, new: impl FnOnce() -> Role) {
         {
             let _gate = self.gate();
-            // Nobody waits for it: what is appended from now on comes behind it.
-            drop(self.location.load().log.begin_epoch(epoch));
+            let log = self.log();
+            // Nobody waits for it: what is appended from now on comes behind it. Followers of an epoch are told
+            // where it starts, though it has no record yet.
+            drop(match kind {
+                RoleKind::Leading => log.begin_leading(epoch),
+                RoleKind::Following | RoleKind::Offline => log.begin_epoch(epoch),
+            });
             let mut role = self.role();
             *role = new();
             let view = RoleView { kind, epoch };
             self.role_view.store(view.pack(), Ordering::SeqCst);
-            if let Role::Leading(state) = &*role
-                && state.high_watermark() > self.high_watermark.get()
-            {
-                self.high_watermark.raise(state.high_watermark());
+            if let Role::Leading(state) = &*role {
+                self.log_end.reset(state.local_tail().log_end);
+                self.high_watermark.reset(state.high_watermark());
+            }
+            // Alone, it has nobody to wait for before it removes anything.
+            match &*role {
+                Role::Leading(state) if !state.has_followers() => log.forget_high_watermark(),
+                Role::Leading(_) | Role::Following(_) => {
+                    log.set_high_watermark(self.high_watermark.get());
+                }
+                Role::Offline => {}
             }
             // Under the lock, under which waits of the new epoch are added.
             self.high_watermark.end_waits();
+            self.log_end.end_waits();
         }
     }
 
@@ -284,8 +361,13 @@ impl Replica {
         &self.traffic
     }
 
+    /// Of a leader with followers, the exclusive end of what they may copy.
+    pub(crate) fn log_end(&self) -> &RisingOffset {
+        &self.log_end
+    }
+
     /// The exclusive end of what consumers may read.
-    pub fn high_watermark(&self) -> &HighWatermark {
+    pub fn high_watermark(&self) -> &RisingOffset {
         &self.high_watermark
     }
 
@@ -439,8 +521,17 @@ impl Replica {
         // Raised under the lock, so that two threads cannot raise it in the wrong order.
         let mut role = self.role();
         let Role::Leading(leader) = &mut *role else { return };
-        if let Some(offset) = event(leader) {
+        let raised = event(leader);
+        let has_followers = leader.has_followers();
+        if let Some(offset) = raised {
             self.high_watermark.raise(offset);
+            if has_followers {
+                self.log().set_high_watermark(offset);
+            }
+        }
+        let log_end = leader.local_tail().log_end;
+        if has_followers && log_end > self.log_end.get() {
+            self.log_end.raise(log_end);
         }
     }
 
@@ -455,6 +546,24 @@ impl Replica {
 
     fn role(&self) -> MutexGuard<'_, Role> {
         self.role.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A replica that follows, held as it is.
+#[derive(Debug)]
+pub(crate) struct HeldFollower<'a> {
+    replica: &'a Replica,
+    _gate: MutexGuard<'a, Gate>,
+}
+
+impl HeldFollower<'_> {
+    /// The end of the log was cut off: what it has behind is not what was there.
+    pub(crate) fn was_cut_off(&self) {
+        let _role = self.replica.role();
+        let end = self.replica.log().log_end_offset();
+        if end < self.replica.high_watermark.get() {
+            self.replica.high_watermark.reset(end);
+        }
     }
 }
 
@@ -491,7 +600,8 @@ impl ClosedGate<'_> {
         debug_assert_eq!(log.log_end_offset(), replica.log().log_end_offset());
         let listener = replica.log().take_tail_listener();
         // What was held back has the epoch of its time, which may be over.
-        drop(log.begin_epoch(replica.leader_epoch()));
+        let epoch = replica.leader_epoch();
+        drop(if replica.is_leading() { log.begin_leading(epoch) } else { log.begin_epoch(epoch) });
         replica.location.store(Arc::new(located));
         if let Some(listener) = listener {
             log.set_tail_listener(listener);

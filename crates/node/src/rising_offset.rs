@@ -1,4 +1,5 @@
-//! A partition's high watermark, and those who wait for it to rise, in the order of what they wait for.
+//! An offset of a partition that rises, and those who wait for that, in the order of what they wait for: the high
+//! watermark, and of a leader with followers the log end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,12 +11,12 @@ use tokio::sync::{Notify, oneshot};
 /// Nobody waits.
 const NOBODY: i64 = i64::MAX;
 
-/// The exclusive end of what consumers may read.
+/// An offset that rises while the replica has one role.
 ///
 /// Readers load it without a lock. It is raised by whoever holds the replica's role, so that it never
 /// goes back. A rise wakes those whom it reaches, and no others.
 #[derive(Debug)]
-pub struct HighWatermark {
+pub struct RisingOffset {
     value: AtomicI64,
     /// The least offset that somebody waits for. It spares the writer thread the lock.
     next_wanted: AtomicI64,
@@ -55,10 +56,10 @@ impl Waiter {
     }
 }
 
-impl HighWatermark {
-    /// A watermark that starts at `offset`.
-    pub fn new(offset: Offset) -> HighWatermark {
-        HighWatermark {
+impl RisingOffset {
+    /// One that starts at `offset`.
+    pub fn new(offset: Offset) -> RisingOffset {
+        RisingOffset {
             value: AtomicI64::new(offset.0),
             next_wanted: AtomicI64::new(NOBODY),
             waits: Mutex::default(),
@@ -72,7 +73,7 @@ impl HighWatermark {
 
     /// Raises it and wakes those who wait for that.
     pub fn raise(&self, offset: Offset) {
-        debug_assert!(offset >= self.get(), "the high watermark went back");
+        debug_assert!(offset >= self.get(), "an offset that rises went back");
         self.value.store(offset.0, Ordering::SeqCst);
         if offset.0 < self.next_wanted.load(Ordering::SeqCst) {
             return;
@@ -88,7 +89,12 @@ impl HighWatermark {
         reached.into_values().for_each(Waiter::reached);
     }
 
-    /// Asks to be notified when the watermark has passed `beyond`. Look at [`HighWatermark::get`]
+    /// Takes it back, with a new role or a log whose end was cut off. Those who wait go on to.
+    pub(crate) fn reset(&self, offset: Offset) {
+        self.value.store(offset.0, Ordering::SeqCst);
+    }
+
+    /// Asks to be notified when the watermark has passed `beyond`. Look at [`RisingOffset::get`]
     /// *after* this, so that no change falls in between.
     pub fn subscribe(&self, beyond: Offset, reader: &Arc<Notify>) -> WaitKey {
         self.add(&mut self.waits(), beyond.next(), Waiter::Reader(Arc::clone(reader)))
@@ -164,14 +170,14 @@ mod tests {
 
     use super::*;
 
-    fn is_empty(watermark: &HighWatermark) -> bool {
+    fn is_empty(watermark: &RisingOffset) -> bool {
         watermark.waits().by_offset.is_empty()
             && watermark.next_wanted.load(Ordering::SeqCst) == NOBODY
     }
 
     #[tokio::test]
     async fn a_rise_wakes_whom_it_reaches_once_and_no_other() {
-        let watermark = HighWatermark::new(Offset(5));
+        let watermark = RisingOffset::new(Offset(5));
         let (near, far) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         watermark.subscribe(Offset(5), &near);
         let far_key = watermark.subscribe(Offset(7), &far);
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_ends_leaves_nothing_behind() {
-        let watermark = HighWatermark::new(Offset(0));
+        let watermark = RisingOffset::new(Offset(0));
         let (one, other) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let key = watermark.subscribe(Offset(0), &one);
         let other_key = watermark.subscribe(Offset(0), &other);
@@ -202,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_an_epoch_ends_readers_look_again_and_appends_are_not_committed() {
-        let watermark = HighWatermark::new(Offset(0));
+        let watermark = RisingOffset::new(Offset(0));
         let reader = Arc::new(Notify::new());
         watermark.subscribe(Offset(0), &reader);
         let committed = watermark.when_committed(Offset(3)).expect("is not committed");
@@ -216,7 +222,7 @@ mod tests {
     #[test]
     fn no_rise_passes_by_one_who_begins_to_wait() {
         const RISES: i64 = 50_000;
-        let watermark = HighWatermark::new(Offset(0));
+        let watermark = RisingOffset::new(Offset(0));
         thread::scope(|scope| {
             scope.spawn(|| (1..=RISES).for_each(|offset| watermark.raise(Offset(offset))));
             for end in (1..=RISES).step_by(7) {

@@ -17,6 +17,9 @@ use crate::Node;
 use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
+use crate::cluster::{
+    ClusterOptions, Identified, Joined, forget_joining, live, look_after_brokers,
+};
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
 use crate::group_lag::GroupLag;
@@ -30,6 +33,7 @@ use crate::producer_ids::ProducerIds;
 use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
+use crate::replication::{fetch_from_leaders, keep_isrs};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
 
@@ -78,6 +82,15 @@ pub enum NodeError {
     /// The metadata cannot be used.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
+    /// It belongs to a cluster whose other nodes could not reach it.
+    #[error(
+        "this node belongs to a cluster of {members} nodes, and does not listen for them: its address for nodes is in \
+         use, or other machines could reach it without logway.insecure"
+    )]
+    NoNodeListener {
+        /// How many there are.
+        members: usize,
+    },
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
@@ -88,29 +101,51 @@ pub enum NodeError {
 
 impl Node {
     /// Opens the log directories, and recovers what a crash left. When this returns, partitions are served.
+    ///
+    /// With `cluster` it can be one of several nodes: it asks a cluster to be admitted, is back in the one that it belongs
+    /// to, or founds one that others can join. A node that comes back waits until a majority of the cluster is there.
     pub async fn start(
         settings: BrokerSettings,
+        cluster: Option<ClusterOptions>,
         log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<Arc<Node>, NodeError> {
-        Node::start_on(Arc::new(RealFs), settings, log_levels, registry).await
+        Node::start_on(Arc::new(RealFs), settings, cluster, log_levels, registry).await
     }
 
     /// As [`Node::start`], with another way to the files of the logs.
     pub async fn start_on(
         fs: Arc<dyn Fs>,
         settings: BrokerSettings,
+        cluster: Option<ClusterOptions>,
         log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<Arc<Node>, NodeError> {
         let settings = Arc::new(settings);
         let (reports, failures) = FailureReports::new(Arc::clone(&fs));
-        let node = Arc::new(open(fs, &settings, log_levels, reports, registry).await?);
+        let identified = match cluster {
+            Some(options) => Identified::of(&fs, settings, options).await?,
+            None => Identified::alone(settings),
+        };
+        let node = Arc::new(open(fs, identified, log_levels, reports, registry).await?);
+        if let Some(cluster) = &node.cluster {
+            cluster.answer_calls(&node);
+        }
+        node.catch_up().await?;
         node.set_strays_aside();
         node.report_absent_dirs();
         node.report_missing_logs();
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
-        node.register().await.map_err(NodeError::Register)?;
+        if !node.lives_in_cluster() {
+            node.register().await.map_err(NodeError::Register)?;
+        }
+        if node.cluster.is_some() {
+            tokio::spawn(live(Arc::downgrade(&node)));
+            tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
+            tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
+            tokio::spawn(keep_isrs(Arc::downgrade(&node)));
+        }
+        node.wait_until_active().await;
         node.reconciliation.assigned().await;
         node.resume_moves().await;
         node.log_cleaner.start()?;
@@ -140,6 +175,9 @@ impl Node {
         let node = Arc::clone(&self);
         off_thread(move || node.log_cleaner.stop()).await;
         self.replica_moves.stop().await;
+        if let Some(cluster) = &self.cluster {
+            cluster.stop().await;
+        }
         let metadata_stopped = self.quorum.shutdown().await;
         let node = Arc::clone(&self);
         off_thread(move || node.log_dirs.close()).await?;
@@ -149,16 +187,37 @@ impl Node {
 
 async fn open(
     fs: Arc<dyn Fs>,
-    settings: &Arc<BrokerSettings>,
+    identified: Identified,
     log_levels: LogLevels,
     reports: FailureReports,
     registry: &mut Registry,
 ) -> Result<Node, NodeError> {
-    let OpenedDirs { log_dirs, cluster_id } =
-        open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, registry).await?;
-    let metadata_dir = log_dirs.all()[0].path().join(METADATA_DIR);
-    let quorum =
-        MetadataQuorum::open(QuorumOptions::new(&metadata_dir, Arc::clone(settings))).await?;
+    let Identified { settings, cluster, joined, start } = identified;
+    let settings = &settings;
+    let opening = open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, joined, registry);
+    let OpenedDirs { log_dirs, cluster_id } = opening.await?;
+    let root = log_dirs.all()[0].path().to_owned();
+    let mut quorum = QuorumOptions::new(&root.join(METADATA_DIR), Arc::clone(settings));
+    if let Some(cluster) = &cluster {
+        let directory = log_dirs.metadata_directory_id();
+        cluster.belongs_to(cluster_id, settings.node_id, directory);
+        quorum = QuorumOptions {
+            start,
+            directory,
+            address: cluster.address.clone(),
+            network: Some(Arc::new(cluster.peers.clone())),
+            ..quorum
+        };
+    }
+    let quorum = MetadataQuorum::open(quorum).await?;
+    let members = quorum.members().len();
+    if cluster.is_none() && members > 1 {
+        quorum.shutdown().await?;
+        return Err(NodeError::NoNodeListener { members });
+    }
+    if cluster.is_some() {
+        forget_joining(&fs, &root).await?;
+    }
     let log_dirs = off_thread(move || log_dirs.write_known(&*fs).map(|()| log_dirs)).await?;
     let memory = Memory::new(settings.requests_memory_max_bytes);
     let log_cleaner = log_cleaner(settings, &log_dirs, registry);
@@ -190,6 +249,7 @@ async fn open(
         reconciling: tokio::sync::Mutex::new(()),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
+        cluster,
     })
 }
 
@@ -213,11 +273,15 @@ async fn open_log_dirs(
     fs: Arc<dyn Fs>,
     settings: Arc<BrokerSettings>,
     reports: FailureReports,
+    joined: Option<Joined>,
     registry: &mut Registry,
 ) -> Result<OpenedDirs, NodeError> {
     let metrics = LogMetrics::new();
     metrics.register(registry);
-    off_thread(move || LogDirs::open(&Opening { settings: &settings, fs, metrics, reports })).await
+    off_thread(move || {
+        LogDirs::open(&Opening { settings: &settings, fs, metrics, reports, joined })
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -246,7 +310,7 @@ mod tests {
             let fs: Arc<dyn Fs> = Arc::new(RealFs);
             let (reports, _failures) = FailureReports::new(Arc::clone(&fs));
             let settings = Arc::new(settings.clone());
-            let opened = open_log_dirs(fs, settings, reports, &mut Registry::default()).await;
+            let opened = open_log_dirs(fs, settings, reports, None, &mut Registry::default()).await;
             opened.expect("opens").log_dirs.online().next().expect("is online")
         };
         let log_dir = open().await;

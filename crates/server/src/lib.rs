@@ -4,6 +4,7 @@
 
 mod cli;
 mod log;
+mod nodes;
 mod notify;
 mod running;
 mod serve;

@@ -10,12 +10,17 @@ use logway_node::{Node, NodeError};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 
+use crate::nodes::{self, NodeListenError};
+
 /// Why a broker did not start, or did not stop cleanly.
 #[derive(Debug, Error)]
 pub enum BrokerError {
     /// An address to listen on cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Nor can one for other nodes.
+    #[error(transparent)]
+    ListenForNodes(#[from] NodeListenError),
     /// The node could not do it.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -38,7 +43,9 @@ impl RunningBroker {
     ) -> Result<RunningBroker, BrokerError> {
         // First, so that a port in use is known before anything is touched.
         let listeners = Listeners::bind(&settings.listeners).await?;
-        let node = Node::start(settings, log_levels, registry).await?;
+        let clients: Vec<SocketAddr> = listeners.addresses().collect();
+        let cluster = nodes::listen(&settings, &clients).await?;
+        let node = Node::start(settings, cluster, log_levels, registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
         Ok(RunningBroker { node, kafka })
     }
@@ -61,6 +68,8 @@ impl RunningBroker {
     /// Stops taking requests, answers those that were read, puts everything on disk and marks the
     /// shutdown as clean.
     pub async fn stop(self) -> Result<(), BrokerError> {
+        // First, while clients are still told who leads instead.
+        self.node.leave().await;
         self.node.begin_stop();
         self.kafka.stop().await;
         Ok(self.node.stop().await?)

@@ -28,6 +28,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::log::{self, LEVEL_VARIABLE, Style};
+use crate::nodes::NodeListenError;
 use crate::notify::{self, notify};
 use crate::running::{BrokerError, RunningBroker};
 use crate::{COMMIT, VERSION};
@@ -49,6 +50,22 @@ pub(crate) struct ServeArgs {
     /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
     #[arg(long, value_name = "ADDR")]
     kafka_listen: Option<String>,
+    /// Addresses of nodes of a cluster to join, for clients or for nodes; not needed any more once it has data, and no
+    /// matter then
+    #[arg(long, value_name = "ADDR")]
+    join: Option<String>,
+    /// Where other nodes connect [default: the port after that of Kafka clients]
+    #[arg(long, value_name = "ADDR")]
+    node_listen: Option<String>,
+    /// The number of the node in its cluster [default: that of its data directory, or what the cluster gives it]
+    #[arg(long, value_name = "ID")]
+    node_id: Option<u32>,
+    /// The failure domain that the node stands in, e.g. a zone
+    #[arg(long, value_name = "NAME")]
+    rack: Option<String>,
+    /// Lets other machines reach the address for nodes, where nothing is encrypted and nobody is asked who he is
+    #[arg(long)]
+    insecure: bool,
     /// Where health and metrics are served [default: 127.0.0.1:9644]
     #[arg(long, value_name = "ADDR")]
     http_listen: Option<String>,
@@ -116,6 +133,11 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
     let flags = [
         ("log.dirs", data_dir),
         ("listeners", args.kafka_listen),
+        ("logway.join", args.join),
+        ("logway.node.listen", args.node_listen),
+        ("node.id", args.node_id.map(|id| id.to_string())),
+        ("broker.rack", args.rack),
+        ("logway.insecure", args.insecure.then(|| "true".to_owned())),
         ("logway.http.listen", args.http_listen),
         ("logway.log.level", args.log_level),
         ("logway.log.format", args.log_format),
@@ -140,6 +162,14 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     match error.downcast_ref::<BrokerError>() {
         Some(BrokerError::Listen(ListenError { source, .. })) => {
             return Some(advice_for_address(source, Listener::Kafka));
+        }
+        Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
+            return Some(
+                "listen on an address of this machine alone, or say --insecure where the network is yours",
+            );
+        }
+        Some(BrokerError::ListenForNodes(NodeListenError::Bind { .. })) => {
+            return Some("choose another address with --node-listen HOST:PORT");
         }
         Some(BrokerError::Node(NodeError::Log(LogError::Locked { .. }))) => {
             return Some("another broker runs on it: stop that one, or name another --data-dir");
@@ -212,10 +242,17 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     // Nobody means by them that the broker should end at once, as the system would have it.
     let _ignored = [signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?];
     let http_listen = settings.http_listen.clone();
-    let (node_id, log_dirs) = (settings.node_id, settings.log_dirs.clone());
+    let log_dirs = settings.log_dirs.clone();
 
     warn_of_settings_without_effect(&settings);
-    let (broker, registry) = start_broker(settings, log_levels).await?;
+    // A node that comes back waits for a majority of its cluster, perhaps for long.
+    let (broker, registry) = tokio::select! {
+        started = start_broker(settings, log_levels) => started?,
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+        () = next_of(&mut hangup) => return Ok(()),
+    };
+    let node_id = broker.node().settings.node_id;
     // Last, as whoever starts a second broker by mistake should hear of the first one.
     let http = match bind_http(&http_listen).await {
         Ok(http) => http,

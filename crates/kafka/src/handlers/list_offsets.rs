@@ -74,7 +74,7 @@ pub(crate) async fn handle(
 /// Where the log ends for the one who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
-    HighWatermark,
+    RisingOffset,
     LastStable,
     LogEnd,
 }
@@ -83,14 +83,14 @@ impl Bound {
     fn of(request: &ListOffsetsRequest) -> Bound {
         match (request.replica_id, request.isolation_level) {
             (CONSUMER, READ_COMMITTED) => Bound::LastStable,
-            (CONSUMER, _) => Bound::HighWatermark,
+            (CONSUMER, _) => Bound::RisingOffset,
             _ => Bound::LogEnd,
         }
     }
 
     fn offset(self, partition: &Replica) -> Offset {
         match self {
-            Bound::HighWatermark => partition.high_watermark().get(),
+            Bound::RisingOffset => partition.high_watermark().get(),
             Bound::LastStable => partition.last_stable_offset(),
             Bound::LogEnd => partition.log().log_end_offset(),
         }
@@ -231,7 +231,7 @@ mod tests {
         let bound = |replica_id, isolation_level| {
             Bound::of(&ListOffsetsRequest { replica_id, isolation_level, ..Default::default() })
         };
-        assert_eq!(bound(CONSUMER, 0), Bound::HighWatermark);
+        assert_eq!(bound(CONSUMER, 0), Bound::RisingOffset);
         assert_eq!(bound(CONSUMER, READ_COMMITTED), Bound::LastStable);
         assert_eq!(bound(2, 0), Bound::LogEnd);
         assert_eq!(bound(-2, READ_COMMITTED), Bound::LogEnd);

@@ -13,6 +13,7 @@ use logway_kafka::{KafkaServer, Listeners};
 use logway_log::fs::{Fs, RealFs};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, Offset, TimestampMs};
+use logway_node::cluster::ClusterOptions;
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Record};
@@ -32,6 +33,7 @@ use logway_wire::messages::{
 };
 use prometheus_client::registry::Registry;
 
+pub mod cluster;
 pub mod disks;
 pub mod failing_disk;
 pub mod probe;
@@ -59,11 +61,22 @@ impl TestBroker {
         fs: Arc<dyn Fs>,
         settings: &[(&str, &str)],
     ) -> Result<TestBroker, NodeError> {
+        TestBroker::try_start_with(fs, settings, |_| None).await
+    }
+
+    /// As [`TestBroker::try_start`], with what makes it a node of a cluster, given its address for clients.
+    pub async fn try_start_with(
+        fs: Arc<dyn Fs>,
+        settings: &[(&str, &str)],
+        cluster: impl FnOnce(SocketAddr) -> Option<ClusterOptions>,
+    ) -> Result<TestBroker, NodeError> {
         let all = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = BrokerSettings::new(all).expect("the settings are valid");
         let mut registry = Registry::default();
         let listeners = Listeners::bind(&settings.listeners).await.expect("any port will do");
-        let node = Node::start_on(fs, settings, LogLevels::default(), &mut registry).await?;
+        let cluster = cluster(listeners.addresses().next().expect("there is one"));
+        let levels = LogLevels::default();
+        let node = Node::start_on(fs, settings, cluster, levels, &mut registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, &mut registry);
         let address = kafka.addresses()[0];
         Ok(TestBroker { node, kafka, registry, address })
@@ -74,7 +87,7 @@ impl TestBroker {
         tokio::time::timeout(UNTIL_MAX, self.node.failed()).await.expect("in time")
     }
 
-    pub fn node(&self) -> &Node {
+    pub fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
@@ -92,6 +105,7 @@ impl TestBroker {
     }
 
     pub async fn stop(self) {
+        self.node.leave().await;
         self.node.begin_stop();
         self.kafka.stop().await;
         self.node.stop().await.expect("stops cleanly");
@@ -122,6 +136,16 @@ pub async fn create_topic_with(
     partitions: i32,
     configs: &[(&str, &str)],
 ) {
+    create_replicated(connection, name, partitions, 1, configs).await;
+}
+
+pub async fn create_replicated(
+    connection: &Connection,
+    name: &str,
+    partitions: i32,
+    replication_factor: i16,
+    configs: &[(&str, &str)],
+) {
     let config = |(name, value): &(&str, &str)| CreatableTopicConfig {
         name: WireString::copy_of(name),
         value: Some(WireString::copy_of(value)),
@@ -130,7 +154,7 @@ pub async fn create_topic_with(
     let topic = CreatableTopic {
         name: WireString::copy_of(name),
         num_partitions: partitions,
-        replication_factor: 1,
+        replication_factor,
         configs: configs.iter().map(config).collect(),
         ..Default::default()
     };

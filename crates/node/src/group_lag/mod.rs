@@ -86,7 +86,8 @@ mod tests {
         let settings = [("log.dirs", path)];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let settings = BrokerSettings::new(settings).expect("are valid");
-        let node = Node::start(settings, LogLevels::default(), &mut Registry::default()).await;
+        let node =
+            Node::start(settings, None, LogLevels::default(), &mut Registry::default()).await;
         let node = node.expect("starts");
         let in_work = node.group_lag.due.lock().await;
         let asking = node.refresh_group_lag();

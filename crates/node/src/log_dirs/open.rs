@@ -15,6 +15,7 @@ use logway_model::{ClusterId, DirectoryId, TopicPartition};
 use logway_quorum::MetadataQuorum;
 
 use super::{ConfiguredDir, DirState, FailureReports, LogDirs};
+use crate::cluster::Joined;
 use crate::start::{METADATA_DIR, NodeError};
 
 /// The directories, and what they say of their owner.
@@ -31,6 +32,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) metrics: LogMetrics,
     pub(crate) reports: FailureReports,
+    /// The cluster that has admitted this node just now.
+    pub(crate) joined: Option<Joined>,
 }
 
 impl LogDirs {
@@ -52,18 +55,23 @@ impl LogDirs {
         let mut known = known_dirs::read(fs, &paths[0].join(KNOWN_DIRS_FILE))?;
         let mut given_up = known_dirs::read(fs, &paths[0].join(GIVEN_UP_DIRS_FILE))?;
         known.retain(|_, id| !given_up.values().any(|given_up| given_up == id));
-        let cluster_id = find_cluster(fs, &paths, &owners, &known)?;
+        let joined = opening.joined;
+        let found = find_cluster(fs, &paths, &owners, &known)?;
+        let cluster_id = found.unwrap_or_else(|| {
+            joined.map_or_else(|| ClusterId(random_uuid()), |joined| joined.cluster)
+        });
 
         let refused = refusals(fs, &paths, &owners, &known);
         let opened: Vec<Opened> = thread::scope(|scope| {
-            let open = |(path, refused): (&PathBuf, Option<LogError>)| {
-                let (path, id) = (path.clone(), known.get(path).copied());
+            let open = |(index, (path, refused)): (usize, (&PathBuf, Option<LogError>))| {
+                let own_name = joined.filter(|_| index == 0).map(|joined| joined.directory);
+                let (path, id) = (path.clone(), known.get(path).copied().or(own_name));
                 scope.spawn(move || match refused {
                     Some(error) => Err(error),
                     None => open_one(opening, path, cluster_id, id),
                 })
             };
-            let opening: Vec<_> = paths.iter().zip(refused).map(open).collect();
+            let opening: Vec<_> = paths.iter().zip(refused).enumerate().map(open).collect();
             let join = |opening: thread::ScopedJoinHandle<'_, Opened>| {
                 opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
@@ -154,7 +162,7 @@ fn absolute(path: &PathBuf) -> PathBuf {
 
 type Owner = Result<Option<MetaProperties>, LogError>;
 
-/// The cluster that the first directory belongs to; a new one, if no directory belongs to any.
+/// The cluster that the first directory belongs to; `None` if no directory belongs to any.
 ///
 /// A new cluster in the first directory while another has an older one's logs would take them all
 /// for strays: the order of `log.dirs` was changed, or the first disk is not mounted. So would one
@@ -164,14 +172,14 @@ fn find_cluster(
     paths: &[PathBuf],
     owners: &[Owner],
     known: &KnownDirs,
-) -> Result<ClusterId, NodeError> {
+) -> Result<Option<ClusterId>, NodeError> {
     let (first, log) = (&paths[0], MetadataQuorum::log_path(&paths[0].join(METADATA_DIR)));
     let with_metadata = || paths.iter().skip(1).find(|path| has_metadata(fs, path)).cloned();
     let elsewhere = |other| NodeError::MetadataElsewhere { first: first.clone(), other };
     let had_metadata = fs.exists(&first.join(KNOWN_DIRS_FILE)).unwrap_or(false);
     match &owners[0] {
         Err(error) => Err(error.clone().into()),
-        Ok(Some(owner)) if has_metadata(fs, first) => Ok(owner.cluster_id),
+        Ok(Some(owner)) if has_metadata(fs, first) => Ok(Some(owner.cluster_id)),
         Ok(Some(owner)) => match (with_metadata(), paths.iter().find(|path| has_logs(fs, path))) {
             _ if had_metadata => Err(NodeError::MetadataLogMissing(log)),
             (Some(other), _) => Err(elsewhere(other)),
@@ -180,13 +188,12 @@ fn find_cluster(
             }
             (None, Some(path)) => Err(NodeError::MetadataMissing(path.clone())),
             // The very first start has ended before there was any metadata.
-            (None, None) => Ok(owner.cluster_id),
+            (None, None) => Ok(Some(owner.cluster_id)),
         },
         // Whether it may be opened is asked later, by its path.
         Ok(None) if known.contains_key(first) => {
             let others = owners.iter().filter_map(|owner| owner.as_ref().ok()?.as_ref());
-            let of_others = others.map(|owner| owner.cluster_id).next();
-            Ok(of_others.unwrap_or_else(|| ClusterId(random_uuid())))
+            Ok(others.map(|owner| owner.cluster_id).next())
         }
         Ok(None) if had_metadata || has_metadata(fs, first) => {
             Err(LogError::IdentityMissing { dir: first.clone() }.into())
@@ -195,7 +202,7 @@ fn find_cluster(
             let is_owned = |(_, owner): &(&PathBuf, &Owner)| matches!(owner, Ok(Some(_)));
             match paths.iter().zip(owners).find(is_owned) {
                 Some((other, _)) => Err(elsewhere(with_metadata().unwrap_or(other.clone()))),
-                None => Ok(ClusterId(random_uuid())),
+                None => Ok(None),
             }
         }
     }
@@ -259,7 +266,7 @@ fn open_one(
     cluster_id: ClusterId,
     known_id: Option<DirectoryId>,
 ) -> Opened {
-    let Opening { settings, fs, metrics, reports } = opening;
+    let Opening { settings, fs, metrics, reports, .. } = opening;
     let defaults = LogDirOptions::new(path.clone(), settings.node_id, cluster_id);
     let options = LogDirOptions {
         new_directory_id: known_id,
@@ -301,6 +308,7 @@ mod tests {
             fs,
             metrics: LogMetrics::new(),
             reports,
+            joined: None,
         })
     }
 

@@ -219,6 +219,7 @@ async fn bring_in_line(
         gone.for_each(|partition| partition.go_offline());
         take_offline(&before, &table);
         node.groups.follow(table.by_name(OFFSETS_TOPIC).ok());
+        node.reconciliation.served_anew();
         let deleted = vanished.iter().map(|topic| DeletedTopic {
             name: CommittedTopic::from(topic.name().as_str()),
             id: topic.image.id,

@@ -17,6 +17,8 @@ pub(crate) struct Reconciliation {
     progress: watch::Sender<Progress>,
     /// Submissions under way of where replicas were found.
     assigning: watch::Sender<usize>,
+    /// How often what is served has changed.
+    tables: watch::Sender<u64>,
 }
 
 /// The commits whose effects are brought into force together.
@@ -67,6 +69,7 @@ impl Default for Reconciliation {
             asked: watch::Sender::new(0),
             progress: watch::Sender::new(Progress::default()),
             assigning: watch::Sender::new(0),
+            tables: watch::Sender::new(0),
         }
     }
 }
@@ -93,6 +96,16 @@ impl Reconciliation {
         let mut assigning = self.assigning.subscribe();
         // The sender is in `self`.
         let _ = assigning.wait_for(|assigning| *assigning == 0).await;
+    }
+
+    /// Tells whenever what is served, or in which role, has changed.
+    pub(crate) fn tables(&self) -> watch::Receiver<u64> {
+        self.tables.subscribe()
+    }
+
+    /// What is served has changed.
+    pub(super) fn served_anew(&self) {
+        self.tables.send_modify(|number| *number += 1);
     }
 
     /// Tells how often every topic is asked for.

@@ -237,7 +237,6 @@ fn give_role(replica: &Replica, wanted: &PartitionImage, own: BrokerId, in_sync_
                 replicas: wanted.replicas.clone(),
                 isr: wanted.isr.clone(),
                 partition_epoch: wanted.partition_epoch,
-                barred: Vec::new(),
             };
             let (epoch, membership) = (wanted.leader_epoch, &membership);
             replica.lead(Lead { own, epoch, membership, in_sync_min });

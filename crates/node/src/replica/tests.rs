@@ -17,8 +17,7 @@ const OWN: BrokerId = BrokerId(1);
 
 fn lead(replica: &Replica, epoch: i32, isr: &[BrokerId]) {
     let replicas = isr.to_vec();
-    let membership =
-        Membership { isr: replicas.clone(), replicas, partition_epoch: epoch, barred: Vec::new() };
+    let membership = Membership { isr: replicas.clone(), replicas, partition_epoch: epoch };
     let epoch = LeaderEpoch(epoch);
     replica.lead(Lead { own: OWN, epoch, membership: &membership, in_sync_min: 1 });
 }

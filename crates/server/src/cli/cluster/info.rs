@@ -199,6 +199,7 @@ mod tests {
             brokers: vec![broker(1, false), broker(2, true)],
         };
         let quorum = QuorumDescription {
+            nodes: Vec::new(),
             leader: Some(BrokerId(1)),
             leader_epoch: LeaderEpoch(4),
             high_watermark: Offset(90),

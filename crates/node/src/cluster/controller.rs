@@ -1,0 +1,144 @@
+//! The active controller hears the brokers: who is silent is fenced, and who speaks gets what it wants.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use logway_metadata::controller::BrokerLiveness;
+use logway_metadata::record::{BrokerEpoch, BrokerState};
+use logway_model::{BrokerId, LeaderEpoch};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::heartbeat::Heartbeat;
+use super::{Cluster, has_sessions, node_address};
+use crate::Node;
+use crate::tasks::steady_time;
+
+/// The controller looks so often who was heard.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// In a cluster of one there is nobody to hear.
+const ALONE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A broker that has missed so many heartbeats may be dead: its machine is asked whether anybody listens there.
+const LATE_HEARTBEATS: u32 = 2;
+
+/// How long that question may take. A machine that lives answers within a round trip.
+const PROBE_MAX: Duration = Duration::from_millis(100);
+
+/// What the active controller knows of heartbeats, while this node is that.
+#[derive(Default)]
+pub(super) struct Controller {
+    /// With the epoch in which this node leads the quorum.
+    heard: Mutex<Option<(LeaderEpoch, BrokerLiveness)>>,
+    /// A broker wants to be something else.
+    has_news: Arc<Notify>,
+}
+
+impl Controller {
+    fn heard(&self) -> MutexGuard<'_, Option<(LeaderEpoch, BrokerLiveness)>> {
+        // What it guards is right after each step.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a heartbeat, where it arrives. Says whether this node is the active controller.
+    pub(super) fn hear(&self, heartbeat: Heartbeat) -> bool {
+        let Heartbeat { broker, epoch, wanted } = heartbeat;
+        let mut heard = self.heard();
+        let Some((_, liveness)) = &mut *heard else { return false };
+        if liveness.heartbeat(broker, epoch, wanted, now_ms()) {
+            self.has_news.notify_one();
+        }
+        true
+    }
+
+    /// Takes over whether this node is the active controller now, and who belongs to the cluster.
+    fn follow(&self, node: &Node) -> bool {
+        let status = node.quorum.status();
+        let mut heard = self.heard();
+        if status.leader != Some(node.settings.node_id) {
+            *heard = None;
+            return false;
+        }
+        let image = node.image();
+        match &mut *heard {
+            Some((epoch, liveness)) if *epoch == status.epoch => liveness.follow(&image, now_ms()),
+            heard => {
+                let timeout = node.settings.cluster.session_timeout.as_millis();
+                let timeout_ms = u64::try_from(timeout).unwrap_or(u64::MAX);
+                let liveness = BrokerLiveness::new(&image, timeout_ms, now_ms());
+                *heard = Some((status.epoch, liveness));
+            }
+        }
+        true
+    }
+
+    /// A broker's process has ended.
+    fn has_gone(&self, broker: BrokerId, epoch: BrokerEpoch) {
+        if let Some((_, liveness)) = &mut *self.heard() {
+            liveness.has_gone(broker, epoch);
+            self.has_news.notify_one();
+        }
+    }
+}
+
+/// Looks after the brokers for as long as the node exists, while it is the active controller.
+pub(crate) async fn look_after_brokers(node: Weak<Node>) {
+    loop {
+        let Some(strong) = node.upgrade() else { return };
+        let Some(cluster) = &strong.cluster else { return };
+        let is_cluster = has_sessions(&strong.image());
+        if is_cluster && cluster.controller.follow(&strong) {
+            change_states(&strong, cluster).await;
+            probe_late_brokers(&strong, cluster);
+        }
+        let has_news = Arc::clone(&cluster.controller.has_news);
+        drop(strong);
+        let pause = if is_cluster { LOOK_INTERVAL } else { ALONE_INTERVAL };
+        _ = timeout(pause, has_news.notified()).await;
+    }
+}
+
+/// Commits what follows from who was heard. What cannot be committed now is tried at the next look.
+async fn change_states(node: &Arc<Node>, cluster: &Cluster) {
+    let due = match &*cluster.controller.heard() {
+        Some((_, liveness)) => liveness.due(&node.image(), now_ms()),
+        None => return,
+    };
+    for change in due {
+        let (broker, state) = (change.id, change.state);
+        match node.quorum.submit(change).await {
+            Ok(_) => tracing::info!(%broker, ?state, "a broker of the cluster has changed"),
+            Err(error) => tracing::warn!(%broker, ?state, %error, "a broker cannot change"),
+        }
+    }
+}
+
+/// Asks the machines of brokers that are late whether anybody listens there. A process that was killed is known
+/// to be dead long before its session is over.
+fn probe_late_brokers(node: &Arc<Node>, cluster: &Cluster) {
+    let late_after = node.settings.cluster.heartbeat_interval * LATE_HEARTBEATS;
+    let late_ms = u64::try_from(late_after.as_millis()).unwrap_or(u64::MAX);
+    let late = match &mut *cluster.controller.heard() {
+        Some((_, liveness)) => liveness.take_late(now_ms(), late_ms),
+        None => return,
+    };
+    let image = node.image();
+    for (broker, epoch) in late {
+        let is_active =
+            image.broker_session(broker).map(|it| it.state) != Some(BrokerState::Fenced);
+        let Some(address) = node_address(&image, broker).filter(|_| is_active) else { continue };
+        let node = Arc::clone(node);
+        tokio::spawn(async move {
+            let Some(cluster) = &node.cluster else { return };
+            if cluster.peers.is_vacant(&address, PROBE_MAX).await {
+                tracing::warn!(%broker, address, "nobody listens where a broker was: it has ended");
+                cluster.controller.has_gone(broker, epoch);
+            }
+        });
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(steady_time().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,280 @@
+//! Who a node is, before its log directories are opened.
+//!
+//! | first log directory | `--join` | it |
+//! |---|---|---|
+//! | has an owner | given or not | is the node that owns it, simply back |
+//! | is empty | not given | founds a cluster of one |
+//! | is empty | given | asks the cluster to be admitted, and gets a number |
+//!
+//! The number and the directory's id belong together for ever. So the id is drawn and written down before the cluster
+//! is asked: a node that is killed in between asks again as the same one. The file goes when the node has its place in
+//! the quorum; while it is there, no start founds a cluster (nats-server#2792).
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_log::checkpoint::known_dirs::KNOWN_DIRS_FILE;
+use logway_log::checkpoint::{MetaProperties, joining};
+use logway_log::fs::Fs;
+use logway_log::{LogError, random_uuid};
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
+use logway_model::{BrokerId, ClusterId, DirectoryId};
+use logway_peers::{Greeting, Identity, PeerServer, Peers};
+use logway_quorum::{JoinRequest, QuorumError, Start, join};
+use tokio::time::{Instant, sleep};
+
+use super::{Cluster, ClusterOptions};
+use crate::start::NodeError;
+use crate::tasks::off_thread;
+
+/// A node looks for its cluster for so long. Those of a cluster may be started at the same moment, in any order.
+const JOIN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// One node is greeted for so long before the next one is.
+const GREETING_MAX: Duration = Duration::from_secs(2);
+
+/// Between two rounds through all addresses.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The cluster that has admitted this node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joined {
+    pub(crate) cluster: ClusterId,
+    /// What the first log directory is called.
+    pub(crate) directory: DirectoryId,
+}
+
+/// A node that knows who it is.
+pub(crate) struct Identified {
+    pub(crate) settings: Arc<BrokerSettings>,
+    /// `None` for one that is alone and stays so.
+    pub(crate) cluster: Option<Cluster>,
+    /// Only if it was admitted just now.
+    pub(crate) joined: Option<Joined>,
+    pub(crate) start: Start,
+}
+
+impl Identified {
+    /// A node that no other can reach.
+    pub(crate) fn alone(settings: Arc<BrokerSettings>) -> Identified {
+        Identified { settings, cluster: None, joined: None, start: Start::Found }
+    }
+
+    /// Finds out who this node is, and has it admitted if it is new to a cluster.
+    ///
+    /// # Errors
+    ///
+    /// Says why it cannot join. Then nothing was written but its own name.
+    pub(crate) async fn of(
+        fs: &Arc<dyn Fs>,
+        settings: Arc<BrokerSettings>,
+        options: ClusterOptions,
+    ) -> Result<Identified, NodeError> {
+        identify(fs, settings, options).await
+    }
+}
+
+async fn identify(
+    fs: &Arc<dyn Fs>,
+    settings: Arc<BrokerSettings>,
+    options: ClusterOptions,
+) -> Result<Identified, NodeError> {
+    let ClusterOptions { listener, host, clients, join, find_nodes } = options;
+    let bound = listener.address();
+    let server = PeerServer::start(listener);
+    let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
+    let known = Known::read(fs, root.clone(), &settings).await?;
+    let peers = Peers::new(Identity { cluster: None, node: None, directory: known.directory() });
+    let address = |greeted: Option<IpAddr>| {
+        let ip = own_ip(bound.ip(), greeted);
+        let host = host.clone().unwrap_or_else(|| ip.to_string());
+        Endpoint { host, port: bound.port() }.to_string()
+    };
+    let (settings, address, joined, start) = match known {
+        Known::Owned { owner, is_joining } => {
+            let start = if is_joining || !join.is_empty() { Start::Join } else { Start::Found };
+            let settings = match settings.given(NODE_ID_SETTING) {
+                // Another number than the directory's is refused when that is opened.
+                Some(_) => settings,
+                None => Arc::new(settings.with_node_id(owner.node_id)),
+            };
+            (settings, address(None), None, start)
+        }
+        // What is missing is said when the directories are opened; nothing is joined or founded before.
+        Known::Incomplete => (settings, address(None), None, Start::Found),
+        Known::New(_) if join.is_empty() => (settings, address(None), None, Start::Found),
+        Known::New(directory) => {
+            let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
+            let seeds = Seeds { peers: &peers, addresses: &join, find_nodes: &find_nodes };
+            let deadline = Instant::now() + JOIN_PATIENCE;
+            let (found, greeting, cluster) = seeds.greet(deadline).await?;
+            peers.set_own(Identity { cluster: Some(cluster), node: None, directory });
+            let (files, root) = (Arc::clone(fs), root.clone());
+            off_thread(move || joining::write(&*files, &root, directory)).await?;
+            let address = address(Some(greeting.own_address));
+            let request = JoinRequest { id: wanted, directory, address: address.clone() };
+            let patience = deadline.saturating_duration_since(Instant::now());
+            let admitted = self::join(Arc::new(peers.clone()), &found, request, patience).await?;
+            tracing::info!(node = %admitted.id, %cluster, "the cluster has admitted this node");
+            let settings = Arc::new(settings.with_node_id(admitted.id));
+            (settings, address, Some(Joined { cluster, directory }), Start::Join)
+        }
+    };
+    let endpoint = client_endpoint(&settings, clients, &address);
+    let cluster = Cluster::new(peers, server, address, endpoint);
+    Ok(Identified { settings, cluster: Some(cluster), joined, start })
+}
+
+/// The node has its place in the quorum: what was written down for the way there is not needed any more.
+pub(crate) async fn forget_joining(fs: &Arc<dyn Fs>, root: &Path) -> Result<(), LogError> {
+    let (fs, root) = (Arc::clone(fs), root.to_owned());
+    off_thread(move || joining::forget(&*fs, &root)).await
+}
+
+impl Cluster {
+    /// The node knows its cluster and its directory: it calls in its own name, and takes no calls of others' clusters.
+    pub(crate) fn belongs_to(&self, cluster: ClusterId, node: BrokerId, directory: DirectoryId) {
+        self.peers.set_own(Identity { cluster: Some(cluster), node: Some(node), directory });
+        if let Some(server) =
+            &*self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        {
+            server.belongs_to(cluster);
+        }
+    }
+
+    /// From now on other nodes are answered.
+    pub(crate) fn answer_calls(&self, node: &Arc<crate::Node>) {
+        if let Some(server) =
+            &*self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        {
+            server.serve(Arc::new(super::calls::Calls(Arc::downgrade(node))));
+        }
+    }
+}
+
+/// What the first log directory says of its owner.
+enum Known {
+    Owned {
+        owner: MetaProperties,
+        is_joining: bool,
+    },
+    /// Something is missing that was there: the owner of another directory, or the file that says it.
+    Incomplete,
+    /// Nobody owns any directory; this will be the id of the first.
+    New(DirectoryId),
+}
+
+impl Known {
+    async fn read(
+        fs: &Arc<dyn Fs>,
+        root: PathBuf,
+        settings: &BrokerSettings,
+    ) -> Result<Known, NodeError> {
+        let (fs, dirs) = (Arc::clone(fs), settings.log_dirs.clone());
+        let read = move || -> Result<Known, LogError> {
+            let owner_of = |dir: &Path| MetaProperties::read(&*fs, &dir.join(MetaProperties::FILE));
+            let name = joining::read(&*fs, &root)?;
+            if let Some(owner) = owner_of(&root)? {
+                return Ok(Known::Owned { owner, is_joining: name.is_some() });
+            }
+            let others = dirs.iter().skip(1);
+            let is_known = fs.exists(&root.join(KNOWN_DIRS_FILE)).unwrap_or(true)
+                || others.map(|dir| owner_of(dir)).any(|owner| !matches!(owner, Ok(None)));
+            match is_known {
+                true => Ok(Known::Incomplete),
+                false => Ok(Known::New(name.unwrap_or_else(|| DirectoryId(random_uuid())))),
+            }
+        };
+        Ok(off_thread(read).await?)
+    }
+
+    fn directory(&self) -> DirectoryId {
+        match self {
+            Known::Owned { owner, .. } => owner.directory_id,
+            Known::New(directory) => *directory,
+            Known::Incomplete => DirectoryId::UNASSIGNED,
+        }
+    }
+}
+
+/// Nodes of the cluster to join.
+struct Seeds<'a> {
+    peers: &'a Peers,
+    addresses: &'a [String],
+    find_nodes: &'a super::FindNodes,
+}
+
+impl Seeds<'_> {
+    /// Greets them until one says to which cluster it belongs. An address may be that of a node for nodes, or the one
+    /// that its clients know.
+    async fn greet(
+        &self,
+        deadline: Instant,
+    ) -> Result<(Vec<String>, Greeting, ClusterId), NodeError> {
+        loop {
+            let mut reasons = Vec::new();
+            for address in self.addresses {
+                let behind = match self.greet_one(address).await {
+                    Ok((greeting, cluster)) => {
+                        return Ok((self.addresses.to_vec(), greeting, cluster));
+                    }
+                    Err(reason) => {
+                        reasons.push(format!("{address}: {reason}"));
+                        (self.find_nodes)(address.clone()).await
+                    }
+                };
+                for address in &behind {
+                    match self.greet_one(address).await {
+                        Ok((greeting, cluster)) => return Ok((behind, greeting, cluster)),
+                        Err(reason) => reasons.push(format!("{address}: {reason}")),
+                    }
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(QuorumError::Unreachable { reason: reasons.join("; ") }.into());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn greet_one(&self, address: &str) -> Result<(Greeting, ClusterId), String> {
+        let greeting = self.peers.greet(address, GREETING_MAX).await;
+        let greeting = greeting.map_err(|error| error.to_string())?;
+        let cluster = greeting.cluster.ok_or("it does not belong to a cluster yet")?;
+        Ok((greeting, cluster))
+    }
+}
+
+/// The address by which others reach this machine, where it listens on all: the one by which a node has seen it, or
+/// that of the way out.
+fn own_ip(bound: IpAddr, greeted: Option<IpAddr>) -> IpAddr {
+    if !bound.is_unspecified() {
+        return bound.to_canonical();
+    }
+    greeted.or_else(way_out).unwrap_or(Ipv4Addr::LOCALHOST.into()).to_canonical()
+}
+
+/// The address of the interface by which packets leave for other networks. Nothing is sent.
+fn way_out() -> Option<IpAddr> {
+    // Of a network that is for documents alone (RFC 5737).
+    const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(ELSEWHERE).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// What clients of a cluster are told: what is configured, the address that is bound, or that of the node.
+fn client_endpoint(
+    settings: &BrokerSettings,
+    (ip, port): (Option<IpAddr>, u16),
+    node_address: &str,
+) -> Endpoint {
+    let configured = settings.advertised.clone();
+    let bound = ip.map(|ip| Endpoint { host: ip.to_canonical().to_string(), port });
+    let of_node = || super::parse_address(node_address).map(|node| Endpoint { port, ..node });
+    let local = || Endpoint { host: Ipv4Addr::LOCALHOST.to_string(), port };
+    configured.or(bound).or_else(of_node).unwrap_or_else(local)
+}

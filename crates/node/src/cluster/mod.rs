@@ -1,0 +1,137 @@
+//! This node among the others of its cluster.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`identity`] | who this node is, before its directories are opened: known, new, or admitted by a cluster |
+//! | [`calls`] | what other nodes ask of this one |
+//! | [`session`] | this broker's life: it starts, says that it lives, and leaves |
+//! | [`controller`] | the active controller hears the brokers, and fences those that are silent |
+//! | [`heartbeat`] | what a broker and the controller say to each other, in bytes |
+//!
+//! A node that was not told to listen for others has none of it: it is alone and stays so.
+
+mod calls;
+mod controller;
+mod heartbeat;
+mod identity;
+mod session;
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use logway_log::random_uuid;
+use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
+use logway_metadata::{MetadataImage, MetadataLevel};
+use logway_model::{BrokerId, Uuid};
+use logway_peers::{PeerListener, PeerServer, Peers};
+use tokio::sync::{Notify, watch};
+
+use controller::Controller;
+pub(crate) use controller::look_after_brokers;
+pub(crate) use identity::{Identified, Joined, forget_joining};
+pub(crate) use session::live;
+
+/// The name of the listener for other nodes, among those of a broker's session.
+pub const NODE_LISTENER: &str = "NODE";
+
+/// Finds out where nodes listen for nodes, through an address that clients know.
+pub type FindNodes =
+    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
+
+/// How a node takes part in a cluster.
+pub struct ClusterOptions {
+    /// Where other nodes connect.
+    pub listener: PeerListener,
+    /// The host that other nodes are told, if one is configured.
+    pub host: Option<String>,
+    /// What clients are told, where no address is configured: the port that is bound, and the host if it is a certain
+    /// one.
+    pub clients: (Option<IpAddr>, u16),
+    /// Addresses of nodes, for other nodes or for clients, of a cluster to join; none to found one.
+    pub join: Vec<String>,
+    /// Looks behind an address for clients.
+    pub find_nodes: FindNodes,
+}
+
+/// What a node has that other nodes can reach.
+pub(crate) struct Cluster {
+    pub(crate) peers: Peers,
+    /// Where other nodes reach this one.
+    pub(crate) address: String,
+    /// Where clients reach it.
+    pub(crate) endpoint: Endpoint,
+    /// This start of the process.
+    incarnation: Uuid,
+    /// The life that this start has begun, once the cluster knows of it.
+    session: watch::Sender<Option<BrokerEpoch>>,
+    /// What the broker wants to be.
+    wanted: Mutex<BrokerState>,
+    controller: Controller,
+    /// Somebody may be in sync who was not.
+    pub(crate) isr_due: Arc<Notify>,
+    server: Mutex<Option<PeerServer>>,
+}
+
+impl Cluster {
+    fn new(peers: Peers, server: PeerServer, address: String, endpoint: Endpoint) -> Cluster {
+        Cluster {
+            peers,
+            address,
+            endpoint,
+            incarnation: random_uuid(),
+            session: watch::Sender::new(None),
+            wanted: Mutex::new(BrokerState::Active),
+            controller: Controller::default(),
+            isr_due: Arc::default(),
+            server: Mutex::new(Some(server)),
+        }
+    }
+
+    /// The epoch of this life, once it has begun.
+    pub(crate) fn session(&self) -> Option<BrokerEpoch> {
+        *self.session.borrow()
+    }
+
+    /// How other nodes and clients reach this broker.
+    fn listeners(&self) -> Vec<Listener> {
+        let endpoint = parse_address(&self.address);
+        let node = endpoint.map(|endpoint| Listener { name: NODE_LISTENER.to_owned(), endpoint });
+        node.into_iter().collect()
+    }
+
+    fn wanted(&self) -> BrokerState {
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn want(&self, state: BrokerState) {
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Ends the connections of other nodes.
+    pub(crate) async fn stop(&self) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(server) = server {
+            server.stop().await;
+        }
+    }
+}
+
+/// Whether the cluster has, or had, several nodes: then its brokers have sessions.
+fn has_sessions(image: &MetadataImage) -> bool {
+    image.metadata_level() >= MetadataLevel::CLUSTER
+}
+
+/// Where a broker listens for other nodes.
+pub(crate) fn node_address(image: &MetadataImage, broker: BrokerId) -> Option<String> {
+    let listeners = &image.broker_session(broker)?.listeners;
+    let listener = listeners.iter().find(|listener| listener.name == NODE_LISTENER)?;
+    Some(listener.endpoint.to_string())
+}
+
+fn parse_address(address: &str) -> Option<Endpoint> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Some(Endpoint { host, port: port.parse().ok()? })
+}

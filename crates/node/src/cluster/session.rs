@@ -1,0 +1,190 @@
+//! This broker's life in its cluster: it starts, says that it lives, and leaves.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use logway_metadata::controller::{SetBrokerState, StartBroker};
+use logway_metadata::record::{BrokerEpoch, BrokerState};
+use logway_peers::{Kind, Lane};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::heartbeat::Heartbeat;
+use super::{Cluster, has_sessions};
+use crate::Node;
+use crate::failure::Failure;
+use crate::start::NodeError;
+
+/// Between two attempts to tell the cluster that this broker has started.
+const START_RETRY: Duration = Duration::from_millis(200);
+
+/// A start that waits for the cluster says so this often.
+const WAITING_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A heartbeat is answered within this time or never.
+const HEARTBEAT_MAX: Duration = Duration::from_millis(150);
+
+/// A clean stop waits so long for others to take over.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
+
+/// Lives in the cluster for as long as the node exists: begins a session as soon as there is a cluster of several nodes,
+/// and keeps it.
+pub(crate) async fn live(node: Weak<Node>) {
+    let Some(strong) = node.upgrade() else { return };
+    let mut images = strong.quorum.watch();
+    drop(strong);
+    loop {
+        let Some(strong) = node.upgrade() else { return };
+        if has_sessions(&strong.image()) {
+            break;
+        }
+        drop(strong);
+        if images.changed().await.is_err() {
+            return;
+        }
+    }
+    let Some(epoch) = begin(&node).await else { return };
+    let mut next = Instant::now();
+    loop {
+        let Some(strong) = node.upgrade() else { return };
+        beat(&strong, epoch).await;
+        next = (next + strong.settings.cluster.heartbeat_interval).max(Instant::now());
+        drop(strong);
+        sleep_until(next).await;
+    }
+}
+
+/// Tells the cluster that this broker has started, until it knows; `None` if the node ends before.
+async fn begin(node: &Weak<Node>) -> Option<BrokerEpoch> {
+    let mut said_at: Option<Instant> = None;
+    loop {
+        let strong = node.upgrade()?;
+        let cluster = strong.cluster.as_ref()?;
+        let start = StartBroker {
+            id: strong.settings.node_id,
+            incarnation: cluster.incarnation,
+            endpoint: Some(cluster.endpoint.clone()),
+            listeners: cluster.listeners(),
+            rack: strong.settings.cluster.rack.clone(),
+            log_dirs: strong.log_dirs.online_ids(),
+        };
+        let started = async {
+            let committed = strong.quorum.submit(start).await.map_err(Failure::from)?;
+            strong.reconciliation.reached(committed.index).await?;
+            Ok::<_, Failure>(committed.reply)
+        };
+        match started.await {
+            Ok(epoch) => {
+                cluster.session.send_replace(Some(epoch));
+                tracing::info!(epoch = epoch.0, "the cluster knows that this broker has started");
+                return Some(epoch);
+            }
+            Err(failure) => {
+                if said_at.is_none_or(|at| at.elapsed() >= WAITING_LOG_INTERVAL) {
+                    said_at = Some(Instant::now());
+                    tracing::warn!(
+                        reason = failure.message,
+                        "the cluster cannot be told yet that this \
+                        broker has started; it is told until it knows"
+                    );
+                }
+            }
+        }
+        drop(strong);
+        sleep(START_RETRY).await;
+    }
+}
+
+/// Tells the active controller that this broker lives.
+async fn beat(node: &Arc<Node>, epoch: BrokerEpoch) {
+    let Some(cluster) = &node.cluster else { return };
+    let (broker, wanted) = (node.settings.node_id, cluster.wanted());
+    let heartbeat = Heartbeat { broker, epoch, wanted };
+    match node.quorum.status().leader {
+        Some(leader) if leader == broker => _ = cluster.controller.hear(heartbeat),
+        Some(leader) => {
+            let members = node.quorum.members();
+            let Some(leader) = members.into_iter().find(|member| member.id == leader) else {
+                return;
+            };
+            let (lane, kind) = (Lane::Control, Kind::Heartbeat);
+            let sent = cluster.peers.request(
+                &leader.address,
+                lane,
+                kind,
+                heartbeat.encode(),
+                HEARTBEAT_MAX,
+            );
+            // One that is lost is followed by the next.
+            if let Err(error) = sent.await {
+                tracing::debug!(%error, leader = %leader.id, "a heartbeat is not answered");
+            }
+        }
+        None => {}
+    }
+}
+
+impl Cluster {
+    /// Waits until this life has begun.
+    async fn begun(&self) {
+        let mut session = self.session.subscribe();
+        // The sender is in `self`.
+        _ = session.wait_for(Option::is_some).await;
+    }
+}
+
+impl Node {
+    /// Whether the cluster has several nodes, or had, so that this broker has a life that others know of.
+    pub(crate) fn lives_in_cluster(&self) -> bool {
+        self.cluster.is_some() && has_sessions(&self.image())
+    }
+
+    /// Waits until this node knows all that was committed before it came back. What it holds is judged by that: logs that
+    /// it does not know the topics of may be those of topics that it has yet to hear of.
+    pub(crate) async fn catch_up(&self) -> Result<(), NodeError> {
+        if self.cluster.is_none() {
+            return Ok(());
+        }
+        let mut said_at: Option<Instant> = None;
+        while let Err(error) = self.quorum.wait_until_current().await {
+            self.quorum.check_running()?;
+            if said_at.is_none_or(|at| at.elapsed() >= WAITING_LOG_INTERVAL) {
+                said_at = Some(Instant::now());
+                tracing::warn!(%error, "waiting for a majority of the cluster's voters");
+            }
+            sleep(START_RETRY).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until this broker may lead, if it belongs to a cluster of several nodes.
+    pub(crate) async fn wait_until_active(&self) {
+        let Some(cluster) = self.cluster.as_ref().filter(|_| self.lives_in_cluster()) else {
+            return;
+        };
+        cluster.begun().await;
+        let mut images = self.quorum.watch();
+        // Its sender is a part of the quorum.
+        while !self.image().is_active(self.settings.node_id) && images.changed().await.is_ok() {}
+    }
+
+    /// Hands over what this broker leads, before a clean stop (KIP-841): so nobody has to notice that it is gone.
+    pub async fn leave(&self) {
+        let Some((cluster, epoch)) =
+            self.cluster.as_ref().and_then(|cluster| Some((cluster, cluster.session()?)))
+        else {
+            return;
+        };
+        let (id, state) = (self.settings.node_id, BrokerState::ShuttingDown);
+        cluster.want(state);
+        let leaving = async {
+            match self.quorum.submit(SetBrokerState { id, epoch, state }).await {
+                Ok(committed) => _ = self.reconciliation.reached(committed.index).await,
+                Err(error) => tracing::warn!(%error, "the others notice the stop when it is done"),
+            }
+            self.quorum.hand_over().await;
+        };
+        if timeout(LEAVE_MAX, leaving).await.is_err() {
+            tracing::warn!(waited = ?LEAVE_MAX, "the others have not taken over; it stops all the same");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A follower asks its leaders.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use logway_model::{BrokerId, TopicId};
+use logway_peers::{Kind, Lane};
+use logway_replication::message::{
+    FetchFromLeader, FollowedPartition, LedPartition, decode_answer,
+};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::following::{Asked, Next, follow};
+use crate::Node;
+use crate::backoff::Backoff;
+use crate::cluster::node_address;
+use crate::replica::Replica;
+use crate::topics::TopicTable;
+
+/// A partition that could not be copied is asked for again after this time.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// Where there is nothing to ask for, it is looked again after this time at the latest.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// An answer takes so much longer than the leader may wait, or never comes.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// So many partitions are asked for in one request. Those of a table of more take turns.
+const PARTITIONS_MAX: usize = 20_000;
+
+/// Keeps a task for each broker that leads something which this one follows, for as long as the node exists.
+pub(crate) async fn fetch_from_leaders(node: Weak<Node>) {
+    let mut tasks: BTreeMap<BrokerId, JoinHandle<()>> = BTreeMap::new();
+    let Some(strong) = node.upgrade() else { return };
+    let mut tables = strong.reconciliation.tables();
+    drop(strong);
+    loop {
+        let Some(strong) = node.upgrade() else { return };
+        let leaders = leaders(&strong.topics());
+        drop(strong);
+        tasks.retain(|_, task| !task.is_finished());
+        for leader in leaders {
+            let task = || tokio::spawn(fetch_from(Weak::clone(&node), leader));
+            tasks.entry(leader).or_insert_with(task);
+        }
+        if tables.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The brokers that replicas here follow.
+fn leaders(topics: &TopicTable) -> BTreeSet<BrokerId> {
+    let replicas = topics.iter().flat_map(|topic| topic.partitions.iter().flatten());
+    replicas.filter_map(|replica| replica.leader_followed()).collect()
+}
+
+/// A replica that follows the leader of this task.
+struct Followed {
+    asked: Asked,
+    topic: TopicId,
+    /// Not before then.
+    at: Option<Instant>,
+}
+
+/// Copies from one leader until nothing here follows it.
+async fn fetch_from(node: Weak<Node>, leader: BrokerId) {
+    let Some(strong) = node.upgrade() else { return };
+    let mut tables = strong.reconciliation.tables();
+    drop(strong);
+    let mut followed = Vec::new();
+    let mut table: Weak<TopicTable> = Weak::new();
+    let mut turn = 0;
+    let mut backoff = Backoff::between(Duration::from_millis(20), Duration::from_secs(1));
+    loop {
+        let Some(strong) = node.upgrade() else { return };
+        let newest = strong.topics.load_full();
+        if table.upgrade().is_none_or(|known| !Arc::ptr_eq(&known, &newest)) {
+            followed = followed_from(&newest, leader);
+            table = Arc::downgrade(&newest);
+        }
+        drop(newest);
+        if followed.is_empty() {
+            return;
+        }
+        tables.mark_unchanged();
+        let now = Instant::now();
+        let due: Vec<usize> = due(&followed, now, &mut turn);
+        if due.is_empty() {
+            drop(strong);
+            let retry_at = followed.iter().filter_map(|it| it.at).min();
+            let pause = retry_at.map_or(IDLE, |at| at.saturating_duration_since(now)).min(IDLE);
+            tokio::select! {
+                _ = tables.changed() => {}
+                () = sleep(pause) => {}
+            }
+            continue;
+        }
+        match fetch_once(&strong, leader, &mut followed, &due).await {
+            Ok(()) => backoff.reset(),
+            Err(reason) => {
+                tracing::debug!(%leader, reason, "a leader does not answer");
+                drop(strong);
+                tokio::select! {
+                    _ = tables.changed() => {}
+                    () = sleep(backoff.pause()) => {}
+                }
+            }
+        }
+    }
+}
+
+fn followed_from(topics: &TopicTable, leader: BrokerId) -> Vec<Followed> {
+    let replicas = topics.iter().flat_map(|topic| {
+        let id = topic.image.id;
+        topic.partitions.iter().flatten().map(move |replica| (id, replica))
+    });
+    let follows = replicas.filter(|(_, replica)| replica.leader_followed() == Some(leader));
+    let followed = |(topic, replica): (_, &Arc<Replica>)| Followed {
+        asked: Asked {
+            replica: Arc::clone(replica),
+            epoch: replica.leader_epoch(),
+            end: replica.log().log_end_offset(),
+        },
+        topic,
+        at: None,
+    };
+    follows.map(followed).collect()
+}
+
+/// Which ones to ask for now: each request begins with others, so that a full answer leaves nobody out for ever.
+fn due(followed: &[Followed], now: Instant, turn: &mut usize) -> Vec<usize> {
+    let count = followed.len();
+    let start = *turn % count;
+    *turn = start + 1;
+    let is_due = |index: &usize| followed[*index].at.is_none_or(|at| at <= now);
+    (start..count).chain(0..start).filter(is_due).take(PARTITIONS_MAX).collect()
+}
+
+async fn fetch_once(
+    node: &Arc<Node>,
+    leader: BrokerId,
+    followed: &mut [Followed],
+    due: &[usize],
+) -> Result<(), String> {
+    let cluster = node.cluster.as_ref().ok_or("this node is alone")?;
+    let epoch = cluster.session().ok_or("this broker has not started yet")?;
+    let address = node_address(&node.image(), leader).ok_or("its address is not known")?;
+    let settings = &node.settings.cluster;
+    // What is on the disk counts, on a durable topic: what an earlier role has left unflushed is flushed first.
+    for index in due {
+        let asked = &mut followed[*index].asked;
+        let log = asked.replica.log();
+        asked.end = log.log_end_offset();
+        if log.config().is_durable()
+            && log.flushed_offset() < asked.end
+            && let Err(error) = log.flush().await
+        {
+            let partition = asked.replica.topic_partition();
+            tracing::warn!(%partition, %error, "a follower's log cannot be flushed");
+        }
+    }
+    let partition = |index: &usize| {
+        let Followed { asked, topic, .. } = &followed[*index];
+        let log = asked.replica.log();
+        FollowedPartition {
+            topic: *topic,
+            partition: asked.replica.topic_partition().partition,
+            leader_epoch: asked.epoch,
+            end: asked.end,
+            last_epoch: log.latest_epoch(),
+            log_start: log.log_start_offset(),
+        }
+    };
+    let wait = settings.fetch_wait_max;
+    let request = FetchFromLeader {
+        follower: node.settings.node_id,
+        broker_epoch: epoch.0,
+        max_wait_ms: u32::try_from(wait.as_millis()).unwrap_or(u32::MAX),
+        min_bytes: 1,
+        max_bytes: settings.fetch_max_bytes,
+        partitions: due.iter().map(partition).collect(),
+    };
+    let answer = ask(node, &address, &request, wait + ANSWER_MAX).await?;
+    let asked: Vec<Asked> = due.iter().map(|index| followed[*index].asked.clone()).collect();
+    let next = follow(node, &asked, answer).await;
+    let later = Instant::now() + RETRY_AFTER;
+    for (index, next) in due.iter().zip(next) {
+        followed[*index].at = (next == Next::Later).then_some(later);
+    }
+    Ok(())
+}
+
+async fn ask(
+    node: &Node,
+    address: &str,
+    request: &FetchFromLeader,
+    time_max: Duration,
+) -> Result<Vec<LedPartition>, String> {
+    let cluster = node.cluster.as_ref().ok_or("this node is alone")?;
+    let (lane, kind) = (Lane::Replication, Kind::Fetch);
+    let sent = cluster.peers.request(address, lane, kind, request.encode(), time_max).await;
+    let bytes = sent.map_err(|error| error.to_string())?;
+    decode_answer(bytes).map_err(|error| error.to_string())
+}

@@ -1,0 +1,20 @@
+//! Records on their way from leaders to followers.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`answering`] | a leader answers a follower: what is behind its end, or where the two logs part |
+//! | [`fetching`] | a follower asks a leader, for all partitions that it follows there |
+//! | [`following`] | what comes of an answer: appends, cuts, and what is committed |
+//! | [`in_sync`] | leaders tell the controller who is in sync |
+//!
+//! A follower syncs what it has appended before it asks on, so the end that it tells is on its disk, on durable topics.
+//! An acknowledgement takes a round trip and a sync more than on one node. Redpanda and TigerBeetle let the
+//! two overlap, with an own field for what is flushed; that is the next step, if a measurement says that it pays.
+
+mod answering;
+mod fetching;
+mod following;
+mod in_sync;
+
+pub(crate) use fetching::fetch_from_leaders;
+pub(crate) use in_sync::keep_isrs;
