@@ -87,13 +87,17 @@ async fn fetch(
         PartitionData { partition_index: wish.key.partition, ..answer }
     });
     let mut answers: Vec<PartitionData> = answers.collect();
-    let leaders = match limits.grant {
+    let mut node_endpoints = match limits.grant {
         Ok(grant) if context.version >= LEADERS_FROM => {
             name_leaders(context, grant, &scope.wishes, &mut answers)
         }
         _ => Vec::new(),
     };
-    (FetchResponse { node_endpoints: leaders, ..respond(context, scope, answers) }, files)
+    if limits.is_follower {
+        // As in Kafka: a node of the cluster knows where the others are.
+        node_endpoints.clear();
+    }
+    (FetchResponse { node_endpoints, ..respond(context, scope, answers) }, files)
 }
 
 /// Names the leaders of partitions that are not led here, or in another epoch, and where they are reached.
