@@ -182,23 +182,26 @@ impl Quorum {
         leader.and_then(|leader| leader.log_end)
     }
 
-    /// The members by the addresses at which other nodes reach them.
+    /// The members by the addresses at which other nodes reach them. The only node of a cluster may have none: then by
+    /// that for clients.
     fn nodes(&self, view: &ClusterView) -> Vec<Node> {
-        if self.members.iter().all(|member| member.address.is_empty()) {
-            let is_member =
-                |broker: &BrokerView<'_>| self.members.iter().any(|member| member.id == broker.id);
-            let nodes = view.brokers().filter(is_member).map(|broker| {
-                let Endpoint { host, port } = broker.address;
-                node(broker.id, CLIENT_LISTENER, host, *port)
-            });
-            return nodes.collect();
+        if self.members.iter().any(|member| !member.address.is_empty()) {
+            return self.members.iter().filter_map(node_of).collect();
         }
-        let nodes = self.members.iter().filter_map(|member| {
-            let (host, port) = parts_of(&member.address)?;
-            Some(node(member.id, NODE_LISTENER, host, port))
+        let is_member =
+            |broker: &BrokerView<'_>| self.members.iter().any(|member| member.id == broker.id);
+        let nodes = view.brokers().filter(is_member).map(|broker| {
+            let Endpoint { host, port } = broker.address;
+            node(broker.id, CLIENT_LISTENER, host, *port)
         });
         nodes.collect()
     }
+}
+
+/// A member by the address at which other nodes reach it, if it has one.
+fn node_of(member: &MemberStatus) -> Option<Node> {
+    let (host, port) = parts_of(&member.address)?;
+    Some(node(member.id, NODE_LISTENER, host, port))
 }
 
 /// Host and port of an address, the host without the brackets that keep the colons of an IPv6 address apart.
@@ -277,6 +280,19 @@ mod tests {
         assert_eq!(told(&partition.observers), [(3, -1, -1, -1)]);
         quorum.status.leader = None;
         assert_eq!(quorum.partition().leader_id, -1);
+    }
+
+    #[test]
+    fn a_member_is_reached_where_other_nodes_reach_it() {
+        let mut members = quorum().members;
+        members[1].address = String::new();
+        let nodes = members.iter().map(|member| {
+            let Node { node_id, listeners, .. } = node_of(member)?;
+            let [listener] = listeners.as_slice() else { panic!("one listener") };
+            Some((node_id, listener.name.to_string(), listener.host.to_string(), listener.port))
+        });
+        let expected = |id: i32| Some((id, "NODE".to_owned(), format!("node-{id}"), 9_094));
+        assert_eq!(nodes.collect::<Vec<_>>(), [expected(1), None, expected(3)]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use logway_coordinator::{OFFSETS_TOPIC, partition_of_group};
 use logway_model::ErrorCode;
-use logway_wire::WireString;
 use logway_wire::messages::delete_groups_response::DeletableGroupResult;
 use logway_wire::messages::join_group_request::JoinGroupRequestProtocol;
 use logway_wire::messages::leave_group_request::MemberIdentity;
@@ -14,6 +13,7 @@ use logway_wire::messages::offset_delete_request::{
 };
 use logway_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use logway_wire::messages::*;
+use logway_wire::{UnreadAge, WireString};
 
 use super::*;
 
@@ -59,23 +59,61 @@ async fn the_coordinator_is_the_leader_of_the_groups_partition() {
     cluster.stop().await;
 }
 
-fn offset_commit(group_id: WireString) -> OffsetCommitRequest {
-    let partitions = vec![OffsetCommitRequestPartition {
-        partition_index: HERE,
-        committed_offset: 1,
+/// Commits offsets of partitions that are led here and elsewhere; returns the error of each.
+async fn commit(connection: &Connection, group_id: &WireString) -> Vec<i16> {
+    let partitions = [HERE, ELSEWHERE].map(|partition_index| OffsetCommitRequestPartition {
+        partition_index,
+        committed_offset: 0,
         committed_metadata: Some(WireString::new()),
         ..Default::default()
-    }];
-    let topic = OffsetCommitRequestTopic { name: SINGLE.into(), partitions, ..Default::default() };
-    OffsetCommitRequest { group_id, topics: vec![topic], ..Default::default() }
+    });
+    let topic = OffsetCommitRequestTopic {
+        name: SINGLE.into(),
+        partitions: partitions.to_vec(),
+        ..Default::default()
+    };
+    let request = OffsetCommitRequest {
+        group_id: group_id.clone(),
+        topics: vec![topic],
+        ..Default::default()
+    };
+    loop {
+        let committed = call(connection, &request, 8).await.topics.remove(0).partitions;
+        let codes: Vec<i16> = committed.iter().map(|it| it.error_code).collect();
+        // Until the shard has read its log.
+        if codes[0] != ErrorCode::CoordinatorLoadInProgress.code() {
+            return codes;
+        }
+    }
+}
+
+fn offset_fetch(group_id: &WireString) -> OffsetFetchRequest {
+    let group_id = group_id.clone();
+    let group = OffsetFetchRequestGroup { group_id, topics: None, ..Default::default() };
+    let unknown_tagged_fields = vec![UnreadAge::question()];
+    OffsetFetchRequest { groups: vec![group], unknown_tagged_fields, ..Default::default() }
+}
+
+#[tokio::test]
+async fn the_age_of_records_is_left_to_the_broker_that_has_them() {
+    let (cluster, connection) = Cluster::start().await;
+    let [group, ..] = groups(&cluster).await;
+    assert_eq!(commit(&connection, &group).await, [0, 0]);
+    let mut fetched = call(&connection, &offset_fetch(&group), 8).await.groups.remove(0);
+    let partitions = fetched.topics.remove(0).partitions.into_iter();
+    let ages = partitions.map(|it| {
+        (it.partition_index, it.error_code, UnreadAge::find_in(&it.unknown_tagged_fields))
+    });
+    let expected = [(HERE, 0, Some(UnreadAge::Ms(0))), (ELSEWHERE, 0, None)];
+    assert_eq!(ages.collect::<Vec<_>>(), expected);
+    cluster.stop().await;
 }
 
 #[tokio::test]
 async fn groups_of_other_coordinators_are_sent_to_them() {
     let (cluster, connection) = Cluster::start().await;
     let [here, elsewhere, leaderless] = groups(&cluster).await;
-    let committed = call(&connection, &offset_commit(here.clone()), 8).await;
-    assert_eq!(committed.topics[0].partitions[0].error_code, 0);
+    assert_eq!(commit(&connection, &here).await, [0, 0]);
 
     for group in [elsewhere, leaderless] {
         let group_id = || group.clone();
@@ -97,15 +135,9 @@ async fn groups_of_other_coordinators_are_sent_to_them() {
         let request = LeaveGroupRequest { group_id: group_id(), members, ..Default::default() };
         assert_eq!(call(&connection, &request, 5).await.error_code, NOT_COORDINATOR);
 
-        let committed = call(&connection, &offset_commit(group_id()), 8).await;
-        assert_eq!(committed.topics[0].partitions[0].error_code, NOT_COORDINATOR);
-        let groups = vec![OffsetFetchRequestGroup {
-            group_id: group_id(),
-            topics: None,
-            ..Default::default()
-        }];
-        let request = OffsetFetchRequest { groups, ..Default::default() };
-        assert_eq!(call(&connection, &request, 8).await.groups[0].error_code, NOT_COORDINATOR);
+        assert_eq!(commit(&connection, &group).await, [NOT_COORDINATOR; 2]);
+        let fetched = call(&connection, &offset_fetch(&group), 8).await;
+        assert_eq!(fetched.groups[0].error_code, NOT_COORDINATOR);
         let topic = OffsetDeleteRequestTopic {
             name: SINGLE.into(),
             partitions: vec![OffsetDeleteRequestPartition::default()],
