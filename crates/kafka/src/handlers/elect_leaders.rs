@@ -177,8 +177,8 @@ async fn elect_all(
     told.collect()
 }
 
-/// An unknown type of election is told to each partition: clients look for the results of those that they have named, and
-/// some do not look at the error of the request. A request about nothing is told of nothing.
+/// An unknown type of election is told to each partition. Clients look for the results of those that they have
+/// named, and some do not look at the error of the request. A request about nothing is told of nothing.
 fn of_unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse {
     let is_about_nothing = request.topic_partitions.as_ref().is_some_and(Vec::is_empty);
     let code = if is_about_nothing { ErrorCode::None } else { ErrorCode::InvalidRequest };
