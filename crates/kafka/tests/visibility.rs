@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use logway_client::Connection;
+use logway_model::ErrorCode;
 use logway_wire::messages::CreateTopicsRequest;
 use logway_wire::messages::create_topics_request::CreatableTopic;
 use tokio::task::JoinHandle;
@@ -70,6 +71,26 @@ async fn a_topic_of_many_partitions_holds_up_no_small_one() {
     for partition in [0, 4_999] {
         assert_eq!(produce(&other, LARGE, partition, batch(&["x"])).await.error_code, 0);
     }
+    broker.stop().await;
+}
+
+/// Another broker may know of a topic before this one serves it, and send clients here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_being_made_is_not_unknown() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broker = TestBroker::start(dir.path()).await;
+    let (making, other) = begin_large(&broker).await;
+    let mut told = Vec::new();
+    while !is_served(&broker, LARGE) {
+        told.push(produce(&other, LARGE, 4_999, batch(&["x"])).await.error_code);
+    }
+    // The last one may have come just in time.
+    told.pop();
+    let not_leader = ErrorCode::NotLeaderOrFollower.code();
+    assert!(!told.is_empty() && told.iter().all(|code| *code == not_leader), "{told:?}");
+    let unknown = produce(&other, LARGE, 5_000, batch(&["x"])).await;
+    assert_eq!(unknown.error_code, ErrorCode::UnknownTopicOrPartition.code());
+    assert_eq!(making.await.expect("did not panic"), 0);
     broker.stop().await;
 }
 

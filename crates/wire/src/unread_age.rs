@@ -10,7 +10,7 @@
 //! | each partition of an `OffsetFetchResponse` | 10000 | 8 | the age in milliseconds, an `int64`; -1 if unknown |
 //!
 //! The age is that of the first record at or after the committed offset, by its timestamp and the broker's clock; 0 if
-//! there is none.
+//! there is none. A coordinator says nothing of partitions that another broker leads.
 
 use bytes::Bytes;
 
@@ -51,8 +51,8 @@ impl UnreadAge {
         RawTaggedField { tag: TAG, data: Bytes::copy_from_slice(&age_ms.to_be_bytes()) }
     }
 
-    /// The age among the tagged fields of a partition; `None` from brokers that do not know the question. What cannot be
-    /// an age is unknown.
+    /// The age among the tagged fields of a partition; `None` from brokers that do not know the question, or do not
+    /// lead the partition. What cannot be an age is unknown.
     pub fn find_in(fields: &[RawTaggedField]) -> Option<UnreadAge> {
         let field = fields.iter().find(|field| field.tag == TAG)?;
         let age_ms = <[u8; 8]>::try_from(&*field.data).map(i64::from_be_bytes);

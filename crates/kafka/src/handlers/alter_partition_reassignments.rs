@@ -1,6 +1,6 @@
 //! AlterPartitionReassignments: moves partitions to other brokers (KIP-455).
 //!
-//! There is no other broker to move to. What a partition can be assigned to is what it has, which
+//! Replicas stay on the brokers that they were put on. What a partition can be assigned to is what it has, which
 //! changes nothing; and no reassignment is ever under way that could be cancelled.
 
 use logway_metadata::{PartitionImage, TopicImage};

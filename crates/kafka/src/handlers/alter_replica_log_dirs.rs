@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use logway_model::{ErrorCode, PartitionId};
+use logway_model::{ErrorCode, PartitionId, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
@@ -41,7 +41,11 @@ pub(crate) async fn handle(
                     Ok(cluster) => begin(cluster, target, &topic.name, index).await,
                     Err(code) => Err(*code),
                 };
-                let code = outcome.err().unwrap_or(ErrorCode::None);
+                let why = |code| {
+                    let id = PartitionId(index);
+                    why_not_moved(context.absence_here(code, &topic.name, Uuid::ZERO, id))
+                };
+                let code = outcome.err().map_or(ErrorCode::None, why);
                 outcomes.entry(topic.name.clone()).or_default().insert(index, code);
             }
         }
@@ -69,6 +73,14 @@ async fn begin(
     let target = target.ok_or(ErrorCode::LogDirNotFound)?;
     let target = target.online().ok_or(ErrorCode::KafkaStorageError)?;
     cluster.move_replica(topic, PartitionId(index), &target).await
+}
+
+/// As in Kafka, whose tools know no other code for a replica that is not here to be moved.
+fn why_not_moved(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::NotLeaderOrFollower => ErrorCode::ReplicaNotAvailable,
+        code => code,
+    }
 }
 
 fn topic_result(

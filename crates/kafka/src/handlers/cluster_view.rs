@@ -1,6 +1,6 @@
 //! The cluster as one client is shown it.
 
-use logway_metadata::record::Endpoint;
+use logway_metadata::record::{BrokerRecord, Endpoint};
 use logway_metadata::{PartitionImage, TopicImage};
 use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId, TopicName};
 
@@ -23,6 +23,8 @@ pub(super) struct BrokerView<'a> {
     pub(super) id: BrokerId,
     pub(super) address: &'a Endpoint,
     pub(super) rack: Option<&'a str>,
+    /// Whether the controller keeps it from serving.
+    pub(super) is_fenced: bool,
 }
 
 /// A partition, and what of it can be reached.
@@ -30,8 +32,9 @@ pub(super) struct BrokerView<'a> {
 pub(super) struct PartitionView<'a> {
     pub(super) id: PartitionId,
     pub(super) image: &'a PartitionImage,
-    /// The leader, if it serves the partition.
+    /// The leader, if it can be reached; this node only if it serves the partition.
     pub(super) leader: Option<BrokerId>,
+    /// The replicas on brokers that cannot be reached, or in log directories that are lost.
     pub(super) offline_replicas: Vec<BrokerId>,
 }
 
@@ -48,22 +51,42 @@ impl ClusterView {
         }
     }
 
-    /// The brokers that the client can reach.
+    /// The brokers that the client can reach. As in Kafka, one that is about to stop is among them: it serves
+    /// until others have taken over.
     pub(super) fn brokers(&self) -> impl Iterator<Item = BrokerView<'_>> {
-        self.known.brokers().filter_map(|broker| {
-            let address = self.address_of(broker.id)?;
-            Some(BrokerView { id: broker.id, address, rack: broker.rack.as_deref() })
-        })
+        self.all_brokers().filter(|broker| !broker.is_fenced)
     }
 
-    /// The broker to send admin requests to: each passes them to the controller, so this one.
-    pub(super) fn controller_id(&self) -> BrokerId {
-        self.own_id
+    /// The brokers that have an address, also those that are fenced.
+    pub(super) fn all_brokers(&self) -> impl Iterator<Item = BrokerView<'_>> {
+        self.known.brokers().filter_map(|broker| self.view_of(broker))
+    }
+
+    /// A broker, if the client can reach it.
+    pub(super) fn broker(&self, id: BrokerId) -> Option<BrokerView<'_>> {
+        let broker = self.known.broker(id).and_then(|broker| self.view_of(broker));
+        broker.filter(|broker| !broker.is_fenced)
+    }
+
+    fn view_of<'a>(&'a self, broker: &'a BrokerRecord) -> Option<BrokerView<'a>> {
+        let address = match broker.id == self.own_id {
+            true => &self.own_address,
+            false => broker.endpoint.as_ref()?,
+        };
+        let is_fenced = self.known.is_fenced(broker.id);
+        Some(BrokerView { id: broker.id, address, rack: broker.rack.as_deref(), is_fenced })
+    }
+
+    /// The broker to send admin requests to: each passes them to the controller, so this one. A fenced one names
+    /// another, since clients look for the controller among the brokers that they are shown.
+    pub(super) fn controller_id(&self) -> Option<BrokerId> {
+        let own = self.broker(self.own_id);
+        own.or_else(|| self.brokers().next()).map(|broker| broker.id)
     }
 
     /// Whether there is such a broker, whether it can be reached or not.
     pub(super) fn has_broker(&self, id: BrokerId) -> bool {
-        self.known.has_broker(id)
+        self.known.broker(id).is_some()
     }
 
     /// The topic of a name. See [`KnownTopics::by_name`].
@@ -110,16 +133,27 @@ impl ClusterView {
     ) -> impl Iterator<Item = PartitionView<'a>> {
         let served = self.topics.serves(topic.id);
         topic.numbered_partitions().skip(first).map(move |(id, image)| {
-            let is_open_here = served.is_some_and(|topic| topic.partition(id).is_ok());
-            let serves = |broker: &BrokerId| match *broker == self.own_id {
-                true => is_open_here,
-                false => self.address_of(*broker).is_some(),
+            let is_led_here = served.is_some_and(|topic| topic.partition(id).is_ok());
+            let is_open_here = served.is_some_and(|topic| topic.replica(id).is_some());
+            let leads = |broker: &BrokerId| match *broker == self.own_id {
+                true => is_led_here,
+                false => self.broker(*broker).is_some(),
             };
+            let is_online = |broker: BrokerId| match broker == self.own_id {
+                // A replica that should lead and does not has lost its log.
+                true if image.leader == Some(broker) => is_led_here,
+                true => is_open_here && self.broker(broker).is_some(),
+                false => {
+                    self.broker(broker).is_some()
+                        && self.known.has_directory(broker, image.directory_of(broker))
+                }
+            };
+            let replicas = image.replicas.iter().copied();
             PartitionView {
                 id,
                 image,
-                leader: image.leader.filter(serves),
-                offline_replicas: image.replicas.iter().copied().filter(|id| !serves(id)).collect(),
+                leader: image.leader.filter(leads),
+                offline_replicas: replicas.filter(|id| !is_online(*id)).collect(),
             }
         })
     }
@@ -132,13 +166,6 @@ impl ClusterView {
     ) -> Option<PartitionView<'a>> {
         let number = usize::try_from(id.0).ok()?;
         self.partitions_from(topic, number).next()
-    }
-
-    fn address_of(&self, broker: BrokerId) -> Option<&Endpoint> {
-        match broker == self.own_id {
-            true => Some(&self.own_address),
-            false => self.known.endpoint(broker),
-        }
     }
 }
 
@@ -168,26 +195,41 @@ mod tests {
     use std::sync::Arc;
 
     use logway_metadata::MetadataImage;
-    use logway_metadata::record::{BrokerRecord, MetadataRecord, PartitionRecord, TopicRecord};
-    use logway_model::{LeaderEpoch, TopicId, Uuid};
+    use logway_metadata::record::{
+        BrokerEpoch, BrokerSessionRecord, BrokerState, MetadataRecord, PartitionRecord, TopicRecord,
+    };
+    use logway_model::{DirectoryId, LeaderEpoch, Uuid};
 
     use super::*;
 
     const OWN: BrokerId = BrokerId(1);
     const OTHER: BrokerId = BrokerId(2);
+    const DIRECTORY: DirectoryId = DirectoryId(Uuid([3; 16]));
 
     fn endpoint(host: &str) -> Endpoint {
         Endpoint { host: host.to_owned(), port: 9092 }
     }
 
-    fn partition(partition: i32, leader: BrokerId) -> MetadataRecord {
+    fn broker(id: BrokerId, endpoint: Option<Endpoint>) -> MetadataRecord {
+        let log_dirs = vec![DIRECTORY];
+        MetadataRecord::Broker(BrokerRecord { id, endpoint, rack: None, log_dirs })
+    }
+
+    fn session(id: BrokerId, state: BrokerState) -> MetadataRecord {
+        let (incarnation, epoch) = (Uuid([9; 16]), BrokerEpoch(0));
+        let listeners = Vec::new();
+        let session = BrokerSessionRecord { id, incarnation, epoch, state, listeners };
+        MetadataRecord::BrokerSession(session)
+    }
+
+    fn partition(partition: i32, leader: Option<BrokerId>) -> MetadataRecord {
         MetadataRecord::Partition(PartitionRecord {
             topic_id: TopicId(Uuid([7; 16])),
             partition: PartitionId(partition),
             replicas: vec![OWN, OTHER],
-            directories: Vec::new(),
+            directories: vec![DIRECTORY; 2],
             isr: vec![OWN, OTHER],
-            leader: Some(leader),
+            leader,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,
         })
@@ -195,19 +237,25 @@ mod tests {
 
     /// Two brokers, and a topic with a partition led by each; this broker serves neither.
     fn view(other: Option<Endpoint>) -> (ClusterView, Arc<TopicImage>) {
-        let broker = |id, endpoint| {
-            MetadataRecord::Broker(BrokerRecord { id, endpoint, rack: None, log_dirs: Vec::new() })
-        };
+        view_after(other, &[])
+    }
+
+    /// The same after more records.
+    fn view_after(
+        other: Option<Endpoint>,
+        more: &[MetadataRecord],
+    ) -> (ClusterView, Arc<TopicImage>) {
         let name = TopicName::new("a").expect("a legal name");
         let topic = TopicRecord { name, id: TopicId(Uuid([7; 16])) };
         let records = [
             broker(OWN, None),
             broker(OTHER, other),
             MetadataRecord::Topic(topic),
-            partition(0, OWN),
-            partition(1, OTHER),
+            partition(0, Some(OWN)),
+            partition(1, Some(OTHER)),
         ];
-        let image = Arc::new(MetadataImage::default().apply(&records).expect("the records fit"));
+        let image = MetadataImage::default().apply(&records).expect("the records fit");
+        let image = Arc::new(image.apply(more).expect("the records fit"));
         let topic = Arc::clone(image.topic("a").expect("it was created"));
         let view = ClusterView {
             known: image.into(),
@@ -229,6 +277,32 @@ mod tests {
     }
 
     #[test]
+    fn a_fenced_broker_is_shown_only_to_who_asks_for_it() {
+        let shown = |state| {
+            let (view, _) = view_after(Some(endpoint("b")), &[session(OTHER, state)]);
+            let ids: Vec<BrokerId> = view.brokers().map(|broker| broker.id).collect();
+            let all = view.all_brokers().map(|broker| (broker.id, broker.is_fenced));
+            (ids, all.collect::<Vec<_>>())
+        };
+        let all_serve = vec![(OWN, false), (OTHER, false)];
+        assert_eq!(shown(BrokerState::Active), (vec![OWN, OTHER], all_serve.clone()));
+        assert_eq!(shown(BrokerState::ShuttingDown), (vec![OWN, OTHER], all_serve));
+        let (shown, all) = shown(BrokerState::Fenced);
+        assert_eq!((shown, all), (vec![OWN], vec![(OWN, false), (OTHER, true)]));
+    }
+
+    #[test]
+    fn the_controller_is_a_broker_that_is_shown() {
+        let controller =
+            |more: &[MetadataRecord]| view_after(Some(endpoint("b")), more).0.controller_id();
+        let fenced = |id| session(id, BrokerState::Fenced);
+        assert_eq!(controller(&[]), Some(OWN));
+        assert_eq!(controller(&[fenced(OTHER)]), Some(OWN));
+        assert_eq!(controller(&[fenced(OWN)]), Some(OTHER));
+        assert_eq!(controller(&[fenced(OWN), fenced(OTHER)]), None);
+    }
+
+    #[test]
     fn a_partition_without_an_open_log_has_no_leader_here() {
         let (view, topic) = view(Some(endpoint("b")));
         let partitions: Vec<PartitionView<'_>> = view.partitions_from(&topic, 0).collect();
@@ -239,11 +313,35 @@ mod tests {
         assert_eq!(from_one, partitions[1..]);
     }
 
+    /// The leader of the partition that the other broker leads, and the replicas that are offline.
+    fn led_by_other(
+        address: Option<Endpoint>,
+        more: &[MetadataRecord],
+    ) -> (Option<BrokerId>, Vec<BrokerId>) {
+        let (view, topic) = view_after(address, more);
+        let second = view.partition(&topic, PartitionId(1)).expect("there are two");
+        (second.leader, second.offline_replicas)
+    }
+
     #[test]
     fn a_leader_that_cannot_be_reached_is_none() {
-        let (view, topic) = view(None);
-        let second = view.partitions_from(&topic, 1).next().expect("there are two");
-        assert_eq!(second.leader, None);
-        assert_eq!(second.offline_replicas, [OWN, OTHER]);
+        let none = (None, vec![OWN, OTHER]);
+        assert_eq!(led_by_other(None, &[]), none);
+        let fenced = session(OTHER, BrokerState::Fenced);
+        assert_eq!(led_by_other(Some(endpoint("b")), &[fenced]), none);
+        let leaderless = led_by_other(Some(endpoint("b")), &[partition(1, None)]);
+        assert_eq!(leaderless, (None, vec![OWN]));
+    }
+
+    #[test]
+    fn a_replica_in_a_directory_that_its_broker_has_lost_is_offline() {
+        let without = BrokerRecord {
+            id: OTHER,
+            endpoint: Some(endpoint("b")),
+            rack: None,
+            log_dirs: vec![DirectoryId(Uuid([4; 16]))],
+        };
+        let lost = led_by_other(Some(endpoint("b")), &[MetadataRecord::Broker(without)]);
+        assert_eq!(lost, (Some(OTHER), vec![OWN, OTHER]));
     }
 }

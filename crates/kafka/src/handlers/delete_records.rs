@@ -84,8 +84,8 @@ fn start(
     asked: &DeleteRecordsPartition,
 ) -> Result<Completion<Offset>, ErrorCode> {
     let topics = context.served_topics();
-    let topic = topics.by_name(context, name, Operation::Delete)?;
-    let partition = topic.partition(PartitionId(asked.partition_index))?;
+    let id = PartitionId(asked.partition_index);
+    let (topic, partition) = topics.led_by_name(context, name, id, Operation::Delete)?;
     if is_internal(name) {
         return Err(ErrorCode::InvalidTopicException);
     }

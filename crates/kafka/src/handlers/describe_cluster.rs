@@ -6,7 +6,7 @@ use logway_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use logway_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
 
 use super::authorized_operations::NOT_ASKED;
-use super::cluster_view::{BrokerView, ClusterView};
+use super::cluster_view::{BrokerView, ClusterView, leader_number};
 use crate::request::RequestContext;
 use logway_node::failure::Failure;
 
@@ -35,9 +35,11 @@ pub(crate) async fn handle(
     DescribeClusterResponse {
         endpoint_type: BROKERS,
         cluster_id: context.cluster_id().to_string().into(),
-        controller_id: view.controller_id().0,
-        // No broker is ever fenced yet, so including the fenced ones changes nothing.
-        brokers: view.brokers().map(broker).collect(),
+        controller_id: leader_number(view.controller_id()),
+        brokers: match request.include_fenced_brokers {
+            true => view.all_brokers().map(broker).collect(),
+            false => view.brokers().map(broker).collect(),
+        },
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
             true => context.authorized_cluster_operations(),
             false => NOT_ASKED,
@@ -69,6 +71,7 @@ fn broker(view: BrokerView<'_>) -> DescribeClusterBroker {
         host: WireString::copy_of(&view.address.host),
         port: view.address.port.into(),
         rack: view.rack.map(WireString::copy_of),
+        is_fenced: view.is_fenced,
         ..Default::default()
     }
 }

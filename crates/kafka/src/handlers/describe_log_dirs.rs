@@ -130,7 +130,7 @@ fn partition(cluster: &Cluster, dir: &LogDir, log: &Log) -> Option<DescribeLogDi
     let is_future_key = log.replica_move().is_some_and(is_copy);
     let table = cluster.served();
     let topic = table.by_id(log.topic_id()).ok();
-    let served = topic.and_then(|topic| topic.partition(topic_partition.partition).ok());
+    let served = topic.and_then(|topic| topic.replica(topic_partition.partition));
     let offset_lag = match served {
         None => UNKNOWN_LAG,
         Some(served) if is_future_key => {
@@ -138,8 +138,8 @@ fn partition(cluster: &Cluster, dir: &LogDir, log: &Log) -> Option<DescribeLogDi
         }
         // A replica has just moved away from here.
         Some(served) if served.directory() != dir.directory_id() => return None,
-        // A leader is never behind itself.
-        Some(_) => 0,
+        // A leader is never behind what is committed. A follower may be, by what it was told of that.
+        Some(served) => (served.high_watermark().get() - log.log_end_offset()).max(0),
     };
     Some(DescribeLogDirsPartition {
         partition_index: topic_partition.partition.0,

@@ -1,7 +1,7 @@
 //! DescribeProducers: the idempotent producers of partitions, and their open transactions (KIP-664).
 
 use logway_log::producer_state::ProducerState;
-use logway_model::{ErrorCode, Offset, PartitionId, ProducerId, Sequence};
+use logway_model::{ErrorCode, Offset, PartitionId, ProducerId, Sequence, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::describe_producers_request::TopicRequest;
 use logway_wire::messages::describe_producers_response::{
@@ -61,10 +61,14 @@ async fn producers(
         let topics = context.served_topics();
         let topic = match absence(name) {
             // The name is judged first, as in Kafka.
-            ErrorCode::UnknownTopicOrPartition => topics.by_name(context, name, Operation::Read)?,
+            ErrorCode::UnknownTopicOrPartition => topics.by_name(context, name, Operation::Read),
             code => return Err(code),
         };
-        topic.partition(id)?.log().producers()
+        // Followers know producers too, and a tool may ask each replica.
+        let replica =
+            topic.and_then(|topic| topic.replica(id).map_or_else(|| topic.partition(id), Ok));
+        let replica = replica.map_err(|code| context.absence_here(code, name, Uuid::ZERO, id))?;
+        replica.log().producers()
     };
     let mut known = described.await.map_err(|error| Failure::from(error).code)?;
     known.sort_unstable_by_key(|(id, _)| *id);
@@ -108,6 +112,7 @@ fn explanation(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::InvalidTopicException => Some("no topic can have this name"),
         ErrorCode::UnknownTopicOrPartition => Some("the partition does not exist"),
         ErrorCode::TopicAuthorizationFailed => Some(refusal_text(code)),
+        ErrorCode::NotLeaderOrFollower => Some("this broker has no replica of the partition"),
         _ => Some("the log of the partition is not available"),
     }
 }

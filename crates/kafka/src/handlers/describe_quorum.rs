@@ -2,9 +2,15 @@
 //!
 //! Offsets are the indexes of the quorum's own log, which holds metadata as `__cluster_metadata`
 //! does in Kafka; it cannot be fetched.
+//!
+//! In Kafka the leader answers, and brokers pass the request on to it. Here each node answers with what it knows. Who
+//! leads and who belongs to the quorum is known to all. How far the others are is known to the leader alone.
 
-use logway_model::{BrokerId, ErrorCode, TimestampMs};
-use logway_quorum::{QuorumStatus, VoterStatus};
+use std::time::Duration;
+
+use logway_metadata::record::Endpoint;
+use logway_model::{BrokerId, ErrorCode, Offset, TimestampMs};
+use logway_quorum::{MemberStatus, QuorumStatus};
 use logway_wire::WireString;
 use logway_wire::messages::describe_quorum_request;
 use logway_wire::messages::describe_quorum_response::{
@@ -22,14 +28,21 @@ use logway_node::tasks::wall_clock;
 const METADATA_TOPIC: &str = "__cluster_metadata";
 const METADATA_PARTITION: i32 = 0;
 
-/// The protocol's word for a connection without encryption or authentication.
-const LISTENER_NAME: &str = "PLAINTEXT";
+/// The name of the listener by which the only node of a cluster is described: that for clients, since it listens
+/// for no other nodes.
+const CLIENT_LISTENER: &str = "PLAINTEXT";
+
+/// The name of the listener by which nodes reach each other, as Kafka's controllers do.
+const NODE_LISTENER: &str = "NODE";
 
 /// From this version on there is room for voters' directories and addresses.
 const NODES_FROM: i16 = 2;
 
 /// The epoch of partitions that are not described.
 const NO_EPOCH: i32 = -1;
+
+/// The end of a log that this node does not know.
+const UNKNOWN_OFFSET: i64 = -1;
 
 /// One answer for each partition named.
 pub(crate) fn built_bytes(_context: &RequestContext, request: &DescribeQuorumRequest) -> usize {
@@ -54,20 +67,19 @@ pub(crate) async fn handle(
     if !is_about_metadata(&request) {
         return refused(request, ErrorCode::UnknownTopicOrPartition);
     }
-    let status = cluster.quorum_status();
-    if status.leader != Some(context.settings().node_id) {
-        return refused(request, ErrorCode::NotLeaderOrFollower);
-    }
-    let view = ClusterView::of(&context);
-    let nodes = view.brokers().filter(|broker| is_voter(&status, broker.id)).map(node);
+    let quorum = Quorum::of(&context, &cluster);
+    let nodes = match context.version >= NODES_FROM {
+        true => quorum.nodes(&ClusterView::of(&context)),
+        false => Vec::new(),
+    };
     DescribeQuorumResponse {
         error_message: None,
         topics: vec![TopicData {
             topic_name: METADATA_TOPIC.into(),
-            partitions: vec![partition(&context, &cluster, &status)],
+            partitions: vec![quorum.partition()],
             ..Default::default()
         }],
-        nodes: if context.version >= NODES_FROM { nodes.collect() } else { Vec::new() },
+        nodes,
         ..Default::default()
     }
 }
@@ -98,48 +110,197 @@ fn refused(request: DescribeQuorumRequest, code: ErrorCode) -> DescribeQuorumRes
     DescribeQuorumResponse { error_message: None, topics, ..Default::default() }
 }
 
-fn partition(context: &RequestContext, cluster: &Cluster, status: &QuorumStatus) -> PartitionData {
-    let voter = |voter: &VoterStatus| match voter.id == context.settings().node_id {
-        // The leader is always as far as itself.
-        true if context.version < NODES_FROM => replica(voter, wall_clock()),
-        true => {
-            let directory_id = cluster.log_dirs().metadata_directory_id();
-            let state = replica(voter, wall_clock());
-            ReplicaState { replica_directory_id: directory_id.0, ..state }
+/// The quorum as one request sees it.
+struct Quorum {
+    status: QuorumStatus,
+    members: Vec<MemberStatus>,
+    /// Whether this node leads: then it knows when it has heard the others.
+    is_led_here: bool,
+    has_directories: bool,
+    now: TimestampMs,
+}
+
+impl Quorum {
+    fn of(context: &RequestContext, cluster: &Cluster) -> Quorum {
+        let own_id = context.settings().node_id;
+        let (status, mut members) = (cluster.quorum_status(), cluster.quorum_members());
+        if let Some(own) = members.iter_mut().find(|member| member.id == own_id) {
+            own.directory = cluster.log_dirs().metadata_directory_id();
         }
-        false => replica(voter, TimestampMs::NONE),
-    };
-    PartitionData {
-        partition_index: METADATA_PARTITION,
-        error_message: None,
-        leader_id: leader_number(status.leader),
-        leader_epoch: status.epoch.0,
-        high_watermark: status.high_watermark.0,
-        current_voters: status.voters.iter().map(voter).collect(),
-        ..Default::default()
+        Quorum {
+            is_led_here: status.leader == Some(own_id),
+            has_directories: context.version >= NODES_FROM,
+            now: wall_clock(),
+            status,
+            members,
+        }
+    }
+
+    fn partition(&self) -> PartitionData {
+        let replicas = |votes: bool| {
+            let members = self.members.iter().filter(move |member| member.is_voter == votes);
+            members.map(|member| self.replica(member)).collect()
+        };
+        PartitionData {
+            partition_index: METADATA_PARTITION,
+            error_message: None,
+            leader_id: leader_number(self.status.leader),
+            leader_epoch: self.status.epoch.0,
+            high_watermark: self.status.high_watermark.0,
+            current_voters: replicas(true),
+            observers: replicas(false),
+            ..Default::default()
+        }
+    }
+
+    fn replica(&self, member: &MemberStatus) -> ReplicaState {
+        let at = |ago: Duration| {
+            let ago_ms = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+            TimestampMs(self.now.0.saturating_sub(ago_ms))
+        };
+        let heard = member.last_heard.filter(|_| self.is_led_here).map_or(TimestampMs::NONE, at);
+        let caught_up = match member.log_end >= self.leader_log_end() {
+            true => heard,
+            false => TimestampMs::NONE,
+        };
+        let state = ReplicaState {
+            replica_id: member.id.0,
+            log_end_offset: member.log_end.map_or(UNKNOWN_OFFSET, |end| end.0),
+            last_fetch_timestamp: heard.0,
+            last_caught_up_timestamp: caught_up.0,
+            ..Default::default()
+        };
+        match self.has_directories {
+            true => ReplicaState { replica_directory_id: member.directory.0, ..state },
+            false => state,
+        }
+    }
+
+    /// Where the leader's log ends, if that is known here.
+    fn leader_log_end(&self) -> Option<Offset> {
+        let leader = self.members.iter().find(|member| Some(member.id) == self.status.leader);
+        leader.and_then(|leader| leader.log_end)
+    }
+
+    /// The members by the addresses at which other nodes reach them. The only node of a cluster may have none: then by
+    /// that for clients.
+    fn nodes(&self, view: &ClusterView) -> Vec<Node> {
+        if self.members.iter().any(|member| !member.address.is_empty()) {
+            return self.members.iter().filter_map(node_of).collect();
+        }
+        let is_member =
+            |broker: &BrokerView<'_>| self.members.iter().any(|member| member.id == broker.id);
+        let nodes = view.brokers().filter(is_member).map(|broker| {
+            let Endpoint { host, port } = broker.address;
+            node(broker.id, CLIENT_LISTENER, host, *port)
+        });
+        nodes.collect()
     }
 }
 
-fn replica(voter: &VoterStatus, caught_up: TimestampMs) -> ReplicaState {
-    ReplicaState {
-        replica_id: voter.id.0,
-        log_end_offset: voter.log_end.0,
-        last_fetch_timestamp: caught_up.0,
-        last_caught_up_timestamp: caught_up.0,
-        ..Default::default()
-    }
+/// A member by the address at which other nodes reach it, if it has one.
+fn node_of(member: &MemberStatus) -> Option<Node> {
+    let (host, port) = parts_of(&member.address)?;
+    Some(node(member.id, NODE_LISTENER, host, port))
 }
 
-fn is_voter(status: &QuorumStatus, id: BrokerId) -> bool {
-    status.voters.iter().any(|voter| voter.id == id)
+/// Host and port of an address, the host without the brackets that keep the colons of an IPv6 address apart.
+fn parts_of(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    Some((in_brackets.unwrap_or(host), port.parse().ok()?))
 }
 
-fn node(broker: BrokerView<'_>) -> Node {
+fn node(id: BrokerId, listener: &'static str, host: &str, port: u16) -> Node {
     let listener = Listener {
-        name: LISTENER_NAME.into(),
-        host: WireString::copy_of(&broker.address.host),
-        port: broker.address.port,
+        name: WireString::from_static(listener),
+        host: WireString::copy_of(host),
+        port,
         ..Default::default()
     };
-    Node { node_id: broker.id.0, listeners: vec![listener], ..Default::default() }
+    Node { node_id: id.0, listeners: vec![listener], ..Default::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_model::{DirectoryId, LeaderEpoch, Uuid};
+
+    use super::*;
+
+    /// A leader 1, a voter 2 that is two records behind, and an observer 3 that has everything, as the leader
+    /// sees them.
+    fn quorum() -> Quorum {
+        let member = |id, is_voter, log_end, heard_ms| MemberStatus {
+            id: BrokerId(id),
+            directory: DirectoryId(Uuid([id as u8; 16])),
+            address: format!("node-{id}:9094"),
+            is_voter,
+            log_end: Some(Offset(log_end)),
+            last_heard: Some(Duration::from_millis(heard_ms)),
+        };
+        Quorum {
+            status: QuorumStatus {
+                leader: Some(BrokerId(1)),
+                epoch: LeaderEpoch(5),
+                high_watermark: Offset(9),
+                voters: Vec::new(),
+            },
+            members: vec![member(1, true, 10, 0), member(2, true, 8, 30), member(3, false, 10, 40)],
+            is_led_here: true,
+            has_directories: true,
+            now: TimestampMs(1_000),
+        }
+    }
+
+    fn told(replicas: &[ReplicaState]) -> Vec<(i32, i64, i64, i64)> {
+        let replica = |it: &ReplicaState| {
+            let (fetched, caught_up) = (it.last_fetch_timestamp, it.last_caught_up_timestamp);
+            (it.replica_id, it.log_end_offset, fetched, caught_up)
+        };
+        replicas.iter().map(replica).collect()
+    }
+
+    #[test]
+    fn the_leader_tells_how_far_everybody_is() {
+        let partition = quorum().partition();
+        assert_eq!(told(&partition.current_voters), [(1, 10, 1_000, 1_000), (2, 8, 970, -1)]);
+        assert_eq!(told(&partition.observers), [(3, 10, 960, 960)]);
+        assert_eq!(partition.observers[0].replica_directory_id, Uuid([3; 16]));
+        assert_eq!((partition.leader_id, partition.leader_epoch), (1, 5));
+    }
+
+    #[test]
+    fn who_does_not_lead_knows_how_far_itself_is() {
+        let mut quorum = quorum();
+        quorum.is_led_here = false;
+        quorum.members[0].log_end = None;
+        quorum.members[2].log_end = None;
+        let partition = quorum.partition();
+        assert_eq!(told(&partition.current_voters), [(1, -1, -1, -1), (2, 8, -1, -1)]);
+        assert_eq!(told(&partition.observers), [(3, -1, -1, -1)]);
+        quorum.status.leader = None;
+        assert_eq!(quorum.partition().leader_id, -1);
+    }
+
+    #[test]
+    fn a_member_is_reached_where_other_nodes_reach_it() {
+        let mut members = quorum().members;
+        members[1].address = String::new();
+        let nodes = members.iter().map(|member| {
+            let Node { node_id, listeners, .. } = node_of(member)?;
+            let [listener] = listeners.as_slice() else { panic!("one listener") };
+            Some((node_id, listener.name.to_string(), listener.host.to_string(), listener.port))
+        });
+        let expected = |id: i32| Some((id, "NODE".to_owned(), format!("node-{id}"), 9_094));
+        assert_eq!(nodes.collect::<Vec<_>>(), [expected(1), None, expected(3)]);
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        assert_eq!(parts_of("node-1:9094"), Some(("node-1", 9094)));
+        assert_eq!(parts_of("[::1]:9094"), Some(("::1", 9094)));
+        for wrong in ["", "node-1", "node-1:", "node-1:70000"] {
+            assert_eq!(parts_of(wrong), None, "{wrong}");
+        }
+    }
 }

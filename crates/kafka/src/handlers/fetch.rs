@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use logway_log::FileRange;
 use logway_log::checkpoint::EpochEnd;
-use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 use logway_node::access::Operation;
 use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, Unread};
 use logway_node::replica::Replica;
 use logway_wire::messages::fetch_request::FetchPartition;
 use logway_wire::messages::fetch_response::{
-    EpochEndOffset, FetchableTopicResponse, PartitionData,
+    EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use logway_wire::messages::{FetchRequest, FetchResponse};
 use logway_wire::{ApiKey, Decoder, Records, WireString};
 use tokio::time::Instant;
 
+use super::cluster_view::BrokerView;
+use super::current_leaders::{CurrentLeaders, is_elsewhere};
 use crate::fetch_session::{FetchScope, FetchWish, TopicNaming};
 use crate::request::{
     Reply, RequestContext, RequestError, ServedTopics, TopicGrant, Work, decode_request,
@@ -25,6 +27,8 @@ use crate::request::{
 
 /// From this version on topics are named by their ids (KIP-516).
 const BY_TOPIC_ID_FROM: i16 = 13;
+/// From this version on a consumer is told who leads a partition that is not led here (KIP-951).
+const LEADERS_FROM: i16 = 16;
 /// Clients of older versions may not know of a log that is offline, and would give up.
 const STORAGE_ERROR_FROM: i16 = 6;
 /// A consumer, not a follower.
@@ -82,8 +86,51 @@ async fn fetch(
         let answer = answer(context.version, isolation, outcome, &mut files);
         PartitionData { partition_index: wish.key.partition, ..answer }
     });
-    let answers = answers.collect();
-    (respond(context, scope, answers), files)
+    let mut answers: Vec<PartitionData> = answers.collect();
+    let mut node_endpoints = match limits.grant {
+        Ok(grant) if context.version >= LEADERS_FROM => {
+            name_leaders(context, grant, &scope.wishes, &mut answers)
+        }
+        _ => Vec::new(),
+    };
+    if limits.is_follower {
+        // As in Kafka: a node of the cluster knows where the others are.
+        node_endpoints.clear();
+    }
+    (FetchResponse { node_endpoints, ..respond(context, scope, answers) }, files)
+}
+
+/// Names the leaders of partitions that are not led here, or in another epoch, and where they are reached.
+fn name_leaders(
+    context: &RequestContext,
+    grant: TopicGrant,
+    wishes: &[FetchWish],
+    answers: &mut [PartitionData],
+) -> Vec<NodeEndpoint> {
+    let has_news = |code| is_elsewhere(code) || code == ErrorCode::FencedLeaderEpoch.code();
+    let mut leaders: Option<CurrentLeaders> = None;
+    let refused = wishes.iter().zip(answers).filter(|(_, answer)| has_news(answer.error_code));
+    for (FetchWish { key, .. }, answer) in refused {
+        let leaders = leaders.get_or_insert_with(|| CurrentLeaders::of(context));
+        let id = PartitionId(key.partition);
+        let leader = leaders.name(context, &key.topic, key.topic_id, id, grant);
+        if let Some((BrokerId(leader_id), LeaderEpoch(leader_epoch))) = leader {
+            answer.current_leader =
+                LeaderIdAndEpoch { leader_id, leader_epoch, ..Default::default() };
+        }
+    }
+    let Some(leaders) = leaders else { return Vec::new() };
+    leaders.brokers().map(node_endpoint).collect()
+}
+
+fn node_endpoint(broker: BrokerView<'_>) -> NodeEndpoint {
+    NodeEndpoint {
+        node_id: broker.id.0,
+        host: WireString::copy_of(&broker.address.host),
+        port: broker.address.port.into(),
+        rack: broker.rack.map(WireString::copy_of),
+        ..Default::default()
+    }
 }
 
 /// A wish of the session, as the node takes it.
@@ -172,12 +219,14 @@ fn find(
     let id = PartitionId(key.partition);
     let topic = match context.version >= BY_TOPIC_ID_FROM {
         false => topics.by_name(context, &key.topic, grant),
-        true => topics.by_id(context, TopicId(key.topic_id), grant).map_err(|code| match code {
+        true => topics.by_id(context, TopicId(key.topic_id), grant),
+    };
+    let replica = topic.and_then(|topic| topic.partition(id)).map_err(|code| {
+        Unread::Absent(match context.absence_here(code, &key.topic, key.topic_id, id) {
             ErrorCode::UnknownTopicId => why_gone(context, &topics, grant, wish),
             code => code,
-        }),
-    };
-    let replica = topic.and_then(|topic| topic.partition(id)).map_err(Unread::Absent)?;
+        })
+    })?;
     match limits.is_follower {
         true => Err(Unread::Refused(why_no_follower(replica, Wish::of(wish).read.leader_epoch))),
         false => Ok(Arc::clone(replica)),

@@ -109,7 +109,8 @@ async fn find(
     let partition = {
         let topics = context.served_topics();
         let id = PartitionId(asked.partition_index);
-        Arc::clone(topics.by_name(context, topic, OPERATION)?.partition(id)?)
+        let (_, partition) = topics.led_by_name(context, topic, id, OPERATION)?;
+        Arc::clone(partition)
     };
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
     let upper_bound = bound.offset(&partition);

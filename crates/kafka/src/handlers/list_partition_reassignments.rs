@@ -25,7 +25,7 @@ pub(crate) fn built_bytes(
     topics.map(|topic| (1 + topic.partition_indexes.len()) * ENTRY_BYTES).sum()
 }
 
-/// None is: there is no other broker. As in Kafka, topics that do not exist are no error here.
+/// None is: replicas stay on their brokers. As in Kafka, topics that do not exist are no error here.
 pub(crate) async fn handle(
     context: RequestContext,
     request: ListPartitionReassignmentsRequest,

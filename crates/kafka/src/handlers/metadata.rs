@@ -80,7 +80,7 @@ pub(crate) async fn handle(context: RequestContext, request: MetadataRequest) ->
     MetadataResponse {
         brokers: view.brokers().map(broker).collect(),
         cluster_id: Some(context.cluster_id().to_string().into()),
-        controller_id: view.controller_id().0,
+        controller_id: leader_number(view.controller_id()),
         topics,
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
             true => context.authorized_cluster_operations(),

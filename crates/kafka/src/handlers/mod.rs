@@ -12,6 +12,7 @@ pub(crate) mod list_offsets;
 pub(crate) mod offset_for_leader_epoch;
 
 mod cluster_view;
+mod current_leaders;
 
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_topic_partitions;

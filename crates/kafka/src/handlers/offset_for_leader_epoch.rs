@@ -46,8 +46,8 @@ fn find(
     asked: &OffsetForLeaderPartition,
 ) -> Result<Option<EpochEnd>, ErrorCode> {
     let topics = context.served_topics();
-    let topic = topics.by_name(context, topic, grant)?;
-    let partition = topic.partition(PartitionId(asked.partition))?;
+    let id = PartitionId(asked.partition);
+    let (_, partition) = topics.led_by_name(context, topic, id, grant)?;
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
     Ok(epoch_end(partition, LeaderEpoch(asked.leader_epoch)))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use logway_log::AppendOutcome;
-use logway_model::{ErrorCode, Offset, PartitionId};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId};
 use logway_node::Failure;
 use logway_node::access::{Operation, Resource};
 use logway_node::append::{Acks, Appending, is_plain};
@@ -19,11 +19,14 @@ use logway_node::topics::Topic;
 use logway_record::{Batch, Batches, Compression, RecordFault, RefusedRecord, RefusedRecords};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::{
-    BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse,
+    TopicProduceResponse,
 };
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
 use logway_wire::{Decoder, Records, WireString};
 
+use super::cluster_view::BrokerView;
+use super::current_leaders::{CurrentLeaders, is_elsewhere};
 use crate::request::{
     Reply, ReplyFuture, RequestContext, RequestError, ServedTopics, Work, decode_request,
     encode_reply, refusal,
@@ -36,6 +39,9 @@ const TOPIC_IDS_FROM: i16 = 13;
 
 /// From this version on a batch may be compressed with Zstandard (KIP-110).
 const ZSTD_FROM: i16 = 7;
+
+/// From this version on a producer is told who leads a partition that is not led here (KIP-951).
+const LEADERS_FROM: i16 = 10;
 
 /// How many records an answer names at most for which batches are refused, and how long it says what
 /// is wrong with each. All of them together take no more than replies may without being counted.
@@ -106,9 +112,12 @@ fn stays_plain(topics: &ServedTopics, request: &ProduceRequest) -> bool {
 fn finished_later(context: RequestContext, started: StartedProduce) -> Reply {
     Reply::Later(Box::pin(async move {
         let acks = started.acks;
-        let response = started.finish().await;
+        let mut response = started.finish().await;
         if acks == ACKS_NONE {
             return check_unacknowledged(response).map(|()| None);
+        }
+        if context.version >= LEADERS_FROM {
+            name_leaders(&context, &mut response);
         }
         encode_reply(&context, response, Vec::new()).map(Some)
     }))
@@ -201,13 +210,37 @@ fn find<'a>(
     }
 }
 
-/// Why a topic takes no batch, without its name where the request has only the id.
-fn topic_failure(code: ErrorCode, data: &TopicProduceData) -> Failure {
-    match code {
-        ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition => {
+/// Why a partition takes no batch whose topic was not found, without its name where the request has only the id.
+fn topic_failure(
+    context: &RequestContext,
+    code: ErrorCode,
+    data: &TopicProduceData,
+    id: PartitionId,
+) -> Failure {
+    match context.absence_here(code, &data.name, data.topic_id, id) {
+        code @ (ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition) => {
             Failure::of_topic(code, &data.name, data.topic_id)
         }
+        code @ ErrorCode::NotLeaderOrFollower => not_served(code, id),
         code => refusal(code),
+    }
+}
+
+fn not_served(code: ErrorCode, id: PartitionId) -> Failure {
+    Failure::new(code, format!("this broker does not lead partition {id} of the topic"))
+}
+
+/// Why a partition takes no batch whose topic was found.
+fn partition_failure(
+    context: &RequestContext,
+    code: ErrorCode,
+    topic: &Topic,
+    id: PartitionId,
+) -> Failure {
+    match context.absence_here(code, topic.name().as_str(), topic.image.id.0, id) {
+        // It was added to the topic just now.
+        now if now != code => not_served(now, id),
+        code => Failure::of_partition(code, topic, id),
     }
 }
 
@@ -225,7 +258,7 @@ async fn start_topic(
         let index = partition.index;
         let outcome = match &topic {
             Ok(topic) => append(context, acks, topic, partition).await,
-            Err(code) => Err(topic_failure(*code, &data).into()),
+            Err(code) => Err(topic_failure(context, *code, &data, PartitionId(index)).into()),
         };
         let outcome = outcome.map_err(|mut refused: Refused| {
             refused.failure.records.shorten_list(*names_left);
@@ -246,7 +279,8 @@ async fn append(
     data: PartitionProduceData,
 ) -> Result<Append, Refused> {
     let id = PartitionId(data.index);
-    let replica = topic.partition(id).map_err(|code| Failure::of_partition(code, topic, id))?;
+    let replica =
+        topic.partition(id).map_err(|code| partition_failure(context, code, topic, id))?;
     let acks = acks_of(acks)?;
     let bytes = data.records.and_then(Records::into_bytes).unwrap_or_default();
     let batch = only_batch(Batches::new(bytes))?;
@@ -327,6 +361,35 @@ impl Append {
     async fn finish(self) -> Result<AppendOutcome, Refused> {
         let Append { appending, replica } = self;
         appending.finish().await.map_err(|error| Refused::by(&replica, error.into()))
+    }
+}
+
+/// Names the leaders of partitions that are not led here.
+fn name_leaders(context: &RequestContext, response: &mut ProduceResponse) {
+    let mut leaders: Option<CurrentLeaders> = None;
+    for topic in &mut response.responses {
+        let refused = topic.partition_responses.iter_mut();
+        for partition in refused.filter(|partition| is_elsewhere(partition.error_code)) {
+            let leaders = leaders.get_or_insert_with(|| CurrentLeaders::of(context));
+            let (name, topic_id, id) = (&topic.name, topic.topic_id, PartitionId(partition.index));
+            let leader = leaders.name(context, name, topic_id, id, Operation::Write);
+            if let Some((BrokerId(leader_id), LeaderEpoch(leader_epoch))) = leader {
+                partition.current_leader =
+                    LeaderIdAndEpoch { leader_id, leader_epoch, ..Default::default() };
+            }
+        }
+    }
+    let Some(leaders) = leaders else { return };
+    response.node_endpoints = leaders.brokers().map(node_endpoint).collect();
+}
+
+fn node_endpoint(broker: BrokerView<'_>) -> NodeEndpoint {
+    NodeEndpoint {
+        node_id: broker.id.0,
+        host: WireString::copy_of(&broker.address.host),
+        port: broker.address.port.into(),
+        rack: broker.rack.map(WireString::copy_of),
+        ..Default::default()
     }
 }
 

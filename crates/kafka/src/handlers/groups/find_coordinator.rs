@@ -2,12 +2,13 @@
 
 use logway_coordinator::GroupId;
 use logway_metadata::record::Endpoint;
-use logway_model::ErrorCode;
+use logway_model::{BrokerId, ErrorCode};
 use logway_wire::WireString;
 use logway_wire::messages::find_coordinator_response::Coordinator;
 use logway_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use crate::handlers::building::ENTRY_WITH_MESSAGE_BYTES;
+use crate::handlers::cluster_view::ClusterView;
 use crate::request::{RequestContext, refusal};
 use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
@@ -36,18 +37,23 @@ pub(crate) async fn handle(
         let mut coordinators = Vec::with_capacity(request.coordinator_keys.len());
         for key in request.coordinator_keys {
             let found = find(&context, key_type, &key).await;
-            coordinators.push(coordinator(&context, key, found));
+            coordinators.push(coordinator(key, found));
         }
         return FindCoordinatorResponse { coordinators, ..Default::default() };
     }
     let found = find(&context, key_type, &request.key).await;
     let Coordinator { error_code, error_message, node_id, host, port, .. } =
-        coordinator(&context, request.key, found);
+        coordinator(request.key, found);
     FindCoordinatorResponse { error_code, error_message, node_id, host, port, ..Default::default() }
 }
 
-/// The address of the coordinator, which is this broker: it leads every partition there is.
-async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Endpoint, Failure> {
+/// Where the coordinator is.
+struct Found {
+    node_id: BrokerId,
+    address: Endpoint,
+}
+
+async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Found, Failure> {
     let group = match key_type {
         GROUP => context.group(key, Operation::Describe).map_err(refusal)?,
         TRANSACTION => {
@@ -61,13 +67,14 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Endpo
             return Err(Failure::new(ErrorCode::InvalidRequest, message));
         }
     };
-    let is_here = group.is_coordinated_here().await.map_err(|failure| {
+    let leader = group.coordinator().await.map_err(|failure| {
         // The client asks again.
         Failure::new(ErrorCode::CoordinatorNotAvailable, failure.message)
     })?;
-    match is_here {
-        true => Ok(context.advertised()),
-        false => {
+    let view = ClusterView::of(context);
+    match leader.and_then(|leader| view.broker(leader)) {
+        Some(broker) => Ok(Found { node_id: broker.id, address: broker.address.clone() }),
+        None => {
             let group = GroupId::from(key);
             let message = format!("the partition of {OFFSETS_TOPIC} for '{group}' is offline");
             Err(Failure::new(ErrorCode::CoordinatorNotAvailable, message))
@@ -75,15 +82,11 @@ async fn find(context: &RequestContext, key_type: i8, key: &str) -> Result<Endpo
     }
 }
 
-fn coordinator(
-    context: &RequestContext,
-    key: WireString,
-    found: Result<Endpoint, Failure>,
-) -> Coordinator {
+fn coordinator(key: WireString, found: Result<Found, Failure>) -> Coordinator {
     match found {
-        Ok(address) => Coordinator {
+        Ok(Found { node_id, address }) => Coordinator {
             key,
-            node_id: context.settings().node_id.0,
+            node_id: node_id.0,
             host: address.host.into(),
             port: address.port.into(),
             ..Default::default()

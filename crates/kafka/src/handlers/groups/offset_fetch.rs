@@ -124,7 +124,8 @@ fn tell_each_mention(
     places.iter().map(tell).collect()
 }
 
-/// Adds to each committed offset how long what comes after it has been waiting.
+/// Adds to each committed offset how long what comes after it has been waiting. Of partitions that another broker leads
+/// nothing is said, so that clients ask that one.
 fn with_ages(
     context: &RequestContext,
     mut groups: Vec<OffsetFetchResponseGroup>,
@@ -137,6 +138,7 @@ fn with_ages(
         for partition in &mut topic.partitions {
             let id = PartitionId(partition.partition_index);
             let age = match served.and_then(|served| served.partition(id)) {
+                Err(ErrorCode::NotLeaderOrFollower) => continue,
                 Ok(served) if partition.committed_offset >= 0 => {
                     ages.of(served, Offset(partition.committed_offset))
                 }

@@ -11,7 +11,7 @@ use logway_node::access::{Operation, Resource};
 use logway_node::log_dirs::LogDirs;
 use logway_node::log_levels::LogLevels;
 use logway_node::topics::TopicTable;
-use logway_quorum::QuorumStatus;
+use logway_quorum::{MemberStatus, QuorumStatus};
 
 use super::TopicGrant;
 use crate::request::RequestContext;
@@ -47,6 +47,11 @@ impl Cluster {
     /// How the quorum is.
     pub(crate) fn quorum_status(&self) -> QuorumStatus {
         self.0.quorum.status()
+    }
+
+    /// Everybody who belongs to the quorum.
+    pub(crate) fn quorum_members(&self) -> Vec<MemberStatus> {
+        self.0.quorum.members()
     }
 
     /// The log directories of this node.

@@ -1,6 +1,6 @@
 //! The coordinators of groups.
 
-use logway_model::ErrorCode;
+use logway_model::{BrokerId, ErrorCode};
 use logway_node::Failure;
 use logway_node::access::{Operation, Resource};
 use logway_node::groups::{Measuring, OFFSETS_TOPIC, Pending, Question, ensure_offsets_topic};
@@ -72,13 +72,20 @@ impl PermittedGroup<'_> {
         self.context.node().groups.measure(self.id, question)
     }
 
-    /// Whether this node looks after it. The topic of all groups is made if there is none yet.
-    pub(crate) async fn is_coordinated_here(&self) -> Result<bool, Failure> {
+    /// The node that looks after it: who leads the group's partition of the topic of all groups, which is made if there
+    /// is none yet. `None` if nobody leads it, or this node should and does not serve it.
+    pub(crate) async fn coordinator(&self) -> Result<Option<BrokerId>, Failure> {
         let node = self.context.node();
         ensure_offsets_topic(node).await?;
-        let topics = node.topics();
-        let place = node.groups.place_of(self.id);
-        let partition = place.map(|place| topics.by_name(OFFSETS_TOPIC)?.partition(place));
-        Ok(matches!(partition, Some(Ok(_))))
+        let image = node.image();
+        let leader = node.groups.place_of(self.id).and_then(|id| {
+            let partition = image.topic(OFFSETS_TOPIC)?.partition(id)?;
+            Some((id, partition.leader?))
+        });
+        let is_served = |id| node.topics().by_name(OFFSETS_TOPIC)?.partition(id).map(drop);
+        let serving = leader.filter(|(id, leader)| {
+            *leader != self.context.settings().node_id || is_served(*id).is_ok()
+        });
+        Ok(serving.map(|(_, leader)| leader))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use logway_metadata::record::{BrokerRecord, Endpoint};
+use logway_metadata::record::{BrokerRecord, BrokerState};
 use logway_metadata::{MetadataImage, TopicImage};
-use logway_model::{BrokerId, ErrorCode, TopicId};
+use logway_model::{BrokerId, DirectoryId, ErrorCode, TopicId};
 
 use super::TopicGrant;
 use crate::request::RequestContext;
@@ -67,14 +67,22 @@ impl KnownTopics {
         self.0.brokers()
     }
 
-    /// Whether there is such a broker.
-    pub(crate) fn has_broker(&self, id: BrokerId) -> bool {
-        self.0.broker(id).is_some()
+    /// A broker.
+    pub(crate) fn broker(&self, id: BrokerId) -> Option<&BrokerRecord> {
+        self.0.broker(id)
     }
 
-    /// Where others reach a broker.
-    pub(crate) fn endpoint(&self, id: BrokerId) -> Option<&Endpoint> {
-        self.0.broker(id)?.endpoint.as_ref()
+    /// Whether the controller keeps a broker from serving. No broker of a cluster of one is.
+    pub(crate) fn is_fenced(&self, id: BrokerId) -> bool {
+        let session = self.0.broker_session(id);
+        session.is_some_and(|session| session.state == BrokerState::Fenced)
+    }
+
+    /// Whether a broker can use a log directory, as far as it has said; of a replica that is assigned to none
+    /// nothing is known to be lost (KIP-858).
+    pub(crate) fn has_directory(&self, id: BrokerId, directory: DirectoryId) -> bool {
+        let dirs = self.0.broker(id).map_or(&[][..], |broker| &broker.log_dirs);
+        directory == DirectoryId::UNASSIGNED || dirs.is_empty() || dirs.contains(&directory)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use logway_model::{ErrorCode, TopicId, TopicName, Uuid};
+use logway_model::{ErrorCode, PartitionId, TopicId, TopicName, Uuid};
+use logway_node::replica::Replica;
 use logway_node::topics::{Topic, TopicTable};
 
 use super::TopicGrant;
@@ -19,6 +20,35 @@ impl RequestContext {
     /// The topics that are served now.
     pub(crate) fn served_topics(&self) -> ServedTopics {
         ServedTopics(self.node().topics())
+    }
+}
+
+impl RequestContext {
+    /// Why a partition is not served here. One that the metadata has exists, whether this node has come to it yet
+    /// or not: then nobody is told that it does not, and clients look for its leader, as in Kafka.
+    ///
+    /// `code` is what was said so far, to a requester who may know of the partition. The topic is that of the
+    /// name, unless there is an id.
+    pub(crate) fn absence_here(
+        &self,
+        code: ErrorCode,
+        name: &str,
+        topic_id: Uuid,
+        id: PartitionId,
+    ) -> ErrorCode {
+        use ErrorCode::{NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition};
+        if !matches!(code, UnknownTopicId | UnknownTopicOrPartition) {
+            return code;
+        }
+        let image = self.node().image();
+        let topic = match topic_id.is_zero() {
+            true => image.topic(name),
+            false => image.topic_by_id(TopicId(topic_id)),
+        };
+        match topic.and_then(|topic| topic.partition(id)) {
+            Some(_) => NotLeaderOrFollower,
+            None => code,
+        }
     }
 }
 
@@ -67,6 +97,22 @@ impl ServedTopics {
             true => self.by_name(context, name, grant),
             false => self.by_id(context, TopicId(id), grant),
         }
+    }
+
+    /// The topic of a name, and a partition of it that this node leads.
+    ///
+    /// Errors are `TOPIC_AUTHORIZATION_FAILED` and those of [`Topic::partition`]. See
+    /// [`RequestContext::absence_here`].
+    pub(crate) fn led_by_name(
+        &self,
+        context: &RequestContext,
+        name: &str,
+        id: PartitionId,
+        grant: impl Into<TopicGrant>,
+    ) -> Result<(&Arc<Topic>, &Arc<Replica>), ErrorCode> {
+        let topic = self.by_name(context, name, grant);
+        let found = topic.and_then(|topic| Ok((topic, topic.partition(id)?)));
+        found.map_err(|code| context.absence_here(code, name, Uuid::ZERO, id))
     }
 
     /// The name of a topic, for what is remembered of it. It is not for the client.
