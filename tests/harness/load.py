@@ -18,6 +18,9 @@ DEADLINE_S = 60
 BURST_RECORDS = 50
 BURST_INTERVAL_S = 0.005
 
+# A new leader is on its way, or was just elected.
+PASSING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE)
+
 QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 200}
 
 HEAD = struct.Struct(">iq")
@@ -205,12 +208,12 @@ def read(bootstrap: str, topic: str, ranges: dict[int, tuple[int, int | None]]) 
 
 
 def end_offset(reader: Consumer, partition: TopicPartition) -> int:
-    """Asks again while the broker says that it is not, or not yet, the partition's leader."""
+    """Asks again while the broker says that it is not, or not yet, the partition's leader, or does not know the end yet."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:
             return reader.get_watermark_offsets(partition, DEADLINE_S)[1]
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

@@ -361,6 +361,12 @@ impl Replica {
         &self.traffic
     }
 
+    /// Whether this replica leads and knows all that earlier leaders have shown to be committed. Until then nobody may be
+    /// told where the partition ends: it would seem to go back.
+    pub fn knows_what_is_committed(&self) -> bool {
+        matches!(&*self.role(), Role::Leading(leader) if leader.knows_what_is_committed())
+    }
+
     /// Of a leader with followers, the exclusive end of what they may copy.
     pub(crate) fn log_end(&self) -> &RisingOffset {
         &self.log_end

@@ -316,6 +316,12 @@ impl Leader {
         !self.followers.is_empty()
     }
 
+    /// Whether the high watermark has come to where the epoch began: before that, an earlier leader may have shown
+    /// more (KIP-207).
+    pub fn knows_what_is_committed(&self) -> bool {
+        self.high_watermark >= self.epoch_start
+    }
+
     /// How far its own log has come.
     pub fn local_tail(&self) -> LocalTail {
         self.local

@@ -71,10 +71,13 @@ pub(crate) async fn handle(
     ListOffsetsResponse { topics, ..Default::default() }
 }
 
+/// From this version on clients know the code for an end that a new leader does not know yet (KIP-207).
+const OFFSET_NOT_AVAILABLE_FROM: i16 = 5;
+
 /// Where the log ends for the one who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
-    RisingOffset,
+    HighWatermark,
     LastStable,
     LogEnd,
 }
@@ -83,14 +86,14 @@ impl Bound {
     fn of(request: &ListOffsetsRequest) -> Bound {
         match (request.replica_id, request.isolation_level) {
             (CONSUMER, READ_COMMITTED) => Bound::LastStable,
-            (CONSUMER, _) => Bound::RisingOffset,
+            (CONSUMER, _) => Bound::HighWatermark,
             _ => Bound::LogEnd,
         }
     }
 
     fn offset(self, partition: &Replica) -> Offset {
         match self {
-            Bound::RisingOffset => partition.high_watermark().get(),
+            Bound::HighWatermark => partition.high_watermark().get(),
             Bound::LastStable => partition.last_stable_offset(),
             Bound::LogEnd => partition.log().log_end_offset(),
         }
@@ -113,6 +116,14 @@ async fn find(
         Arc::clone(partition)
     };
     partition.check_leader_epoch(LeaderEpoch(asked.current_leader_epoch))?;
+    let is_for_consumers = bound != Bound::LogEnd;
+    let is_about_the_end = !matches!(asked.timestamp, EARLIEST | EARLIEST_LOCAL);
+    if is_for_consumers && is_about_the_end && !partition.knows_what_is_committed() {
+        return Err(match context.version >= OFFSET_NOT_AVAILABLE_FROM {
+            true => ErrorCode::OffsetNotAvailable,
+            false => ErrorCode::LeaderNotAvailable,
+        });
+    }
     let upper_bound = bound.offset(&partition);
     let at = |offset, leader_epoch| {
         Ok(Some(TimestampedOffset { timestamp: TimestampMs::NONE, offset, leader_epoch }))
@@ -232,7 +243,7 @@ mod tests {
         let bound = |replica_id, isolation_level| {
             Bound::of(&ListOffsetsRequest { replica_id, isolation_level, ..Default::default() })
         };
-        assert_eq!(bound(CONSUMER, 0), Bound::RisingOffset);
+        assert_eq!(bound(CONSUMER, 0), Bound::HighWatermark);
         assert_eq!(bound(CONSUMER, READ_COMMITTED), Bound::LastStable);
         assert_eq!(bound(2, 0), Bound::LogEnd);
         assert_eq!(bound(-2, READ_COMMITTED), Bound::LogEnd);

@@ -82,7 +82,7 @@ impl BrokerLiveness {
     pub fn take_late(&mut self, now_ms: u64, late_ms: u64) -> Vec<(BrokerId, BrokerEpoch)> {
         let mut late = Vec::new();
         for (id, heard) in &mut self.heard {
-            if !heard.has_gone && now_ms.saturating_sub(heard.at_ms) > late_ms {
+            if !heard.has_gone && now_ms.saturating_sub(heard.at_ms) >= late_ms {
                 heard.is_late = true;
                 late.push((*id, heard.epoch));
             }

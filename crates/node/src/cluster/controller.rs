@@ -53,24 +53,27 @@ impl Controller {
     }
 
     /// Takes over whether this node is the active controller now, and who belongs to the cluster.
-    fn follow(&self, node: &Node) -> bool {
+    fn follow(&self, node: &Node) -> Role {
         let status = node.quorum.status();
         let mut heard = self.heard();
         if status.leader != Some(node.settings.node_id) {
             *heard = None;
-            return false;
+            return Role::Other;
         }
         let image = node.image();
         match &mut *heard {
-            Some((epoch, liveness)) if *epoch == status.epoch => liveness.follow(&image, now_ms()),
+            Some((epoch, liveness)) if *epoch == status.epoch => {
+                liveness.follow(&image, now_ms());
+                Role::Active
+            }
             heard => {
                 let timeout = node.settings.cluster.session_timeout.as_millis();
                 let timeout_ms = u64::try_from(timeout).unwrap_or(u64::MAX);
                 let liveness = BrokerLiveness::new(&image, timeout_ms, now_ms());
                 *heard = Some((status.epoch, liveness));
+                Role::JustElected
             }
         }
-        true
     }
 
     /// A broker's process has ended.
@@ -82,15 +85,30 @@ impl Controller {
     }
 }
 
+/// Whether this node is the active controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Other,
+    Active,
+    JustElected,
+}
+
 /// Looks after the brokers for as long as the node exists, while it is the active controller.
 pub(crate) async fn look_after_brokers(node: Weak<Node>) {
     loop {
         let Some(strong) = node.upgrade() else { return };
         let Some(cluster) = &strong.cluster else { return };
         let is_cluster = has_sessions(&strong.image());
-        if is_cluster && cluster.controller.follow(&strong) {
+        let role = if is_cluster { cluster.controller.follow(&strong) } else { Role::Other };
+        let late_after = match role {
+            // The controller before it has ended, mostly, and was a broker too.
+            Role::JustElected => Some(Duration::ZERO),
+            Role::Active => Some(strong.settings.cluster.heartbeat_interval * LATE_HEARTBEATS),
+            Role::Other => None,
+        };
+        if let Some(late_after) = late_after {
+            probe_late_brokers(&strong, cluster, late_after);
             change_states(&strong, cluster).await;
-            probe_late_brokers(&strong, cluster);
         }
         let has_news = Arc::clone(&cluster.controller.has_news);
         drop(strong);
@@ -116,8 +134,7 @@ async fn change_states(node: &Arc<Node>, cluster: &Cluster) {
 
 /// Asks the machines of brokers that are late whether anybody listens there. A process that was killed is known
 /// to be dead long before its session is over.
-fn probe_late_brokers(node: &Arc<Node>, cluster: &Cluster) {
-    let late_after = node.settings.cluster.heartbeat_interval * LATE_HEARTBEATS;
+fn probe_late_brokers(node: &Arc<Node>, cluster: &Cluster, late_after: Duration) {
     let late_ms = u64::try_from(late_after.as_millis()).unwrap_or(u64::MAX);
     let late = match &mut *cluster.controller.heard() {
         Some((_, liveness)) => liveness.take_late(now_ms(), late_ms),
