@@ -30,6 +30,8 @@ class Groups(unittest.TestCase):
                 }
             )
             reader.subscribe(["read"])
+            # It ends what it was asked when it goes.
+            admin = admin_client(cluster.bootstrap)
             seen = [0] * PARTITIONS
 
             def read(records: int):
@@ -51,7 +53,7 @@ class Groups(unittest.TestCase):
             def committed() -> list[int]:
                 asked = [TopicPartition("read", partition) for partition in range(PARTITIONS)]
                 request = [ConsumerGroupTopicPartitions(GROUP, asked)]
-                found = admin_client(cluster.bootstrap).list_consumer_group_offsets(request)[GROUP].result(DEADLINE_S)
+                found = admin.list_consumer_group_offsets(request)[GROUP].result(DEADLINE_S)
                 return [partition.offset for partition in found.topic_partitions]
 
             try:
@@ -59,7 +61,7 @@ class Groups(unittest.TestCase):
                     read(5_000)
                     for _ in range(KILLS):
                         before = committed()
-                        described = admin_client(cluster.bootstrap).describe_consumer_groups([GROUP])[GROUP]
+                        described = admin.describe_consumer_groups([GROUP])[GROUP]
                         coordinator = described.result(DEADLINE_S).coordinator.id
                         cluster.node(coordinator).kill()
                         began = time.monotonic()
