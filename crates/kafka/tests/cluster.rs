@@ -3,8 +3,8 @@
 mod common;
 
 use common::cluster::{TestNode, three_nodes, until};
-use common::{batch, create_replicated, fetch, produce, values};
-use logway_model::{BrokerId, Offset, PartitionId, TopicName, TopicPartition};
+use common::{batch, create_replicated, fetch, produce, produce_request, values};
+use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
 
 const TWO_IN_SYNC: &[(&str, &str)] = &[("min.insync.replicas", "2")];
 
@@ -15,6 +15,20 @@ fn partition(name: &str, number: i32) -> TopicPartition {
 /// Who leads a partition, as a node knows.
 fn leader(node: &TestNode, of: &TopicPartition) -> Option<BrokerId> {
     node.broker.node().image().topic(of.topic.as_str())?.partition(of.partition)?.leader
+}
+
+/// Waits until somebody leads a partition and knows it.
+async fn until_led(nodes: &[TestNode], of: &TopicPartition) -> BrokerId {
+    let leads = |node: &TestNode| {
+        let topics = node.broker.node().topics();
+        topics.by_name(of.topic.as_str()).is_ok_and(|topic| topic.partition(of.partition).is_ok())
+    };
+    let is_led = || {
+        nodes.iter().all(|node| leader(node, of).is_some())
+            && nodes.iter().any(|node| leads(node) && leader(node, of) == Some(node.id()))
+    };
+    until("somebody leads", is_led).await;
+    leader(&nodes[0], of).expect("somebody leads")
 }
 
 fn log_end(node: &TestNode, of: &TopicPartition) -> Option<Offset> {
@@ -36,8 +50,7 @@ async fn records_are_on_three_nodes_and_survive_the_leader() {
     let of = partition("t", 0);
     let connection = nodes[0].broker.connect().await;
     create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
-    until("somebody leads", || nodes.iter().all(|node| leader(node, &of).is_some())).await;
-    let first = leader(&nodes[0], &of).expect("somebody leads");
+    let first = until_led(&nodes, &of).await;
     let at =
         |nodes: &[TestNode], id| nodes.iter().position(|node| node.id() == id).expect("is one");
     let leading = nodes[at(&nodes, first)].broker.connect().await;
@@ -53,7 +66,7 @@ async fn records_are_on_three_nodes_and_survive_the_leader() {
     stopped.broker.stop().await;
     let has_moved = || nodes.iter().all(|node| leader(node, &of).is_some_and(|id| id != first));
     until("another leads", has_moved).await;
-    let second = leader(&nodes[0], &of).expect("somebody leads");
+    let second = until_led(&nodes, &of).await;
     let leading = nodes[at(&nodes, second)].broker.connect().await;
     until("two are in sync", || in_sync(&nodes[0], &of) == 2).await;
     let produced = produce(&leading, "t", 0, batch(&["10"])).await;
@@ -69,8 +82,7 @@ async fn a_node_that_was_away_gets_what_it_missed() {
     let of = partition("t", 0);
     let connection = nodes[0].broker.connect().await;
     create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
-    until("somebody leads", || nodes.iter().all(|node| leader(node, &of).is_some())).await;
-    let first = leader(&nodes[0], &of).expect("somebody leads");
+    let first = until_led(&nodes, &of).await;
     let away = nodes.iter().position(|node| node.id() != first).expect("there are three");
     let id = nodes[away].id();
     let TestNode { broker, address } = nodes.remove(away);
@@ -86,4 +98,35 @@ async fn a_node_that_was_away_gets_what_it_missed() {
     assert_eq!(nodes[2].id(), id);
     until("all have all", || nodes.iter().all(|node| log_end(node, &of) == Some(Offset(5)))).await;
     until("all are in sync", || nodes.iter().all(|node| in_sync(node, &of) == 3)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_left_alone_refuses_what_needs_others_in_bounded_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut nodes = three_nodes(dir.path()).await;
+    let of = partition("t", 0);
+    let connection = nodes[0].broker.connect().await;
+    create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
+    let first = until_led(&nodes, &of).await;
+    let at = nodes.iter().position(|node| node.id() == first).expect("is there");
+    let left = nodes.remove(at);
+    let leading = left.broker.connect().await;
+    assert_eq!(produce(&leading, "t", 0, batch(&["0"])).await.error_code, 0);
+    for node in nodes {
+        // Without a word to the others, or they would hand over.
+        node.broker.end_at_once().await;
+    }
+    let mut request = produce_request("t", 0, batch(&["1"]));
+    request.timeout_ms = 300;
+    let pending = leading.send(&request, 12).await.expect("is sent");
+    let mut response = pending.response().await.expect("is answered in time");
+    let partition = response.responses.remove(0).partition_responses.remove(0);
+    let refusals = [
+        ErrorCode::RequestTimedOut.code(),
+        ErrorCode::NotEnoughReplicas.code(),
+        ErrorCode::NotEnoughReplicasAfterAppend.code(),
+    ];
+    assert!(refusals.contains(&partition.error_code), "{}", partition.error_code);
+    let read = fetch(&leading, "t", 0, 0).await;
+    assert_eq!(values(&read), [(Offset(0), "0".to_owned())], "it reads on, and shows no more");
 }

@@ -2,7 +2,8 @@
 
 use logway_metadata::controller::{
     AlterPartition, AlteredPartition, BrokerLiveness, Command, CreateTopics, ElectLeaders,
-    Election, FinalizeMetadataLevel, IsrChange, NewTopic, SetBrokerState, StartBroker,
+    Election, FinalizeMetadataLevel, IsrChange, NewTopic, RegisterBroker, SetBrokerState,
+    StartBroker,
 };
 use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
 use logway_metadata::settings::BrokerSettings;
@@ -54,6 +55,7 @@ impl Cluster {
             listeners: vec![Listener { name: "PLAINTEXT".to_owned(), endpoint }],
             rack: rack.map(str::to_owned),
             log_dirs: vec![DirectoryId(Uuid([id as u8; 16]))],
+            serves_already: false,
         })
     }
 
@@ -164,6 +166,7 @@ fn a_second_process_under_a_number_that_serves_is_refused() {
         listeners: Vec::new(),
         rack: None,
         log_dirs,
+        serves_already: false,
     };
     let other = vec![DirectoryId(Uuid([99; 16]))];
     let refusal = cluster.submit(start(other.clone())).expect_err("has other directories");
@@ -326,6 +329,69 @@ fn three_brokers_keep_three_replicas_of_which_two_acknowledge() {
     assert_eq!(made(three, None, DEFAULT, of_one), (1, None));
     let of_all = settings("min.insync.replicas", "1");
     assert_eq!(made(three, None, DEFAULT, of_all), (3, None));
+}
+
+#[test]
+fn what_a_broker_has_lost_with_a_directory_others_lead() {
+    let mut cluster = three();
+    let (leader, epoch, isr) = cluster.state();
+    let lost = leader.expect("somebody leads");
+    let known = cluster.image.broker(BrokerId(lost)).expect("is known").clone();
+    let register = |log_dirs| RegisterBroker {
+        id: known.id,
+        endpoint: known.endpoint.clone(),
+        rack: known.rack.clone(),
+        log_dirs,
+    };
+    cluster.submit(register(Vec::new())).expect("is registered");
+    let (now, new_epoch, left) = cluster.state();
+    assert!(now.is_some() && now != leader && new_epoch == epoch + 1 && !left.contains(&lost));
+    assert_eq!(left.len(), isr.len() - 1);
+    // The last one in sync stays the last one, though it cannot lead.
+    let others: Vec<i32> = left;
+    others.iter().for_each(|id| cluster.fence(*id));
+    let (_, _, last) = cluster.state();
+    assert_eq!(last.len(), 1);
+    let (last, log_dirs) = (last[0], cluster.image.broker(BrokerId(last[0])).expect("is known"));
+    let log_dirs = log_dirs.log_dirs.clone();
+    let gone = RegisterBroker { id: BrokerId(last), log_dirs: Vec::new(), ..register(Vec::new()) };
+    cluster.submit(gone).expect("is registered");
+    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
+    assert_eq!(cluster.state().0, None, "its directory is not there");
+    let back = RegisterBroker { id: BrokerId(last), log_dirs, ..register(Vec::new()) };
+    cluster.fence(last);
+    cluster.submit(back).expect("is registered");
+    cluster.set(last, cluster.epoch(last), BrokerState::Active).expect("is back");
+    assert_eq!(cluster.state().0, Some(last));
+}
+
+#[test]
+fn the_only_node_of_a_cluster_that_grows_goes_on_leading() {
+    let mut cluster = Cluster::default();
+    let alone = RegisterBroker {
+        id: BrokerId(1),
+        endpoint: None,
+        rack: None,
+        log_dirs: vec![DirectoryId(Uuid([1; 16]))],
+    };
+    cluster.submit(alone).expect("is registered");
+    cluster.create(1, 1);
+    let before = cluster.state();
+    let start = |incarnation: u8| StartBroker {
+        id: BrokerId(1),
+        incarnation: Uuid([incarnation; 16]),
+        endpoint: None,
+        listeners: Vec::new(),
+        rack: None,
+        log_dirs: vec![DirectoryId(Uuid([1; 16]))],
+        serves_already: true,
+    };
+    cluster.submit(start(1)).expect("goes on");
+    assert_eq!(cluster.state(), before);
+    assert!(cluster.image.is_active(BrokerId(1)));
+    cluster.submit(start(2)).expect("starts");
+    assert!(!cluster.image.is_active(BrokerId(1)), "that was another process");
+    assert_eq!(cluster.state().0, None);
 }
 
 #[test]

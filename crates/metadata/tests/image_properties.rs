@@ -210,7 +210,9 @@ impl Cluster {
                 for directory in &partition.directories {
                     *replicas_in.entry(*directory).or_default() += 1;
                 }
-                assert_eq!(partition.leader, partition.replicas.first().copied());
+                // One that has lost its directory leads no more.
+                assert!(partition.leader.is_none_or(|leader| partition.isr.contains(&leader)));
+                assert!(partition.isr.iter().all(|id| partition.replicas.contains(id)));
                 assert!(partition.replicas.iter().all(|&id| self.image.broker(id).is_some()));
             }
             TopicSettings::resolve(&topic.overrides, &self.image, &self.broker)

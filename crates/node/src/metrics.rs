@@ -240,15 +240,38 @@ impl Collector for NodeState {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(node) = self.node.upgrade() else { return Ok(()) };
         let table = node.topics();
-        let partitions = table.iter().map(|topic| topic.partitions.len()).sum::<usize>();
+        let offline = table.iter().map(|topic| topic.offline.len()).sum::<usize>();
         let online = table.iter().flat_map(|topic| topic.partitions.iter().flatten()).count();
+        let of_cluster = ClusterGauges::of(&node, &table);
         let gauges = [
             ("logway_topics", "Topics", table.iter().count()),
             ("logway_partitions_online", "Partitions that are served", online),
+            ("logway_partitions_offline", "Partitions whose log could not be opened", offline),
+            ("logway_partitions_led", "Partitions that this broker leads", of_cluster.led),
             (
-                "logway_partitions_offline",
-                "Partitions whose log could not be opened",
-                partitions - online,
+                "logway_partitions_under_replicated",
+                "Partitions that this broker leads with fewer replicas in sync than there are",
+                of_cluster.under_replicated,
+            ),
+            (
+                "logway_partitions_under_min_isr",
+                "Partitions that this broker leads with fewer replicas in sync than min.insync.replicas",
+                of_cluster.under_min_isr,
+            ),
+            (
+                "logway_partitions_leaderless",
+                "Partitions of the cluster that nobody leads",
+                of_cluster.leaderless,
+            ),
+            (
+                "logway_brokers_active",
+                "Brokers of the cluster that are not fenced",
+                of_cluster.active,
+            ),
+            (
+                "logway_active_controller",
+                "1 if this node is the active controller",
+                of_cluster.leads,
             ),
             (
                 "logway_log_dirs_offline",
@@ -303,6 +326,47 @@ impl Collector for NodeState {
         node.group_lag.encode(&mut encoder)?;
         node.encode_disk_space(&mut encoder)?;
         encode_log_sizes(&mut encoder, &table)
+    }
+}
+
+/// What the cluster looks like from here.
+struct ClusterGauges {
+    led: usize,
+    under_replicated: usize,
+    under_min_isr: usize,
+    leaderless: usize,
+    active: usize,
+    leads: usize,
+}
+
+impl ClusterGauges {
+    fn of(node: &Node, table: &TopicTable) -> ClusterGauges {
+        let image = node.image();
+        let own = node.settings.node_id;
+        let mut gauges = ClusterGauges {
+            led: 0,
+            under_replicated: 0,
+            under_min_isr: 0,
+            leaderless: 0,
+            active: image.brokers().filter(|broker| image.is_active(broker.id)).count(),
+            leads: usize::from(node.quorum.status().leader == Some(own)),
+        };
+        for topic in table.iter() {
+            for (id, partition) in topic.image.numbered_partitions() {
+                gauges.leaderless += usize::from(partition.leader.is_none());
+                if partition.leader != Some(own) {
+                    continue;
+                }
+                gauges.led += 1;
+                gauges.under_replicated +=
+                    usize::from(partition.isr.len() < partition.replicas.len());
+                let replica = topic.replica(id).filter(|replica| replica.is_leading());
+                let is_under =
+                    replica.is_some_and(|replica| replica.in_sync() < replica.in_sync_min());
+                gauges.under_min_isr += usize::from(is_under);
+            }
+        }
+        gauges
     }
 }
 

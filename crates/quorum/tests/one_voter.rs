@@ -226,6 +226,7 @@ fn what_older_nodes_cannot_read_is_written_when_the_level_for_it_is_finalised() 
         listeners: Vec::new(),
         rack: None,
         log_dirs: Vec::new(),
+        serves_already: false,
     };
     until_killed(async {
         let quorum = open(&dir).await;

@@ -363,8 +363,8 @@ fn register_build_info(registry: &mut Registry) {
     registry.register("logway_build_info", help, info);
 }
 
-/// Ready is who can serve: not on the way out, with a writer, and with metadata that can still be
-/// changed.
+/// Ready is who can serve: not on the way out, with a writer, with metadata that can still be changed, and not fenced
+/// by its cluster.
 fn is_ready(
     broker: &RunningBroker,
     stopping: &Arc<AtomicBool>,
@@ -372,8 +372,9 @@ fn is_ready(
     let node = Arc::downgrade(broker.node());
     let stopping = Arc::clone(stopping);
     Arc::new(move || {
-        let can_work =
-            |node: Arc<Node>| node.log_dirs.is_running() && node.quorum.check_running().is_ok();
+        let can_work = |node: Arc<Node>| {
+            node.log_dirs.is_running() && node.quorum.check_running().is_ok() && node.is_active()
+        };
         !stopping.load(Ordering::Relaxed) && node.upgrade().is_some_and(can_work)
     })
 }

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use logway_log::AppendOutcome;
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId};
@@ -24,6 +25,7 @@ use logway_wire::messages::produce_response::{
 };
 use logway_wire::messages::{ProduceRequest, ProduceResponse};
 use logway_wire::{Decoder, Records, WireString};
+use tokio::time::Instant;
 
 use super::cluster_view::BrokerView;
 use super::current_leaders::{CurrentLeaders, is_elsewhere};
@@ -126,6 +128,8 @@ fn finished_later(context: RequestContext, started: StartedProduce) -> Reply {
 /// The appends of one request, on their way to the disk.
 struct StartedProduce {
     acks: i16,
+    /// Until then the client waits for other replicas.
+    deadline: Instant,
     topics: Vec<StartedTopic>,
 }
 
@@ -181,6 +185,8 @@ async fn start(
     request: ProduceRequest,
 ) -> StartedProduce {
     let acks = request.acks;
+    let time_max = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    let deadline = Instant::now() + time_max;
     let permission = check_transactional_id(context, request.transactional_id.as_deref());
     let mut started = Vec::with_capacity(request.topic_data.len());
     let mut names_left = NAMED_RECORDS_MAX;
@@ -188,7 +194,7 @@ async fn start(
         let topic = permission.and_then(|()| find(context, topics, &data)).cloned();
         started.push(start_topic(context, topic, acks, data, &mut names_left).await);
     }
-    StartedProduce { acks, topics: started }
+    StartedProduce { acks, deadline, topics: started }
 }
 
 /// A transactional producer is refused as a whole.
@@ -336,7 +342,7 @@ impl StartedProduce {
         for StartedTopic { response: mut topic, partitions } in self.topics {
             topic.partition_responses.reserve_exact(partitions.len());
             for partition in partitions {
-                topic.partition_responses.push(partition.finish().await);
+                topic.partition_responses.push(partition.finish(self.deadline).await);
             }
             response.responses.push(topic);
         }
@@ -345,9 +351,9 @@ impl StartedProduce {
 }
 
 impl StartedPartition {
-    async fn finish(self) -> PartitionProduceResponse {
+    async fn finish(self, deadline: Instant) -> PartitionProduceResponse {
         let outcome = match self.outcome {
-            Ok(append) => append.finish().await,
+            Ok(append) => append.finish(deadline).await,
             Err(refused) => Err(refused),
         };
         match outcome {
@@ -358,9 +364,12 @@ impl StartedPartition {
 }
 
 impl Append {
-    async fn finish(self) -> Result<AppendOutcome, Refused> {
+    async fn finish(self, deadline: Instant) -> Result<AppendOutcome, Refused> {
         let Append { appending, replica } = self;
-        appending.finish().await.map_err(|error| Refused::by(&replica, error.into()))
+        appending
+            .finish_by(Some(deadline))
+            .await
+            .map_err(|error| Refused::by(&replica, error.into()))
     }
 }
 

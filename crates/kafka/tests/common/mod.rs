@@ -111,6 +111,13 @@ impl TestBroker {
         self.node.stop().await.expect("stops cleanly");
     }
 
+    /// Ends without a word to other nodes of its cluster.
+    pub async fn end_at_once(self) {
+        self.node.begin_stop();
+        self.kafka.stop().await;
+        self.node.stop().await.expect("stops cleanly");
+    }
+
     pub fn broker_address(&self) -> BrokerAddress {
         BrokerAddress::new(self.address.ip().to_string(), self.address.port())
     }

@@ -93,6 +93,7 @@ impl Cluster {
             listeners: Vec::new(),
             rack: Some(format!("rack-{id}")),
             log_dirs,
+            serves_already: false,
         })
         .await;
     }

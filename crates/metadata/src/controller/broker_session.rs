@@ -33,6 +33,9 @@ pub struct StartBroker {
     pub rack: Option<String>,
     /// The log directories that it can use, in the order of its settings.
     pub log_dirs: Vec<DirectoryId>,
+    /// It was the only node until now and serves already, since before the cluster had a second one.
+    #[serde(default)]
+    pub serves_already: bool,
 }
 
 impl Command for StartBroker {
@@ -46,14 +49,16 @@ impl Command for StartBroker {
         image: &MetadataImage,
         _broker: &BrokerSettings,
     ) -> Result<Decision<BrokerEpoch>, ControllerError> {
-        let StartBroker { id, incarnation, endpoint, listeners, rack, log_dirs } = self;
+        let StartBroker { id, incarnation, endpoint, listeners, rack, log_dirs, serves_already } =
+            self;
         let session = image.broker_session(id);
         if let Some(known) = session.filter(|known| known.incarnation == incarnation) {
             return Ok(Decision { records: Vec::new(), reply: known.epoch });
         }
         check_predecessor(image, id, &log_dirs)?;
         let epoch = image.next_broker_epoch();
-        let state = BrokerState::Fenced;
+        let goes_on = serves_already && session.is_none();
+        let state = if goes_on { BrokerState::Active } else { BrokerState::Fenced };
         let mut records = Vec::new();
         let broker = BrokerRecord { id, endpoint, rack, log_dirs };
         if image.broker(id) != Some(&broker) {
@@ -61,7 +66,9 @@ impl Command for StartBroker {
         }
         let session = BrokerSessionRecord { id, incarnation, epoch, state, listeners };
         records.push(MetadataRecord::BrokerSession(session));
-        records.extend(of_all_held_by(image, id, |partition| partition.leave(id)));
+        if !goes_on {
+            records.extend(of_all_held_by(image, id, |partition| partition.leave(id)));
+        }
         Ok(Decision { records, reply: epoch })
     }
 }

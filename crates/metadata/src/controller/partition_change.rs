@@ -1,6 +1,6 @@
 //! What becomes of a partition when a broker goes or comes: who leads it, and who is in sync.
 
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId};
+use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId};
 
 use crate::image::{MetadataImage, PartitionImage};
 use crate::record::{MetadataRecord, PartitionRecord};
@@ -45,8 +45,20 @@ impl<'a> PartitionChange<'a> {
         self
     }
 
-    /// A broker is back: what has no leader gets it, if it is in sync.
+    /// Whether others hold the partition, and a broker's replica is in none of the directories that the broker can use.
+    pub(super) fn is_without(&self, broker: BrokerId, log_dirs: &[DirectoryId]) -> bool {
+        let directory = self.before.directory_of(broker);
+        self.before.replicas.len() > 1
+            && directory != DirectoryId::UNASSIGNED
+            && !log_dirs.contains(&directory)
+    }
+
+    /// A broker is back: what has no leader gets it, if it is in sync and its directory is there.
     pub(super) fn come_back(mut self, broker: BrokerId) -> PartitionChange<'a> {
+        let log_dirs = self.image.broker(broker).map_or(&[][..], |known| &known.log_dirs);
+        if self.is_without(broker, log_dirs) {
+            return self;
+        }
         if self.record.leader.is_none() && self.record.isr.contains(&broker) {
             self.record.leader = Some(broker);
         }

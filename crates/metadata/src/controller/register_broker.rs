@@ -3,6 +3,7 @@
 use logway_model::{BrokerId, DirectoryId};
 use serde::{Deserialize, Serialize};
 
+use super::partition_change::of_all_held_by;
 use super::{Command, ControllerError, Decision};
 use crate::image::MetadataImage;
 use crate::record::{BrokerRecord, Endpoint, MetadataRecord};
@@ -36,10 +37,16 @@ impl Command for RegisterBroker {
     ) -> Result<Decision<()>, ControllerError> {
         let RegisterBroker { id, endpoint, rack, log_dirs } = self;
         let record = BrokerRecord { id, endpoint, rack, log_dirs };
-        let records = match image.broker(record.id) {
-            Some(known) if *known == record => Vec::new(),
-            _ => vec![MetadataRecord::Broker(record)],
-        };
+        if image.broker(id) == Some(&record) {
+            return Ok(Decision { records: Vec::new(), reply: () });
+        }
+        // Others lead what was in a directory that it has lost, if they are in sync (KIP-858).
+        let left =
+            of_all_held_by(image, id, |change| match change.is_without(id, &record.log_dirs) {
+                true => change.leave(id),
+                false => change,
+            });
+        let records = [MetadataRecord::Broker(record)].into_iter().chain(left).collect();
         Ok(Decision { records, reply: () })
     }
 }

@@ -155,6 +155,13 @@ static OWN_SETTINGS: &[Setting] = &[
          allows that.",
     ),
     row(
+        "auto.leader.rebalance.enable",
+        Kind::Boolean,
+        Some("true"),
+        "",
+        "Whether partitions go back to the first of their replicas when it is in sync again.",
+    ),
+    row(
         "broker.heartbeat.interval.ms",
         Kind::int(1),
         Some("50"),
@@ -249,6 +256,13 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("6000"),
         "ms",
         "The shortest session timeout that a member may ask for.",
+    ),
+    row(
+        "leader.imbalance.check.interval.seconds",
+        Kind::long(1),
+        Some("300"),
+        "seconds",
+        "How often the active controller looks whether partitions are led by the first of their replicas.",
     ),
     rate(
         "leader.replication.throttled.rate",

@@ -130,6 +130,8 @@ pub struct ClusterSettings {
     pub heartbeat_interval: Duration,
     /// `broker.session.timeout.ms`
     pub session_timeout: Duration,
+    /// `leader.imbalance.check.interval.seconds`, or `None` where `auto.leader.rebalance.enable` is off.
+    pub imbalance_check_interval: Option<Duration>,
     /// `replica.lag.time.max.ms`
     pub replica_lag_max: Duration,
     /// `logway.replica.stall.max.ms`
@@ -325,6 +327,9 @@ impl Fields<'_> {
             rack: texts("broker.rack"),
             heartbeat_interval: self.interval("broker.heartbeat.interval.ms"),
             session_timeout: self.interval("broker.session.timeout.ms"),
+            imbalance_check_interval: self
+                .boolean("auto.leader.rebalance.enable")
+                .then(|| self.seconds("leader.imbalance.check.interval.seconds")),
             replica_lag_max: self.interval("replica.lag.time.max.ms"),
             replica_stall_max: self.interval("logway.replica.stall.max.ms"),
             fetch_wait_max: self.interval("replica.fetch.wait.max.ms"),

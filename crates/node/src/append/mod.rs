@@ -16,11 +16,13 @@ use std::io;
 use std::sync::Arc;
 
 use logway_log::{AppendOutcome, LogConfig, LogError};
-use logway_model::{ErrorCode, TimestampMs};
+use logway_model::{ErrorCode, TimestampMs, TopicPartition};
 use logway_record::{
     AppendRules, Batch, BatchHeader, BatchSummary, Compression, DecodeLimit, TimestampType,
     validate_for_append,
 };
+
+use tokio::time::{Instant, timeout_at};
 
 use crate::Node;
 use crate::failure::Failure;
@@ -175,6 +177,19 @@ pub enum AppendError {
     /// It is in the log here, and the next leader may have it or not.
     #[error(transparent)]
     EpochEnded(#[from] EpochEnded),
+    /// It is in the log here, and too few others have said in time that they have it.
+    #[error(
+        "{partition}: the records are not on all in-sync replicas yet; {in_sync} are in sync, and {wanted} must be \
+         (min.insync.replicas)"
+    )]
+    NotInTime {
+        /// The partition.
+        partition: TopicPartition,
+        /// How many replicas are in sync.
+        in_sync: u32,
+        /// How many have to be.
+        wanted: u32,
+    },
 }
 
 impl From<AppendError> for Failure {
@@ -182,6 +197,13 @@ impl From<AppendError> for Failure {
         match error {
             AppendError::Log(error) => error.into(),
             AppendError::EpochEnded(error) => error.into(),
+            AppendError::NotInTime { in_sync, wanted, .. } => {
+                let code = match in_sync < wanted {
+                    true => ErrorCode::NotEnoughReplicasAfterAppend,
+                    false => ErrorCode::RequestTimedOut,
+                };
+                Failure::new(code, error.to_string())
+            }
         }
     }
 }
@@ -189,15 +211,35 @@ impl From<AppendError> for Failure {
 impl Appending {
     /// Where the records are. Ends when the append is as safe as its [`Acks`] demand.
     pub async fn finish(self) -> Result<AppendOutcome, AppendError> {
+        self.finish_by(None).await
+    }
+
+    /// The same; but it waits for other replicas no longer than until `deadline`, if there is one. Then the records are in
+    /// the log, and who tries again may find them there twice, unless it is an idempotent producer.
+    pub async fn finish_by(self, deadline: Option<Instant>) -> Result<AppendOutcome, AppendError> {
         let StartedAppend { future, epoch } = self.started;
         let outcome = future.await?;
         if self.acks == Acks::All {
-            self.replica.committed(outcome.last_offset.next(), epoch).await?;
+            let committed = self.replica.committed(outcome.last_offset.next(), epoch);
+            match deadline {
+                None => committed.await?,
+                Some(deadline) => match timeout_at(deadline, committed).await {
+                    Ok(committed) => committed?,
+                    Err(_elapsed) => return Err(self.replica.not_in_time()),
+                },
+            }
         }
         if !outcome.is_duplicate {
             self.replica.traffic().produced(self.records, self.size_bytes);
         }
         Ok(outcome)
+    }
+}
+
+impl Replica {
+    fn not_in_time(&self) -> AppendError {
+        let partition = self.topic_partition().clone();
+        AppendError::NotInTime { partition, in_sync: self.in_sync(), wanted: self.in_sync_min() }
     }
 }
 

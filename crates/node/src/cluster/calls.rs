@@ -12,15 +12,19 @@ use crate::Node;
 pub(super) struct Calls(pub(super) Weak<Node>);
 
 impl CallHandler for Calls {
-    fn handle(&self, _from: Identity, kind: Kind, payload: Bytes) -> HandledCall {
+    fn handle(&self, from: Identity, kind: Kind, payload: Bytes) -> HandledCall {
         let node = self.0.clone();
         Box::pin(async move {
             let node = node.upgrade()?;
             match kind {
                 Kind::Quorum => Some(node.quorum.handle(&payload).await),
-                Kind::Fetch => node.answer_follower(&payload).await,
+                // Who has no number of the cluster has not been admitted yet.
+                Kind::Fetch => node.answer_follower(from.node?, &payload).await,
                 Kind::Heartbeat => {
                     let heartbeat = Heartbeat::decode(&payload)?;
+                    if from.node != Some(heartbeat.broker) {
+                        return None;
+                    }
                     Some(vec![u8::from(node.cluster.as_ref()?.controller.hear(heartbeat))])
                 }
             }

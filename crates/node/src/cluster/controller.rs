@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use logway_metadata::controller::BrokerLiveness;
+use logway_metadata::PartitionImage;
+use logway_metadata::controller::{BrokerLiveness, COMMAND_RECORDS_MAX, ElectLeaders, Election};
 use logway_metadata::record::{BrokerEpoch, BrokerState};
-use logway_model::{BrokerId, LeaderEpoch};
+use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::heartbeat::Heartbeat;
 use super::{Cluster, has_sessions, node_address};
@@ -95,6 +96,7 @@ enum Role {
 
 /// Looks after the brokers for as long as the node exists, while it is the active controller.
 pub(crate) async fn look_after_brokers(node: Weak<Node>) {
+    let mut balanced_at = Instant::now();
     loop {
         let Some(strong) = node.upgrade() else { return };
         let Some(cluster) = &strong.cluster else { return };
@@ -109,6 +111,11 @@ pub(crate) async fn look_after_brokers(node: Weak<Node>) {
         if let Some(late_after) = late_after {
             probe_late_brokers(&strong, cluster, late_after);
             change_states(&strong, cluster).await;
+            let interval = strong.settings.cluster.imbalance_check_interval;
+            if interval.is_some_and(|interval| balanced_at.elapsed() >= interval) {
+                balanced_at = Instant::now();
+                elect_preferred_leaders(&strong).await;
+            }
         }
         let has_news = Arc::clone(&cluster.controller.has_news);
         drop(strong);
@@ -129,6 +136,30 @@ async fn change_states(node: &Arc<Node>, cluster: &Cluster) {
             Ok(_) => tracing::info!(%broker, ?state, "a broker of the cluster has changed"),
             Err(error) => tracing::warn!(%broker, ?state, %error, "a broker cannot change"),
         }
+    }
+}
+
+/// Gives partitions back to the first of their replicas, where that is in sync: after failures one broker would lead all.
+async fn elect_preferred_leaders(node: &Arc<Node>) {
+    let image = node.image();
+    let topics = image.topics();
+    let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
+    let is_due = |partition: &PartitionImage| {
+        let preferred = partition.replicas.first().copied();
+        preferred.is_some_and(|id| partition.isr.contains(&id) && image.is_active(id))
+            && partition.leader != preferred
+    };
+    let due = all.filter(|(_, (_, partition))| is_due(partition));
+    let partitions: Vec<(TopicId, PartitionId)> =
+        due.map(|(topic, (number, _))| (topic, number)).take(COMMAND_RECORDS_MAX).collect();
+    if partitions.is_empty() {
+        return;
+    }
+    let count = partitions.len();
+    let command = ElectLeaders { election: Election::Preferred, partitions };
+    match node.quorum.submit(command).await {
+        Ok(_) => tracing::info!(count, "preferred leaders lead again"),
+        Err(error) => tracing::warn!(%error, "preferred leaders cannot lead again yet"),
     }
 }
 

@@ -31,6 +31,7 @@ const LEAVE_MAX: Duration = Duration::from_secs(2);
 pub(crate) async fn live(node: Weak<Node>) {
     let Some(strong) = node.upgrade() else { return };
     let mut images = strong.quorum.watch();
+    let was_alone = !strong.lives_in_cluster();
     drop(strong);
     loop {
         let Some(strong) = node.upgrade() else { return };
@@ -42,7 +43,7 @@ pub(crate) async fn live(node: Weak<Node>) {
             return;
         }
     }
-    let Some(epoch) = begin(&node).await else { return };
+    let Some(epoch) = begin(&node, was_alone).await else { return };
     let mut next = Instant::now();
     loop {
         let Some(strong) = node.upgrade() else { return };
@@ -54,7 +55,7 @@ pub(crate) async fn live(node: Weak<Node>) {
 }
 
 /// Tells the cluster that this broker has started, until it knows; `None` if the node ends before.
-async fn begin(node: &Weak<Node>) -> Option<BrokerEpoch> {
+async fn begin(node: &Weak<Node>, serves_already: bool) -> Option<BrokerEpoch> {
     let mut said_at: Option<Instant> = None;
     loop {
         let strong = node.upgrade()?;
@@ -66,6 +67,7 @@ async fn begin(node: &Weak<Node>) -> Option<BrokerEpoch> {
             listeners: cluster.listeners(),
             rack: strong.settings.cluster.rack.clone(),
             log_dirs: strong.log_dirs.online_ids(),
+            serves_already,
         };
         let started = async {
             let committed = strong.quorum.submit(start).await.map_err(Failure::from)?;
@@ -136,6 +138,11 @@ impl Node {
     /// Whether the cluster has several nodes, or had, so that this broker has a life that others know of.
     pub(crate) fn lives_in_cluster(&self) -> bool {
         self.cluster.is_some() && has_sessions(&self.image())
+    }
+
+    /// Whether this broker may lead, as far as it knows.
+    pub fn is_active(&self) -> bool {
+        self.image().is_active(self.settings.node_id)
     }
 
     /// Waits until this node knows all that was committed before it came back. What it holds is judged by that: logs that

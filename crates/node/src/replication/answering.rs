@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use logway_log::ReadRequest;
 use logway_log::checkpoint::Divergence;
-use logway_model::{ErrorCode, LeaderEpoch, Offset};
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset};
 use logway_replication::FollowerFetch;
 use logway_replication::message::{
     FetchFromLeader, FollowedPartition, LedPartition, encode_answer,
@@ -32,8 +32,12 @@ impl Node {
     ///
     /// How far the follower is counts when its request is read, and not when it is answered: an acknowledgement
     /// that waited behind a parked answer would come half a second late.
-    pub(crate) async fn answer_follower(&self, request: &Bytes) -> Option<Vec<u8>> {
+    pub(crate) async fn answer_follower(&self, from: BrokerId, request: &Bytes) -> Option<Vec<u8>> {
         let request = FetchFromLeader::decode(request).ok()?;
+        // Nobody tells how far another broker is.
+        if request.follower != from {
+            return None;
+        }
         let deadline =
             Instant::now() + Duration::from_millis(request.max_wait_ms.into()).min(WAIT_MAX);
         let mut answering = Answering::begin(self, &request);

@@ -22,6 +22,9 @@ use crate::topics::TopicTable;
 /// A partition that could not be copied is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
+/// A log that cannot be flushed, which takes a new start mostly, is tried again after this time.
+const UNFLUSHED_RETRY: Duration = Duration::from_secs(5);
+
 /// Where there is nothing to ask for, it is looked again after this time at the latest.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -151,17 +154,24 @@ async fn fetch_once(
     let address = node_address(&node.image(), leader).ok_or("its address is not known")?;
     let settings = &node.settings.cluster;
     // What is on the disk counts, on a durable topic: what an earlier role has left unflushed is flushed first.
+    let mut ready = Vec::with_capacity(due.len());
     for index in due {
-        let asked = &mut followed[*index].asked;
-        let log = asked.replica.log();
-        asked.end = log.log_end_offset();
-        if log.config().is_durable()
-            && log.flushed_offset() < asked.end
-            && let Err(error) = log.flush().await
-        {
-            let partition = asked.replica.topic_partition();
-            tracing::warn!(%partition, %error, "a follower's log cannot be flushed");
+        let of = &mut followed[*index];
+        let log = of.asked.replica.log();
+        of.asked.end = log.log_end_offset();
+        let is_flushed = !log.config().is_durable() || log.flushed_offset() >= of.asked.end;
+        match if is_flushed { Ok(of.asked.end) } else { log.flush().await } {
+            Ok(_) => ready.push(*index),
+            Err(error) => {
+                let partition = of.asked.replica.topic_partition();
+                tracing::warn!(%partition, %error, "a follower's log cannot be flushed");
+                of.at = Some(Instant::now() + UNFLUSHED_RETRY);
+            }
         }
+    }
+    let due = &ready[..];
+    if due.is_empty() {
+        return Ok(());
     }
     let partition = |index: &usize| {
         let Followed { asked, topic, .. } = &followed[*index];

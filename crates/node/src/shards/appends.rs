@@ -122,7 +122,8 @@ impl AppendFailed {
         use LogError::{Closed, EpochOver, Poisoned};
         match error {
             AppendError::Log(Poisoned { .. } | Closed { .. } | EpochOver { .. })
-            | AppendError::EpochEnded(_) => AppendFailed::Unknown(error),
+            | AppendError::EpochEnded(_)
+            | AppendError::NotInTime { .. } => AppendFailed::Unknown(error),
             AppendError::Log(error) => AppendFailed::WithoutTrace(error.into()),
         }
     }
