@@ -58,12 +58,15 @@ class Writer:
     partitions of its own.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, producers: int = 1):
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, producers: int = 1, burst_interval_s: float = BURST_INTERVAL_S
+    ):
         self.acked = [[] for _ in range(partitions)]
         self.written = [0] * partitions
         self.errors = []
         self._bootstrap = bootstrap
         self._topic = topic
+        self._burst_interval_s = burst_interval_s
         settings = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
@@ -132,7 +135,7 @@ class Writer:
             for _ in range(BURST_RECORDS):
                 for partition in partitions:
                     self._write(producer, partition)
-            producer.poll(BURST_INTERVAL_S)
+            producer.poll(self._burst_interval_s)
 
     def _write(self, producer: Producer, partition: int):
         number = self.written[partition]
