@@ -19,7 +19,13 @@ BURST_RECORDS = 50
 BURST_INTERVAL_S = 0.005
 
 # A new leader is on its way, or was just elected.
-PASSING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE)
+# The client says the last one itself, of a broker that is not shown any more.
+PASSING = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    DESTROY_BROKER := -137,
+)
 
 QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 200}
 

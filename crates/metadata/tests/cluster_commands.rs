@@ -300,6 +300,62 @@ fn replicas_are_placed_on_brokers_that_serve_and_spread_over_racks() {
 }
 
 #[test]
+fn three_brokers_keep_three_replicas_of_which_two_acknowledge() {
+    const DEFAULT: i16 = -1;
+    let two = &[(1, None), (2, None)];
+    let three = &[(1, None), (2, None), (3, None)];
+    let made = |brokers: &[(i32, Option<&str>)], fenced: Option<i32>, replicas, settings| {
+        let mut cluster = Cluster::of(brokers);
+        fenced.into_iter().for_each(|id| cluster.fence(id));
+        cluster.settings = settings;
+        cluster.create(1, replicas);
+        let topic = cluster.image.topic_by_id(TOPIC).expect("exists");
+        let in_sync_min = topic.overrides.get("min.insync.replicas").cloned();
+        (topic.partitions[0].replicas.len(), in_sync_min)
+    };
+    let settings = |name: &str, value: &str| {
+        BrokerSettings::new([(name.to_owned(), value.to_owned())]).expect("is valid")
+    };
+    let (own, safe) = (BrokerSettings::default, Some("2".to_owned()));
+    assert_eq!(made(two, None, DEFAULT, own()), (1, None));
+    assert_eq!(made(three, None, DEFAULT, own()), (3, safe.clone()));
+    assert_eq!(made(three, Some(2), DEFAULT, own()), (1, None), "two serve");
+    assert_eq!(made(three, None, 1, own()), (1, None), "as it was asked for");
+    assert_eq!(made(two, None, 2, own()), (2, None), "one of two may go");
+    let of_one = settings("default.replication.factor", "1");
+    assert_eq!(made(three, None, DEFAULT, of_one), (1, None));
+    let of_all = settings("min.insync.replicas", "1");
+    assert_eq!(made(three, None, DEFAULT, of_all), (3, None));
+}
+
+#[test]
+fn a_broker_that_has_ended_is_fenced_unless_it_speaks_again() {
+    let mut cluster = three();
+    let mut liveness = BrokerLiveness::new(&cluster.image, 1_000, 0);
+    let (second, third) = (BrokerId(2), BrokerId(3));
+    for id in [1, 2, 3] {
+        let (epoch, active) = (cluster.epoch(id), BrokerState::Active);
+        assert!(liveness.heartbeat(BrokerId(id), epoch, active, 10), "it has not spoken before");
+        assert!(!liveness.heartbeat(BrokerId(id), epoch, active, 10));
+    }
+    liveness.has_gone(second, cluster.epoch(2));
+    assert_eq!(liveness.due(&cluster.image, 11), [], "it was heard since somebody looked");
+    let late = liveness.take_late(120, 100);
+    assert_eq!(late.len(), 3);
+    liveness.heartbeat(third, cluster.epoch(3), BrokerState::Active, 121);
+    liveness.has_gone(second, cluster.epoch(2));
+    liveness.has_gone(third, cluster.epoch(3));
+    let due = liveness.due(&cluster.image, 122);
+    assert_eq!(
+        due.iter().map(|it| (it.id, it.state)).collect::<Vec<_>>(),
+        [(second, BrokerState::Fenced)]
+    );
+    cluster.fence(2);
+    assert!(liveness.heartbeat(second, cluster.epoch(2), BrokerState::Active, 130));
+    assert_eq!(liveness.due(&cluster.image, 130)[0].state, BrokerState::Active);
+}
+
+#[test]
 fn the_silent_are_fenced_and_those_who_speak_get_what_they_want() {
     let mut cluster = three();
     let mut liveness = BrokerLiveness::new(&cluster.image, 9_000, 0);

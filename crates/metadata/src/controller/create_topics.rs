@@ -113,6 +113,7 @@ fn plan_named(
         true => placed(&topic, image, broker, records_max)?,
         false => assigned(&topic, image)?,
     };
+    let overrides = with_safe_in_sync(overrides, replicas[0].len(), image, broker);
     if 1 + replicas.len() + overrides.len() > records_max {
         return Err(too_many_records(records_max));
     }
@@ -195,7 +196,7 @@ fn placed(
         }
     };
     let replication_factor = match topic.replication_factor {
-        -1 => broker.default_replication_factor,
+        -1 => default_replication_factor(image, broker),
         number if number > 0 => number,
         number => {
             let message = format!(
@@ -215,6 +216,42 @@ fn placed(
     let replication_factor = usize::try_from(replication_factor).expect("it is positive");
     place_replicas(image, topic.id, 0..partitions, replication_factor)
 }
+
+/// How many replicas a topic gets by default: three, if there are so many brokers, because a topic with fewer loses what
+/// was acknowledged with one disk or stops with one broker.
+fn default_replication_factor(image: &MetadataImage, broker: &BrokerSettings) -> i16 {
+    if broker.given(REPLICATION_FACTOR_SETTING).is_some() {
+        return broker.default_replication_factor;
+    }
+    let serving = image.brokers().filter(|broker| image.is_active(broker.id)).count();
+    if serving >= usize::from(SAFE_REPLICAS.unsigned_abs()) { SAFE_REPLICAS } else { 1 }
+}
+
+/// So many replicas keep what was acknowledged, and go on, when one is lost.
+const SAFE_REPLICAS: i16 = 3;
+
+/// `min.insync.replicas` of a topic with so many replicas, where nobody says otherwise.
+const SAFE_IN_SYNC: &str = "2";
+
+/// A topic that can lose a replica acknowledges nothing that only one replica has.
+fn with_safe_in_sync(
+    mut overrides: Overrides,
+    replicas: usize,
+    image: &MetadataImage,
+    broker: &BrokerSettings,
+) -> Overrides {
+    let of_brokers = image.overrides(&ConfigResource::BrokerDefault);
+    let is_said = broker.given(IN_SYNC_SETTING).is_some()
+        || of_brokers.is_some_and(|set| set.contains_key(IN_SYNC_SETTING));
+    if replicas >= usize::from(SAFE_REPLICAS.unsigned_abs()) && !is_said {
+        overrides.entry(IN_SYNC_SETTING.to_owned()).or_insert_with(|| SAFE_IN_SYNC.to_owned());
+    }
+    overrides
+}
+
+const REPLICATION_FACTOR_SETTING: &str = "default.replication.factor";
+
+const IN_SYNC_SETTING: &str = "min.insync.replicas";
 
 /// Replicas that the request assigns.
 fn assigned(

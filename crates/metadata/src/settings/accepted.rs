@@ -6,7 +6,7 @@
 //! it cannot be had.
 
 use super::definition::{Kind, Setting};
-use super::topic::{NO_REPLICATION, NO_TIERS};
+use super::topic::NO_TIERS;
 
 const ONE_RUNTIME: &str =
     "there is no such pool: one runtime with a thread for each processor serves all connections";
@@ -105,7 +105,7 @@ pub(super) static ACCEPTED_SETTINGS: &[Setting] = &[
         "threads",
         "How many threads copy from each other broker.",
     )
-    .without_effect(NO_REPLICATION),
+    .without_effect("one task copies from each broker that leads"),
     tier(
         "remote.fetch.max.wait.ms",
         Kind::int(1),

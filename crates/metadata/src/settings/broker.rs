@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 
 use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
-use super::topic::{NO_REPLICATION, TOPIC_SETTINGS};
+use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
 use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
 
@@ -206,7 +206,8 @@ static OWN_SETTINGS: &[Setting] = &[
         Kind::Int { min: 1, max: i16::MAX as i32, special: None },
         Some("1"),
         "replicas",
-        "How many replicas the partitions of a topic get where its creator does not say.",
+        "How many replicas the partitions of a topic get where its creator does not say. Not set, it is 1, and 3 \
+         as soon as three brokers serve.",
     ),
     row("delete.topic.enable", Kind::Boolean, Some("true"), "", "Whether topics can be deleted."),
     row(
@@ -220,7 +221,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "follower.replication.throttled.rate",
         "How fast throttled replicas catch up, on the followers' side.",
     )
-    .without_effect(NO_REPLICATION),
+    .without_effect(NO_THROTTLES),
     row(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
@@ -253,7 +254,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "leader.replication.throttled.rate",
         "How fast throttled replicas catch up, on the leaders' side.",
     )
-    .without_effect(NO_REPLICATION),
+    .without_effect(NO_THROTTLES),
     row(
         "listeners",
         Kind::Addresses,

@@ -43,7 +43,10 @@ impl Setting {
 
 pub(super) const NO_TIERS: &str = "there is no tiered storage";
 const NO_TIERS_DEFAULT_ONLY: &str = "there is no tiered storage, so only the default is allowed";
-pub(super) const NO_REPLICATION: &str = "replication between brokers does not exist yet";
+pub(super) const NO_THROTTLES: &str = "what followers copy is not throttled yet";
+
+const NEVER_UNCLEAN: &str =
+    "a leader that lacks records is elected only when ElectLeaders asks for it";
 
 /// Every topic setting, by name.
 pub static TOPIC_SETTINGS: &[Setting] = &[
@@ -150,7 +153,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "The replicas whose catching up is slowed down, on the followers' side.",
     )
-    .without_effect(NO_REPLICATION),
+    .without_effect(NO_THROTTLES),
     row(
         "index.interval.bytes",
         Kind::int(0),
@@ -168,7 +171,7 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         &[],
         "The replicas whose catching up is slowed down, on the leaders' side.",
     )
-    .without_effect(NO_REPLICATION),
+    .without_effect(NO_THROTTLES),
     row(
         "local.retention.bytes",
         Kind::long(-2),
@@ -255,7 +258,8 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "replicas",
         &[same("min.insync.replicas")],
         "How many replicas must be in sync for a write with `acks=all` to be taken; of a partition that \
-         has fewer, all.",
+         has fewer, all. A topic that is made with three replicas or more gets 2, unless it or the broker says \
+         otherwise.",
     ),
     row(
         "preallocate",
@@ -364,5 +368,5 @@ pub static TOPIC_SETTINGS: &[Setting] = &[
         "Whether a replica that is not in sync may lead when no other is left, which loses what it \
          lacks.",
     )
-    .without_effect(NO_REPLICATION),
+    .without_effect(NEVER_UNCLEAN),
 ];

@@ -1,0 +1,86 @@
+import random
+import time
+import unittest
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from harness.cluster import Cluster
+from harness.load import DEADLINE_S, QUIET, Writer, admin_client, create_topics, number_of
+from harness.seed import SEED
+from test_failover import TWO_IN_SYNC, wait_until
+
+PARTITIONS = 4
+KILLS = 4
+GROUP = "readers"
+
+
+class Groups(unittest.TestCase):
+    def test_a_group_goes_on_when_its_coordinator_is_killed_and_no_committed_offset_goes_back(self):
+        chance = random.Random(SEED)
+        with Cluster("groups-kill", settings={"group.initial.rebalance.delay.ms": "0"}) as cluster:
+            create_topics(cluster.bootstrap, NewTopic("read", PARTITIONS, 3, config=TWO_IN_SYNC))
+            reader = Consumer(
+                {
+                    "bootstrap.servers": cluster.bootstrap,
+                    "group.id": GROUP,
+                    "auto.offset.reset": "earliest",
+                    "enable.auto.commit": False,
+                    **QUIET,
+                }
+            )
+            reader.subscribe(["read"])
+            # It ends what it was asked when it goes.
+            admin = admin_client(cluster.bootstrap)
+            seen = [0] * PARTITIONS
+
+            def read(records: int):
+                """Reads so many records more, each partition on from where it was, and commits."""
+                deadline = time.monotonic() + DEADLINE_S
+                left = records
+                while left > 0:
+                    self.assertLess(time.monotonic(), deadline, f"{left} of {records} records are not read: {seen}")
+                    for message in reader.consume(1_000, timeout=0.1):
+                        self.assertIsNone(message.error())
+                        partition = message.partition()
+                        # What was read and not committed comes again after a rebalance; nothing is left out.
+                        self.assertLessEqual(message.offset(), seen[partition])
+                        self.assertEqual(number_of(partition, message.value()), message.offset())
+                        seen[partition] = max(seen[partition], message.offset() + 1)
+                        left -= 1
+                reader.commit(asynchronous=False)
+
+            def committed() -> list[int]:
+                asked = [TopicPartition("read", partition) for partition in range(PARTITIONS)]
+                request = [ConsumerGroupTopicPartitions(GROUP, asked)]
+                found = admin.list_consumer_group_offsets(request)[GROUP].result(DEADLINE_S)
+                return [partition.offset for partition in found.topic_partitions]
+
+            try:
+                with Writer(cluster.bootstrap, "read", PARTITIONS) as writer:
+                    read(5_000)
+                    for _ in range(KILLS):
+                        before = committed()
+                        described = admin.describe_consumer_groups([GROUP])[GROUP]
+                        coordinator = described.result(DEADLINE_S).coordinator.id
+                        cluster.node(coordinator).kill()
+                        began = time.monotonic()
+                        read(chance.randrange(1_000, 5_000))
+                        print(f"read and committed {time.monotonic() - began:.2f} s after node {coordinator} was killed")
+                        after = committed()
+                        self.assertTrue(all(old <= new for old, new in zip(before, after)), f"{before}, then {after}")
+                        cluster.node(coordinator).start()
+                        wait_until_offsets_in_sync(cluster)
+                    writer.finish()
+                writer.assert_all_there()
+            finally:
+                reader.close()
+
+
+def wait_until_offsets_in_sync(cluster: Cluster):
+    def is_in_sync():
+        topics = admin_client(cluster.bootstrap).list_topics(timeout=DEADLINE_S).topics
+        partitions = topics["__consumer_offsets"].partitions.values()
+        return all(partition.leader >= 0 and len(partition.isrs) == 3 for partition in partitions)
+
+    wait_until("the offsets are in sync", is_in_sync)
