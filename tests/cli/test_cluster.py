@@ -121,3 +121,27 @@ class Cluster(unittest.TestCase):
         self.assertTrue(health["healthy"])
         self.assertGreaterEqual(health["partition_count"], 3, topic)
         self.assertRegex(logway("cluster", "health").decode(), r"HEALTHY +yes\n")
+
+    def test_status(self):
+        topic = create_topic("status", "-p", "2")
+        status = logway_json("cluster", "status")
+        self.assertTrue(status["healthy"])
+        self.assertGreaterEqual(status["partition_count"], 2, topic)
+        for kind in ["leaderless", "under_min_isr", "under_replicated"]:
+            self.assertEqual(status[f"{kind}_partitions"], [])
+        (only,) = status["nodes"]
+        self.assertEqual((f"{only['host']}:{only['port']}", only["state"]), (BOOTSTRAP, "active"))
+        text = logway("cluster", "status").decode()
+        self.assertRegex(text, r"HEALTHY +yes\n")
+        self.assertRegex(text, r"NODE +STATE +ROLE +LAG +ADDRESS +RACK +SAFE TO STOP\n")
+
+    @unittest.skipUnless(DESCRIBE_QUORUM in served_apis(), "the broker announces no DescribeQuorum")
+    def test_the_only_node_is_not_safe_to_stop(self):
+        status = logway_json("cluster", "status")
+        (only,) = status["nodes"]
+        self.assertEqual((status["controller"], only["voter"], only["lag"]), (only["id"], True, 0))
+        self.assertEqual((only["safe_to_stop"], only["unsafe_for"]), (False, None))
+        reason = "the quorum would have 0 of the 1 voters that it needs"
+        self.assertEqual(only["unsafe_because"], reason)
+        self.assertIn(f"leader  0    {BOOTSTRAP}", logway("cluster", "status").decode())
+        self.assertIn(f"  no, because {reason}\n", logway("cluster", "status").decode())

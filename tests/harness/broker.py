@@ -57,20 +57,28 @@ class Broker(LoggedProcess):
 
     def start(self):
         """Starts the process and returns when it accepts requests; `ready_s` says how long that took."""
-        began = time.monotonic()
+        self.begin()
+        return self.wait_until_ready()
+
+    def begin(self):
+        """Starts the process, and does not wait for it."""
+        self._began = time.monotonic()
         self._log_offset_bytes = self.log_path.stat().st_size if self.log_path.exists() else 0
         self.process = self.spawn()
+
+    def wait_until_ready(self):
+        """Returns when the process that was begun accepts requests; `ready_s` says how long that took."""
         try:
             while not self.is_ready():
                 if self.process.poll() is not None:
                     raise self._failure(f"ended with exit code {self.process.returncode} before it was ready")
-                if time.monotonic() - began > READY_DEADLINE_S:
+                if time.monotonic() - self._began > READY_DEADLINE_S:
                     raise self._failure(f"was not ready within {READY_DEADLINE_S} s")
                 time.sleep(POLL_INTERVAL_S)
         except BaseException:
             self.kill()
             raise
-        self.ready_s = time.monotonic() - began
+        self.ready_s = time.monotonic() - self._began
         return self
 
     def environment(self) -> dict[str, str]:

@@ -100,6 +100,7 @@ class Guide(unittest.TestCase):
             "A disk is lost": self.after_loss,
             "Records are damaged": self.after_damage,
             "Run it in a container": lambda printed: None,
+            "A cluster of several nodes": lambda printed: None,
             "Uninstall it": self.after_uninstall,
         }
         found = blocks()

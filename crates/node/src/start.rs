@@ -18,7 +18,7 @@ use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::{
-    ClusterOptions, Identified, Joined, forget_joining, live, look_after_brokers,
+    ClusterOptions, Identified, Joined, WrongCluster, forget_joining, live, look_after_brokers,
 };
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
@@ -82,6 +82,9 @@ pub enum NodeError {
     /// The metadata cannot be used.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
+    /// What it was told to join is not the one cluster that it can join.
+    #[error(transparent)]
+    WrongCluster(#[from] WrongCluster),
     /// It belongs to a cluster whose other nodes could not reach it.
     #[error(
         "this node belongs to a cluster of {members} nodes, and does not listen for them: its address for nodes is in \

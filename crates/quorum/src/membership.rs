@@ -84,9 +84,7 @@ pub enum MembersChange {
 pub enum AdmissionRefusal {
     /// The number belongs to a node with another data directory. That node is to be removed first, if
     /// it is this one with a new disk.
-    #[error(
-        "node {id} is known with the data directory {known}; remove it before another takes its number"
-    )]
+    #[error("number {id} belongs to the node with the data directory {known}, and this is another")]
     NumberTaken {
         /// The number.
         id: BrokerId,

@@ -90,15 +90,15 @@ fn address(settings: &BrokerSettings, clients: &[SocketAddr]) -> Option<String> 
 fn find_nodes() -> FindNodes {
     Arc::new(|address: String| {
         Box::pin(async move {
-            let Some(address) = parse(&address) else { return Vec::new() };
+            let address = parse(&address)?;
             let connection = ConnectionOptions { connect_timeout: FIND_MAX, ..Default::default() };
             let options = ClientOptions { connection, ..ClientOptions::default() };
             let client = Client::new(vec![address], options);
             let described = tokio::time::timeout(FIND_MAX, client.describe_quorum()).await;
-            let Ok(Ok(quorum)) = described else { return Vec::new() };
+            let Ok(Ok(quorum)) = described else { return None };
             let listeners = quorum.nodes.into_iter().flat_map(|node| node.listeners);
             let of_nodes = listeners.filter(|(name, _)| name == NODE_LISTENER);
-            of_nodes.map(|(_, address)| address.to_string()).collect()
+            Some(of_nodes.map(|(_, address)| address.to_string()).collect())
         })
     })
 }

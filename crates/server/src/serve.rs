@@ -16,8 +16,10 @@ use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::broker::broker_settings;
 use logway_metadata::settings::{BrokerSettings, Effect, parse_config_file};
+use logway_node::cluster::WrongCluster;
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
+use logway_quorum::{AdmissionRefusal, QuorumError};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -50,8 +52,8 @@ pub(crate) struct ServeArgs {
     /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
     #[arg(long, value_name = "ADDR")]
     kafka_listen: Option<String>,
-    /// Addresses of nodes of a cluster to join, for clients or for nodes; not needed any more once it has data, and no
-    /// matter then
+    /// Addresses of nodes of a cluster to join, for clients or for nodes; a node with data belongs to its cluster
+    /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
     join: Option<String>,
     /// Where other nodes connect [default: the port after that of Kafka clients]
@@ -171,15 +173,8 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Some(BrokerError::ListenForNodes(NodeListenError::Bind { .. })) => {
             return Some("choose another address with --node-listen HOST:PORT");
         }
-        Some(BrokerError::Node(NodeError::Log(LogError::Locked { .. }))) => {
-            return Some("another broker runs on it: stop that one, or name another --data-dir");
-        }
-        Some(BrokerError::Node(NodeError::Log(LogError::Io { source, .. })))
-            if source.kind() == io::ErrorKind::PermissionDenied =>
-        {
-            return Some("the broker must be able to write there: name another with --data-dir");
-        }
-        _ => {}
+        Some(BrokerError::Node(error)) => return advice_for_node(error),
+        None => {}
     }
     match error.downcast_ref::<MetadataError>() {
         Some(MetadataError::ConfigFile { .. }) => Some(
@@ -190,6 +185,38 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
             Some("docs/reference/settings.md lists every setting with the values that it can have")
         }
         None => None,
+    }
+}
+
+fn advice_for_node(error: &NodeError) -> Option<&'static str> {
+    match error {
+        NodeError::Log(LogError::Locked { .. }) => {
+            Some("another broker runs on it: stop that one, or name another --data-dir")
+        }
+        NodeError::Log(LogError::Io { source, .. })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Some("the broker must be able to write there: name another with --data-dir")
+        }
+        NodeError::Quorum(QuorumError::Unreachable { .. }) => Some(
+            "--join takes HOST:PORT of nodes that run, the address for clients or the one for nodes; a \
+             majority of the cluster must be up, and its first node is started without --join",
+        ),
+        NodeError::Quorum(QuorumError::Admission(AdmissionRefusal::NumberTaken { .. })) => Some(
+            "leave --node-id away to get a free number; a node that was there before comes back with \
+             its own --data-dir",
+        ),
+        NodeError::Quorum(QuorumError::NotJoined { .. }) => {
+            Some("start it with --join once, or name another --data-dir to found a cluster")
+        }
+        NodeError::WrongCluster(WrongCluster::Two { .. }) => {
+            Some("name nodes of the one cluster with --join that this node shall belong to")
+        }
+        NodeError::WrongCluster(WrongCluster::NotOurs { .. }) => Some(
+            "leave --join away to run the node that it is; to join with a new node, name an empty \
+             --data-dir",
+        ),
+        _ => None,
     }
 }
 

@@ -1,7 +1,10 @@
 //! The cluster as a whole.
 
+use std::time::Duration;
+
 use logway_model::BrokerId;
-use logway_wire::messages::DescribeClusterRequest;
+use logway_wire::messages::{ApiVersionsRequest, DescribeClusterRequest};
+use tokio::time::timeout;
 
 use crate::error::check;
 use crate::{BrokerAddress, Client, ClientError};
@@ -50,5 +53,15 @@ impl Client {
         let mut brokers: Vec<DescribedBroker> = brokers.collect();
         brokers.sort_by_key(|broker| broker.id);
         Ok(ClusterDescription { id: response.cluster_id.into(), brokers })
+    }
+
+    /// Whether a broker answers at an address within `patience`. A process that was stopped takes connections and does
+    /// not.
+    pub async fn is_answered(&self, address: &BrokerAddress, patience: Duration) -> bool {
+        let ask = async {
+            let connection = self.connect(address).await?;
+            connection.call(&ApiVersionsRequest::default()).await
+        };
+        matches!(timeout(patience, ask).await, Ok(Ok(_)))
     }
 }

@@ -1,9 +1,9 @@
 //! Settings of topics, brokers and whatever else has some.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use logway_model::{BrokerId, TopicName};
+use logway_model::{BrokerId, ErrorCode, TopicName};
 use logway_wire::WireString;
 use logway_wire::messages::describe_configs_request::DescribeConfigsResource;
 use logway_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
@@ -81,6 +81,9 @@ impl fmt::Display for ConfigResource {
         }
     }
 }
+
+/// A request is about so many topics at most.
+const TOPICS_MAX: usize = 500;
 
 /// The operations of an incremental change (KIP-339).
 const SET: i8 = 0;
@@ -187,6 +190,39 @@ impl Client {
         names: &[&str],
     ) -> Result<Vec<ConfigEntry>, ClientError> {
         self.describe(resource, Some(names)).await
+    }
+
+    /// One setting of many topics. Topics that do not exist, and such as do not show the setting, are left out.
+    pub async fn topic_setting(
+        &self,
+        topics: impl IntoIterator<Item = &TopicName>,
+        setting: &str,
+    ) -> Result<BTreeMap<TopicName, String>, ClientError> {
+        let topics: Vec<&TopicName> = topics.into_iter().collect();
+        let mut values = BTreeMap::new();
+        for some in topics.chunks(TOPICS_MAX) {
+            let described = |topic: &&TopicName| DescribeConfigsResource {
+                resource_type: ConfigKind::Topic.to_wire(),
+                resource_name: WireString::copy_of(topic.as_str()),
+                configuration_keys: Some(vec![WireString::copy_of(setting)]),
+                ..DescribeConfigsResource::default()
+            };
+            let resources = some.iter().map(described).collect();
+            let request = DescribeConfigsRequest { resources, ..Default::default() };
+            for result in self.call_any(&request).await?.results {
+                if result.error_code == ErrorCode::UnknownTopicOrPartition.code() {
+                    continue;
+                }
+                let what = || format!("describe the settings of topic '{}'", result.resource_name);
+                check(what, result.error_code, result.error_message.as_ref())?;
+                let value = result.configs.into_iter().find(|config| *config.name == *setting);
+                let name = TopicName::new(result.resource_name.as_str()).ok();
+                if let (Some(name), Some(value)) = (name, value.and_then(|config| config.value)) {
+                    values.insert(name, value.into());
+                }
+            }
+        }
+        Ok(values)
     }
 
     async fn describe(

@@ -1,16 +1,23 @@
 //! The quorum that commits the cluster's metadata.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use logway_model::{BrokerId, LeaderEpoch, Offset, TimestampMs};
 use logway_wire::WireString;
 use logway_wire::messages::DescribeQuorumRequest;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
 use logway_wire::messages::describe_quorum_response::{Node, ReplicaState};
+use tokio::time::timeout;
 
 use crate::error::check;
-use crate::{BrokerAddress, Client, ClientError};
+use crate::{BrokerAddress, Client, ClientError, Connection, MissingTopic, TopicSelection};
 
 /// The topic that stands for the metadata, of one partition.
 const METADATA_TOPIC: WireString = WireString::from_static("__cluster_metadata");
+
+/// How long the leader may take to say how far the others are. It may be dead, and nobody know it yet.
+const LEADER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state of the metadata quorum (KIP-836).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,39 +54,79 @@ pub struct QuorumReplica {
     pub log_end: Option<Offset>,
     /// When it last had everything, by the leader's clock; `None` if the leader does not know.
     pub caught_up_at: Option<TimestampMs>,
+    /// When the leader last heard it, by the leader's clock; `None` if the leader does not know.
+    pub heard_at: Option<TimestampMs>,
+}
+
+impl QuorumDescription {
+    /// All who have a copy, those who vote first.
+    pub fn replicas(&self) -> impl Iterator<Item = &QuorumReplica> {
+        self.voters.iter().chain(&self.observers)
+    }
+
+    /// Where the leader's log ends, if that is known.
+    pub fn leader_log_end(&self) -> Option<Offset> {
+        self.replicas().find(|replica| Some(replica.id) == self.leader)?.log_end
+    }
+
+    /// Whether it says how far each replica is.
+    fn is_complete(&self) -> bool {
+        self.replicas().all(|replica| replica.log_end.is_some())
+    }
 }
 
 impl Client {
-    /// Describes the metadata quorum.
+    /// Describes the metadata quorum as any broker knows it.
     pub async fn describe_quorum(&self) -> Result<QuorumDescription, ClientError> {
-        let partition = PartitionData::default();
-        let topic = TopicData {
-            topic_name: METADATA_TOPIC,
-            partitions: vec![partition],
-            ..TopicData::default()
-        };
-        let request = DescribeQuorumRequest { topics: vec![topic], ..Default::default() };
-        let connection = self.any().await?;
-        let response = connection.call(&request).await?;
-        let what = || "describe the metadata quorum".to_owned();
-        check(what, response.error_code, response.error_message.as_ref())?;
-        let topics = response.topics;
-        let partition = topics.into_iter().flat_map(|topic| topic.partitions).next();
-        let partition = partition.ok_or_else(|| ClientError::UnexpectedResponse {
-            address: connection.address().clone(),
-            api: "DescribeQuorum",
-            problem: "no partition".to_owned(),
-        })?;
-        check(what, partition.error_code, partition.error_message.as_ref())?;
-        Ok(QuorumDescription {
-            leader: (partition.leader_id >= 0).then_some(BrokerId(partition.leader_id)),
-            leader_epoch: LeaderEpoch(partition.leader_epoch),
-            high_watermark: Offset(partition.high_watermark),
-            voters: partition.current_voters.iter().map(replica).collect(),
-            observers: partition.observers.iter().map(replica).collect(),
-            nodes: response.nodes.iter().map(node).collect(),
-        })
+        describe(&self.any().await?).await
     }
+
+    /// The same with how far each replica is. Brokers that do not lead may not know it: then the leader is asked, if it
+    /// answers in time.
+    pub async fn describe_whole_quorum(&self) -> Result<QuorumDescription, ClientError> {
+        let known = self.describe_quorum().await?;
+        let Some(leader) = known.leader.filter(|_| !known.is_complete()) else {
+            return Ok(known);
+        };
+        let told = timeout(LEADER_PATIENCE, self.describe_quorum_by(leader)).await;
+        Ok(told.ok().and_then(Result::ok).unwrap_or(known))
+    }
+
+    async fn describe_quorum_by(&self, broker: BrokerId) -> Result<QuorumDescription, ClientError> {
+        let no_topics = BTreeSet::new();
+        self.refresh_metadata(TopicSelection::Named(&no_topics), MissingTopic::Refuse).await?;
+        describe(&self.broker(broker).await?).await
+    }
+}
+
+/// What the broker at the other end knows.
+async fn describe(connection: &Connection) -> Result<QuorumDescription, ClientError> {
+    let partition = PartitionData::default();
+    let topic = TopicData {
+        topic_name: METADATA_TOPIC,
+        partitions: vec![partition],
+        ..TopicData::default()
+    };
+    let request = DescribeQuorumRequest { topics: vec![topic], ..Default::default() };
+    let response = connection.call(&request).await?;
+    let what = || "describe the metadata quorum".to_owned();
+    check(what, response.error_code, response.error_message.as_ref())?;
+    let topics = response.topics;
+    let partition = topics.into_iter().flat_map(|topic| topic.partitions).next();
+    let partition = partition.ok_or_else(|| ClientError::UnexpectedResponse {
+        address: connection.address().clone(),
+        api: "DescribeQuorum",
+        problem: "no partition".to_owned(),
+    })?;
+    check(what, partition.error_code, partition.error_message.as_ref())?;
+    Ok(QuorumDescription {
+        leader: (partition.leader_id >= 0).then_some(BrokerId(partition.leader_id)),
+        leader_epoch: LeaderEpoch(partition.leader_epoch),
+        high_watermark: Offset(partition.high_watermark),
+        voters: partition.current_voters.iter().map(replica).collect(),
+        observers: partition.observers.iter().map(replica).collect(),
+        nodes: response.nodes.iter().map(node).collect(),
+    })
 }
 
 fn node(node: &Node) -> QuorumNode {
@@ -91,10 +138,12 @@ fn node(node: &Node) -> QuorumNode {
 }
 
 fn replica(replica: &ReplicaState) -> QuorumReplica {
-    let (log_end, caught_up_at) = (replica.log_end_offset, replica.last_caught_up_timestamp);
+    let log_end = replica.log_end_offset;
+    let time = |timestamp: i64| (timestamp >= 0).then_some(TimestampMs(timestamp));
     QuorumReplica {
         id: BrokerId(replica.replica_id),
         log_end: (log_end >= 0).then_some(Offset(log_end)),
-        caught_up_at: (caught_up_at >= 0).then_some(TimestampMs(caught_up_at)),
+        caught_up_at: time(replica.last_caught_up_timestamp),
+        heard_at: time(replica.last_fetch_timestamp),
     }
 }

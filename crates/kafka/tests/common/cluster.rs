@@ -40,7 +40,7 @@ impl TestNode {
                 host: None,
                 clients: (Some(clients.ip()), clients.port()),
                 join,
-                find_nodes: Arc::new(|_| Box::pin(async { Vec::new() })),
+                find_nodes: Arc::new(|_| Box::pin(async { None })),
             })
         };
         let broker = TestBroker::try_start_with(Arc::new(RealFs), &settings, options).await?;

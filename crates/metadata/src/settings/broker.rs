@@ -383,7 +383,7 @@ static OWN_SETTINGS: &[Setting] = &[
         None,
         "",
         "Addresses of nodes of a cluster, for nodes or for clients: a node without data asks to be admitted there. A \
-         node that has data is simply back.",
+         node that has data is simply back; addresses of another cluster than its own are an error.",
     ),
     row(
         "logway.journal.bytes",

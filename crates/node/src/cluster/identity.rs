@@ -2,7 +2,7 @@
 //!
 //! | first log directory | `--join` | it |
 //! |---|---|---|
-//! | has an owner | given or not | is the node that owns it, simply back |
+//! | has an owner | given or not | is the node that owns it, simply back; addresses of another cluster are an error |
 //! | is empty | not given | founds a cluster of one |
 //! | is empty | given | asks the cluster to be admitted, and gets a number |
 //!
@@ -10,7 +10,7 @@
 //! is asked: a node that is killed in between asks again as the same one. The file goes when the node has its place in
 //! the quorum; while it is there, no start founds a cluster (nats-server#2792).
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,22 +22,17 @@ use logway_log::{LogError, random_uuid};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
 use logway_model::{BrokerId, ClusterId, DirectoryId};
-use logway_peers::{Greeting, Identity, PeerServer, Peers};
-use logway_quorum::{JoinRequest, QuorumError, Start, join};
-use tokio::time::{Instant, sleep};
+use logway_peers::{Identity, PeerServer, Peers};
+use logway_quorum::{JoinRequest, Start, join};
+use tokio::time::Instant;
 
+use super::seeds::{Found, Seeds};
 use super::{Cluster, ClusterOptions};
 use crate::start::NodeError;
 use crate::tasks::off_thread;
 
 /// A node looks for its cluster for so long. Those of a cluster may be started at the same moment, in any order.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
-
-/// One node is greeted for so long before the next one is.
-const GREETING_MAX: Duration = Duration::from_secs(2);
-
-/// Between two rounds through all addresses.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// The cluster that has admitted this node.
 #[derive(Debug, Clone, Copy)]
@@ -93,9 +88,15 @@ async fn identify(
         let host = host.clone().unwrap_or_else(|| ip.to_string());
         Endpoint { host, port: bound.port() }.to_string()
     };
+    let own = clients.0.map(|ip| SocketAddr::new(ip, clients.1)).into_iter().chain([bound]);
+    let seeds = Seeds { peers: peers.clone(), addresses: join, find_nodes, own: own.collect() };
+    let is_to_join = !seeds.addresses.is_empty();
     let (settings, address, joined, start) = match known {
         Known::Owned { owner, is_joining } => {
-            let start = if is_joining || !join.is_empty() { Start::Join } else { Start::Found };
+            if is_to_join {
+                seeds.check(owner.cluster_id, &root).await?;
+            }
+            let start = if is_joining || is_to_join { Start::Join } else { Start::Found };
             let settings = match settings.given(NODE_ID_SETTING) {
                 // Another number than the directory's is refused when that is opened.
                 Some(_) => settings,
@@ -105,19 +106,19 @@ async fn identify(
         }
         // What is missing is said when the directories are opened; nothing is joined or founded before.
         Known::Incomplete => (settings, address(None), None, Start::Found),
-        Known::New(_) if join.is_empty() => (settings, address(None), None, Start::Found),
+        Known::New(_) if !is_to_join => (settings, address(None), None, Start::Found),
         Known::New(directory) => {
             let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
-            let seeds = Seeds { peers: &peers, addresses: &join, find_nodes: &find_nodes };
             let deadline = Instant::now() + JOIN_PATIENCE;
-            let (found, greeting, cluster) = seeds.greet(deadline).await?;
+            let Found { cluster, nodes, own_address, .. } = seeds.find(deadline).await?;
             peers.set_own(Identity { cluster: Some(cluster), node: None, directory });
             let (files, root) = (Arc::clone(fs), root.clone());
             off_thread(move || joining::write(&*files, &root, directory)).await?;
-            let address = address(Some(greeting.own_address));
+            let address = address(Some(own_address));
             let request = JoinRequest { id: wanted, directory, address: address.clone() };
             let patience = deadline.saturating_duration_since(Instant::now());
-            let admitted = self::join(Arc::new(peers.clone()), &found, request, patience).await?;
+            tracing::info!(%cluster, "asking the cluster to admit this node");
+            let admitted = self::join(Arc::new(peers.clone()), &nodes, request, patience).await?;
             tracing::info!(node = %admitted.id, %cluster, "the cluster has admitted this node");
             let settings = Arc::new(settings.with_node_id(admitted.id));
             (settings, address, Some(Joined { cluster, directory }), Start::Join)
@@ -197,54 +198,6 @@ impl Known {
             Known::New(directory) => *directory,
             Known::Incomplete => DirectoryId::UNASSIGNED,
         }
-    }
-}
-
-/// Nodes of the cluster to join.
-struct Seeds<'a> {
-    peers: &'a Peers,
-    addresses: &'a [String],
-    find_nodes: &'a super::FindNodes,
-}
-
-impl Seeds<'_> {
-    /// Greets them until one says to which cluster it belongs. An address may be that of a node for nodes, or the one
-    /// that its clients know.
-    async fn greet(
-        &self,
-        deadline: Instant,
-    ) -> Result<(Vec<String>, Greeting, ClusterId), NodeError> {
-        loop {
-            let mut reasons = Vec::new();
-            for address in self.addresses {
-                let behind = match self.greet_one(address).await {
-                    Ok((greeting, cluster)) => {
-                        return Ok((self.addresses.to_vec(), greeting, cluster));
-                    }
-                    Err(reason) => {
-                        reasons.push(format!("{address}: {reason}"));
-                        (self.find_nodes)(address.clone()).await
-                    }
-                };
-                for address in &behind {
-                    match self.greet_one(address).await {
-                        Ok((greeting, cluster)) => return Ok((behind, greeting, cluster)),
-                        Err(reason) => reasons.push(format!("{address}: {reason}")),
-                    }
-                }
-            }
-            if Instant::now() >= deadline {
-                return Err(QuorumError::Unreachable { reason: reasons.join("; ") }.into());
-            }
-            sleep(PAUSE).await;
-        }
-    }
-
-    async fn greet_one(&self, address: &str) -> Result<(Greeting, ClusterId), String> {
-        let greeting = self.peers.greet(address, GREETING_MAX).await;
-        let greeting = greeting.map_err(|error| error.to_string())?;
-        let cluster = greeting.cluster.ok_or("it does not belong to a cluster yet")?;
-        Ok((greeting, cluster))
     }
 }
 

@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`identity`] | who this node is, before its directories are opened: known, new, or admitted by a cluster |
+//! | [`seeds`] | the addresses that it was told to join: which cluster is there |
 //! | [`calls`] | what other nodes ask of this one |
 //! | [`session`] | this broker's life: it starts, says that it lives, and leaves |
 //! | [`controller`] | the active controller hears the brokers, and fences those that are silent |
@@ -14,6 +15,7 @@ mod calls;
 mod controller;
 mod heartbeat;
 mod identity;
+mod seeds;
 mod session;
 
 use std::future::Future;
@@ -31,14 +33,15 @@ use tokio::sync::{Notify, watch};
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
 pub(crate) use identity::{Identified, Joined, forget_joining};
+pub use seeds::WrongCluster;
 pub(crate) use session::live;
 
 /// The name of the listener for other nodes, among those of a broker's session.
 pub const NODE_LISTENER: &str = "NODE";
 
-/// Finds out where nodes listen for nodes, through an address that clients know.
+/// Finds out where nodes listen for nodes, through an address that clients know; `None` if no broker is there.
 pub type FindNodes =
-    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
+    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Option<Vec<String>>> + Send>> + Send + Sync>;
 
 /// How a node takes part in a cluster.
 pub struct ClusterOptions {

@@ -187,6 +187,12 @@ pub(crate) async fn ask_to_join(
         Ok(Reply::Members(Err(Refusal::NotLeader { leader: Some(leader) }))) => {
             JoinAnswer::Leader(leader.address)
         }
+        Ok(Reply::Members(Err(Refusal::NotLeader { leader: None }))) => {
+            JoinAnswer::NoLeader("it knows no leader of the quorum at present".to_owned())
+        }
+        Ok(Reply::Members(Err(Refusal::NoMajority))) => {
+            JoinAnswer::NoLeader("it leads, and hears no majority of the voters".to_owned())
+        }
         Ok(other) => JoinAnswer::NoLeader(format!("{other:?}")),
         Err(error) => JoinAnswer::NoLeader(error.to_string()),
     }

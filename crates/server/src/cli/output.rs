@@ -55,6 +55,11 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(CliError::Output)
 }
 
+/// A truth as people say it.
+pub(super) fn yes_or_no(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
+}
+
 /// Lines up columns; the last column is not padded.
 #[derive(Debug, Clone)]
 pub(super) struct Table {

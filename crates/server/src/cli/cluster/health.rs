@@ -1,20 +1,14 @@
 //! `logway cluster health`.
 
-use std::fmt;
-
 use clap::Args;
-use logway_client::{
-    ClusterDescription, ClusterMetadata, MissingTopic, PartitionMetadata, QuorumDescription,
-    TopicSelection,
-};
-use logway_model::{BrokerId, TopicPartition};
+use logway_model::BrokerId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::info::quorum;
+use super::state::{ClusterState, Partition, is_leaderless, is_under_replicated};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
-use crate::cli::output::{self, Format, Table};
+use crate::cli::output::{self, Format, Table, yes_or_no};
 
 /// Say whether every partition can be read and written, and every broker serves
 ///
@@ -29,6 +23,9 @@ pub(super) struct Health {
     broker_count: usize,
     #[schemars(with = "Vec<i32>")]
     fenced_brokers: Vec<BrokerId>,
+    /// They do not answer at the addresses that they advertise
+    #[schemars(with = "Vec<i32>")]
+    unreachable_brokers: Vec<BrokerId>,
     /// Whether metadata can be changed; `null` from brokers that do not tell
     has_controller: Option<bool>,
     partition_count: usize,
@@ -36,30 +33,8 @@ pub(super) struct Health {
     under_replicated_partitions: Vec<Partition>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-struct Partition {
-    topic: String,
-    partition: i32,
-}
-
-impl Partition {
-    fn new(partition: &TopicPartition) -> Partition {
-        Partition { topic: partition.topic.to_string(), partition: partition.partition.0 }
-    }
-}
-
-impl fmt::Display for Partition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.topic, self.partition)
-    }
-}
-
 pub(super) async fn run(_args: HealthArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.client()?;
-    let cluster = client.describe_cluster().await?;
-    let quorum = quorum(&client).await?;
-    let metadata = client.refresh_metadata(TopicSelection::All, MissingTopic::Refuse).await?;
-    let health = health(&cluster, quorum.as_ref(), &metadata);
+    let health = health(&ClusterState::of(&global.client()?).await?);
     match global.format {
         Format::Json => output::print_json(&health)?,
         Format::Text => output::print(&table(&health).render())?,
@@ -70,53 +45,32 @@ pub(super) async fn run(_args: HealthArgs, global: &GlobalArgs) -> Result<(), Cl
     }
 }
 
-fn health(
-    cluster: &ClusterDescription,
-    quorum: Option<&QuorumDescription>,
-    metadata: &ClusterMetadata,
-) -> Health {
-    let partitions: Vec<(TopicPartition, &PartitionMetadata)> = metadata
-        .topics
-        .iter()
-        .flat_map(|(name, topic)| topic.partitions.iter().map(move |p| (name, p)))
-        .map(|(name, partition)| (TopicPartition::new(name.clone(), partition.id), partition))
-        .collect();
-    let those = |is_wrong: fn(&PartitionMetadata) -> bool| -> Vec<Partition> {
-        let wrong = partitions.iter().filter(|(_, partition)| is_wrong(partition));
-        wrong.map(|(name, _)| Partition::new(name)).collect()
-    };
-    let fenced = cluster.brokers.iter().filter(|broker| broker.is_fenced);
-    let fenced_brokers: Vec<BrokerId> = fenced.map(|broker| broker.id).collect();
-    let has_controller = quorum.map(|quorum| quorum.leader.is_some());
-    let leaderless_partitions = those(|partition| partition.leader.is_none());
-    let under_replicated_partitions =
-        those(|partition| partition.isr.len() < partition.replicas.len());
+fn health(state: &ClusterState) -> Health {
     Health {
-        healthy: fenced_brokers.is_empty()
-            && has_controller != Some(false)
-            && leaderless_partitions.is_empty()
-            && under_replicated_partitions.is_empty(),
-        broker_count: cluster.brokers.len(),
-        fenced_brokers,
-        has_controller,
-        partition_count: partitions.len(),
-        leaderless_partitions,
-        under_replicated_partitions,
+        healthy: state.is_healthy(),
+        broker_count: state.cluster.brokers.len(),
+        fenced_brokers: state.fenced(),
+        unreachable_brokers: state.silent.iter().copied().collect(),
+        has_controller: state.has_controller(),
+        partition_count: state.partitions().count(),
+        leaderless_partitions: state.those(is_leaderless),
+        under_replicated_partitions: state.those(is_under_replicated),
     }
 }
 
 fn table(health: &Health) -> Table {
     let mut table = Table::without_names();
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    let yes_or_no = |is_so| if is_so { "yes" } else { "no" }.to_owned();
     let partitions = |partitions: &[Partition]| {
         partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     };
-    let brokers: Vec<String> = health.fenced_brokers.iter().map(ToString::to_string).collect();
+    let brokers =
+        |ids: &[BrokerId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     row("HEALTHY", yes_or_no(health.healthy));
     row("CONTROLLER", health.has_controller.map(yes_or_no).unwrap_or_default());
     row("BROKERS", health.broker_count.to_string());
-    row("FENCED", brokers.join(" "));
+    row("FENCED", brokers(&health.fenced_brokers));
+    row("UNREACHABLE", brokers(&health.unreachable_brokers));
     row("PARTITIONS", health.partition_count.to_string());
     row("LEADERLESS", partitions(&health.leaderless_partitions));
     row("UNDER-REPLICATED", partitions(&health.under_replicated_partitions));
@@ -125,42 +79,29 @@ fn table(health: &Health) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use logway_client::TopicMetadata;
-    use logway_model::{ErrorCode, LeaderEpoch, PartitionId, TopicId, TopicName};
-
+    use super::super::state::tests::state;
     use super::*;
-
-    fn metadata(leader: Option<i32>, isr: &[i32]) -> ClusterMetadata {
-        let partition = PartitionMetadata {
-            id: PartitionId(0),
-            leader: leader.map(BrokerId),
-            leader_epoch: LeaderEpoch(0),
-            replicas: vec![BrokerId(1), BrokerId(2)],
-            isr: isr.iter().copied().map(BrokerId).collect(),
-            offline: Vec::new(),
-        };
-        let topic = TopicMetadata {
-            id: TopicId::default(),
-            is_internal: false,
-            error: ErrorCode::None,
-            partitions: vec![partition],
-        };
-        let name = TopicName::new("t").expect("a name");
-        ClusterMetadata { topics: BTreeMap::from([(name, topic)]), ..ClusterMetadata::default() }
-    }
 
     #[test]
     fn a_partition_without_a_leader_or_a_replica_is_named() {
-        let cluster = ClusterDescription { id: "c".to_owned(), brokers: Vec::new() };
-        let of = |leader, isr: &[i32]| health(&cluster, None, &metadata(leader, isr));
-        assert!(of(Some(1), &[1, 2]).healthy);
-        let lacking = of(Some(1), &[1]);
+        let of = |isr: &[i32]| health(&state(&[(&[1, 2], isr)]));
+        assert!(of(&[1, 2]).healthy);
+        let lacking = of(&[1]);
         assert!(!lacking.healthy && lacking.leaderless_partitions.is_empty());
-        let first = || Partition { topic: "t".to_owned(), partition: 0 };
-        assert_eq!(lacking.under_replicated_partitions, [first()]);
-        assert_eq!(of(None, &[]).leaderless_partitions, [first()]);
+        let names = |partitions: &[Partition]| {
+            partitions.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&lacking.under_replicated_partitions), ["t-0"]);
+        assert_eq!(names(&of(&[]).leaderless_partitions), ["t-0"]);
         assert!(table(&lacking).render().contains("UNDER-REPLICATED  t-0\n"));
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_is_named_before_it_is_fenced() {
+        let mut state = state(&[]);
+        state.silent.insert(BrokerId(3));
+        let health = health(&state);
+        assert!(!health.healthy);
+        assert!(table(&health).render().contains("UNREACHABLE       3\n"));
     }
 }

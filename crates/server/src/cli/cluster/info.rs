@@ -1,13 +1,12 @@
 //! `logway cluster info`.
 
 use clap::Args;
-use logway_client::{
-    Client, ClientError, ClusterDescription, DescribedBroker, QuorumDescription, QuorumReplica,
-};
+use logway_client::{DescribedBroker, QuorumDescription, QuorumReplica};
 use logway_model::BrokerId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::state::{ClusterState, NodeState};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CliError;
 use crate::cli::output::{self, Format, Table};
@@ -20,7 +19,7 @@ pub(in crate::cli) struct InfoArgs {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Info {
     cluster_id: String,
-    /// The leader of the quorum; `null` if it is not known
+    /// The leader of the quorum; `null` if it is not known, or hears no majority
     #[schemars(with = "Option<i32>")]
     controller: Option<BrokerId>,
     brokers: Vec<Broker>,
@@ -37,6 +36,8 @@ struct Broker {
     rack: Option<String>,
     /// Whether the controller keeps it from serving
     fenced: bool,
+    /// Whether it answers at its address from here
+    reachable: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -60,50 +61,39 @@ struct Replica {
 }
 
 pub(super) async fn run(_args: InfoArgs, global: &GlobalArgs) -> Result<(), CliError> {
-    let client = global.client()?;
-    let cluster = client.describe_cluster().await?;
-    let quorum = quorum(&client).await?;
-    let info = info(cluster, quorum);
+    let info = info(ClusterState::without_topics(&global.client()?).await?);
     match global.format {
         Format::Json => output::print_json(&info),
         Format::Text => output::print(&text(&info)),
     }
 }
 
-/// What is known of the quorum, if the broker has one and tells.
-pub(super) async fn quorum(client: &Client) -> Result<Option<QuorumDescription>, ClientError> {
-    match client.describe_quorum().await {
-        Ok(quorum) => Ok(Some(quorum)),
-        Err(ClientError::Unsupported { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn info(cluster: ClusterDescription, quorum: Option<QuorumDescription>) -> Info {
+fn info(state: ClusterState) -> Info {
+    let controller = state.controller();
+    let brokers = state.cluster.brokers.iter().map(|broker| self::broker(broker, &state)).collect();
     Info {
-        cluster_id: cluster.id,
+        cluster_id: state.cluster.id,
         // Brokers name any of themselves as the controller that clients may turn to (KIP-631): the
         // real one is the quorum's leader.
-        controller: quorum.as_ref().and_then(|quorum| quorum.leader),
-        brokers: cluster.brokers.into_iter().map(broker).collect(),
-        quorum: quorum.map(describe_quorum),
+        controller,
+        brokers,
+        quorum: state.quorum.map(describe_quorum),
     }
 }
 
-fn broker(broker: DescribedBroker) -> Broker {
+fn broker(broker: &DescribedBroker, state: &ClusterState) -> Broker {
     Broker {
         id: broker.id,
-        host: broker.address.host,
+        host: broker.address.host.clone(),
         port: broker.address.port,
-        rack: broker.rack,
+        rack: broker.rack.clone(),
         fenced: broker.is_fenced,
+        reachable: !state.silent.contains(&broker.id),
     }
 }
 
 fn describe_quorum(quorum: QuorumDescription) -> Quorum {
-    let all = || quorum.voters.iter().chain(&quorum.observers);
-    let leader = all().find(|replica| Some(replica.id) == quorum.leader);
-    let leader_end = leader.and_then(|leader| leader.log_end);
+    let leader_end = quorum.leader_log_end();
     let replica = |voter| {
         move |replica: &QuorumReplica| Replica {
             id: replica.id,
@@ -143,13 +133,17 @@ fn summary(info: &Info) -> Table {
 fn brokers(brokers: &[Broker]) -> Table {
     let mut table = Table::new(&["BROKER", "HOST", "PORT", "RACK", "STATE"]);
     for broker in brokers {
-        let state = if broker.fenced { "fenced" } else { "active" };
+        let state = match (broker.reachable, broker.fenced) {
+            (false, _) => NodeState::Unreachable,
+            (true, true) => NodeState::Fenced,
+            (true, false) => NodeState::Active,
+        };
         table.row([
             broker.id.to_string(),
             broker.host.clone(),
             broker.port.to_string(),
             broker.rack.clone().unwrap_or_default(),
-            state.to_owned(),
+            state.name().to_owned(),
         ]);
     }
     table
@@ -176,51 +170,31 @@ fn replicas(quorum: &Quorum) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use logway_client::BrokerAddress;
-    use logway_model::{LeaderEpoch, Offset};
-
+    use super::super::state::tests::state;
     use super::*;
 
     #[test]
     fn the_text_shows_brokers_and_how_far_the_quorum_is() {
-        let broker = |id, is_fenced| DescribedBroker {
-            id: BrokerId(id),
-            address: BrokerAddress::new("b", 9092),
-            rack: None,
-            is_fenced,
-        };
-        let replica = |id, log_end| QuorumReplica {
-            id: BrokerId(id),
-            log_end: Some(Offset(log_end)),
-            caught_up_at: None,
-        };
-        let cluster = ClusterDescription {
-            id: "c".to_owned(),
-            brokers: vec![broker(1, false), broker(2, true)],
-        };
-        let quorum = QuorumDescription {
-            nodes: Vec::new(),
-            leader: Some(BrokerId(1)),
-            leader_epoch: LeaderEpoch(4),
-            high_watermark: Offset(90),
-            voters: vec![replica(1, 100), replica(2, 90)],
-            observers: Vec::new(),
-        };
+        let mut state = state(&[]);
+        state.cluster.brokers[1].is_fenced = true;
+        state.silent.insert(BrokerId(3));
         let expected = "\
 CLUSTER          c
 CONTROLLER       1
-BROKERS          2
+BROKERS          3
 METADATA EPOCH   4
 METADATA OFFSET  90
 
 BROKER  HOST  PORT  RACK  STATE
 1       b     9092  -     active
 2       b     9092  -     fenced
+3       b     9092  -     unreachable
 
 METADATA NODE  ROLE    LOG END  LAG
-1              leader  100      0
-2              voter   90       10
+1              leader  99       0
+2              voter   98       1
+3              voter   97       2
 ";
-        assert_eq!(text(&info(cluster, Some(quorum))), expected);
+        assert_eq!(text(&info(state)), expected);
     }
 }

@@ -2,6 +2,9 @@
 
 mod health;
 mod info;
+mod safe_to_stop;
+mod state;
+mod status;
 
 use clap::Subcommand;
 
@@ -13,6 +16,7 @@ use super::shapes::Shape;
 #[derive(Debug, Subcommand)]
 pub(super) enum ClusterCommand {
     Info(info::InfoArgs),
+    Status(status::StatusArgs),
     Health(health::HealthArgs),
 }
 
@@ -20,6 +24,7 @@ pub(super) enum ClusterCommand {
 pub(super) fn shapes() -> Vec<Shape> {
     vec![
         Shape::document::<info::Info>("cluster info"),
+        Shape::document::<status::Status>("cluster status"),
         Shape::document::<health::Health>("cluster health"),
     ]
 }
@@ -28,6 +33,7 @@ pub(super) fn shapes() -> Vec<Shape> {
 pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<(), CliError> {
     match command {
         ClusterCommand::Info(args) => info::run(args, global).await,
+        ClusterCommand::Status(args) => status::run(args, global).await,
         ClusterCommand::Health(args) => health::run(args, global).await,
     }
 }
