@@ -22,7 +22,7 @@ use logway_log::{LogError, random_uuid};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
 use logway_model::{BrokerId, ClusterId, DirectoryId};
-use logway_peers::{Greeting, Identity, PeerServer, Peers};
+use logway_peers::{Carrier, Greeting, Identity, QuorumCalls};
 use logway_quorum::{JoinRequest, QuorumError, Start, join};
 use tokio::time::{Instant, sleep};
 
@@ -82,12 +82,11 @@ async fn identify(
     settings: Arc<BrokerSettings>,
     options: ClusterOptions,
 ) -> Result<Identified, NodeError> {
-    let ClusterOptions { listener, host, clients, join, find_nodes } = options;
-    let bound = listener.address();
-    let server = PeerServer::start(listener);
+    let ClusterOptions { carrier, host, clients, join, find_nodes } = options;
+    let bound = carrier.address();
     let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
     let known = Known::read(fs, root.clone(), &settings).await?;
-    let peers = Peers::new(Identity { cluster: None, node: None, directory: known.directory() });
+    carrier.set_own(Identity { cluster: None, node: None, directory: known.directory() });
     let address = |greeted: Option<IpAddr>| {
         let ip = own_ip(bound.ip(), greeted);
         let host = host.clone().unwrap_or_else(|| ip.to_string());
@@ -108,23 +107,25 @@ async fn identify(
         Known::New(_) if join.is_empty() => (settings, address(None), None, Start::Found),
         Known::New(directory) => {
             let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
-            let seeds = Seeds { peers: &peers, addresses: &join, find_nodes: &find_nodes };
+            let seeds = Seeds { carrier: &*carrier, addresses: &join, find_nodes: &find_nodes };
             let deadline = Instant::now() + JOIN_PATIENCE;
             let (found, greeting, cluster) = seeds.greet(deadline).await?;
-            peers.set_own(Identity { cluster: Some(cluster), node: None, directory });
+            carrier.set_own(Identity { cluster: Some(cluster), node: None, directory });
             let (files, root) = (Arc::clone(fs), root.clone());
             off_thread(move || joining::write(&*files, &root, directory)).await?;
             let address = address(Some(greeting.own_address));
             let request = JoinRequest { id: wanted, directory, address: address.clone() };
             let patience = deadline.saturating_duration_since(Instant::now());
-            let admitted = self::join(Arc::new(peers.clone()), &found, request, patience).await?;
+            let admitted =
+                self::join(Arc::new(QuorumCalls(Arc::clone(&carrier))), &found, request, patience)
+                    .await?;
             tracing::info!(node = %admitted.id, %cluster, "the cluster has admitted this node");
             let settings = Arc::new(settings.with_node_id(admitted.id));
             (settings, address, Some(Joined { cluster, directory }), Start::Join)
         }
     };
     let endpoint = client_endpoint(&settings, clients, &address);
-    let cluster = Cluster::new(peers, server, address, endpoint);
+    let cluster = Cluster::new(carrier, address, endpoint);
     Ok(Identified { settings, cluster: Some(cluster), joined, start })
 }
 
@@ -137,21 +138,13 @@ pub(crate) async fn forget_joining(fs: &Arc<dyn Fs>, root: &Path) -> Result<(), 
 impl Cluster {
     /// The node knows its cluster and its directory: it calls in its own name, and takes no calls of others' clusters.
     pub(crate) fn belongs_to(&self, cluster: ClusterId, node: BrokerId, directory: DirectoryId) {
-        self.peers.set_own(Identity { cluster: Some(cluster), node: Some(node), directory });
-        if let Some(server) =
-            &*self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
-            server.belongs_to(cluster);
-        }
+        self.carrier.set_own(Identity { cluster: Some(cluster), node: Some(node), directory });
+        self.carrier.belongs_to(cluster);
     }
 
     /// From now on other nodes are answered.
     pub(crate) fn answer_calls(&self, node: &Arc<crate::Node>) {
-        if let Some(server) =
-            &*self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
-            server.serve(Arc::new(super::calls::Calls(Arc::downgrade(node))));
-        }
+        self.carrier.serve(Arc::new(super::calls::Calls(Arc::downgrade(node))));
     }
 }
 
@@ -202,7 +195,7 @@ impl Known {
 
 /// Nodes of the cluster to join.
 struct Seeds<'a> {
-    peers: &'a Peers,
+    carrier: &'a dyn Carrier,
     addresses: &'a [String],
     find_nodes: &'a super::FindNodes,
 }
@@ -241,7 +234,7 @@ impl Seeds<'_> {
     }
 
     async fn greet_one(&self, address: &str) -> Result<(Greeting, ClusterId), String> {
-        let greeting = self.peers.greet(address, GREETING_MAX).await;
+        let greeting = self.carrier.greet(address, GREETING_MAX).await;
         let greeting = greeting.map_err(|error| error.to_string())?;
         let cluster = greeting.cluster.ok_or("it does not belong to a cluster yet")?;
         Ok((greeting, cluster))

@@ -107,7 +107,7 @@ async fn beat(node: &Arc<Node>, epoch: BrokerEpoch) {
                 return;
             };
             let (lane, kind) = (Lane::Control, Kind::Heartbeat);
-            let sent = cluster.peers.request(
+            let sent = cluster.carrier.request(
                 &leader.address,
                 lane,
                 kind,

@@ -202,7 +202,7 @@ async fn ask(
 ) -> Result<Vec<LedPartition>, String> {
     let cluster = node.cluster.as_ref().ok_or("this node is alone")?;
     let (lane, kind) = (Lane::Replication, Kind::Fetch);
-    let sent = cluster.peers.request(address, lane, kind, request.encode(), time_max).await;
+    let sent = cluster.carrier.request(address, lane, kind, request.encode(), time_max).await;
     let bytes = sent.map_err(|error| error.to_string())?;
     decode_answer(bytes).map_err(|error| error.to_string())
 }
