@@ -136,12 +136,13 @@ impl Node {
         node.set_strays_aside();
         node.report_absent_dirs();
         node.report_missing_logs();
+        let life = node.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
         if !node.lives_in_cluster() {
             node.register().await.map_err(NodeError::Register)?;
         }
         if node.cluster.is_some() {
-            tokio::spawn(live(Arc::downgrade(&node)));
+            tokio::spawn(live(Arc::downgrade(&node), life));
             tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
             tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
             tokio::spawn(keep_isrs(Arc::downgrade(&node)));
