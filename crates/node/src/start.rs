@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use logway_log::fs::{Fs, RealFs};
 use logway_log::{CleanerMetrics, CleanerOptions, LogCleaner, LogError, LogMetrics};
 use logway_metadata::settings::{BrokerSettings, CleanerSettings};
+use logway_peers::QuorumCalls;
 use logway_quorum::{MetadataQuorum, QuorumError, QuorumOptions};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -116,7 +117,7 @@ impl Node {
         Node::start_on(Arc::new(RealFs), settings, cluster, log_levels, registry).await
     }
 
-    /// As [`Node::start`], with another way to the files of the logs.
+    /// As [`Node::start`], with another way to its files.
     pub async fn start_on(
         fs: Arc<dyn Fs>,
         settings: BrokerSettings,
@@ -138,12 +139,13 @@ impl Node {
         node.set_strays_aside();
         node.report_absent_dirs();
         node.report_missing_logs();
+        let life = node.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
         if !node.lives_in_cluster() {
             node.register().await.map_err(NodeError::Register)?;
         }
         if node.cluster.is_some() {
-            tokio::spawn(live(Arc::downgrade(&node)));
+            tokio::spawn(live(Arc::downgrade(&node), life));
             tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
             tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
             tokio::spawn(keep_isrs(Arc::downgrade(&node)));
@@ -200,7 +202,10 @@ async fn open(
     let opening = open_log_dirs(Arc::clone(&fs), Arc::clone(settings), reports, joined, registry);
     let OpenedDirs { log_dirs, cluster_id } = opening.await?;
     let root = log_dirs.all()[0].path().to_owned();
-    let mut quorum = QuorumOptions::new(&root.join(METADATA_DIR), Arc::clone(settings));
+    let mut quorum = QuorumOptions {
+        fs: Arc::clone(&fs),
+        ..QuorumOptions::new(&root.join(METADATA_DIR), Arc::clone(settings))
+    };
     if let Some(cluster) = &cluster {
         let directory = log_dirs.metadata_directory_id();
         cluster.belongs_to(cluster_id, settings.node_id, directory);
@@ -208,7 +213,7 @@ async fn open(
             start,
             directory,
             address: cluster.address.clone(),
-            network: Some(Arc::new(cluster.peers.clone())),
+            network: Some(Arc::new(QuorumCalls(Arc::clone(&cluster.carrier)))),
             ..quorum
         };
     }

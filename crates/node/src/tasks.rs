@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{block_in_place, spawn_blocking};
+use tokio::task::{JoinError, JoinHandle, block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 /// Ends at this time, if there is one.
@@ -25,17 +25,21 @@ pub fn wall_clock() -> TimestampMs {
 
 /// Does work that must not be given up halfway: it goes on when nobody waits for it any more.
 pub async fn to_its_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    match tokio::spawn(work).await {
-        Ok(result) => result,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
+    result_of(tokio::spawn(work)).await
 }
 
 /// Runs work that may wait for the disk where no connection has to wait with it.
 pub async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match spawn_blocking(work).await {
+    result_of(spawn_blocking(work)).await
+}
+
+/// Waits for a task, whose panic goes on here. One that the end of the runtime has cancelled has no result, and this
+/// is about to be dropped as well.
+async fn result_of<T>(task: JoinHandle<T>) -> T {
+    match task.await.map_err(JoinError::try_into_panic) {
         Ok(result) => result,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_cancelled)) => pending().await,
     }
 }
 

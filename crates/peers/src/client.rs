@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logway_model::ClusterId;
-use logway_quorum::{Lane, Peer, PeerCall, PeerError, PeerNetwork};
+use logway_quorum::{Lane, PeerError};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -105,15 +105,5 @@ impl Peers {
         let opened = Connection::open(address, lane, self.own()).await;
         let opened = opened.map_err(|error| PeerError::Unreachable(error.to_string()))?;
         Ok(Arc::clone(place.insert(Arc::new(opened))))
-    }
-}
-
-impl PeerNetwork for Peers {
-    fn call(&self, to: &Peer, lane: Lane, request: Vec<u8>, timeout: Duration) -> PeerCall {
-        let (peers, address) = (self.clone(), to.address.clone());
-        Box::pin(async move {
-            let reply = peers.request(&address, lane, Kind::Quorum, request, timeout).await?;
-            Ok(reply.into())
-        })
     }
 }

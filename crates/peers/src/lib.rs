@@ -14,6 +14,7 @@
 //! | [`connection`] | the caller's end of a connection |
 //! | [`client`] | calling any node |
 //! | [`server`] | being called |
+//! | [`carrier`] | both, as a node has them: over TCP, or as a simulation carries them |
 //!
 //! # Why not gRPC, or Kafka's protocol
 //!
@@ -23,12 +24,14 @@
 //! wait for another. Frames with a number are some 300 lines. They need no schema compiler, and TLS
 //! goes under them like under any stream.
 
+mod carrier;
 mod client;
 mod connection;
 mod frame;
 mod hello;
 mod server;
 
+pub use carrier::{Carried, Carrier, QuorumCalls, TcpCarrier};
 pub use client::{Greeting, Peers};
 pub use frame::Kind;
 pub use hello::Identity;

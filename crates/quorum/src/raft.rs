@@ -52,7 +52,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::batch::{Applied, Batch};
-use self::history::check_history;
+use self::history::{check_history, step_down};
 use self::log_store::LogStore;
 use self::network::Peers;
 use self::shared::Shared;
@@ -150,6 +150,7 @@ impl Consensus {
             _ => log.with_snapshots(state_machine.snapshot_file()),
         };
         check_history(&mut log, &mut state_machine, &directory.path).await?;
+        step_down(&mut log, &mut state_machine, raft_id).await?;
         let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
         let directory = Arc::downgrade(&directory);
         let config = Arc::new(config(&shared, entries_kept));

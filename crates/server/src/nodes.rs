@@ -8,7 +8,7 @@ use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
 use logway_node::cluster::{ClusterOptions, FindNodes, NODE_LISTENER};
-use logway_peers::PeerListener;
+use logway_peers::{PeerListener, TcpCarrier};
 use thiserror::Error;
 
 /// How long a node that clients know may take to say where nodes are.
@@ -64,7 +64,7 @@ pub(crate) async fn listen(
     tracing::info!(address = %listener.address(), "other nodes can join here");
     let clients = clients.first();
     Ok(Some(ClusterOptions {
-        listener,
+        carrier: Arc::new(TcpCarrier::new(listener)),
         host: cluster.advertised.clone(),
         clients: (
             clients.map(SocketAddr::ip).filter(|ip| !ip.is_unspecified()),

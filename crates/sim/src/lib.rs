@@ -25,6 +25,8 @@
 //! - A deleted topic does not come back, and one that is made anew has nothing of the one before it.
 //! - A crash is no damage: no log is offline, and nothing is reported but an end that was cut off.
 //!
+//! `cluster` does the same with whole clusters.
+//!
 //! [`MUTATIONS`] each leave out one thing that the engine does to keep this. A simulation that does
 //! not notice is worth nothing, so the tests hold that it notices each.
 //!
@@ -35,12 +37,14 @@
 //! | `steps` | what happens in a life |
 //! | `start`, `check` | starting again, and what must hold then |
 //! | `model` | the oracle |
+//! | `cluster` | worlds of several nodes |
 //! | `mutation` | what is left out to see whether it is missed |
 
 mod batch;
 mod broker;
 mod check;
 mod clock;
+mod cluster;
 mod model;
 mod mutation;
 mod plan;
@@ -51,6 +55,7 @@ mod steps;
 mod violation;
 mod world;
 
+pub use cluster::{ClusterReport, run_cluster};
 pub use mutation::{MUTATIONS, Mutation};
 pub use report::Report;
 pub use run::run;

@@ -8,7 +8,7 @@ use logway_log::fs::RealFs;
 use logway_model::BrokerId;
 use logway_node::NodeError;
 use logway_node::cluster::ClusterOptions;
-use logway_peers::PeerListener;
+use logway_peers::{PeerListener, TcpCarrier};
 use tokio::time::{sleep, timeout};
 
 use super::{TestBroker, UNTIL_MAX};
@@ -36,7 +36,7 @@ impl TestNode {
         let join = join.iter().map(|address| (*address).to_owned()).collect();
         let options = |clients: std::net::SocketAddr| {
             Some(ClusterOptions {
-                listener,
+                carrier: Arc::new(TcpCarrier::new(listener)),
                 host: None,
                 clients: (Some(clients.ip()), clients.port()),
                 join,

@@ -179,7 +179,7 @@ fn probe_late_brokers(node: &Arc<Node>, cluster: &Cluster, late_after: Duration)
         let node = Arc::clone(node);
         tokio::spawn(async move {
             let Some(cluster) = &node.cluster else { return };
-            if cluster.peers.is_vacant(&address, PROBE_MAX).await {
+            if cluster.carrier.is_vacant(&address, PROBE_MAX).await {
                 tracing::warn!(%broker, address, "nobody listens where a broker was: it has ended");
                 cluster.controller.has_gone(broker, epoch);
             }

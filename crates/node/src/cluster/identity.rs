@@ -22,7 +22,7 @@ use logway_log::{LogError, random_uuid};
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
 use logway_model::{BrokerId, ClusterId, DirectoryId};
-use logway_peers::{Identity, PeerServer, Peers};
+use logway_peers::{Identity, QuorumCalls};
 use logway_quorum::{JoinRequest, Start, join};
 use tokio::time::Instant;
 
@@ -77,19 +77,19 @@ async fn identify(
     settings: Arc<BrokerSettings>,
     options: ClusterOptions,
 ) -> Result<Identified, NodeError> {
-    let ClusterOptions { listener, host, clients, join, find_nodes } = options;
-    let bound = listener.address();
-    let server = PeerServer::start(listener);
+    let ClusterOptions { carrier, host, clients, join, find_nodes } = options;
+    let bound = carrier.address();
     let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
     let known = Known::read(fs, root.clone(), &settings).await?;
-    let peers = Peers::new(Identity { cluster: None, node: None, directory: known.directory() });
+    carrier.set_own(Identity { cluster: None, node: None, directory: known.directory() });
     let address = |greeted: Option<IpAddr>| {
         let ip = own_ip(bound.ip(), greeted);
         let host = host.clone().unwrap_or_else(|| ip.to_string());
         Endpoint { host, port: bound.port() }.to_string()
     };
     let own = clients.0.map(|ip| SocketAddr::new(ip, clients.1)).into_iter().chain([bound]);
-    let seeds = Seeds { peers: peers.clone(), addresses: join, find_nodes, own: own.collect() };
+    let seeds =
+        Seeds { carrier: Arc::clone(&carrier), addresses: join, find_nodes, own: own.collect() };
     let is_to_join = !seeds.addresses.is_empty();
     let (settings, address, joined, start) = match known {
         Known::Owned { owner, is_joining } => {
@@ -111,21 +111,23 @@ async fn identify(
             let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
             let deadline = Instant::now() + JOIN_PATIENCE;
             let Found { cluster, nodes, own_address, .. } = seeds.find(deadline).await?;
-            peers.set_own(Identity { cluster: Some(cluster), node: None, directory });
+            carrier.set_own(Identity { cluster: Some(cluster), node: None, directory });
             let (files, root) = (Arc::clone(fs), root.clone());
             off_thread(move || joining::write(&*files, &root, directory)).await?;
             let address = address(Some(own_address));
             let request = JoinRequest { id: wanted, directory, address: address.clone() };
             let patience = deadline.saturating_duration_since(Instant::now());
             tracing::info!(%cluster, "asking the cluster to admit this node");
-            let admitted = self::join(Arc::new(peers.clone()), &nodes, request, patience).await?;
+            let admitted =
+                self::join(Arc::new(QuorumCalls(Arc::clone(&carrier))), &nodes, request, patience)
+                    .await?;
             tracing::info!(node = %admitted.id, %cluster, "the cluster has admitted this node");
             let settings = Arc::new(settings.with_node_id(admitted.id));
             (settings, address, Some(Joined { cluster, directory }), Start::Join)
         }
     };
     let endpoint = client_endpoint(&settings, clients, &address);
-    let cluster = Cluster::new(peers, server, address, endpoint);
+    let cluster = Cluster::new(carrier, address, endpoint);
     Ok(Identified { settings, cluster: Some(cluster), joined, start })
 }
 
@@ -138,21 +140,13 @@ pub(crate) async fn forget_joining(fs: &Arc<dyn Fs>, root: &Path) -> Result<(), 
 impl Cluster {
     /// The node knows its cluster and its directory: it calls in its own name, and takes no calls of others' clusters.
     pub(crate) fn belongs_to(&self, cluster: ClusterId, node: BrokerId, directory: DirectoryId) {
-        self.peers.set_own(Identity { cluster: Some(cluster), node: Some(node), directory });
-        if let Some(server) =
-            &*self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
-            server.belongs_to(cluster);
-        }
+        self.carrier.set_own(Identity { cluster: Some(cluster), node: Some(node), directory });
+        self.carrier.belongs_to(cluster);
     }
 
     /// From now on other nodes are answered.
     pub(crate) fn answer_calls(&self, node: &Arc<crate::Node>) {
-        if let Some(server) =
-            &*self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
-            server.serve(Arc::new(super::calls::Calls(Arc::downgrade(node))));
-        }
+        self.carrier.serve(Arc::new(super::calls::Calls(Arc::downgrade(node))));
     }
 }
 

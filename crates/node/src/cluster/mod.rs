@@ -27,7 +27,7 @@ use logway_log::random_uuid;
 use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
 use logway_metadata::{MetadataImage, MetadataLevel};
 use logway_model::{BrokerId, Uuid};
-use logway_peers::{PeerListener, PeerServer, Peers};
+use logway_peers::Carrier;
 use tokio::sync::{Notify, watch};
 
 use controller::Controller;
@@ -45,8 +45,8 @@ pub type FindNodes =
 
 /// How a node takes part in a cluster.
 pub struct ClusterOptions {
-    /// Where other nodes connect.
-    pub listener: PeerListener,
+    /// Where other nodes connect, and how they are reached.
+    pub carrier: Arc<dyn Carrier>,
     /// The host that other nodes are told, if one is configured.
     pub host: Option<String>,
     /// What clients are told, where no address is configured: the port that is bound, and the host if it is a certain
@@ -60,7 +60,7 @@ pub struct ClusterOptions {
 
 /// What a node has that other nodes can reach.
 pub(crate) struct Cluster {
-    pub(crate) peers: Peers,
+    pub(crate) carrier: Arc<dyn Carrier>,
     /// Where other nodes reach this one.
     pub(crate) address: String,
     /// Where clients reach it.
@@ -74,13 +74,12 @@ pub(crate) struct Cluster {
     controller: Controller,
     /// Somebody may be in sync who was not.
     pub(crate) isr_due: Arc<Notify>,
-    server: Mutex<Option<PeerServer>>,
 }
 
 impl Cluster {
-    fn new(peers: Peers, server: PeerServer, address: String, endpoint: Endpoint) -> Cluster {
+    fn new(carrier: Arc<dyn Carrier>, address: String, endpoint: Endpoint) -> Cluster {
         Cluster {
-            peers,
+            carrier,
             address,
             endpoint,
             incarnation: random_uuid(),
@@ -88,7 +87,6 @@ impl Cluster {
             wanted: Mutex::new(BrokerState::Active),
             controller: Controller::default(),
             isr_due: Arc::default(),
-            server: Mutex::new(Some(server)),
         }
     }
 
@@ -114,10 +112,7 @@ impl Cluster {
 
     /// Ends the connections of other nodes.
     pub(crate) async fn stop(&self) {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(server) = server {
-            server.stop().await;
-        }
+        self.carrier.stop().await;
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use logway_model::ClusterId;
-use logway_peers::{PeerError, Peers};
+use logway_peers::{Carrier, PeerError};
 use logway_quorum::QuorumError;
 use thiserror::Error;
 use tokio::task::JoinSet;
@@ -35,7 +36,7 @@ const NO_ANSWER: &str = "nobody answers there, neither as a node nor as a broker
 
 /// Nodes of the cluster to join.
 pub(super) struct Seeds {
-    pub(super) peers: Peers,
+    pub(super) carrier: Arc<dyn Carrier>,
     pub(super) addresses: Vec<String>,
     pub(super) find_nodes: FindNodes,
     /// Where this node itself listens.
@@ -123,12 +124,12 @@ impl Seeds {
     async fn look(&self, deadline: Instant) -> Result<Result<Found, Vec<String>>, WrongCluster> {
         let mut looks = JoinSet::new();
         for address in &self.addresses {
-            let (peers, find_nodes) = (self.peers.clone(), self.find_nodes.clone());
+            let (carrier, find_nodes) = (Arc::clone(&self.carrier), self.find_nodes.clone());
             let (address, is_own) = (address.clone(), self.is_own(address));
             looks.spawn(async move {
                 let looked = match is_own {
                     true => Err(vec![format!("{address}: this node itself listens there")]),
-                    false => look_at(&peers, &find_nodes, &address).await,
+                    false => look_at(&*carrier, &find_nodes, &address).await,
                 };
                 (address, looked)
             });
@@ -178,11 +179,11 @@ impl Found {
 
 /// Greets who is at an address, and if that is no node for nodes, those that it tells clients of.
 async fn look_at(
-    peers: &Peers,
+    carrier: &dyn Carrier,
     find_nodes: &FindNodes,
     address: &str,
 ) -> Result<Found, Vec<String>> {
-    let reason = match greet(peers, address, vec![address.to_owned()], address).await {
+    let reason = match greet(carrier, address, vec![address.to_owned()], address).await {
         Ok(found) => return Ok(found),
         Err(reason) => reason,
     };
@@ -195,7 +196,7 @@ async fn look_at(
     };
     let mut reasons = Vec::new();
     for node in &nodes {
-        match greet(peers, node, nodes.clone(), address).await {
+        match greet(carrier, node, nodes.clone(), address).await {
             Ok(found) => return Ok(found),
             Err(reason) => reasons.push(format!("{node}: {reason}")),
         }
@@ -204,8 +205,13 @@ async fn look_at(
 }
 
 /// Greets one node, which is found by an address that was given and stands for `nodes`.
-async fn greet(peers: &Peers, node: &str, nodes: Vec<String>, by: &str) -> Result<Found, String> {
-    let greeting = peers.greet(node, GREETING_MAX).await.map_err(|error| match error {
+async fn greet(
+    carrier: &dyn Carrier,
+    node: &str,
+    nodes: Vec<String>,
+    by: &str,
+) -> Result<Found, String> {
+    let greeting = carrier.greet(node, GREETING_MAX).await.map_err(|error| match error {
         PeerError::Unreachable(reason) => reason,
         PeerError::TimedOut => NO_ANSWER.to_owned(),
     })?;
@@ -215,10 +221,8 @@ async fn greet(peers: &Peers, node: &str, nodes: Vec<String>, by: &str) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use logway_model::{BrokerId, DirectoryId, Uuid};
-    use logway_peers::{Identity, PeerListener, PeerServer};
+    use logway_model::Uuid;
+    use logway_peers::{PeerListener, PeerServer, TcpCarrier};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -239,12 +243,12 @@ mod tests {
     }
 
     /// `behind` is what the broker at any address tells of nodes.
-    fn seeds(addresses: &[&str], behind: Option<&[&str]>) -> Seeds {
+    async fn seeds(addresses: &[&str], behind: Option<&[&str]>) -> Seeds {
         let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
         let behind = behind.map(owned);
-        let directory = DirectoryId(Uuid([9; 16]));
+        let listener = PeerListener::bind("127.0.0.1:0").await.expect("a free port");
         Seeds {
-            peers: Peers::new(Identity { cluster: None, node: None::<BrokerId>, directory }),
+            carrier: Arc::new(TcpCarrier::new(listener)),
             addresses: owned(addresses),
             find_nodes: Arc::new(move |_| {
                 let behind = behind.clone();
@@ -261,9 +265,10 @@ mod tests {
     #[tokio::test]
     async fn a_cluster_is_found_by_one_of_its_nodes_or_behind_a_broker() {
         let (_server, address) = node(Some(ONE)).await;
-        let found = seeds(&[NOWHERE, &address], None).find(Instant::now()).await.expect("is there");
+        let found =
+            seeds(&[NOWHERE, &address], None).await.find(Instant::now()).await.expect("is there");
         assert_eq!((found.cluster, found.nodes), (ONE, vec![address.clone()]));
-        let behind = seeds(&[NOWHERE], Some(&[&address]));
+        let behind = seeds(&[NOWHERE], Some(&[&address])).await;
         let found = behind.find(Instant::now()).await.expect("is there");
         assert_eq!((found.cluster, found.nodes, &*found.by), (ONE, vec![address], NOWHERE));
     }
@@ -271,26 +276,28 @@ mod tests {
     #[tokio::test]
     async fn what_is_wrong_with_each_address_is_said() {
         assert!(
-            failure(&seeds(&[NOWHERE], None)).await.contains("127.0.0.1:1: Connection refused")
+            failure(&seeds(&[NOWHERE], None).await)
+                .await
+                .contains("127.0.0.1:1: Connection refused")
         );
-        let alone = failure(&seeds(&[NOWHERE], Some(&[]))).await;
+        let alone = failure(&seeds(&[NOWHERE], Some(&[])).await).await;
         assert!(alone.contains("listens for no other nodes"), "{alone}");
         let (_server, lost) = node(None).await;
-        let unfounded = failure(&seeds(&[&lost], None)).await;
+        let unfounded = failure(&seeds(&[&lost], None).await).await;
         assert!(unfounded.contains("belongs to no cluster yet"), "{unfounded}");
-        let mut own = seeds(&[&lost], None);
+        let mut own = seeds(&[&lost], None).await;
         own.own.push(lost.parse().expect("is one"));
         assert!(failure(&own).await.contains("this node itself"));
         let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let silent = silent.local_addr().expect("is bound").to_string();
-        assert!(failure(&seeds(&[&silent], None)).await.contains(&silent));
+        assert!(failure(&seeds(&[&silent], None).await).await.contains(&silent));
     }
 
     #[tokio::test]
     async fn two_clusters_are_not_one() {
         let ((_one, one_address), (_other, other_address)) =
             (node(Some(ONE)).await, node(Some(OTHER)).await);
-        let failure = failure(&seeds(&[&one_address, &other_address], None)).await;
+        let failure = failure(&seeds(&[&one_address, &other_address], None).await).await;
         for said in [&ONE.to_string(), &OTHER.to_string(), &one_address, &other_address] {
             assert!(failure.contains(said.as_str()), "{failure}");
         }
@@ -300,9 +307,10 @@ mod tests {
     async fn data_of_another_cluster_is_noticed_and_a_cluster_that_is_down_is_not() {
         let (_server, address) = node(Some(OTHER)).await;
         let path = Path::new("/data");
-        assert!(seeds(&[NOWHERE], None).check(ONE, path).await.is_ok());
-        assert!(seeds(&[NOWHERE, &address], None).check(OTHER, path).await.is_ok());
-        let failure = seeds(&[&address], None).check(ONE, path).await.expect_err("is another");
+        assert!(seeds(&[NOWHERE], None).await.check(ONE, path).await.is_ok());
+        assert!(seeds(&[NOWHERE, &address], None).await.check(OTHER, path).await.is_ok());
+        let failure =
+            seeds(&[&address], None).await.check(ONE, path).await.expect_err("is another");
         assert!(failure.to_string().starts_with("/data holds"), "{failure}");
     }
 }

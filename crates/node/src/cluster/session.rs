@@ -6,12 +6,12 @@ use std::time::Duration;
 use logway_metadata::controller::{SetBrokerState, StartBroker};
 use logway_metadata::record::{BrokerEpoch, BrokerState};
 use logway_peers::{Kind, Lane};
+use logway_quorum::{Committed, MetadataIndex};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::heartbeat::Heartbeat;
 use super::{Cluster, has_sessions};
 use crate::Node;
-use crate::failure::Failure;
 use crate::start::NodeError;
 
 /// Between two attempts to tell the cluster that this broker has started.
@@ -26,24 +26,26 @@ const HEARTBEAT_MAX: Duration = Duration::from_millis(150);
 /// A clean stop waits so long for others to take over.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
-/// Lives in the cluster for as long as the node exists: begins a session as soon as there is a cluster of several nodes,
-/// and keeps it.
-pub(crate) async fn live(node: Weak<Node>) {
+/// A life that the cluster knows of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    epoch: BrokerEpoch,
+    /// The metadata in which it has begun.
+    begun_at: MetadataIndex,
+}
+
+/// Lives in the cluster for as long as the node exists, in the life that has begun or, where nobody needed one yet, as soon
+/// as there is a cluster of several nodes.
+pub(crate) async fn live(node: Weak<Node>, begun: Option<Life>) {
+    let Some(Life { epoch, begun_at }) = begun_or_begin(&node, begun).await else { return };
     let Some(strong) = node.upgrade() else { return };
-    let mut images = strong.quorum.watch();
-    let was_alone = !strong.lives_in_cluster();
-    drop(strong);
-    loop {
-        let Some(strong) = node.upgrade() else { return };
-        if has_sessions(&strong.image()) {
-            break;
-        }
-        drop(strong);
-        if images.changed().await.is_err() {
-            return;
-        }
+    // Only who serves what it holds says that it lives: then it may have to lead.
+    if strong.reconciliation.reached(begun_at).await.is_err() {
+        return;
     }
-    let Some(epoch) = begin(&node, was_alone).await else { return };
+    let Some(cluster) = &strong.cluster else { return };
+    cluster.session.send_replace(Some(epoch));
+    drop(strong);
     let mut next = Instant::now();
     loop {
         let Some(strong) = node.upgrade() else { return };
@@ -54,8 +56,20 @@ pub(crate) async fn live(node: Weak<Node>) {
     }
 }
 
+async fn begun_or_begin(node: &Weak<Node>, begun: Option<Life>) -> Option<Life> {
+    if begun.is_some() {
+        return begun;
+    }
+    let mut images = node.upgrade()?.quorum.watch();
+    while !has_sessions(&node.upgrade()?.image()) {
+        images.changed().await.ok()?;
+    }
+    // It was alone until now, and serves.
+    begin(node, true).await
+}
+
 /// Tells the cluster that this broker has started, until it knows; `None` if the node ends before.
-async fn begin(node: &Weak<Node>, serves_already: bool) -> Option<BrokerEpoch> {
+async fn begin(node: &Weak<Node>, serves_already: bool) -> Option<Life> {
     let mut said_at: Option<Instant> = None;
     loop {
         let strong = node.upgrade()?;
@@ -69,22 +83,16 @@ async fn begin(node: &Weak<Node>, serves_already: bool) -> Option<BrokerEpoch> {
             log_dirs: strong.log_dirs.online_ids(),
             serves_already,
         };
-        let started = async {
-            let committed = strong.quorum.submit(start).await.map_err(Failure::from)?;
-            strong.reconciliation.reached(committed.index).await?;
-            Ok::<_, Failure>(committed.reply)
-        };
-        match started.await {
-            Ok(epoch) => {
-                cluster.session.send_replace(Some(epoch));
+        match strong.quorum.submit(start).await {
+            Ok(Committed { reply: epoch, index: begun_at }) => {
                 tracing::info!(epoch = epoch.0, "the cluster knows that this broker has started");
-                return Some(epoch);
+                return Some(Life { epoch, begun_at });
             }
-            Err(failure) => {
+            Err(error) => {
                 if said_at.is_none_or(|at| at.elapsed() >= WAITING_LOG_INTERVAL) {
                     said_at = Some(Instant::now());
                     tracing::warn!(
-                        reason = failure.message,
+                        %error,
                         "the cluster cannot be told yet that this \
                         broker has started; it is told until it knows"
                     );
@@ -109,7 +117,7 @@ async fn beat(node: &Arc<Node>, epoch: BrokerEpoch) {
                 return;
             };
             let (lane, kind) = (Lane::Control, Kind::Heartbeat);
-            let sent = cluster.peers.request(
+            let sent = cluster.carrier.request(
                 &leader.address,
                 lane,
                 kind,
@@ -161,6 +169,30 @@ impl Node {
             sleep(START_RETRY).await;
         }
         Ok(())
+    }
+
+    /// Begins this broker's life, if there is a cluster of several nodes. To be done before any replica gets its role: what
+    /// the broker led before it ended, it must not lead on in the same epoch. Its log may be shorter than it was,
+    /// and followers would cut off what others have acknowledged.
+    pub(crate) async fn begin_life(self: &Arc<Self>) -> Result<Option<Life>, NodeError> {
+        if !self.lives_in_cluster() {
+            return Ok(None);
+        }
+        let weak = Arc::downgrade(self);
+        tokio::select! {
+            life = begin(&weak, false) => Ok(life),
+            stopped = self.quorum_stopped() => Err(stopped),
+        }
+    }
+
+    /// Waits until the quorum cannot go on; returns why.
+    async fn quorum_stopped(&self) -> NodeError {
+        loop {
+            if let Err(error) = self.quorum.check_running() {
+                return error.into();
+            }
+            sleep(START_RETRY).await;
+        }
     }
 
     /// Waits until this broker may lead, if it belongs to a cluster of several nodes.

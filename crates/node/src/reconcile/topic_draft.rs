@@ -189,6 +189,14 @@ impl<'a> Draft<'a> {
         })
     }
 
+    /// The directory of a replica has failed since it was found to be served.
+    fn has_just_failed(&self, id: PartitionId) -> LogError {
+        let replica = self.old.as_ref().and_then(|old| old.replica(id));
+        let directory = replica.map_or_else(String::new, |it| it.directory().to_string());
+        let partition = TopicPartition::new(self.image.name.clone(), id);
+        LogError::DirectoryOffline { partition, directory }
+    }
+
     /// `opened` has all of `missing_logs`.
     fn finish(self, mut opened: OpenedLogs) -> Topic {
         let traffic = traffic_of(&self.node.metrics.traffic, self.image, self.old.as_ref());
@@ -203,7 +211,7 @@ impl<'a> Draft<'a> {
                     replica.set_config(Arc::clone(&self.log_config));
                     Arc::clone(replica)
                 }
-                None => match opened.remove(&id).expect("there is a result for each missing log") {
+                None => match opened.remove(&id).unwrap_or_else(|| Err(self.has_just_failed(id))) {
                     Ok(place) => {
                         // One that was there before has the settings of another time.
                         place.log.set_config(Arc::clone(&self.log_config));

@@ -1,6 +1,6 @@
 //! A follower asks its leaders.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use logway_peers::{Kind, Lane};
 use logway_replication::message::{
     FetchFromLeader, FollowedPartition, LedPartition, decode_answer,
 };
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::following::{Asked, Next, follow};
@@ -22,9 +21,6 @@ use crate::topics::TopicTable;
 /// A partition that could not be copied is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// A log that cannot be flushed, which takes a new start mostly, is tried again after this time.
-const UNFLUSHED_RETRY: Duration = Duration::from_secs(5);
-
 /// Where there is nothing to ask for, it is looked again after this time at the latest.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -36,7 +32,7 @@ const PARTITIONS_MAX: usize = 20_000;
 
 /// Keeps a task for each broker that leads something which this one follows, for as long as the node exists.
 pub(crate) async fn fetch_from_leaders(node: Weak<Node>) {
-    let mut tasks: BTreeMap<BrokerId, JoinHandle<()>> = BTreeMap::new();
+    let mut begun: BTreeSet<BrokerId> = BTreeSet::new();
     let Some(strong) = node.upgrade() else { return };
     let mut tables = strong.reconciliation.tables();
     drop(strong);
@@ -44,10 +40,10 @@ pub(crate) async fn fetch_from_leaders(node: Weak<Node>) {
         let Some(strong) = node.upgrade() else { return };
         let leaders = leaders(&strong.topics());
         drop(strong);
-        tasks.retain(|_, task| !task.is_finished());
         for leader in leaders {
-            let task = || tokio::spawn(fetch_from(Weak::clone(&node), leader));
-            tasks.entry(leader).or_insert_with(task);
+            if begun.insert(leader) {
+                tokio::spawn(fetch_from(Weak::clone(&node), leader));
+            }
         }
         if tables.changed().await.is_err() {
             return;
@@ -69,7 +65,8 @@ struct Followed {
     at: Option<Instant>,
 }
 
-/// Copies from one leader until nothing here follows it.
+/// Copies from one leader. Where nothing here follows it, it waits until something does: a task that ended could miss
+/// that.
 async fn fetch_from(node: Weak<Node>, leader: BrokerId) {
     let Some(strong) = node.upgrade() else { return };
     let mut tables = strong.reconciliation.tables();
@@ -80,16 +77,14 @@ async fn fetch_from(node: Weak<Node>, leader: BrokerId) {
     let mut backoff = Backoff::between(Duration::from_millis(20), Duration::from_secs(1));
     loop {
         let Some(strong) = node.upgrade() else { return };
+        // First, so that the next table is news.
+        tables.mark_unchanged();
         let newest = strong.topics.load_full();
         if table.upgrade().is_none_or(|known| !Arc::ptr_eq(&known, &newest)) {
             followed = followed_from(&newest, leader);
             table = Arc::downgrade(&newest);
         }
         drop(newest);
-        if followed.is_empty() {
-            return;
-        }
-        tables.mark_unchanged();
         let now = Instant::now();
         let due: Vec<usize> = due(&followed, now, &mut turn);
         if due.is_empty() {
@@ -137,6 +132,9 @@ fn followed_from(topics: &TopicTable, leader: BrokerId) -> Vec<Followed> {
 /// Which ones to ask for now: each request begins with others, so that a full answer leaves nobody out for ever.
 fn due(followed: &[Followed], now: Instant, turn: &mut usize) -> Vec<usize> {
     let count = followed.len();
+    if count == 0 {
+        return Vec::new();
+    }
     let start = *turn % count;
     *turn = start + 1;
     let is_due = |index: &usize| followed[*index].at.is_none_or(|at| at <= now);
@@ -153,23 +151,7 @@ async fn fetch_once(
     let epoch = cluster.session().ok_or("this broker has not started yet")?;
     let address = node_address(&node.image(), leader).ok_or("its address is not known")?;
     let settings = &node.settings.cluster;
-    // What is on the disk counts, on a durable topic: what an earlier role has left unflushed is flushed first.
-    let mut ready = Vec::with_capacity(due.len());
-    for index in due {
-        let of = &mut followed[*index];
-        let log = of.asked.replica.log();
-        of.asked.end = log.log_end_offset();
-        let is_flushed = !log.config().is_durable() || log.flushed_offset() >= of.asked.end;
-        match if is_flushed { Ok(of.asked.end) } else { log.flush().await } {
-            Ok(_) => ready.push(*index),
-            Err(error) => {
-                let partition = of.asked.replica.topic_partition();
-                tracing::warn!(%partition, %error, "a follower's log cannot be flushed");
-                of.at = Some(Instant::now() + UNFLUSHED_RETRY);
-            }
-        }
-    }
-    let due = &ready[..];
+    let due = &take_ends(followed, due).await[..];
     if due.is_empty() {
         return Ok(());
     }
@@ -204,6 +186,29 @@ async fn fetch_once(
     Ok(())
 }
 
+/// Takes note of how far the logs are. Returns those that can say so: what is on the disk counts, on a durable topic.
+/// What an earlier role has left unflushed is flushed first. A log that cannot be flushed asks for nothing, or its leader
+/// would take for safe what a power cut takes away.
+async fn take_ends(followed: &mut [Followed], due: &[usize]) -> Vec<usize> {
+    let mut flushed = Vec::with_capacity(due.len());
+    for index in due {
+        let Followed { asked, at, .. } = &mut followed[*index];
+        let log = asked.replica.log();
+        asked.end = log.log_end_offset();
+        if log.config().is_durable()
+            && log.flushed_offset() < asked.end
+            && let Err(error) = log.flush().await
+        {
+            let partition = asked.replica.topic_partition();
+            tracing::warn!(%partition, %error, "a follower's log cannot be flushed");
+            *at = Some(Instant::now() + RETRY_AFTER);
+            continue;
+        }
+        flushed.push(*index);
+    }
+    flushed
+}
+
 async fn ask(
     node: &Node,
     address: &str,
@@ -212,7 +217,7 @@ async fn ask(
 ) -> Result<Vec<LedPartition>, String> {
     let cluster = node.cluster.as_ref().ok_or("this node is alone")?;
     let (lane, kind) = (Lane::Replication, Kind::Fetch);
-    let sent = cluster.peers.request(address, lane, kind, request.encode(), time_max).await;
+    let sent = cluster.carrier.request(address, lane, kind, request.encode(), time_max).await;
     let bytes = sent.map_err(|error| error.to_string())?;
     decode_answer(bytes).map_err(|error| error.to_string())
 }

@@ -401,3 +401,25 @@ fn a_node_that_was_always_alone_and_had_no_name_grows() {
         create(&nodes.quorum(3), 1).await.expect("is created");
     });
 }
+
+#[test]
+fn a_leader_that_comes_back_does_not_take_old_metadata_for_the_newest() {
+    in_virtual_time(async {
+        for seed in 0..20 {
+            let mut nodes = Nodes::new(100 + seed);
+            nodes.grow_to(3, 3).await;
+            let leader = nodes.led().await;
+            register(&nodes.quorum(1)).await.expect("is registered");
+            let asked = 1 + leader % 3;
+            create(&nodes.quorum(asked), 1).await.expect("is created");
+            // Nobody else could be elected meanwhile.
+            (1..=3).for_each(|number| nodes.power_cut(number));
+            for number in 1..=3 {
+                nodes.start(number).await.expect("is back");
+            }
+            let quorum = nodes.quorum(leader);
+            quorum.wait_until_current().await.expect("there is a leader");
+            assert!(quorum.image().topic("topic-1").is_some(), "seed {seed}: it was committed");
+        }
+    });
+}

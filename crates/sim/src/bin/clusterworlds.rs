@@ -1,0 +1,94 @@
+//! `clusterworlds`: clusters by the hundred.
+
+use std::io;
+use std::process::{Child, Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use logway_sim::{ClusterReport, run_cluster};
+use tracing::Level;
+
+const USAGE: &str = "usage: cargo clusterworlds [--seeds N] [--from N] [--jobs N] [--log | --debug]
+
+Lives the clusters of N seeds from a first one on, and stops at the first promise that is broken.
+
+  --seeds N        how many (default 100)
+  --from N         the first one (default 0)
+  --jobs N         in so many processes at the same time (default 1)
+  --log            shows what the nodes log
+  --debug          that, and what they tell when something is looked for";
+
+/// What to do.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    seeds: u64,
+    first: u64,
+    jobs: u64,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let mut options = Options { seeds: 100, first: 0, jobs: 1 };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--seeds" => options.seeds = value()?.parse().context("--seeds")?,
+            "--from" => options.first = value()?.parse().context("--from")?,
+            "--jobs" => options.jobs = value()?.parse().context("--jobs")?,
+            "--log" => log(Level::INFO),
+            "--debug" => log(Level::DEBUG),
+            _ => bail!("unknown argument '{arg}'\n{USAGE}"),
+        }
+    }
+    match options.jobs {
+        0 | 1 => Ok(live(&options)),
+        _ => share(&options),
+    }
+}
+
+fn log(most: Level) {
+    tracing_subscriber::fmt()
+        .with_max_level(most)
+        .with_thread_names(true)
+        .with_writer(io::stderr)
+        .init();
+}
+
+/// Lives all worlds in this process.
+fn live(options: &Options) -> ExitCode {
+    let started = Instant::now();
+    let mut total = ClusterReport::default();
+    for seed in options.first..options.first.saturating_add(options.seeds) {
+        match run_cluster(seed) {
+            Ok(report) => total += report,
+            Err(violation) => {
+                eprintln!("{violation}");
+                eprintln!("hint: `cargo clusterworlds --from {seed} --seeds 1` lives it again");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!("{total}, in {:.1} s", started.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+/// Deals the worlds out to processes: in one there is one world at a time.
+fn share(options: &Options) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("this program has no path")?;
+    let share = options.seeds.div_ceil(options.jobs);
+    let mut children: Vec<Child> = Vec::new();
+    for job in 0..options.jobs {
+        let first = options.first.saturating_add(job * share);
+        let seeds = share.min(options.seeds.saturating_sub(job * share));
+        let mut command = Command::new(&program);
+        command.args(["--from", &first.to_string(), "--seeds", &seeds.to_string()]);
+        children.push(command.spawn().context("another process cannot be started")?);
+    }
+    let mut outcome = ExitCode::SUCCESS;
+    for mut child in children {
+        if !child.wait().context("another process cannot be waited for")?.success() {
+            outcome = ExitCode::FAILURE;
+        }
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,152 @@
+//! The end of a world: all is well again, so all must become in sync, and then be equal.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use logway_log::{Log, ReadRequest};
+use logway_model::{Offset, PartitionId};
+use tokio::time::{sleep, timeout};
+
+use super::life::End;
+use super::oracle::{Place, Stored};
+use super::reader::stored_in;
+use super::world::World;
+use crate::violation::Violation;
+
+/// All that is well again is in order within this time.
+const HEALED_WITHIN: Duration = Duration::from_secs(40);
+
+/// Clients go on for so long then.
+const GO_ON: Duration = Duration::from_millis(300);
+
+impl World {
+    pub(super) async fn end(&mut self) -> Result<(), Violation> {
+        tracing::info!("the end begins: all is well from now on");
+        self.surroundings.network.calm();
+        for machine in &mut self.machines {
+            if machine.is_faulty() {
+                machine.end(&self.surroundings, End::PowerCut);
+            }
+            machine.disk().release_syncs();
+        }
+        self.clients.oracle.let_disks_fail(false);
+        for machine in &mut self.machines {
+            machine.start(&self.surroundings)?;
+        }
+        self.until("all serve", HEALED_WITHIN, |world| world.are_all_members()).await?;
+        sleep(GO_ON).await;
+        self.clients.is_over.store(true, Ordering::SeqCst);
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(HEALED_WITHIN, ended).await.is_err() {
+            self.clients.oracle.check()?;
+            let what = "a producer waits for ever, though all nodes serve";
+            let missing = self.are_all_in_sync().err().unwrap_or_default();
+            return Err(Violation::new(format!("{what} {missing}")));
+        }
+        self.until("all are in sync", HEALED_WITHIN, |world| world.are_all_in_sync()).await?;
+        for place in self.places() {
+            self.compare(place)?;
+        }
+        Ok(())
+    }
+
+    /// Whether all replicas of all partitions are in sync, have the same end, and show all of it.
+    pub(super) fn are_all_in_sync(&self) -> Result<(), String> {
+        for place in self.places() {
+            self.is_in_sync(place).map_err(|missing| format!("{place}: {missing}"))?;
+        }
+        Ok(())
+    }
+
+    fn is_in_sync(&self, place: Place) -> Result<(), String> {
+        let serving = self.clients.serving.all();
+        let asked = serving.first().ok_or("nobody serves")?;
+        let image = asked.node.image();
+        let topic = image.topic(place.topic).ok_or("the topic is not known")?;
+        let partition = topic.partition(PartitionId(place.partition)).ok_or("it does not exist")?;
+        let leader = partition.leader.ok_or("nobody leads")?;
+        if partition.isr.len() < partition.replicas.len() {
+            return Err(format!("in sync are {:?}, led by {leader}", partition.isr));
+        }
+        let mut ends = Vec::new();
+        for served in &serving {
+            let node = &served.node;
+            let own = node.settings.node_id;
+            if !partition.replicas.contains(&own) {
+                continue;
+            }
+            let topics = node.topics();
+            let topic = topics.by_name(place.topic).map_err(|code| format!("{own}: {code:?}"))?;
+            let replica = topic.replica(PartitionId(place.partition));
+            let replica = replica.ok_or(format!("node {own} has none"))?;
+            let (end, shown) = (replica.log().log_end_offset(), replica.high_watermark().get());
+            if own == leader && shown < end {
+                return Err(format!("node {own} leads up to {end} and shows {shown}"));
+            }
+            ends.push((own, end));
+        }
+        match ends.iter().all(|(_, end)| *end == ends[0].1) {
+            true => Ok(()),
+            false => Err(format!("replicas end at {ends:?}")),
+        }
+    }
+
+    /// Compares the replicas of a partition with each other, and with what was promised.
+    fn compare(&self, place: Place) -> Result<(), Violation> {
+        let mut logs = Vec::new();
+        let mut epochs = 0;
+        for served in self.clients.serving.all() {
+            let own = served.node.settings.node_id;
+            let topics = served.node.topics();
+            let topic = topics.by_name(place.topic).ok();
+            let Some(replica) = topic.and_then(|it| it.replica(PartitionId(place.partition)))
+            else {
+                continue;
+            };
+            epochs = u64::try_from(replica.leader_epoch().0).unwrap_or(0) + 1;
+            let stored = all_of(&replica.log());
+            let stored = stored.map_err(|error| {
+                Violation::new(format!("{place}: node {own} cannot read its log: {error}"))
+            })?;
+            logs.push((own, stored));
+        }
+        self.clients.oracle.count(|report| report.epochs += epochs);
+        let Some((first, log)) = logs.first() else { return Ok(()) };
+        for (other, theirs) in &logs[1..] {
+            if log != theirs {
+                let same = log.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs);
+                let same = same.count();
+                let at = |log: &[Stored]| match log.get(same) {
+                    Some(it) => format!("{} to {} of epoch {}", it.base, it.last, it.epoch.0),
+                    None => "its end".to_owned(),
+                };
+                let (ours, theirs) = (at(log), at(theirs));
+                let what = format!("node {first} has {ours} where node {other} has {theirs}");
+                return Err(Violation::new(format!("{place}: {what}")));
+            }
+        }
+        self.clients.oracle.check_log(place, log)
+    }
+}
+
+/// All batches of a log.
+fn all_of(log: &Arc<Log>) -> Result<Vec<Stored>, String> {
+    let mut stored: Vec<Stored> = Vec::new();
+    let (mut next, end) = (log.log_start_offset(), log.log_end_offset());
+    while next < end {
+        let request = ReadRequest {
+            offset: next,
+            max_bytes: 1 << 20,
+            upper_bound: end,
+            at_least_one_batch: true,
+        };
+        let slice = log.read(request).map_err(|error| error.to_string())?;
+        let bytes = slice.read().map_err(|error| error.to_string())?;
+        let batches = stored_in(bytes)?;
+        let last: Option<Offset> = batches.last().map(|batch| batch.last.next());
+        next = last.ok_or(format!("nothing at {next}"))?;
+        stored.extend(batches);
+    }
+    Ok(stored)
+}

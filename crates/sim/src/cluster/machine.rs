@@ -1,0 +1,229 @@
+//! A machine of the cluster: a disk that survives, and the process that runs on it now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use logway_log::fs::SimFs;
+use logway_log::fs::sim::Fault;
+use logway_metadata::settings::BrokerSettings;
+use logway_node::Node;
+use logway_node::cluster::ClusterOptions;
+use logway_node::log_levels::LogLevels;
+use prometheus_client::registry::Registry;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::timeout;
+
+use super::life::{End, Life};
+use super::network::{Network, address_of};
+use super::oracle::Oracle;
+use crate::violation::Violation;
+
+/// A stop in good order takes no longer, whatever the network does.
+const STOP_MAX: Duration = Duration::from_secs(20);
+
+/// A node that has started, and where its work is done.
+#[derive(Clone)]
+pub(super) struct Served {
+    pub(super) node: Arc<Node>,
+    pub(super) runtime: Handle,
+    pub(super) life: Life,
+}
+
+/// The nodes that serve clients now, by number. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Serving(Arc<Mutex<BTreeMap<usize, Served>>>);
+
+impl Serving {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Served>> {
+        // What it guards is right after each step.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<Served> {
+        self.lock().get(&number).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Served> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn add(&self, number: usize, served: Served) {
+        self.lock().insert(number, served);
+    }
+
+    fn remove(&self, number: usize) -> Option<Served> {
+        self.lock().remove(&number)
+    }
+}
+
+/// One machine.
+pub(super) struct Machine {
+    number: usize,
+    fs: SimFs,
+    /// Some sync has failed or will: nobody but a power cut knows what is on the disk then.
+    is_faulty: bool,
+    process: Option<Process>,
+}
+
+/// A process: all that runs in it runs on threads of its own, and ends with them.
+struct Process {
+    runtime: Runtime,
+    life: Life,
+}
+
+/// What each process of a world is started with.
+pub(super) struct Surroundings {
+    pub(super) network: Network,
+    pub(super) serving: Serving,
+    pub(super) oracle: Oracle,
+    pub(super) inline_appends: bool,
+}
+
+impl Machine {
+    pub(super) fn new(number: usize, seed: u64) -> Machine {
+        let fs = SimFs::new(seed.wrapping_add(number as u64));
+        Machine { number, fs, is_faulty: false, process: None }
+    }
+
+    /// The disk, as it is now.
+    pub(super) fn disk(&self) -> &SimFs {
+        &self.fs
+    }
+
+    /// Lets something fail on the disk.
+    pub(super) fn fail(&mut self, fault: Fault) {
+        self.is_faulty = true;
+        self.fs.inject(fault);
+    }
+
+    /// Whether the disk has failed, or will.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.is_faulty
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.life.is_alive())
+    }
+
+    /// Starts a process, if none runs. It serves some time later.
+    pub(super) fn start(&mut self, surroundings: &Surroundings) -> Result<(), Violation> {
+        if self.is_running() {
+            return Ok(());
+        }
+        if self.process.is_some() {
+            // It has ended by itself, because of its disk.
+            self.end(surroundings, End::PowerCut);
+        }
+        let number = self.number;
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(2).thread_name(format!("node-{number}")).enable_all();
+        let runtime = runtime.build();
+        let runtime =
+            runtime.map_err(|error| Violation::new(format!("no runtime for a node: {error}")))?;
+        let life = Life::begin();
+        let carrier = surroundings.network.carrier(number, &life, runtime.handle());
+        let seeds = (1..=2).filter(|seed| *seed != number && number > 1);
+        let options = ClusterOptions {
+            carrier,
+            host: None,
+            clients: (Some(address_of(number).ip()), 9_092),
+            join: seeds.map(|seed| address_of(seed).to_string()).collect(),
+            find_nodes: Arc::new(|_| Box::pin(async { None })),
+        };
+        let settings = settings(number, surroundings.inline_appends)?;
+        let (fs, oracle) = (self.fs.clone(), surroundings.oracle.clone());
+        let (serving, own_life) = (surroundings.serving.clone(), life.clone());
+        let handle = runtime.handle().clone();
+        runtime.spawn(async move {
+            let (levels, mut registry) = (LogLevels::default(), Registry::default());
+            let started =
+                Node::start_on(Arc::new(fs), settings, Some(options), levels, &mut registry).await;
+            let node = match started {
+                Ok(node) => node,
+                Err(error) => {
+                    if own_life.is_alive() {
+                        tracing::info!(number, %error, "a node does not start");
+                        oracle.node_failed(number, &format!("it does not start: {error}"));
+                        own_life.end_by(End::Process);
+                    }
+                    return;
+                }
+            };
+            tracing::info!(number, "a node serves");
+            let (node, life) = (Arc::clone(&node), own_life.clone());
+            let failing = Arc::clone(&node);
+            serving.add(number, Served { node, runtime: handle, life });
+            let error = failing.failed().await;
+            if own_life.is_alive() {
+                oracle.node_failed(number, &format!("it has ended: {error}"));
+                serving.remove(number);
+                own_life.end_by(End::Process);
+            }
+        });
+        self.process = Some(Process { runtime, life });
+        Ok(())
+    }
+
+    /// Ends the process as by `kill -9`, or with its machine.
+    pub(super) fn end(&mut self, surroundings: &Surroundings, end: End) {
+        let Some(Process { runtime, life }) = self.process.take() else { return };
+        let end = if self.is_faulty { End::PowerCut } else { end };
+        self.is_faulty = false;
+        life.end_by(end);
+        surroundings.serving.remove(self.number);
+        self.fs = match end {
+            End::Process => self.fs.kill(),
+            End::PowerCut => self.fs.crash(),
+        };
+        runtime.shutdown_background();
+    }
+
+    /// Stops the process in good order, if it serves; else it is killed.
+    pub(super) async fn stop(&mut self, surroundings: &Surroundings) -> Result<(), Violation> {
+        let served = surroundings.serving.remove(self.number).filter(|_| !self.is_faulty);
+        let Some(served) = served else {
+            self.end(surroundings, End::Process);
+            return Ok(());
+        };
+        self.fs.release_syncs();
+        let Served { node, runtime, life } = served;
+        let stopping = runtime.spawn(async move {
+            node.leave().await;
+            node.begin_stop();
+            node.stop().await
+        });
+        let number = self.number;
+        match timeout(STOP_MAX, stopping).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => {
+                surroundings.oracle.node_failed(number, &format!("it does not stop: {error}"));
+            }
+            Ok(Err(error)) => {
+                return Err(Violation::new(format!("node {number} panics as it stops: {error}")));
+            }
+            Err(_elapsed) => {
+                return Err(Violation::new(format!("node {number} does not stop in {STOP_MAX:?}")));
+            }
+        }
+        life.end_by(End::Process);
+        self.end(surroundings, End::Process);
+        Ok(())
+    }
+}
+
+fn settings(number: usize, inline_appends: bool) -> Result<BrokerSettings, Violation> {
+    let node_id = number.to_string();
+    let settings = [
+        ("log.dirs", "/data"),
+        ("node.id", &node_id),
+        ("broker.heartbeat.interval.ms", "50"),
+        ("broker.session.timeout.ms", "700"),
+        ("replica.lag.time.max.ms", "1500"),
+        ("logway.replica.stall.max.ms", "500"),
+        ("replica.fetch.wait.max.ms", "100"),
+        ("logway.append.inline", if inline_appends { "true" } else { "false" }),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    BrokerSettings::new(settings).map_err(|error| Violation::new(error.to_string()))
+}

@@ -1,0 +1,89 @@
+//! Whole clusters, by the seed.
+//!
+//! A *world* has three nodes or five: real ones ([`logway_node::Node`]) with their logs, their replication, their
+//! controller and the quorum. Each stands on a disk in memory that loses what was not synced, and they are connected by a
+//! network in memory that loses, delays and repeats messages. Clients write and read all the time, through whoever leads
+//! as some node believes. Meanwhile processes are killed, machines lose their power, one or all at once, links are cut,
+//! disks hang or fail.
+//!
+//! At the end all is well again. Then within bounded time all replicas must be in sync and take records, and this must
+//! hold:
+//!
+//! - Every record that all replicas in sync have acknowledged is at its offset, with its bytes.
+//! - What a reader has seen, from a leader or a follower, is there, in its epoch. No two readers have seen different
+//!   records at an offset.
+//! - A batch of an idempotent producer, which is sent until it is acknowledged, is there once.
+//! - Nothing is there that nobody has sent, and offsets have no gaps.
+//! - All replicas have the same batches in the same epochs.
+//! - No node has ended by itself unless its disk has failed, and nothing has panicked.
+//!
+//! The seed gives the *plan* of a world. It does not give the interleaving: the nodes run on threads, in real time. A
+//! seed that has broken a promise may have to be lived a few times to break it again.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | `plan` | how a world is made, and what befalls it |
+//! | `world`, `end` | its life, and what must hold at its end |
+//! | `machine`, `life` | nodes, with what survives them |
+//! | `network` | what they say to each other |
+//! | `producer`, `reader` | clients |
+//! | `oracle` | what was promised |
+
+mod end;
+mod life;
+mod machine;
+mod network;
+mod oracle;
+mod plan;
+mod producer;
+mod reader;
+mod report;
+mod world;
+
+use std::panic;
+use std::sync::{Mutex, Once, PoisonError};
+
+use tokio::runtime::Builder;
+
+pub use report::ClusterReport;
+use world::World;
+
+use crate::violation::{Violation, ensure};
+
+/// What has panicked, in any thread of the process.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Lives the cluster of a seed. One at a time in a process: what panics is of the one that lives.
+///
+/// # Errors
+///
+/// The promise that was broken.
+pub fn run_cluster(seed: u64) -> Result<ClusterReport, Violation> {
+    note_panics();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Violation::new(format!("no runtime: {error}")))?;
+    let lived = runtime.block_on(async {
+        let mut world = World::new(seed);
+        let lived = world.live().await;
+        world.leave();
+        lived
+    });
+    runtime.shutdown_background();
+    let lived = lived.and_then(|report| {
+        let panics = std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner));
+        ensure(panics.is_empty(), || format!("something has panicked: {}", panics.join("; ")))?;
+        Ok(report)
+    });
+    lived.map_err(|violation| Violation::new(format!("world {seed}: {violation}")))
+}
+
+fn note_panics() {
+    static NOTED: Once = Once::new();
+    NOTED.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            before(panic);
+            PANICS.lock().unwrap_or_else(PoisonError::into_inner).push(panic.to_string());
+        }));
+    });
+}

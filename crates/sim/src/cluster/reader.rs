@@ -1,0 +1,111 @@
+//! Who reads.
+
+use std::future::pending;
+use std::time::Duration;
+
+use logway_log::fs::sim::Rng;
+use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId};
+use logway_node::Node;
+use logway_node::read::{Found, Isolation, Patience, ReadBounds, ReadWish, Unread};
+use logway_record::Batches;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::machine::Served;
+use super::oracle::{Place, Stored};
+use super::producer::Clients;
+
+/// A read takes no longer than a reader that waits for more has patience.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// … but for a node that hangs.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Reads one partition from the start on, and now and then something once more: from its leader, or from who follows.
+pub(super) struct Reader {
+    pub(super) place: Place,
+    pub(super) random: Rng,
+    pub(super) clients: Clients,
+    pub(super) position: Offset,
+}
+
+struct Wish(ReadWish);
+
+impl AsRef<ReadWish> for Wish {
+    fn as_ref(&self) -> &ReadWish {
+        &self.0
+    }
+}
+
+impl Reader {
+    pub(super) async fn run(mut self) {
+        while !self.clients.is_over() {
+            sleep(Duration::from_millis(self.random.below(40) as u64)).await;
+            let again = self.random.below(20) == 0 && self.position > Offset::ZERO;
+            let end = usize::try_from(self.position.0).unwrap_or(1).max(1);
+            let from = match again {
+                true => Offset(self.random.below(end) as i64),
+                false => self.position,
+            };
+            let served = match self.random.coin() {
+                true => self.clients.leader(self.place, &mut self.random),
+                false => self.any_node(),
+            };
+            let Some(Served { node, runtime, .. }) = served else { continue };
+            let reading = runtime.spawn(read(node, self.place, from));
+            // A node that has ended says nothing.
+            let Ok(Ok(Some(batches))) = timeout(ANSWER_MAX, reading).await else { continue };
+            let mut next = from;
+            for stored in &batches {
+                if stored.base > next || stored.last < next {
+                    let (base, last) = (stored.base, stored.last);
+                    let what = format!("who asks for {next} gets {base} to {last}");
+                    self.clients.oracle.violated(format!("{}: {what}", self.place));
+                }
+                next = stored.last.next();
+                self.clients.oracle.seen(self.place, stored);
+            }
+            self.position = self.position.max(next);
+        }
+    }
+
+    fn any_node(&mut self) -> Option<Served> {
+        let mut nodes = self.clients.serving.all();
+        (!nodes.is_empty()).then(|| nodes.swap_remove(self.random.below(nodes.len())))
+    }
+}
+
+/// What there is from an offset on; `None` where the node does not say.
+async fn read(node: std::sync::Arc<Node>, place: Place, offset: Offset) -> Option<Vec<Stored>> {
+    let wish = Wish(ReadWish {
+        offset,
+        max_bytes: 100_000,
+        leader_epoch: LeaderEpoch::NONE,
+        last_read_epoch: LeaderEpoch::NONE,
+    });
+    let find = |_: &Wish| {
+        let topics = node.topics();
+        let topic = topics.by_name(place.topic).map_err(Unread::Absent)?;
+        let replica = topic.replica(PartitionId(place.partition));
+        let serves = replica.filter(|it| it.is_leading() || it.leader_followed().is_some());
+        serves.cloned().ok_or(Unread::Refused(ErrorCode::NotLeaderOrFollower))
+    };
+    let bounds = ReadBounds { min_bytes: 1, max_bytes: 100_000 };
+    let patience = Patience { deadline: Instant::now() + PATIENCE, hurry: pending() };
+    let wishes = [wish];
+    let outcome = node.read(&wishes, find, Isolation::Uncommitted, bounds, patience).await.pop()?;
+    let Found { slice, .. } = outcome.ok()?;
+    if slice.is_empty() {
+        return Some(Vec::new());
+    }
+    stored_in(slice.read().ok()?).ok()
+}
+
+/// The batches in some bytes.
+pub(super) fn stored_in(bytes: bytes::Bytes) -> Result<Vec<Stored>, String> {
+    let batches = Batches::new(bytes).map(|batch| {
+        let batch = batch.map_err(|error| error.to_string())?;
+        batch.verify_crc().map_err(|error| error.to_string())?;
+        Ok(Stored::of(&batch))
+    });
+    batches.collect()
+}

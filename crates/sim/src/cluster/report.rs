@@ -1,0 +1,61 @@
+//! What worlds of several nodes went through.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How much was tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClusterReport {
+    /// Worlds.
+    pub worlds: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Machines that lost their power.
+    pub power_cuts: u64,
+    /// Nodes that were stopped in good order.
+    pub stops: u64,
+    /// Cuts of the network.
+    pub network_cuts: u64,
+    /// Disks that were slow, or failed to sync.
+    pub disk_faults: u64,
+    /// Batches that were acknowledged.
+    pub acknowledged: u64,
+    /// Of those, batches that the log had already: the acknowledgement was for one that was sent again.
+    pub duplicates: u64,
+    /// Appends that were refused, or whose outcome nobody knows.
+    pub failed: u64,
+    /// Batches that readers got.
+    pub seen: u64,
+    /// Leader epochs of all partitions.
+    pub epochs: u64,
+}
+
+impl AddAssign for ClusterReport {
+    fn add_assign(&mut self, other: ClusterReport) {
+        self.worlds += other.worlds;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.stops += other.stops;
+        self.network_cuts += other.network_cuts;
+        self.disk_faults += other.disk_faults;
+        self.acknowledged += other.acknowledged;
+        self.duplicates += other.duplicates;
+        self.failed += other.failed;
+        self.seen += other.seen;
+        self.epochs += other.epochs;
+    }
+}
+
+impl fmt::Display for ClusterReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ClusterReport { worlds, kills, power_cuts, stops, network_cuts, disk_faults, .. } =
+            self;
+        let ClusterReport { acknowledged, duplicates, failed, seen, epochs, .. } = self;
+        write!(
+            f,
+            "{worlds} worlds: {kills} kills, {power_cuts} power cuts, {stops} clean stops, {network_cuts} cuts of the \
+             network, {disk_faults} disks that failed or were slow, {epochs} leader epochs, {acknowledged} batches \
+             acknowledged ({duplicates} of them sent again), {failed} appends failed, {seen} batches read"
+        )
+    }
+}

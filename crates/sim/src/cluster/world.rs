@@ -1,0 +1,278 @@
+//! One world of several nodes, from its founding to its end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use logway_log::fs::sim::{Failure, Fault, Rng, SimOperation};
+use logway_log::random_uuid;
+use logway_metadata::controller::{CreateTopics, NewTopic};
+use logway_model::{BrokerId, Offset, TopicId};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::life::End;
+use super::machine::{Machine, Serving, Surroundings};
+use super::network::Network;
+use super::oracle::{Oracle, Place};
+use super::plan::{Event, Plan, TopicPlan, What};
+use super::producer::{Clients, Producer};
+use super::reader::Reader;
+use super::report::ClusterReport;
+use crate::violation::Violation;
+
+/// A cluster is founded, and its topics are made, within this time.
+const FOUNDED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Between two looks whether something has come about.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A world.
+pub(super) struct World {
+    pub(super) plan: Plan,
+    random: Rng,
+    pub(super) machines: Vec<Machine>,
+    pub(super) surroundings: Surroundings,
+    pub(super) clients: Clients,
+    pub(super) tasks: JoinSet<()>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> World {
+        let mut random = Rng::new(seed);
+        let plan = Plan::new(&mut random);
+        let oracle = Oracle::default();
+        oracle.count(|report| report.worlds = 1);
+        let serving = Serving::default();
+        let surroundings = Surroundings {
+            network: Network::new(random.next_u64()),
+            serving: serving.clone(),
+            oracle: oracle.clone(),
+            inline_appends: plan.inline_appends,
+        };
+        let disks = random.next_u64();
+        World {
+            machines: (1..=plan.nodes).map(|number| Machine::new(number, disks)).collect(),
+            plan,
+            random,
+            surroundings,
+            clients: Clients {
+                serving,
+                oracle,
+                is_over: Arc::new(AtomicBool::new(false)),
+                next_number: Arc::default(),
+            },
+            tasks: JoinSet::new(),
+        }
+    }
+
+    pub(super) async fn live(&mut self) -> Result<ClusterReport, Violation> {
+        tracing::debug!(plan = ?self.plan, "a world");
+        self.found().await?;
+        self.create_topics().await?;
+        self.surroundings.network.set_weather(self.plan.weather);
+        self.begin_clients();
+        let lived = self.suffer().await;
+        lived.and_then(|()| self.clients.oracle.check())?;
+        self.end().await?;
+        self.clients.oracle.check()?;
+        Ok(self.clients.oracle.report())
+    }
+
+    /// All partitions.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let of = |topic: &TopicPlan| {
+            let name = topic.name;
+            (0..topic.partitions).map(move |partition| Place { topic: name, partition })
+        };
+        self.plan.topics.iter().flat_map(of).collect()
+    }
+
+    /// Starts one node after the other, each to join those before it.
+    async fn found(&mut self) -> Result<(), Violation> {
+        for number in 1..=self.plan.nodes {
+            self.machines[number - 1].start(&self.surroundings)?;
+            let what = format!("node {number} serves");
+            self.until(&what, FOUNDED_WITHIN, |world| match world.clients.serving.get(number) {
+                Some(_) => Ok(()),
+                None => Err("it does not".to_owned()),
+            })
+            .await?;
+        }
+        self.until("all vote and are active", FOUNDED_WITHIN, |world| world.are_all_members()).await
+    }
+
+    pub(super) fn are_all_members(&self) -> Result<(), String> {
+        let nodes = self.plan.nodes;
+        let serving = self.clients.serving.all();
+        if serving.len() < nodes {
+            return Err(format!("{} of {nodes} serve", serving.len()));
+        }
+        for served in serving {
+            let (image, status) = (served.node.image(), served.node.quorum.status());
+            let own = served.node.settings.node_id;
+            if status.voters.len() < nodes {
+                return Err(format!("node {own} knows {} voters", status.voters.len()));
+            }
+            let numbers = 1..=i32::try_from(nodes).unwrap_or(0);
+            if let Some(fenced) = numbers.map(BrokerId).find(|id| !image.is_active(*id)) {
+                return Err(format!("node {own} knows that {fenced} is fenced"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_topics(&mut self) -> Result<(), Violation> {
+        let topic = |topic: &TopicPlan| {
+            let flush = if topic.is_durable { "1" } else { "1000000" };
+            let configs = [
+                ("min.insync.replicas", topic.in_sync_min.to_string()),
+                ("flush.messages", flush.to_owned()),
+                ("segment.ms", topic.segment_ms.to_string()),
+            ];
+            NewTopic {
+                name: topic.name.to_owned(),
+                id: TopicId(random_uuid()),
+                num_partitions: topic.partitions,
+                replication_factor: 3,
+                assignments: Vec::new(),
+                configs: configs.map(|(name, value)| (name.to_owned(), Some(value))).to_vec(),
+            }
+        };
+        let topics = self.plan.topics.iter().map(topic).collect();
+        for topic in &self.plan.topics {
+            // What was not flushed survives a process, and not a machine.
+            let is_kept = topic.is_durable || !self.plan.is_power_at_risk;
+            for partition in 0..topic.partitions {
+                self.clients.oracle.add(Place { topic: topic.name, partition }, is_kept);
+            }
+        }
+        let Some(served) = self.clients.serving.get(1) else {
+            return Err(Violation::new("node 1 has ended"));
+        };
+        let create = CreateTopics { topics, validate_only: false };
+        let created = timeout(FOUNDED_WITHIN, served.node.quorum.submit(create)).await;
+        let created = created.map_err(|_| Violation::new("the topics are not made in time"))?;
+        let created = created.map_err(|error| Violation::new(format!("no topics: {error}")))?;
+        for created in created.reply {
+            created.map_err(|error| Violation::new(format!("a topic is refused: {error}")))?;
+        }
+        self.until("all are in sync", FOUNDED_WITHIN, |world| world.are_all_in_sync()).await
+    }
+
+    fn begin_clients(&mut self) {
+        for place in self.places() {
+            let mut producer = |is_careful| Producer {
+                place,
+                random: Rng::new(self.random.next_u64()),
+                clients: self.clients.clone(),
+                is_careful,
+                pause_max_ms: [2, 20, 100][self.random.below(3)],
+            };
+            let producers = [producer(true), producer(true), producer(false)];
+            producers.into_iter().for_each(|producer| _ = self.tasks.spawn(producer.run()));
+            for _ in 0..2 {
+                let random = Rng::new(self.random.next_u64());
+                let clients = self.clients.clone();
+                let reader = Reader { place, random, clients, position: Offset::ZERO };
+                self.tasks.spawn(reader.run());
+            }
+        }
+    }
+
+    /// Lives through all that is planned.
+    async fn suffer(&mut self) -> Result<(), Violation> {
+        let begun = Instant::now();
+        for Event { at, what } in self.plan.events.clone() {
+            sleep_until(begun + at).await;
+            self.clients.oracle.check()?;
+            tracing::info!(?what, "it happens");
+            self.happen(what).await?;
+        }
+        sleep_until(begun + self.plan.lasts).await;
+        Ok(())
+    }
+
+    async fn happen(&mut self, what: What) -> Result<(), Violation> {
+        let oracle = self.clients.oracle.clone();
+        let World { machines, surroundings, .. } = self;
+        let network = &surroundings.network;
+        match what {
+            What::Kill(node) => {
+                oracle.count(|report| report.kills += 1);
+                machines[node - 1].end(surroundings, End::Process);
+            }
+            What::PowerCut(node) => {
+                oracle.count(|report| report.power_cuts += 1);
+                machines[node - 1].end(surroundings, End::PowerCut);
+            }
+            What::PowerCutOfAll => {
+                oracle.count(|report| report.power_cuts += machines.len() as u64);
+                machines.iter_mut().for_each(|it| it.end(surroundings, End::PowerCut));
+            }
+            What::Stop(node) => {
+                oracle.count(|report| report.stops += 1);
+                machines[node - 1].stop(surroundings).await?;
+            }
+            What::Start(node) => machines[node - 1].start(surroundings)?,
+            What::StartAll => {
+                machines.iter_mut().try_for_each(|machine| machine.start(surroundings))?;
+            }
+            What::CutOneWay(from, to) => {
+                oracle.count(|report| report.network_cuts += 1);
+                network.cut(from, to);
+            }
+            What::CutPair(one, other) => {
+                oracle.count(|report| report.network_cuts += 1);
+                network.cut(one, other);
+                network.cut(other, one);
+            }
+            What::Isolate(node) => {
+                oracle.count(|report| report.network_cuts += 1);
+                for other in 1..=machines.len() {
+                    network.cut(node, other);
+                    network.cut(other, node);
+                }
+            }
+            What::HealNetwork => network.heal(),
+            What::HoldSyncs(node) => {
+                oracle.count(|report| report.disk_faults += 1);
+                machines[node - 1].disk().hold_syncs();
+            }
+            What::ReleaseSyncs(node) => machines[node - 1].disk().release_syncs(),
+            What::FailSync(node, passes) => {
+                oracle.count(|report| report.disk_faults += 1);
+                oracle.let_disks_fail(true);
+                let fault = Fault::new(SimOperation::Sync, Failure::Io).in_path(".log");
+                machines[node - 1].fail(fault.after(passes).times(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all nodes.
+    pub(super) fn leave(&mut self) {
+        self.machines.iter_mut().for_each(|machine| machine.end(&self.surroundings, End::Process));
+    }
+
+    /// Waits for something that has to come about; `reached` says what is missing.
+    pub(super) async fn until(
+        &self,
+        what: &str,
+        time_max: Duration,
+        reached: impl Fn(&World) -> Result<(), String>,
+    ) -> Result<(), Violation> {
+        let deadline = Instant::now() + time_max;
+        loop {
+            self.clients.oracle.check()?;
+            match reached(self) {
+                Ok(()) => return Ok(()),
+                Err(missing) if Instant::now() >= deadline => {
+                    let what = format!("not within {time_max:?}: {what}: {missing}");
+                    return Err(Violation::new(what));
+                }
+                Err(_) => sleep(LOOK_INTERVAL).await,
+            }
+        }
+    }
+}
