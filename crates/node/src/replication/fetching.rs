@@ -221,3 +221,28 @@ async fn ask(
     let bytes = sent.map_err(|error| error.to_string())?;
     decode_answer(bytes).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use logway_log::fs::SimFs;
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+    use logway_model::{LeaderEpoch, Offset, Uuid};
+
+    use super::*;
+    use crate::replica::tests::{batch, durable, not_durable, partition};
+
+    #[tokio::test]
+    async fn a_log_that_cannot_be_flushed_tells_no_end() {
+        let fs = SimFs::new(1);
+        let (_dir, replica) = partition(&fs, not_durable());
+        replica.append(vec![batch()]).future.await.expect("is written");
+        fs.inject(Fault::new(SimOperation::Sync, Failure::Io));
+        replica.set_config(durable());
+        replica.follow(LeaderEpoch(1), BrokerId(2));
+        let asked = Asked { replica, epoch: LeaderEpoch(1), end: Offset::ZERO };
+        let mut followed = [Followed { asked, topic: TopicId(Uuid([2; 16])), at: None }];
+
+        assert_eq!(take_ends(&mut followed, &[0]).await, [0; 0]);
+        assert!(followed[0].at.is_some(), "it is tried again later");
+    }
+}
