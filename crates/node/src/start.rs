@@ -213,6 +213,7 @@ async fn open(
             start,
             directory,
             address: cluster.address.clone(),
+            mutation: cluster.quorum_mutation(),
             network: Some(Arc::new(QuorumCalls(Arc::clone(&cluster.carrier)))),
             ..quorum
         };
