@@ -653,4 +653,4 @@ impl TailListener for Listener {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -139,6 +139,10 @@ impl Node {
         node.set_strays_aside();
         node.report_absent_dirs();
         node.report_missing_logs();
+        if node.cluster.is_some() {
+            // It may be the controller, who has to say that its own predecessor is gone.
+            tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
+        }
         let life = node.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
         if !node.lives_in_cluster() {
@@ -146,7 +150,6 @@ impl Node {
         }
         if node.cluster.is_some() {
             tokio::spawn(live(Arc::downgrade(&node), life));
-            tokio::spawn(look_after_brokers(Arc::downgrade(&node)));
             tokio::spawn(fetch_from_leaders(Arc::downgrade(&node)));
             tokio::spawn(keep_isrs(Arc::downgrade(&node)));
         }
@@ -213,6 +216,7 @@ async fn open(
             start,
             directory,
             address: cluster.address.clone(),
+            mutation: cluster.quorum_mutation(),
             network: Some(Arc::new(QuorumCalls(Arc::clone(&cluster.carrier)))),
             ..quorum
         };

@@ -166,6 +166,8 @@ pub enum Mutation {
     VotesWithoutSync,
     /// It does not sync its log.
     AppendsWithoutSync,
+    /// It leads on in its term when it comes back.
+    LeadsOnInItsTerm,
     /// It drops the log before the snapshot in its place is on stable storage.
     PurgesEarly,
 }

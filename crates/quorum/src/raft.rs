@@ -150,7 +150,9 @@ impl Consensus {
             _ => log.with_snapshots(state_machine.snapshot_file()),
         };
         check_history(&mut log, &mut state_machine, &directory.path).await?;
-        step_down(&mut log, &mut state_machine, raft_id).await?;
+        if mutation != Some(Mutation::LeadsOnInItsTerm) {
+            step_down(&mut log, &mut state_machine, raft_id).await?;
+        }
         let (path, space) = (directory.path.clone(), Arc::clone(&directory.space));
         let directory = Arc::downgrade(&directory);
         let config = Arc::new(config(&shared, entries_kept));

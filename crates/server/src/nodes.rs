@@ -72,6 +72,7 @@ pub(crate) async fn listen(
         ),
         join: cluster.join.clone(),
         find_nodes: find_nodes(),
+        mutation: None,
     }))
 }
 

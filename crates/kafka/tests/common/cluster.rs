@@ -41,6 +41,7 @@ impl TestNode {
                 clients: (Some(clients.ip()), clients.port()),
                 join,
                 find_nodes: Arc::new(|_| Box::pin(async { None })),
+                mutation: None,
             })
         };
         let broker = TestBroker::try_start_with(Arc::new(RealFs), &settings, options).await?;

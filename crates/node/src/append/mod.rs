@@ -25,6 +25,7 @@ use logway_record::{
 use tokio::time::{Instant, timeout_at};
 
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::metrics::RecompressionMetrics;
@@ -106,6 +107,7 @@ impl Node {
         check_not_internal(replica)?;
         refuse_transactional(&batch)?;
         check_in_sync(replica, acks)?;
+        let acks = if self.breaks(Mutation::AcknowledgesAlone) { Acks::Leader } else { acks };
         let size_bytes = batch.size_bytes();
         let config = replica.log().config();
         let rules = append_rules(&config, wall_clock());

@@ -77,7 +77,7 @@ async fn identify(
     settings: Arc<BrokerSettings>,
     options: ClusterOptions,
 ) -> Result<Identified, NodeError> {
-    let ClusterOptions { carrier, host, clients, join, find_nodes } = options;
+    let ClusterOptions { carrier, host, clients, join, find_nodes, mutation } = options;
     let bound = carrier.address();
     let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
     let known = Known::read(fs, root.clone(), &settings).await?;
@@ -127,7 +127,7 @@ async fn identify(
         }
     };
     let endpoint = client_endpoint(&settings, clients, &address);
-    let cluster = Cluster::new(carrier, address, endpoint);
+    let cluster = Cluster::new(carrier, address, endpoint, mutation);
     Ok(Identified { settings, cluster: Some(cluster), joined, start })
 }
 

@@ -7,6 +7,7 @@
 //! | [`calls`] | what other nodes ask of this one |
 //! | [`session`] | this broker's life: it starts, says that it lives, and leaves |
 //! | [`controller`] | the active controller hears the brokers, and fences those that are silent |
+//! | [`mutation`] | rules that a node breaks in a simulation of one |
 //! | [`heartbeat`] | what a broker and the controller say to each other, in bytes |
 //!
 //! A node that was not told to listen for others has none of it: it is alone and stays so.
@@ -15,6 +16,7 @@ mod calls;
 mod controller;
 mod heartbeat;
 mod identity;
+mod mutation;
 mod seeds;
 mod session;
 
@@ -33,6 +35,8 @@ use tokio::sync::{Notify, watch};
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
 pub(crate) use identity::{Identified, Joined, forget_joining};
+#[doc(hidden)]
+pub use mutation::Mutation;
 pub use seeds::WrongCluster;
 pub(crate) use session::live;
 
@@ -56,6 +60,9 @@ pub struct ClusterOptions {
     pub join: Vec<String>,
     /// Looks behind an address for clients.
     pub find_nodes: FindNodes,
+    /// A rule that this node breaks, to see whether a simulation notices.
+    #[doc(hidden)]
+    pub mutation: Option<Mutation>,
 }
 
 /// What a node has that other nodes can reach.
@@ -74,10 +81,16 @@ pub(crate) struct Cluster {
     controller: Controller,
     /// Somebody may be in sync who was not.
     pub(crate) isr_due: Arc<Notify>,
+    mutation: Option<Mutation>,
 }
 
 impl Cluster {
-    fn new(carrier: Arc<dyn Carrier>, address: String, endpoint: Endpoint) -> Cluster {
+    fn new(
+        carrier: Arc<dyn Carrier>,
+        address: String,
+        endpoint: Endpoint,
+        mutation: Option<Mutation>,
+    ) -> Cluster {
         Cluster {
             carrier,
             address,
@@ -87,7 +100,13 @@ impl Cluster {
             wanted: Mutex::new(BrokerState::Active),
             controller: Controller::default(),
             isr_due: Arc::default(),
+            mutation,
         }
+    }
+
+    /// The rule that the quorum breaks.
+    pub(crate) fn quorum_mutation(&self) -> Option<logway_quorum::Mutation> {
+        self.mutation.and_then(Mutation::of_quorum)
     }
 
     /// The epoch of this life, once it has begun.

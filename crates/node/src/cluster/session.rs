@@ -10,7 +10,7 @@ use logway_quorum::{Committed, MetadataIndex};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::heartbeat::Heartbeat;
-use super::{Cluster, has_sessions};
+use super::{Cluster, Mutation, has_sessions};
 use crate::Node;
 use crate::start::NodeError;
 
@@ -175,8 +175,13 @@ impl Node {
     /// the broker led before it ended, it must not lead on in the same epoch. Its log may be shorter than it was,
     /// and followers would cut off what others have acknowledged.
     pub(crate) async fn begin_life(self: &Arc<Self>) -> Result<Option<Life>, NodeError> {
-        if !self.lives_in_cluster() {
+        if !self.lives_in_cluster() || self.breaks(Mutation::LeadsBeforeItsLife) {
             return Ok(None);
+        }
+        let before = self.quorum.indexed_image();
+        let session = before.image.broker_session(self.settings.node_id);
+        if let (true, Some(session)) = (self.breaks(Mutation::KeepsItsLife), session) {
+            return Ok(Some(Life { epoch: session.epoch, begun_at: before.index }));
         }
         let weak = Arc::downgrade(self);
         tokio::select! {

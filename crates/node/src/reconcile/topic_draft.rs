@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use super::log_config::{log_config, settings_of};
 use super::{Assigning, PART_PARTITIONS, delete_logs};
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::log_dirs::{LocatedLog, WantedLog};
 use crate::metrics::{TopicTraffic, TrafficMetrics};
 use crate::replica::{Lead, Replica};
@@ -225,6 +226,9 @@ impl<'a> Draft<'a> {
             };
             let in_sync_min = u32::try_from(self.settings.min_insync_replicas).unwrap_or(0);
             give_role(&replica, wanted, self.node.settings.node_id, in_sync_min);
+            if self.node.breaks(Mutation::ShowsItsEnd) && replica.is_leading() {
+                replica.high_watermark().raise(replica.log().log_end_offset());
+            }
             *slot = Some(replica);
         }
         // Of replicas that were taken away while others were opened.

@@ -26,15 +26,15 @@ fn config(flush_messages: u64) -> Arc<LogConfig> {
     Arc::new(LogConfig { flush_messages, ..LogConfig::default() })
 }
 
-fn durable() -> Arc<LogConfig> {
+pub(crate) fn durable() -> Arc<LogConfig> {
     config(1)
 }
 
-fn not_durable() -> Arc<LogConfig> {
+pub(crate) fn not_durable() -> Arc<LogConfig> {
     config(u64::MAX)
 }
 
-fn partition(fs: &SimFs, config: Arc<LogConfig>) -> (LogDir, Arc<Replica>) {
+pub(crate) fn partition(fs: &SimFs, config: Arc<LogConfig>) -> (LogDir, Arc<Replica>) {
     let options = LogDirOptions {
         fs: Arc::new(fs.clone()),
         ..LogDirOptions::new("data", BrokerId(1), ClusterId(Uuid([1; 16])))
@@ -49,7 +49,7 @@ fn partition(fs: &SimFs, config: Arc<LogConfig>) -> (LogDir, Arc<Replica>) {
     (dir, partition)
 }
 
-fn batch() -> Batch {
+pub(crate) fn batch() -> Batch {
     let mut builder = BatchBuilder::new(Compression::None);
     builder.append(TimestampMs(1), None, Some(b"value"), &[]).expect("fits");
     let bytes = builder.finish().expect("fits");

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::failure::Failure;
 use crate::replica::Replica;
 use crate::rising_offset::WaitKey;
@@ -62,7 +63,8 @@ impl Node {
         let topics = self.topics();
         let replica = topics.by_id(asked.topic)?.partition(asked.partition)?;
         replica.check_leader_epoch(asked.leader_epoch)?;
-        match replica.log().latest_epoch() < asked.leader_epoch {
+        let is_unknown = replica.log().latest_epoch() < asked.leader_epoch;
+        match is_unknown && !self.breaks(Mutation::AnswersUnknownEpochs) {
             // The log does not know yet where the epoch starts, so it cannot tell where another parts from it.
             true => Err(ErrorCode::UnknownLeaderEpoch),
             false => Ok(Arc::clone(replica)),
@@ -107,7 +109,8 @@ impl<'a> Answering<'a> {
                     continue;
                 }
             };
-            if let Some(part) = parting(&replica, asked, index) {
+            let parting = parting(&replica, asked, index);
+            if let Some(part) = parting.filter(|_| !node.breaks(Mutation::CountsDiverging)) {
                 told.push(part);
                 continue;
             }

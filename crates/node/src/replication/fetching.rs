@@ -11,10 +11,10 @@ use logway_replication::message::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::following::{Asked, Next, follow};
+use super::following::{Asked, Next, cut_to_watermark, follow};
 use crate::Node;
 use crate::backoff::Backoff;
-use crate::cluster::node_address;
+use crate::cluster::{Mutation, node_address};
 use crate::replica::Replica;
 use crate::topics::TopicTable;
 
@@ -83,6 +83,10 @@ async fn fetch_from(node: Weak<Node>, leader: BrokerId) {
         if table.upgrade().is_none_or(|known| !Arc::ptr_eq(&known, &newest)) {
             followed = followed_from(&newest, leader);
             table = Arc::downgrade(&newest);
+            if strong.breaks(Mutation::CutsToWatermark) {
+                let asked = followed.iter().map(|it: &Followed| it.asked.clone()).collect();
+                cut_to_watermark(&strong, asked).await;
+            }
         }
         drop(newest);
         let now = Instant::now();
@@ -151,7 +155,8 @@ async fn fetch_once(
     let epoch = cluster.session().ok_or("this broker has not started yet")?;
     let address = node_address(&node.image(), leader).ok_or("its address is not known")?;
     let settings = &node.settings.cluster;
-    let due = &take_ends(followed, due).await[..];
+    let flushes = !node.breaks(Mutation::TellsBeforeFlush);
+    let due = &take_ends(followed, due, flushes).await[..];
     if due.is_empty() {
         return Ok(());
     }
@@ -189,13 +194,14 @@ async fn fetch_once(
 /// Takes note of how far the logs are. Returns those that can say so: what is on the disk counts, on a durable topic.
 /// What an earlier role has left unflushed is flushed first. A log that cannot be flushed asks for nothing, or its leader
 /// would take for safe what a power cut takes away.
-async fn take_ends(followed: &mut [Followed], due: &[usize]) -> Vec<usize> {
+async fn take_ends(followed: &mut [Followed], due: &[usize], flushes: bool) -> Vec<usize> {
     let mut flushed = Vec::with_capacity(due.len());
     for index in due {
         let Followed { asked, at, .. } = &mut followed[*index];
         let log = asked.replica.log();
         asked.end = log.log_end_offset();
         if log.config().is_durable()
+            && flushes
             && log.flushed_offset() < asked.end
             && let Err(error) = log.flush().await
         {
@@ -220,4 +226,29 @@ async fn ask(
     let sent = cluster.carrier.request(address, lane, kind, request.encode(), time_max).await;
     let bytes = sent.map_err(|error| error.to_string())?;
     decode_answer(bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use logway_log::fs::SimFs;
+    use logway_log::fs::sim::{Failure, Fault, SimOperation};
+    use logway_model::{LeaderEpoch, Offset, Uuid};
+
+    use super::*;
+    use crate::replica::tests::{batch, durable, not_durable, partition};
+
+    #[tokio::test]
+    async fn a_log_that_cannot_be_flushed_tells_no_end() {
+        let fs = SimFs::new(1);
+        let (_dir, replica) = partition(&fs, not_durable());
+        replica.append(vec![batch()]).future.await.expect("is written");
+        fs.inject(Fault::new(SimOperation::Sync, Failure::Io));
+        replica.set_config(durable());
+        replica.follow(LeaderEpoch(1), BrokerId(2));
+        let asked = Asked { replica, epoch: LeaderEpoch(1), end: Offset::ZERO };
+        let mut followed = [Followed { asked, topic: TopicId(Uuid([2; 16])), at: None }];
+
+        assert_eq!(take_ends(&mut followed, &[0], true).await, [0; 0]);
+        assert!(followed[0].at.is_some(), "it is tried again later");
+    }
 }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use logway_log::checkpoint::EpochEnd;
 use logway_log::{FollowerBatches, LogDir, LogError, Truncation};
 use logway_model::{DirectoryId, LeaderEpoch, Offset};
 use logway_replication::message::LedPartition;
 use logway_replication::{FollowerStep, LeaderAnswer, after_answer};
+use tokio::time::sleep;
 
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::replica::Replica;
 use crate::tasks::off_thread;
 
@@ -91,7 +94,8 @@ pub(super) async fn follow(node: &Node, asked: &[Asked], answer: Vec<LedPartitio
             indexes.chain(cut).for_each(|index| next[*index] = Next::Later);
             continue;
         };
-        append(&dir, asked, work.appends, &mut next).await;
+        let is_waited_for = !node.breaks(Mutation::TellsBeforeFlush);
+        append(&dir, asked, work.appends, &mut next, is_waited_for).await;
         cut(&dir, asked, work.truncations, &mut next).await;
     }
     for (index, high_watermark, log_start) in committed {
@@ -106,6 +110,7 @@ async fn append(
     asked: &[Asked],
     appends: Vec<(usize, FollowerBatches)>,
     next: &mut [Next],
+    is_waited_for: bool,
 ) {
     let (mut indexes, mut answers) = (Vec::new(), Vec::new());
     {
@@ -125,6 +130,10 @@ async fn append(
         if !to_logs.is_empty() {
             answers = dir.append_followed(to_logs);
         }
+    }
+    if !is_waited_for {
+        // It is written meanwhile, and perhaps not flushed.
+        return sleep(Duration::from_millis(1)).await;
     }
     for (index, answer) in indexes.into_iter().zip(answers) {
         let Asked { replica, .. } = &asked[index];
@@ -147,6 +156,17 @@ async fn append(
                     }
                 }
             }
+        }
+    }
+}
+
+/// Cuts logs off at the high watermark that they know, which no follower does.
+pub(super) async fn cut_to_watermark(node: &Node, asked: Vec<Asked>) {
+    for asked in asked {
+        let Some(dir) = node.log_dirs.by_id(asked.replica.directory()) else { continue };
+        let known = asked.replica.high_watermark().get();
+        if known < asked.replica.log().log_end_offset() {
+            cut(&dir, &[asked], vec![(0, Cut::To(known))], &mut [Next::AtOnce]).await;
         }
     }
 }

@@ -10,6 +10,7 @@ use logway_replication::{FollowerLimits, IsrProposal, ProposedReplica};
 use tokio::time::{sleep, timeout};
 
 use crate::Node;
+use crate::cluster::Mutation;
 use crate::replica::Replica;
 
 /// Who lags or stalls is looked for this often; who has caught up says so itself.
@@ -32,6 +33,9 @@ pub(crate) async fn keep_isrs(node: Weak<Node>) {
         let Some(cluster) = &strong.cluster else { return };
         if let Some(epoch) = cluster.session() {
             let proposed = proposals(&strong);
+            if strong.breaks(Mutation::IgnoresProposed) {
+                proposed.iter().for_each(|it| it.replica.on_refusal(it.proposal.leader_epoch));
+            }
             for chunk in proposed.chunks(COMMAND_RECORDS_MAX) {
                 propose(&strong, epoch, chunk).await;
             }

@@ -5,16 +5,19 @@ use std::process::{Child, Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use logway_sim::{ClusterReport, run_cluster};
+use logway_sim::{CLUSTER_MUTATIONS, ClusterMutation, ClusterReport, run_cluster};
 use tracing::Level;
 
-const USAGE: &str = "usage: cargo clusterworlds [--seeds N] [--from N] [--jobs N] [--log | --debug]
+const USAGE: &str = "usage: cargo clusterworlds [--seeds N] [--from N] [--jobs N] [--mutation NAME] [--log | --debug]
+       cargo clusterworlds --mutations
 
 Lives the clusters of N seeds from a first one on, and stops at the first promise that is broken.
 
   --seeds N        how many (default 100)
   --from N         the first one (default 0)
   --jobs N         in so many processes at the same time (default 1)
+  --mutation NAME  leaves something out that the nodes do
+  --mutations      lists what can be left out
   --log            shows what the nodes log
   --debug          that, and what they tell when something is looked for";
 
@@ -24,10 +27,11 @@ struct Options {
     seeds: u64,
     first: u64,
     jobs: u64,
+    mutation: Option<&'static ClusterMutation>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut options = Options { seeds: 100, first: 0, jobs: 1 };
+    let mut options = Options { seeds: 100, first: 0, jobs: 1, mutation: None };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
@@ -35,6 +39,11 @@ fn main() -> anyhow::Result<ExitCode> {
             "--seeds" => options.seeds = value()?.parse().context("--seeds")?,
             "--from" => options.first = value()?.parse().context("--from")?,
             "--jobs" => options.jobs = value()?.parse().context("--jobs")?,
+            "--mutation" => options.mutation = Some(mutation(&value()?)?),
+            "--mutations" => {
+                CLUSTER_MUTATIONS.iter().for_each(|mutation| println!("{}", mutation.name));
+                return Ok(ExitCode::SUCCESS);
+            }
             "--log" => log(Level::INFO),
             "--debug" => log(Level::DEBUG),
             _ => bail!("unknown argument '{arg}'\n{USAGE}"),
@@ -44,6 +53,11 @@ fn main() -> anyhow::Result<ExitCode> {
         0 | 1 => Ok(live(&options)),
         _ => share(&options),
     }
+}
+
+fn mutation(name: &str) -> anyhow::Result<&'static ClusterMutation> {
+    let found = CLUSTER_MUTATIONS.iter().find(|mutation| mutation.name == name);
+    found.with_context(|| format!("no mutation is called '{name}'; --mutations lists them"))
 }
 
 fn log(most: Level) {
@@ -59,17 +73,24 @@ fn live(options: &Options) -> ExitCode {
     let started = Instant::now();
     let mut total = ClusterReport::default();
     for seed in options.first..options.first.saturating_add(options.seeds) {
-        match run_cluster(seed) {
+        match run_cluster(seed, options.mutation) {
             Ok(report) => total += report,
             Err(violation) => {
                 eprintln!("{violation}");
-                eprintln!("hint: `cargo clusterworlds --from {seed} --seeds 1` lives it again");
+                eprintln!("hint: `{}` lives it again", command(seed, options.mutation));
                 return ExitCode::FAILURE;
             }
         }
     }
     println!("{total}, in {:.1} s", started.elapsed().as_secs_f64());
     ExitCode::SUCCESS
+}
+
+/// The command that lives one world again.
+fn command(seed: u64, mutation: Option<&ClusterMutation>) -> String {
+    let left_out = mutation.map(|mutation| format!(" --mutation '{}'", mutation.name));
+    let left_out = left_out.unwrap_or_default();
+    format!("cargo clusterworlds --from {seed} --seeds 1{left_out}")
 }
 
 /// Deals the worlds out to processes: in one there is one world at a time.
@@ -82,6 +103,9 @@ fn share(options: &Options) -> anyhow::Result<ExitCode> {
         let seeds = share.min(options.seeds.saturating_sub(job * share));
         let mut command = Command::new(&program);
         command.args(["--from", &first.to_string(), "--seeds", &seeds.to_string()]);
+        if let Some(mutation) = options.mutation {
+            command.args(["--mutation", mutation.name]);
+        }
         children.push(command.spawn().context("another process cannot be started")?);
     }
     let mut outcome = ExitCode::SUCCESS;

@@ -8,7 +8,7 @@ use logway_log::fs::SimFs;
 use logway_log::fs::sim::Fault;
 use logway_metadata::settings::BrokerSettings;
 use logway_node::Node;
-use logway_node::cluster::ClusterOptions;
+use logway_node::cluster::{ClusterOptions, Mutation};
 use logway_node::log_levels::LogLevels;
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -78,6 +78,7 @@ pub(super) struct Surroundings {
     pub(super) serving: Serving,
     pub(super) oracle: Oracle,
     pub(super) inline_appends: bool,
+    pub(super) mutation: Option<Mutation>,
 }
 
 impl Machine {
@@ -130,6 +131,7 @@ impl Machine {
             clients: (Some(address_of(number).ip()), 9_092),
             join: seeds.map(|seed| address_of(seed).to_string()).collect(),
             find_nodes: Arc::new(|_| Box::pin(async { None })),
+            mutation: surroundings.mutation,
         };
         let settings = settings(number, surroundings.inline_appends)?;
         let (fs, oracle) = (self.fs.clone(), surroundings.oracle.clone());

@@ -28,10 +28,12 @@
 //! | `network` | what they say to each other |
 //! | `producer`, `reader` | clients |
 //! | `oracle` | what was promised |
+//! | `mutation` | what is left out to see whether it is missed |
 
 mod end;
 mod life;
 mod machine;
+mod mutation;
 mod network;
 mod oracle;
 mod plan;
@@ -45,6 +47,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use tokio::runtime::Builder;
 
+pub use mutation::{CLUSTER_MUTATIONS, ClusterMutation};
 pub use report::ClusterReport;
 use world::World;
 
@@ -53,17 +56,20 @@ use crate::violation::{Violation, ensure};
 /// What has panicked, in any thread of the process.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Lives the cluster of a seed. One at a time in a process: what panics is of the one that lives.
+/// Lives the cluster of a seed, in which a mutation is in force if there is one. One at a time in a process: what panics is of the one that lives.
 ///
 /// # Errors
 ///
 /// The promise that was broken.
-pub fn run_cluster(seed: u64) -> Result<ClusterReport, Violation> {
+pub fn run_cluster(
+    seed: u64,
+    mutation: Option<&'static ClusterMutation>,
+) -> Result<ClusterReport, Violation> {
     note_panics();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Violation::new(format!("no runtime: {error}")))?;
     let lived = runtime.block_on(async {
-        let mut world = World::new(seed);
+        let mut world = World::new(seed, mutation);
         let lived = world.live().await;
         world.leave();
         lived

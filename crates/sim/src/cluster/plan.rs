@@ -116,14 +116,14 @@ fn add_fault(
     random: &mut Rng,
     nodes: usize,
     is_power_at_risk: bool,
-    at_ms: u64,
+    mut at_ms: u64,
     events: &mut Vec<Event>,
 ) -> u64 {
     let mut add = |at_ms: u64, what| events.push(Event { at: Duration::from_millis(at_ms), what });
     let node = 1 + random.below(nodes);
     let other = 1 + (node + random.below(nodes - 1)) % nodes;
     let down_ms = [50, 400, 1_500][random.below(3)] + random.below(300) as u64;
-    let kinds = if is_power_at_risk { 10 } else { 6 };
+    let kinds = if is_power_at_risk { 11 } else { 6 };
     match random.below(kinds) {
         0 | 1 => {
             add(at_ms, What::Kill(node));
@@ -157,7 +157,12 @@ fn add_fault(
             add(at_ms + down_ms, What::Start(node));
             down_ms
         }
-        8 => {
+        8 | 9 => {
+            // Perhaps while a disk hangs.
+            if random.coin() {
+                add(at_ms, What::HoldSyncs(node));
+                at_ms += 30 + random.below(300) as u64;
+            }
             add(at_ms, What::PowerCutOfAll);
             match random.coin() {
                 true => add(at_ms + 20, What::StartAll),

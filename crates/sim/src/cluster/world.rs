@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::life::End;
 use super::machine::{Machine, Serving, Surroundings};
+use super::mutation::ClusterMutation;
 use super::network::Network;
 use super::oracle::{Oracle, Place};
 use super::plan::{Event, Plan, TopicPlan, What};
@@ -38,7 +39,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(seed: u64) -> World {
+    pub(super) fn new(seed: u64, mutation: Option<&ClusterMutation>) -> World {
         let mut random = Rng::new(seed);
         let plan = Plan::new(&mut random);
         let oracle = Oracle::default();
@@ -49,6 +50,7 @@ impl World {
             serving: serving.clone(),
             oracle: oracle.clone(),
             inline_appends: plan.inline_appends,
+            mutation: mutation.map(|mutation| mutation.rule),
         };
         let disks = random.next_u64();
         World {

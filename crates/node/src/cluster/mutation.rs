@@ -1,0 +1,43 @@
+//! Rules that a node breaks, to see whether a simulation notices.
+
+use logway_quorum::Mutation as OfQuorum;
+
+use crate::Node;
+
+/// A rule that a node breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutation {
+    /// An append is acknowledged when this node has it, whoever else has to.
+    AcknowledgesAlone,
+    /// A follower tells its end before it is on its disk.
+    TellsBeforeFlush,
+    /// How far a follower is counts though its records are not the leader's.
+    CountsDiverging,
+    /// A new follower cuts its log off at the high watermark that it knows (KAFKA-1211).
+    CutsToWatermark,
+    /// A new leader shows all that it has, committed or not.
+    ShowsItsEnd,
+    /// The high watermark does not wait for who may be in sync already.
+    IgnoresProposed,
+    /// A leader answers before its log knows where its epoch starts.
+    AnswersUnknownEpochs,
+    /// A broker that is back goes on with the life that it had (KAFKA-18106).
+    KeepsItsLife,
+    /// A broker that is back leads what the metadata says before its life has begun.
+    LeadsBeforeItsLife,
+    /// A controller that is back leads on in its term.
+    LeadsOnInItsTerm,
+}
+
+impl Mutation {
+    pub(crate) fn of_quorum(self) -> Option<OfQuorum> {
+        (self == Mutation::LeadsOnInItsTerm).then_some(OfQuorum::LeadsOnInItsTerm)
+    }
+}
+
+impl Node {
+    /// Whether this node breaks a rule. None does in production.
+    pub(crate) fn breaks(&self, rule: Mutation) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.mutation == Some(rule))
+    }
+}
