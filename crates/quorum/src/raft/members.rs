@@ -136,7 +136,8 @@ impl Consensus {
         }
     }
 
-    /// Commits a change of the members, within the time that a command has.
+    /// Commits a change of the members, within the time that a command has. When it returns, this node's own picture of
+    /// the members has the change.
     async fn change(
         &self,
         change: ChangeMembers<u64, Member>,
@@ -147,6 +148,12 @@ impl Consensus {
             Err(_) => return Err(QuorumError::OutcomeUnknown),
             Ok(result) => result,
         };
+        if let Ok(done) = &result {
+            // The metrics may come after the outcome. By older ones the next node would get the same number.
+            let is_known =
+                |metrics: &Metrics| *metrics.membership_config.log_id() >= Some(done.log_id);
+            self.wait_until("a change of the members was known", is_known).await?;
+        }
         self.shared.learn_members(&self.raft.metrics().borrow().membership_config);
         match result {
             Ok(_) => Ok(()),

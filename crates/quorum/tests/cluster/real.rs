@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{DirectoryId, Uuid};
 use logway_quorum::{JoinRequest, MetadataQuorum, QuorumOptions, Start, join};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::network::Network;
@@ -45,12 +46,17 @@ impl Machine {
     }
 
     async fn admit(&self, number: u8) {
+        assert_eq!(self.join(number).await, i32::from(number));
+    }
+
+    /// Asks the first node for a number.
+    async fn join(&self, number: u8) -> i32 {
         let address = Machine::address(number);
         let directory = DirectoryId(Uuid([number; 16]));
         let link = self.network.link(&address, &Arc::new(AtomicBool::new(true)));
         let request = JoinRequest { id: None, directory, address };
         let joined = join(link, &[Machine::address(1)], request, Duration::from_secs(30)).await;
-        assert_eq!(joined.expect("is admitted").id.0, i32::from(number));
+        joined.expect("is admitted").id.0
     }
 }
 
@@ -99,5 +105,24 @@ fn three_nodes_on_real_disks_lose_their_leader_and_go_on() {
         for (quorum, _) in nodes {
             quorum.shutdown().await.expect("stops, and closes its files");
         }
+    });
+}
+
+#[test]
+fn nodes_that_ask_at_the_same_moment_get_different_numbers() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("runs").block_on(async {
+        let root = tempfile::tempdir().expect("is made");
+        let machine = Arc::new(Machine { network: Network::new(1), root });
+        let (quorum, _is_alive) = machine.open(1, Start::Found).await;
+        let mut asking = JoinSet::new();
+        for number in 2..=40 {
+            let machine = Arc::clone(&machine);
+            asking.spawn(async move { machine.join(number).await });
+        }
+        let mut given = asking.join_all().await;
+        given.sort_unstable();
+        assert_eq!(given, (2..=40).collect::<Vec<i32>>());
+        quorum.shutdown().await.expect("stops, and closes its files");
     });
 }
