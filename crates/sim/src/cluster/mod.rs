@@ -53,10 +53,15 @@ use world::World;
 
 use crate::violation::{Violation, ensure};
 
+/// Held by who lives a cluster.
+static LIVING: Mutex<()> = Mutex::new(());
+
 /// What has panicked, in any thread of the process.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Lives the cluster of a seed, in which a mutation is in force if there is one. One at a time in a process: what panics is of the one that lives.
+/// Lives the cluster of a seed, in which a mutation is in force if there is one.
+///
+/// Those of one process live one after the other, whoever calls this: what panics is of the one that lives.
 ///
 /// # Errors
 ///
@@ -65,6 +70,7 @@ pub fn run_cluster(
     seed: u64,
     mutation: Option<&'static ClusterMutation>,
 ) -> Result<ClusterReport, Violation> {
+    let _living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
     note_panics();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Violation::new(format!("no runtime: {error}")))?;
