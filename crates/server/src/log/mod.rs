@@ -29,7 +29,7 @@ use self::lines::LimitedLines;
 pub(crate) const LEVEL_VARIABLE: &str = "LOGWAY_LOG";
 
 /// The consensus library is chatty about things that are normal for a lone voter.
-const QUIET: (&str, LevelFilter) = ("openraft", LevelFilter::ERROR);
+const QUIET: (&str, LevelFilter) = ("openraft", LevelFilter::OFF);
 
 /// How lines are written, settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ mod tests {
     fn parts_have_levels_of_their_own() {
         let told = levels(["warn", "logway_log=debug", "logway_log::writer=off"].into_iter());
         let of_parts = BTreeMap::from([
-            ("openraft".to_owned(), LevelFilter::ERROR),
+            ("openraft".to_owned(), LevelFilter::OFF),
             ("logway_log".to_owned(), LevelFilter::DEBUG),
             ("logway_log::writer".to_owned(), LevelFilter::OFF),
         ]);
@@ -166,7 +166,7 @@ mod tests {
         assert!(is_told("logway_log::segment", tracing::Level::DEBUG));
         assert!(!is_told("logway_log::writer::append", tracing::Level::ERROR));
         assert!(!is_told("logway_kafka", tracing::Level::INFO));
-        assert!(!is_told("openraft::raft", tracing::Level::WARN));
+        assert!(!is_told("openraft::raft", tracing::Level::ERROR));
     }
 
     #[test]
