@@ -19,8 +19,6 @@ pub enum Mutation {
     ShowsItsEnd,
     /// The high watermark does not wait for who may be in sync already.
     IgnoresProposed,
-    /// A leader answers before its log knows where its epoch starts.
-    AnswersUnknownEpochs,
     /// A broker that is back goes on with the life that it had (KAFKA-18106).
     KeepsItsLife,
     /// A broker that is back leads what the metadata says before its life has begun.

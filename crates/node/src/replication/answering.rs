@@ -63,8 +63,7 @@ impl Node {
         let topics = self.topics();
         let replica = topics.by_id(asked.topic)?.partition(asked.partition)?;
         replica.check_leader_epoch(asked.leader_epoch)?;
-        let is_unknown = replica.log().latest_epoch() < asked.leader_epoch;
-        match is_unknown && !self.breaks(Mutation::AnswersUnknownEpochs) {
+        match replica.log().latest_epoch() < asked.leader_epoch {
             // The log does not know yet where the epoch starts, so it cannot tell where another parts from it.
             true => Err(ErrorCode::UnknownLeaderEpoch),
             false => Ok(Arc::clone(replica)),

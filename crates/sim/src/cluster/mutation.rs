@@ -22,7 +22,6 @@ pub const CLUSTER_MUTATIONS: &[ClusterMutation] = &[
     without("asking where logs part", Mutation::CutsToWatermark),
     without("showing only what is committed", Mutation::ShowsItsEnd),
     without("waiting for who may be in sync", Mutation::IgnoresProposed),
-    without("knowing where an epoch starts", Mutation::AnswersUnknownEpochs),
     without("a new life after each start", Mutation::KeepsItsLife),
     without("a life before a role", Mutation::LeadsBeforeItsLife),
     without("an election after each start", Mutation::LeadsOnInItsTerm),

@@ -239,7 +239,7 @@ impl World {
             What::HealNetwork => network.heal(),
             What::HoldSyncs(node) => {
                 oracle.count(|report| report.disk_faults += 1);
-                machines[node - 1].disk().hold_syncs();
+                machines[node - 1].disk().hang_syncs();
             }
             What::ReleaseSyncs(node) => machines[node - 1].disk().release_syncs(),
             What::FailSync(node, passes) => {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::disk::Disk;
 use super::fault::{Failure, SimOperation};
 use super::tree::NodeId;
-use super::{SharedDisk, lock, lock_for_turn, wait_while_held};
+use super::{SharedDisk, lock, lock_for_turn, wait_while_hanging, wait_while_held};
 use crate::fs::{DIRECT_BLOCK_BYTES, File, OpenMode};
 
 /// A handle; it stays good when the file is renamed or removed.
@@ -58,7 +58,7 @@ impl SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut disk = lock_for_turn(&self.disk);
+        let mut disk = wait_while_hanging(&self.disk, lock_for_turn(&self.disk));
         let failure = disk.begin(SimOperation::Sync, &self.path)?;
         let mut told = self.told_failed_syncs.load(Ordering::Relaxed);
         let synced = disk.sync(self.node, &mut told, failure);

@@ -9,6 +9,8 @@ use super::fault::SimOperation;
 pub(super) struct Holds {
     /// Operations on paths that contain the text.
     held: Vec<(SimOperation, String)>,
+    /// No sync of a file begins.
+    pub(super) syncs_hang: bool,
     waiting: Vec<SimOperation>,
 }
 

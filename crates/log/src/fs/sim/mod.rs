@@ -167,8 +167,14 @@ impl SimFs {
         lock(&self.disk).holds.hold(SimOperation::Sync, part);
     }
 
+    /// Lets no sync of a file begin until [`SimFs::release_syncs`] or a crash, which takes what was to be synced.
+    pub fn hang_syncs(&self) {
+        lock(&self.disk).holds.syncs_hang = true;
+    }
+
     /// Lets all syncs return.
     pub fn release_syncs(&self) {
+        lock(&self.disk).holds.syncs_hang = false;
         self.release(SimOperation::Sync);
     }
 
@@ -231,6 +237,12 @@ fn lock_for_turn(shared: &Shared) -> MutexGuard<'_, Disk> {
         turns.take();
     }
     lock(shared)
+}
+
+/// Waits for as long as no sync begins.
+fn wait_while_hanging<'a>(shared: &'a Shared, disk: MutexGuard<'a, Disk>) -> MutexGuard<'a, Disk> {
+    let hangs = |disk: &mut Disk| disk.holds.syncs_hang && !disk.crashed;
+    shared.holds_changed.wait_while(disk, hangs).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for as long as such an operation on `path` is held.
