@@ -30,8 +30,6 @@ class Groups(unittest.TestCase):
                 }
             )
             reader.subscribe(["read"])
-            # It ends what it was asked when it goes.
-            admin = admin_client(cluster.bootstrap)
             seen = [0] * PARTITIONS
 
             def read(records: int):
@@ -53,6 +51,9 @@ class Groups(unittest.TestCase):
             def committed() -> list[int]:
                 asked = [TopicPartition("read", partition) for partition in range(PARTITIONS)]
                 request = [ConsumerGroupTopicPartitions(GROUP, asked)]
+                # A new one each time, which does not wait for a coordinator that it knew. It ends what it was asked when
+                # it goes, so it has a name.
+                admin = admin_client(cluster.bootstrap)
                 found = admin.list_consumer_group_offsets(request)[GROUP].result(DEADLINE_S)
                 return [partition.offset for partition in found.topic_partitions]
 
@@ -61,6 +62,7 @@ class Groups(unittest.TestCase):
                     read(5_000)
                     for _ in range(KILLS):
                         before = committed()
+                        admin = admin_client(cluster.bootstrap)
                         described = admin.describe_consumer_groups([GROUP])[GROUP]
                         coordinator = described.result(DEADLINE_S).coordinator.id
                         cluster.node(coordinator).kill()
