@@ -18,8 +18,9 @@ from confluent_kafka.admin import NewTopic
 
 from harness.apache_kafka import ApacheKafka, free_addresses
 from harness.cluster import Cluster
-from harness.load import DEADLINE_S, admin_client, create_topics
+from harness.load import DEADLINE_S, create_topics
 from harness.protocol import METADATA, PRODUCE, Connection, batch_v2, leaders_v1, metadata_v1, produce_error_v3, produce_v3
+from written import TWO_IN_SYNC, wait_until_in_sync
 
 TOPIC = "measured"
 PARTITIONS = 3
@@ -108,23 +109,12 @@ def time_until_written(cluster, partition: int, gone: int) -> float:
     raise AssertionError(f"no other node took a write within {DEADLINE_S} s")
 
 
-def wait_until_in_sync(cluster):
-    deadline = time.monotonic() + DEADLINE_S
-    admin = admin_client(cluster.bootstrap)
-    while time.monotonic() < deadline:
-        partitions = admin.list_topics(TOPIC, timeout=DEADLINE_S).topics[TOPIC].partitions.values()
-        if all(partition.leader >= 0 and len(partition.isrs) == 3 for partition in partitions):
-            return
-        time.sleep(0.1)
-    raise AssertionError("not all replicas are in sync")
-
-
 def measure(cluster, rounds: int):
-    create_topics(cluster.bootstrap, NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"}))
+    create_topics(cluster.bootstrap, NewTopic(TOPIC, PARTITIONS, 3, config=TWO_IN_SYNC))
     for fault in ("kill -9", "stop", "pause"):
         times = []
         for round in range(rounds):
-            wait_until_in_sync(cluster)
+            wait_until_in_sync(cluster, TOPIC)
             time.sleep(0.5)
             partition = round % PARTITIONS
             gone = (leaders(cluster.nodes[0].bootstrap) or [1] * PARTITIONS)[partition]

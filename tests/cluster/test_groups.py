@@ -3,13 +3,12 @@ import time
 import unittest
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import NewTopic
 
-from harness.cluster import Cluster
-from harness.load import DEADLINE_S, QUIET, Writer, admin_client, create_topics, number_of
+from harness.load import DEADLINE_S, QUIET, admin_client, number_of
 from harness.seed import SEED
-from test_failover import TWO_IN_SYNC, wait_until
+from written import wait_until_in_sync, written_cluster
 
+TOPIC = "read"
 PARTITIONS = 4
 KILLS = 4
 GROUP = "readers"
@@ -18,8 +17,8 @@ GROUP = "readers"
 class Groups(unittest.TestCase):
     def test_a_group_goes_on_when_its_coordinator_is_killed_and_no_committed_offset_goes_back(self):
         chance = random.Random(SEED)
-        with Cluster("groups-kill", settings={"group.initial.rebalance.delay.ms": "0"}) as cluster:
-            create_topics(cluster.bootstrap, NewTopic("read", PARTITIONS, 3, config=TWO_IN_SYNC))
+        settings = {"group.initial.rebalance.delay.ms": "0"}
+        with written_cluster("groups-kill", TOPIC, PARTITIONS, settings=settings) as (cluster, _):
             reader = Consumer(
                 {
                     "bootstrap.servers": cluster.bootstrap,
@@ -29,7 +28,7 @@ class Groups(unittest.TestCase):
                     **QUIET,
                 }
             )
-            reader.subscribe(["read"])
+            reader.subscribe([TOPIC])
             seen = [0] * PARTITIONS
 
             def read(records: int):
@@ -49,7 +48,7 @@ class Groups(unittest.TestCase):
                 reader.commit(asynchronous=False)
 
             def committed() -> list[int]:
-                asked = [TopicPartition("read", partition) for partition in range(PARTITIONS)]
+                asked = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
                 request = [ConsumerGroupTopicPartitions(GROUP, asked)]
                 # A new one each time, which does not wait for a coordinator that it knew. It ends what it was asked when
                 # it goes, so it has a name.
@@ -58,31 +57,19 @@ class Groups(unittest.TestCase):
                 return [partition.offset for partition in found.topic_partitions]
 
             try:
-                with Writer(cluster.bootstrap, "read", PARTITIONS) as writer:
-                    read(5_000)
-                    for _ in range(KILLS):
-                        before = committed()
-                        admin = admin_client(cluster.bootstrap)
-                        described = admin.describe_consumer_groups([GROUP])[GROUP]
-                        coordinator = described.result(DEADLINE_S).coordinator.id
-                        cluster.node(coordinator).kill()
-                        began = time.monotonic()
-                        read(chance.randrange(1_000, 5_000))
-                        print(f"read and committed {time.monotonic() - began:.2f} s after node {coordinator} was killed")
-                        after = committed()
-                        self.assertTrue(all(old <= new for old, new in zip(before, after)), f"{before}, then {after}")
-                        cluster.node(coordinator).start()
-                        wait_until_offsets_in_sync(cluster)
-                    writer.finish()
-                writer.assert_all_there()
+                read(5_000)
+                for _ in range(KILLS):
+                    before = committed()
+                    admin = admin_client(cluster.bootstrap)
+                    described = admin.describe_consumer_groups([GROUP])[GROUP]
+                    coordinator = described.result(DEADLINE_S).coordinator.id
+                    cluster.node(coordinator).kill()
+                    began = time.monotonic()
+                    read(chance.randrange(1_000, 5_000))
+                    print(f"read and committed {time.monotonic() - began:.2f} s after node {coordinator} was killed")
+                    after = committed()
+                    self.assertTrue(all(old <= new for old, new in zip(before, after)), f"{before}, then {after}")
+                    cluster.node(coordinator).start()
+                    wait_until_in_sync(cluster, "__consumer_offsets")
             finally:
                 reader.close()
-
-
-def wait_until_offsets_in_sync(cluster: Cluster):
-    def is_in_sync():
-        topics = admin_client(cluster.bootstrap).list_topics(timeout=DEADLINE_S).topics
-        partitions = topics["__consumer_offsets"].partitions.values()
-        return all(partition.leader >= 0 and len(partition.isrs) == 3 for partition in partitions)
-
-    wait_until("the offsets are in sync", is_in_sync)

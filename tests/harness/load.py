@@ -59,7 +59,13 @@ class Writer:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, producers: int = 1, burst_interval_s: float = BURST_INTERVAL_S
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        producers: int = 1,
+        burst_interval_s: float = BURST_INTERVAL_S,
+        client: dict[str, object] | None = None,
     ):
         self.acked = [[] for _ in range(partitions)]
         self.written = [0] * partitions
@@ -74,6 +80,7 @@ class Writer:
             "message.timeout.ms": DEADLINE_S * 1_000,
             "queue.buffering.max.messages": 5_000,
             **QUIET,
+            **(client or {}),
         }
         self._producers = [Producer(settings) for _ in range(producers)]
         self._stopping = threading.Event()

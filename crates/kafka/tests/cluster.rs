@@ -2,14 +2,21 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::cluster::{TestNode, three_nodes, until};
 use common::{batch, create_replicated, fetch, produce, produce_request, values};
 use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
 
 const TWO_IN_SYNC: &[(&str, &str)] = &[("min.insync.replicas", "2")];
 
-fn partition(name: &str, number: i32) -> TopicPartition {
-    TopicPartition::new(TopicName::new(name).expect("a legal name"), PartitionId(number))
+/// Three nodes, and a partition of which each has a replica.
+async fn three_with_topic(dir: &Path) -> (Vec<TestNode>, TopicPartition) {
+    let nodes = three_nodes(dir).await;
+    let connection = nodes[0].broker.connect().await;
+    create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
+    let name = TopicName::new("t").expect("a legal name");
+    (nodes, TopicPartition::new(name, PartitionId(0)))
 }
 
 /// Who leads a partition, as a node knows.
@@ -46,10 +53,7 @@ fn in_sync(node: &TestNode, of: &TopicPartition) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_are_on_three_nodes_and_survive_the_leader() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut nodes = three_nodes(dir.path()).await;
-    let of = partition("t", 0);
-    let connection = nodes[0].broker.connect().await;
-    create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
+    let (mut nodes, of) = three_with_topic(dir.path()).await;
     let first = until_led(&nodes, &of).await;
     let at =
         |nodes: &[TestNode], id| nodes.iter().position(|node| node.id() == id).expect("is one");
@@ -78,10 +82,7 @@ async fn records_are_on_three_nodes_and_survive_the_leader() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_away_gets_what_it_missed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut nodes = three_nodes(dir.path()).await;
-    let of = partition("t", 0);
-    let connection = nodes[0].broker.connect().await;
-    create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
+    let (mut nodes, of) = three_with_topic(dir.path()).await;
     let first = until_led(&nodes, &of).await;
     let away = nodes.iter().position(|node| node.id() != first).expect("there are three");
     let id = nodes[away].id();
@@ -103,10 +104,7 @@ async fn a_node_that_was_away_gets_what_it_missed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_left_alone_refuses_what_needs_others_in_bounded_time() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut nodes = three_nodes(dir.path()).await;
-    let of = partition("t", 0);
-    let connection = nodes[0].broker.connect().await;
-    create_replicated(&connection, "t", 1, 3, TWO_IN_SYNC).await;
+    let (mut nodes, of) = three_with_topic(dir.path()).await;
     let first = until_led(&nodes, &of).await;
     let at = nodes.iter().position(|node| node.id() == first).expect("is there");
     let left = nodes.remove(at);

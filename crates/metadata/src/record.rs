@@ -16,6 +16,7 @@
 mod broker_session;
 
 use std::fmt;
+use std::str::FromStr;
 
 pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener};
 use logway_model::{
@@ -220,11 +221,43 @@ pub struct ClientQuotaRecord {
     pub limit: Option<QuotaLimit>,
 }
 
+/// Text that is not `host:port`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not host:port")]
+pub struct NotAnEndpoint;
+
+/// Reads `host:port`, as it is written: the host of an IPv6 address in brackets, which keep its colons apart.
+impl FromStr for Endpoint {
+    type Err = NotAnEndpoint;
+
+    fn from_str(text: &str) -> Result<Endpoint, NotAnEndpoint> {
+        let (host, port) = text.rsplit_once(':').ok_or(NotAnEndpoint)?;
+        let port = port.parse().map_err(|_| NotAnEndpoint)?;
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        Ok(Endpoint { host: in_brackets.unwrap_or(host).to_owned(), port })
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
             false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        let parts = |text: &str| text.parse().map(|Endpoint { host, port }| (host, port));
+        assert_eq!(parts("node-1:9094"), Ok(("node-1".to_owned(), 9094)));
+        assert_eq!(parts("[::1]:9094"), Ok(("::1".to_owned(), 9094)));
+        for wrong in ["", "node-1", "node-1:", "node-1:70000"] {
+            assert_eq!(parts(wrong), Err(NotAnEndpoint), "{wrong}");
         }
     }
 }

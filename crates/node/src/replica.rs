@@ -186,6 +186,7 @@ impl Replica {
             let raised = leader.on_membership(membership, steady_time());
             let raised = leader.set_in_sync_min(in_sync_min).or(raised);
             self.note_in_sync(leader);
+            // Alone, it has nobody to wait for before it removes anything.
             if !leader.has_followers() {
                 self.log().forget_high_watermark();
             }
@@ -281,12 +282,8 @@ impl Replica {
         {
             let _gate = self.gate();
             let log = self.log();
-            // Nobody waits for it: what is appended from now on comes behind it. Followers of an epoch are told
-            // where it starts, though it has no record yet.
-            drop(match kind {
-                RoleKind::Leading => log.begin_leading(epoch),
-                RoleKind::Following | RoleKind::Offline => log.begin_epoch(epoch),
-            });
+            // What is appended from now on comes behind it.
+            begin_epoch(&log, kind, epoch);
             let mut role = self.role();
             *role = new();
             let view = RoleView { kind, epoch };
@@ -295,13 +292,13 @@ impl Replica {
                 self.log_end.reset(state.local_tail().log_end);
                 self.high_watermark.reset(state.high_watermark());
             }
-            // Alone, it has nobody to wait for before it removes anything.
-            match &*role {
-                Role::Leading(state) if !state.has_followers() => log.forget_high_watermark(),
-                Role::Leading(_) | Role::Following(_) => {
-                    log.set_high_watermark(self.high_watermark.get());
-                }
-                Role::Offline => {}
+            let is_one_of_several = match &*role {
+                Role::Leading(state) => state.has_followers(),
+                Role::Following(_) => true,
+                Role::Offline => false,
+            };
+            if is_one_of_several {
+                log.set_high_watermark(self.high_watermark.get());
             }
             // Under the lock, under which waits of the new epoch are added.
             self.high_watermark.end_waits();
@@ -606,8 +603,8 @@ impl ClosedGate<'_> {
         debug_assert_eq!(log.log_end_offset(), replica.log().log_end_offset());
         let listener = replica.log().take_tail_listener();
         // What was held back has the epoch of its time, which may be over.
-        let epoch = replica.leader_epoch();
-        drop(if replica.is_leading() { log.begin_leading(epoch) } else { log.begin_epoch(epoch) });
+        let RoleView { kind, epoch } = replica.role_view();
+        begin_epoch(&log, kind, epoch);
         replica.location.store(Arc::new(located));
         if let Some(listener) = listener {
             log.set_tail_listener(listener);
@@ -628,6 +625,15 @@ impl Drop for ClosedGate<'_> {
             waiting.into_iter().for_each(|held| located.log.append_held(held));
         }
     }
+}
+
+/// Tells a log in which epoch, and as what, it goes on. Nobody waits for it. Followers of a leader are told where its epoch
+/// starts, though it has no record yet.
+fn begin_epoch(log: &Log, kind: RoleKind, epoch: LeaderEpoch) {
+    drop(match kind {
+        RoleKind::Leading => log.begin_leading(epoch),
+        RoleKind::Following | RoleKind::Offline => log.begin_epoch(epoch),
+    });
 }
 
 fn tail_of(log: &Log) -> LocalTail {

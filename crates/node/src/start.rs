@@ -215,7 +215,7 @@ async fn open(
         quorum = QuorumOptions {
             start,
             directory,
-            address: cluster.address.clone(),
+            address: cluster.address.to_string(),
             mutation: cluster.quorum_mutation(),
             network: Some(Arc::new(QuorumCalls(Arc::clone(&cluster.carrier)))),
             ..quorum

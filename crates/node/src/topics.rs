@@ -139,6 +139,14 @@ impl TopicTable {
         self.by_name.values()
     }
 
+    /// Every replica that is here, with the id of its topic.
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = (TopicId, &Arc<Replica>)> {
+        self.iter().flat_map(|topic| {
+            let id = topic.image.id;
+            topic.partitions.iter().flatten().map(move |replica| (id, replica))
+        })
+    }
+
     /// The topics with partitions whose logs could not be opened and are worth another try.
     pub(crate) fn topics_to_retry(&self) -> Vec<TopicId> {
         self.iter().filter(|topic| topic.has_hope()).map(|topic| topic.image.id).collect()

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions};
-use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
 use logway_node::cluster::{ClusterOptions, FindNodes, NODE_LISTENER};
 use logway_peers::{PeerListener, TcpCarrier};
@@ -91,7 +90,7 @@ fn address(settings: &BrokerSettings, clients: &[SocketAddr]) -> Option<String> 
 fn find_nodes() -> FindNodes {
     Arc::new(|address: String| {
         Box::pin(async move {
-            let address = parse(&address)?;
+            let address: BrokerAddress = address.parse().ok()?;
             let connection = ConnectionOptions { connect_timeout: FIND_MAX, ..Default::default() };
             let options = ClientOptions { connection, ..ClientOptions::default() };
             let client = Client::new(vec![address], options);
@@ -102,11 +101,4 @@ fn find_nodes() -> FindNodes {
             Some(of_nodes.map(|(_, address)| address.to_string()).collect())
         })
     })
-}
-
-fn parse(address: &str) -> Option<BrokerAddress> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let Endpoint { host, port } = Endpoint { host: host.to_owned(), port: port.parse().ok()? };
-    Some(BrokerAddress::new(host, port))
 }

@@ -45,6 +45,7 @@ mod broker;
 mod check;
 mod clock;
 mod cluster;
+pub mod command;
 mod model;
 mod mutation;
 mod plan;

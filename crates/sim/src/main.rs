@@ -1,10 +1,11 @@
 //! `powercut`: worlds by the thousand.
 
 use std::io::{self, IsTerminal};
-use std::process::{Child, Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use logway_sim::command::{deal, log, repeating};
 use logway_sim::{MUTATIONS, Mutation, Report, run};
 use tracing::Level;
 
@@ -52,16 +53,8 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     match options.jobs {
         0 | 1 => Ok(live(&options)),
-        _ => share(&options),
+        jobs => deal(options.first, options.seeds, jobs, name_of(options.mutation)),
     }
-}
-
-fn log(most: Level) {
-    tracing_subscriber::fmt()
-        .with_max_level(most)
-        .with_thread_names(true)
-        .with_writer(io::stderr)
-        .init();
 }
 
 fn mutation(name: &str) -> anyhow::Result<&'static Mutation> {
@@ -79,7 +72,10 @@ fn live(options: &Options) -> ExitCode {
             Ok(report) => total += report,
             Err(violation) => {
                 eprintln!("{violation}");
-                eprintln!("hint: `{}` repeats it", command(seed, options.mutation));
+                eprintln!(
+                    "hint: `{}` repeats it",
+                    repeating("powercut", seed, name_of(options.mutation))
+                );
                 return ExitCode::FAILURE;
             }
         }
@@ -95,33 +91,6 @@ fn live(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The command that lives one world again.
-fn command(seed: u64, mutation: Option<&Mutation>) -> String {
-    let left_out = mutation.map(|mutation| format!(" --mutation '{}'", mutation.name));
-    let left_out = left_out.unwrap_or_default();
-    format!("cargo powercut --from {seed} --seeds 1{left_out}")
-}
-
-/// Deals the worlds out to processes: in one there is one world at a time.
-fn share(options: &Options) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("this program has no path")?;
-    let share = options.seeds.div_ceil(options.jobs);
-    let mut children: Vec<Child> = Vec::new();
-    for job in 0..options.jobs {
-        let first = options.first.saturating_add(job * share);
-        let seeds = share.min(options.seeds.saturating_sub(job * share));
-        let mut command = Command::new(&program);
-        command.args(["--from", &first.to_string(), "--seeds", &seeds.to_string()]);
-        if let Some(mutation) = options.mutation {
-            command.args(["--mutation", mutation.name]);
-        }
-        children.push(command.spawn().context("another process cannot be started")?);
-    }
-    let mut outcome = ExitCode::SUCCESS;
-    for mut child in children {
-        if !child.wait().context("another process cannot be waited for")?.success() {
-            outcome = ExitCode::FAILURE;
-        }
-    }
-    Ok(outcome)
+fn name_of(mutation: Option<&Mutation>) -> Option<&str> {
+    mutation.map(|mutation| mutation.name)
 }

@@ -200,15 +200,8 @@ impl Quorum {
 
 /// A member by the address at which other nodes reach it, if it has one.
 fn node_of(member: &MemberStatus) -> Option<Node> {
-    let (host, port) = parts_of(&member.address)?;
-    Some(node(member.id, NODE_LISTENER, host, port))
-}
-
-/// Host and port of an address, the host without the brackets that keep the colons of an IPv6 address apart.
-fn parts_of(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    Some((in_brackets.unwrap_or(host), port.parse().ok()?))
+    let Endpoint { host, port } = member.address.parse().ok()?;
+    Some(node(member.id, NODE_LISTENER, &host, port))
 }
 
 fn node(id: BrokerId, listener: &'static str, host: &str, port: u16) -> Node {
@@ -293,14 +286,5 @@ mod tests {
         });
         let expected = |id: i32| Some((id, "NODE".to_owned(), format!("node-{id}"), 9_094));
         assert_eq!(nodes.collect::<Vec<_>>(), [expected(1), None, expected(3)]);
-    }
-
-    #[test]
-    fn an_address_has_a_host_and_a_port() {
-        assert_eq!(parts_of("node-1:9094"), Some(("node-1", 9094)));
-        assert_eq!(parts_of("[::1]:9094"), Some(("::1", 9094)));
-        for wrong in ["", "node-1", "node-1:", "node-1:70000"] {
-            assert_eq!(parts_of(wrong), None, "{wrong}");
-        }
     }
 }

@@ -4,8 +4,8 @@ use logway_model::{BrokerId, ErrorCode, PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
 use super::partition_change::PartitionChange;
-use super::{Command, ControllerError, Decision};
-use crate::image::MetadataImage;
+use super::{COMMAND_RECORDS_MAX, Command, ControllerError, Decision};
+use crate::image::{MetadataImage, PartitionImage};
 use crate::record::{MetadataRecord, PartitionRecord};
 use crate::settings::BrokerSettings;
 
@@ -56,6 +56,27 @@ impl Command for ElectLeaders {
     }
 }
 
+impl ElectLeaders {
+    /// The elections by which preferred leaders lead again that are ready and do not, no more than one command has.
+    pub fn of_ready_preferred(image: &MetadataImage) -> ElectLeaders {
+        let topics = image.topics();
+        let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
+        let due = all.filter(|(_, (_, known))| {
+            let ready = preferred_if_ready(image, known);
+            ready.is_some() && ready != known.leader
+        });
+        let partitions = due.map(|(topic, (number, _))| (topic, number));
+        let partitions = partitions.take(COMMAND_RECORDS_MAX).collect();
+        ElectLeaders { election: Election::Preferred, partitions }
+    }
+}
+
+/// The first of the replicas, if it could lead.
+fn preferred_if_ready(image: &MetadataImage, known: &PartitionImage) -> Option<BrokerId> {
+    let preferred = known.replicas.first().copied();
+    preferred.filter(|id| known.isr.contains(id) && image.is_active(*id))
+}
+
 fn elect(
     image: &MetadataImage,
     election: Election,
@@ -78,8 +99,7 @@ fn elect(
             if known.leader == preferred {
                 return Err(not_needed());
             }
-            let is_ready = |id: &BrokerId| known.isr.contains(id) && image.is_active(*id);
-            preferred.filter(is_ready)
+            preferred_if_ready(image, known)
         }
         Election::Unclean if known.leader.is_some() => return Err(not_needed()),
         Election::Unclean => {

@@ -181,14 +181,12 @@ pub(super) fn parse_address(text: &str) -> Option<Endpoint> {
         Some(_) => return None,
         None => text,
     };
-    let (host, port) = address.rsplit_once(':')?;
-    let port = port.parse().ok()?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    let Endpoint { host, port } = address.parse().ok()?;
+    let host = if host.is_empty() { "0.0.0.0".to_owned() } else { host };
     let is_legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%');
     let is_host = host.len() <= HOST_MAX_BYTES && host.bytes().all(is_legal);
-    is_host.then(|| Endpoint { host: host.to_owned(), port })
+    is_host.then_some(Endpoint { host, port })
 }
 
 /// Whether clients can connect to an address as it stands.

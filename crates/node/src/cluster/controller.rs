@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use logway_metadata::PartitionImage;
-use logway_metadata::controller::{BrokerLiveness, COMMAND_RECORDS_MAX, ElectLeaders, Election};
+use logway_metadata::controller::{BrokerLiveness, ElectLeaders};
 use logway_metadata::record::{BrokerEpoch, BrokerState};
-use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId};
+use logway_model::{BrokerId, LeaderEpoch};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -141,22 +140,11 @@ async fn change_states(node: &Arc<Node>, cluster: &Cluster) {
 
 /// Gives partitions back to the first of their replicas, where that is in sync: after failures one broker would lead all.
 async fn elect_preferred_leaders(node: &Arc<Node>) {
-    let image = node.image();
-    let topics = image.topics();
-    let all = topics.flat_map(|topic| topic.numbered_partitions().map(|it| (topic.id, it)));
-    let is_due = |partition: &PartitionImage| {
-        let preferred = partition.replicas.first().copied();
-        preferred.is_some_and(|id| partition.isr.contains(&id) && image.is_active(id))
-            && partition.leader != preferred
-    };
-    let due = all.filter(|(_, (_, partition))| is_due(partition));
-    let partitions: Vec<(TopicId, PartitionId)> =
-        due.map(|(topic, (number, _))| (topic, number)).take(COMMAND_RECORDS_MAX).collect();
-    if partitions.is_empty() {
+    let command = ElectLeaders::of_ready_preferred(&node.image());
+    let count = command.partitions.len();
+    if count == 0 {
         return;
     }
-    let count = partitions.len();
-    let command = ElectLeaders { election: Election::Preferred, partitions };
     match node.quorum.submit(command).await {
         Ok(_) => tracing::info!(count, "preferred leaders lead again"),
         Err(error) => tracing::warn!(%error, "preferred leaders cannot lead again yet"),

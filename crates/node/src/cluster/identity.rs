@@ -68,67 +68,68 @@ impl Identified {
         settings: Arc<BrokerSettings>,
         options: ClusterOptions,
     ) -> Result<Identified, NodeError> {
-        identify(fs, settings, options).await
-    }
-}
-
-async fn identify(
-    fs: &Arc<dyn Fs>,
-    settings: Arc<BrokerSettings>,
-    options: ClusterOptions,
-) -> Result<Identified, NodeError> {
-    let ClusterOptions { carrier, host, clients, join, find_nodes, mutation } = options;
-    let bound = carrier.address();
-    let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
-    let known = Known::read(fs, root.clone(), &settings).await?;
-    carrier.set_own(Identity { cluster: None, node: None, directory: known.directory() });
-    let address = |greeted: Option<IpAddr>| {
-        let ip = own_ip(bound.ip(), greeted);
-        let host = host.clone().unwrap_or_else(|| ip.to_string());
-        Endpoint { host, port: bound.port() }.to_string()
-    };
-    let own = clients.0.map(|ip| SocketAddr::new(ip, clients.1)).into_iter().chain([bound]);
-    let seeds =
-        Seeds { carrier: Arc::clone(&carrier), addresses: join, find_nodes, own: own.collect() };
-    let is_to_join = !seeds.addresses.is_empty();
-    let (settings, address, joined, start) = match known {
-        Known::Owned { owner, is_joining } => {
-            if is_to_join {
-                seeds.check(owner.cluster_id, &root).await?;
+        let ClusterOptions { carrier, host, clients, join, find_nodes, mutation } = options;
+        let bound = carrier.address();
+        let root =
+            std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
+        let known = Known::read(fs, root.clone(), &settings).await?;
+        carrier.set_own(Identity { cluster: None, node: None, directory: known.directory() });
+        let address = |greeted: Option<IpAddr>| {
+            let ip = own_ip(bound.ip(), greeted);
+            let host = host.clone().unwrap_or_else(|| ip.to_string());
+            Endpoint { host, port: bound.port() }
+        };
+        let own = clients.0.map(|ip| SocketAddr::new(ip, clients.1)).into_iter().chain([bound]);
+        let seeds = Seeds {
+            carrier: Arc::clone(&carrier),
+            addresses: join,
+            find_nodes,
+            own: own.collect(),
+        };
+        let is_to_join = !seeds.addresses.is_empty();
+        let (settings, address, joined, start) = match known {
+            Known::Owned { owner, is_joining } => {
+                if is_to_join {
+                    seeds.check(owner.cluster_id, &root).await?;
+                }
+                let start = if is_joining || is_to_join { Start::Join } else { Start::Found };
+                let settings = match settings.given(NODE_ID_SETTING) {
+                    // Another number than the directory's is refused when that is opened.
+                    Some(_) => settings,
+                    None => Arc::new(settings.with_node_id(owner.node_id)),
+                };
+                (settings, address(None), None, start)
             }
-            let start = if is_joining || is_to_join { Start::Join } else { Start::Found };
-            let settings = match settings.given(NODE_ID_SETTING) {
-                // Another number than the directory's is refused when that is opened.
-                Some(_) => settings,
-                None => Arc::new(settings.with_node_id(owner.node_id)),
-            };
-            (settings, address(None), None, start)
-        }
-        // What is missing is said when the directories are opened; nothing is joined or founded before.
-        Known::Incomplete => (settings, address(None), None, Start::Found),
-        Known::New(_) if !is_to_join => (settings, address(None), None, Start::Found),
-        Known::New(directory) => {
-            let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
-            let deadline = Instant::now() + JOIN_PATIENCE;
-            let Found { cluster, nodes, own_address, .. } = seeds.find(deadline).await?;
-            carrier.set_own(Identity { cluster: Some(cluster), node: None, directory });
-            let (files, root) = (Arc::clone(fs), root.clone());
-            off_thread(move || joining::write(&*files, &root, directory)).await?;
-            let address = address(Some(own_address));
-            let request = JoinRequest { id: wanted, directory, address: address.clone() };
-            let patience = deadline.saturating_duration_since(Instant::now());
-            tracing::info!(%cluster, "asking the cluster to admit this node");
-            let admitted =
-                self::join(Arc::new(QuorumCalls(Arc::clone(&carrier))), &nodes, request, patience)
-                    .await?;
-            tracing::info!(node = %admitted.id, %cluster, "the cluster has admitted this node");
-            let settings = Arc::new(settings.with_node_id(admitted.id));
-            (settings, address, Some(Joined { cluster, directory }), Start::Join)
-        }
-    };
-    let endpoint = client_endpoint(&settings, clients, &address);
-    let cluster = Cluster::new(carrier, address, endpoint, mutation);
-    Ok(Identified { settings, cluster: Some(cluster), joined, start })
+            // What is missing is said when the directories are opened; nothing is joined or founded before.
+            Known::Incomplete => (settings, address(None), None, Start::Found),
+            Known::New(_) if !is_to_join => (settings, address(None), None, Start::Found),
+            Known::New(directory) => {
+                let wanted = settings.given(NODE_ID_SETTING).map(|_| settings.node_id);
+                let deadline = Instant::now() + JOIN_PATIENCE;
+                let Found { cluster, nodes, own_address, .. } = seeds.find(deadline).await?;
+                carrier.set_own(Identity { cluster: Some(cluster), node: None, directory });
+                let (files, root) = (Arc::clone(fs), root.clone());
+                off_thread(move || joining::write(&*files, &root, directory)).await?;
+                let address = address(Some(own_address));
+                let request = JoinRequest { id: wanted, directory, address: address.to_string() };
+                let patience = deadline.saturating_duration_since(Instant::now());
+                tracing::info!(%cluster, "asking the cluster to admit this node");
+                let admitted = self::join(
+                    Arc::new(QuorumCalls(Arc::clone(&carrier))),
+                    &nodes,
+                    request,
+                    patience,
+                )
+                .await?;
+                tracing::info!(node = %admitted.id, %cluster, "the cluster has admitted this node");
+                let settings = Arc::new(settings.with_node_id(admitted.id));
+                (settings, address, Some(Joined { cluster, directory }), Start::Join)
+            }
+        };
+        let endpoint = client_endpoint(&settings, clients, &address);
+        let cluster = Cluster::new(carrier, address, endpoint, mutation);
+        Ok(Identified { settings, cluster: Some(cluster), joined, start })
+    }
 }
 
 /// The node has its place in the quorum: what was written down for the way there is not needed any more.
@@ -217,11 +218,10 @@ fn way_out() -> Option<IpAddr> {
 fn client_endpoint(
     settings: &BrokerSettings,
     (ip, port): (Option<IpAddr>, u16),
-    node_address: &str,
+    of_node: &Endpoint,
 ) -> Endpoint {
     let configured = settings.advertised.clone();
     let bound = ip.map(|ip| Endpoint { host: ip.to_canonical().to_string(), port });
-    let of_node = || super::parse_address(node_address).map(|node| Endpoint { port, ..node });
-    let local = || Endpoint { host: Ipv4Addr::LOCALHOST.to_string(), port };
-    configured.or(bound).or_else(of_node).unwrap_or_else(local)
+    let of_node = || Endpoint { port, ..of_node.clone() };
+    configured.or(bound).unwrap_or_else(of_node)
 }

@@ -69,7 +69,7 @@ pub struct ClusterOptions {
 pub(crate) struct Cluster {
     pub(crate) carrier: Arc<dyn Carrier>,
     /// Where other nodes reach this one.
-    pub(crate) address: String,
+    pub(crate) address: Endpoint,
     /// Where clients reach it.
     pub(crate) endpoint: Endpoint,
     /// This start of the process.
@@ -87,7 +87,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     fn new(
         carrier: Arc<dyn Carrier>,
-        address: String,
+        address: Endpoint,
         endpoint: Endpoint,
         mutation: Option<Mutation>,
     ) -> Cluster {
@@ -114,11 +114,9 @@ impl Cluster {
         *self.session.borrow()
     }
 
-    /// How other nodes and clients reach this broker.
+    /// How other nodes reach this broker.
     fn listeners(&self) -> Vec<Listener> {
-        let endpoint = parse_address(&self.address);
-        let node = endpoint.map(|endpoint| Listener { name: NODE_LISTENER.to_owned(), endpoint });
-        node.into_iter().collect()
+        vec![Listener { name: NODE_LISTENER.to_owned(), endpoint: self.address.clone() }]
     }
 
     fn wanted(&self) -> BrokerState {
@@ -145,10 +143,4 @@ pub(crate) fn node_address(image: &MetadataImage, broker: BrokerId) -> Option<St
     let listeners = &image.broker_session(broker)?.listeners;
     let listener = listeners.iter().find(|listener| listener.name == NODE_LISTENER)?;
     Some(listener.endpoint.to_string())
-}
-
-fn parse_address(address: &str) -> Option<Endpoint> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Some(Endpoint { host, port: port.parse().ok()? })
 }

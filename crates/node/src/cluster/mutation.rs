@@ -7,7 +7,7 @@ use crate::Node;
 /// A rule that a node breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
-    /// An append is acknowledged when this node has it, whoever else has to.
+    /// An append is acknowledged when this node has it. Other replicas need not.
     AcknowledgesAlone,
     /// A follower tells its end before it is on its disk.
     TellsBeforeFlush,

@@ -42,20 +42,21 @@ impl Node {
         let deadline =
             Instant::now() + Duration::from_millis(request.max_wait_ms.into()).min(WAIT_MAX);
         let mut answering = Answering::begin(self, &request);
-        let waiter = Arc::new(Notify::new());
-        loop {
-            let waits = answering.wait_for_more(&waiter);
-            let bytes = answering.read().await;
-            let is_due = answering.is_urgent || bytes >= u64::from(request.min_bytes.max(1));
-            if is_due || Instant::now() >= deadline {
-                return Some(encode_answer(&answering.parts).into());
+        if !answering.read_enough().await {
+            let waiter = Arc::new(Notify::new());
+            loop {
+                // First, so that nothing comes between the look and the wait.
+                let _waits = answering.wait_for_more(&waiter);
+                if answering.read_enough().await || Instant::now() >= deadline {
+                    break;
+                }
+                tokio::select! {
+                    () = waiter.notified() => {}
+                    () = sleep_until(deadline) => {}
+                }
             }
-            tokio::select! {
-                () = waiter.notified() => {}
-                () = sleep_until(deadline) => {}
-            }
-            drop(waits);
         }
+        Some(encode_answer(&answering.parts).into())
     }
 
     /// The replica that a follower means, if it leads in the epoch that the follower believes in.
@@ -131,6 +132,12 @@ impl<'a> Answering<'a> {
             (Arc::clone(replica), replica.log_end().subscribe(end, waiter))
         };
         Waits(self.led.iter().map(wait).collect())
+    }
+
+    /// Reads what there is. Says whether that is to be told at once.
+    async fn read_enough(&mut self) -> bool {
+        let bytes = self.read().await;
+        self.is_urgent || bytes >= u64::from(self.request.min_bytes.max(1))
     }
 
     /// Reads what there is, from each partition in turn. Returns how many bytes that is.

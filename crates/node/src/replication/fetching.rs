@@ -53,8 +53,7 @@ pub(crate) async fn fetch_from_leaders(node: Weak<Node>) {
 
 /// The brokers that replicas here follow.
 fn leaders(topics: &TopicTable) -> BTreeSet<BrokerId> {
-    let replicas = topics.iter().flat_map(|topic| topic.partitions.iter().flatten());
-    replicas.filter_map(|replica| replica.leader_followed()).collect()
+    topics.replicas().filter_map(|(_, replica)| replica.leader_followed()).collect()
 }
 
 /// A replica that follows the leader of this task.
@@ -116,11 +115,8 @@ async fn fetch_from(node: Weak<Node>, leader: BrokerId) {
 }
 
 fn followed_from(topics: &TopicTable, leader: BrokerId) -> Vec<Followed> {
-    let replicas = topics.iter().flat_map(|topic| {
-        let id = topic.image.id;
-        topic.partitions.iter().flatten().map(move |replica| (id, replica))
-    });
-    let follows = replicas.filter(|(_, replica)| replica.leader_followed() == Some(leader));
+    let follows =
+        topics.replicas().filter(|(_, replica)| replica.leader_followed() == Some(leader));
     let followed = |(topic, replica): (_, &Arc<Replica>)| Followed {
         asked: Asked {
             replica: Arc::clone(replica),

@@ -51,11 +51,7 @@ fn proposals(node: &Node) -> Vec<Proposed> {
     let limits =
         FollowerLimits { lag_max: settings.replica_lag_max, stall_max: settings.replica_stall_max };
     let (topics, image) = (node.topics(), node.image());
-    let replicas = topics.iter().flat_map(|topic| {
-        let id = topic.image.id;
-        topic.partitions.iter().flatten().map(move |replica| (id, replica))
-    });
-    let proposed = replicas.filter_map(|(topic, replica)| {
+    let proposed = topics.replicas().filter_map(|(topic, replica)| {
         let proposal = replica.propose(limits, |broker| !image.is_active(broker))?;
         Some(Proposed { topic, replica: Arc::clone(replica), proposal })
     });

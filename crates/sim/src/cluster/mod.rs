@@ -2,8 +2,8 @@
 //!
 //! A *world* has three nodes or five: real ones ([`logway_node::Node`]) with their logs, their replication, their
 //! controller and the quorum. Each stands on a disk in memory that loses what was not synced, and they are connected by a
-//! network in memory that loses, delays and repeats messages. Clients write and read all the time, through whoever leads
-//! as some node believes. Meanwhile processes are killed, machines lose their power, one or all at once, links are cut,
+//! network in memory that loses, delays and repeats messages. Clients write and read all the time, through the node
+//! that leads as some node believes. Meanwhile processes are killed, machines lose their power, one or all at once, links are cut,
 //! disks hang or fail.
 //!
 //! At the end all is well again. Then within bounded time all replicas must be in sync and take records, and this must
@@ -61,7 +61,7 @@ static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Lives the cluster of a seed, in which a mutation is in force if there is one.
 ///
-/// Those of one process live one after the other, whoever calls this: what panics is of the one that lives.
+/// Clusters of one process live one after the other. So what panics is of the one that lives.
 ///
 /// # Errors
 ///

@@ -179,7 +179,7 @@ struct Call {
 }
 
 impl Call {
-    /// Hands a request to whoever listens there, and waits for the reply.
+    /// Hands a request to the node that listens there, and waits for the reply.
     async fn carry(self, kind: Kind, request: Bytes) -> Result<Bytes, PeerError> {
         let Fate { is_lost, is_reply_lost, is_repeated, there, back, again } = self.network.fate();
         if !self.life.is_alive() {

@@ -88,8 +88,8 @@ impl Partition {
         if (found.start, found.end) == (start, end) {
             self.truncate(truncated);
         } else if start == end || found.end >= end {
-            // A crash may leave a beginning of what goes: of a log all of which goes, and where a start is cut off
-            // that finds the cut half done.
+            // A crash may leave a beginning of what goes, if that is the whole log. So may a start that finds a cut
+            // half done, and is cut off itself.
             self.safe_end = self.safe_end.min(found.end);
             self.cached_end = self.cached_end.min(found.end);
             if let Some(high_watermark) = &mut self.high_watermark {

@@ -219,8 +219,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Brokers and voters 1, 2 and 3, of which 1 leads, and a topic `t` with a partition for each pair of replicas and
-    /// those in sync. The first one in sync leads.
+    /// Brokers and voters 1, 2 and 3, led by 1. A topic `t` has a partition for each pair of replicas and those in
+    /// sync. The first one in sync leads.
     pub(in crate::cli::cluster) fn state(partitions: &[(&[i32], &[i32])]) -> ClusterState {
         let ids = [1, 2, 3];
         let broker = |id| DescribedBroker {

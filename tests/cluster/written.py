@@ -1,0 +1,43 @@
+"""A cluster of three nodes with one topic, and a verifying load on it."""
+
+from contextlib import contextmanager
+
+from confluent_kafka.admin import NewTopic
+
+from harness.cluster import Cluster
+from harness.load import BURST_INTERVAL_S, DEADLINE_S, Writer, admin_client, create_topics
+from harness.waiting import wait_until
+
+TOPIC = "kept"
+PARTITIONS = 6
+TWO_IN_SYNC = {"min.insync.replicas": "2"}
+
+# What is on the way to a node that hangs is given up after this time. Before, the client sends it nowhere else, for
+# 60 s unless it is told.
+CLIENT = {"socket.timeout.ms": 2_000}
+
+
+@contextmanager
+def written_cluster(name: str, topic: str = TOPIC, partitions: int = PARTITIONS, **options):
+    """Gives the cluster and the writer. Behind the block all that was written must be there once and in order."""
+    burst_interval_s = options.pop("burst_interval_s", BURST_INTERVAL_S)
+    with Cluster(name, **options) as cluster:
+        create_topics(cluster.bootstrap, NewTopic(topic, partitions, 3, config=TWO_IN_SYNC))
+        writer = Writer(
+            cluster.bootstrap, topic, partitions, burst_interval_s=burst_interval_s, client=CLIENT
+        )
+        with writer:
+            yield cluster, writer
+            writer.finish()
+        writer.assert_all_there()
+
+
+def wait_until_in_sync(cluster, topic: str = TOPIC, count: int = 3):
+    """Waits until each partition of a topic has a leader and so many replicas in sync."""
+    admin = admin_client(cluster.bootstrap)
+
+    def is_in_sync():
+        partitions = admin.list_topics(timeout=DEADLINE_S).topics[topic].partitions.values()
+        return all(partition.leader >= 0 and len(partition.isrs) == count for partition in partitions)
+
+    wait_until(is_in_sync, f"{count} replicas of {topic} in sync", deadline_s=DEADLINE_S)
