@@ -315,6 +315,11 @@ impl Replica {
         self.role_view().kind == RoleKind::Leading
     }
 
+    /// Whether this replica leads the partition in this epoch.
+    pub(crate) fn leads_in(&self, epoch: LeaderEpoch) -> bool {
+        self.role_view() == RoleView { kind: RoleKind::Leading, epoch }
+    }
+
     /// Who leads the partition, if this replica follows.
     pub fn leader_followed(&self) -> Option<BrokerId> {
         match *self.role() {
@@ -515,7 +520,7 @@ impl Replica {
     }
 
     fn on_tail(&self, tail: LocalTail) {
-        self.advance(|leader| leader.on_local_tail(tail));
+        self.advance(|leader| leader.on_local_tail(tail, steady_time()));
     }
 
     /// Raises the high watermark to what the leader state says. Of a replica that does not lead, its leader says

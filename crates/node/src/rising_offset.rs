@@ -2,6 +2,7 @@
 //! watermark, and of a leader with followers the log end.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,10 +39,11 @@ pub struct WaitKey {
     number: u64,
 }
 
-#[derive(Debug)]
 enum Waiter {
     /// Looks again when it is woken.
     Reader(Arc<Notify>),
+    /// The same, with something to be done for it first.
+    Call(Box<dyn FnOnce() + Send>),
     /// An append that is committed then. Dropped, it never will be in this leader epoch.
     Append(oneshot::Sender<()>),
 }
@@ -50,9 +52,19 @@ impl Waiter {
     fn reached(self) {
         match self {
             Waiter::Reader(notify) => notify.notify_one(),
+            Waiter::Call(call) => call(),
             // Its client may have gone.
             Waiter::Append(committed) => _ = committed.send(()),
         }
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiter::Reader(_) | Waiter::Call(_) => "Reader",
+            Waiter::Append(_) => "Append",
+        })
     }
 }
 
@@ -100,6 +112,12 @@ impl RisingOffset {
         self.add(&mut self.waits(), beyond.next(), Waiter::Reader(Arc::clone(reader)))
     }
 
+    /// Has something done when the watermark has passed `beyond`, or its waits end. It must be quick and take no
+    /// replica's lock: who raises the offset does it. Look as after [`RisingOffset::subscribe`].
+    pub(crate) fn call(&self, beyond: Offset, call: impl FnOnce() + Send + 'static) -> WaitKey {
+        self.add(&mut self.waits(), beyond.next(), Waiter::Call(Box::new(call)))
+    }
+
     /// Takes a subscription back, so that waits that end in a timeout leave nothing behind.
     pub fn unsubscribe(&self, key: WaitKey) {
         let mut waits = self.waits();
@@ -137,7 +155,7 @@ impl RisingOffset {
         };
         for waiter in ended.into_values() {
             match waiter {
-                Waiter::Reader(_) => waiter.reached(),
+                Waiter::Reader(_) | Waiter::Call(_) => waiter.reached(),
                 Waiter::Append(committed) => drop(committed),
             }
         }

@@ -35,7 +35,8 @@ pub type HandledCall = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
 
 /// Answers the calls of other nodes, whatever their bytes are.
 pub trait CallHandler: Send + Sync + 'static {
-    /// Answers one call. It is asked where calls arrive, without a queue before it.
+    /// Answers one call. It is asked where calls arrive, in their order and without a queue before it; what it returns is
+    /// waited for beside the next calls.
     fn handle(&self, from: Identity, kind: Kind, payload: Bytes) -> HandledCall;
 }
 
@@ -164,14 +165,18 @@ async fn serve(mut socket: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     loop {
         let turn = Arc::clone(&under_way).acquire_owned().await.expect("it is never closed");
         let Some(frame) = frames.next(&mut read).await? else { return Ok(()) };
-        let (shared, replies) = (Arc::clone(&shared), replies.clone());
+        let replies = replies.clone();
         // Those that have ended are forgotten here, or their results would pile up.
         while calls.try_join_next().is_some() {}
+        let handled = match (Kind::of(frame.kind), shared.handler.get()) {
+            (Some(kind), Some(handler)) => Some(handler.handle(from, kind, frame.payload)),
+            _ => None,
+        };
         calls.spawn(async move {
             let _turn = turn;
-            let handled = match (Kind::of(frame.kind), shared.handler.get()) {
-                (Some(kind), Some(handler)) => handler.handle(from, kind, frame.payload).await,
-                _ => None,
+            let handled = match handled {
+                Some(handled) => handled.await,
+                None => None,
             };
             let reply = match handled {
                 Some(payload) => Frame::reply(frame.call, Status::Done, payload),

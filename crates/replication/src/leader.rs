@@ -153,9 +153,18 @@ impl Leader {
 
     /// The leader's own log grew or was flushed. Returns the high watermark if it moved.
     ///
-    /// A leader's log only grows, so of two reports that cross on their way the larger counts.
-    pub fn on_local_tail(&mut self, tail: LocalTail) -> Option<Offset> {
+    /// A leader's log only grows, so of two reports that cross on their way the larger counts. A follower that had
+    /// everything says nothing while there is nothing new: its time begins with the growth.
+    pub fn on_local_tail(&mut self, tail: LocalTail, now: Duration) -> Option<Offset> {
         assert!(tail.flushed <= tail.log_end, "flushed past the end of the log");
+        let was = self.local.log_end;
+        if tail.log_end > was {
+            let had_all = |follower: &&mut Follower| follower.end.is_some_and(|end| end >= was);
+            for follower in self.followers.values_mut().filter(had_all) {
+                follower.caught_up_at = now;
+                follower.moved_at = now;
+            }
+        }
         self.local.log_end = self.local.log_end.max(tail.log_end);
         self.local.flushed = self.local.flushed.max(tail.flushed);
         self.advance()
@@ -429,20 +438,20 @@ mod tests {
     #[test]
     fn a_durable_partition_shows_only_what_is_on_disk() {
         let mut leader = alone(true);
-        assert_eq!(leader.on_local_tail(tail(10, 0)), None);
-        assert_eq!(leader.on_local_tail(tail(10, 7)), Some(Offset(7)));
+        assert_eq!(leader.on_local_tail(tail(10, 0), seconds(0)), None);
+        assert_eq!(leader.on_local_tail(tail(10, 7), seconds(0)), Some(Offset(7)));
         assert_eq!(leader.high_watermark(), Offset(7));
     }
 
     #[test]
     fn a_partition_that_is_not_durable_shows_what_is_written() {
-        assert_eq!(alone(false).on_local_tail(tail(10, 0)), Some(Offset(10)));
+        assert_eq!(alone(false).on_local_tail(tail(10, 0), seconds(0)), Some(Offset(10)));
     }
 
     #[test]
     fn the_slowest_in_sync_follower_holds_the_watermark() {
         let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
-        assert_eq!(leader.on_local_tail(tail(10, 10)), None);
+        assert_eq!(leader.on_local_tail(tail(10, 10), seconds(0)), None);
         assert_eq!(leader.on_fetch(fetch(SECOND, 3), seconds(1)), Some(Offset(3)));
         assert_eq!(leader.on_fetch(fetch(THIRD, 1), seconds(1)), None, "it is not in sync");
         assert_eq!(leader.on_fetch(fetch(SECOND, 10), seconds(1)), Some(Offset(10)));
@@ -451,29 +460,29 @@ mod tests {
     #[test]
     fn the_watermark_never_goes_back() {
         let mut leader = alone(false);
-        leader.on_local_tail(tail(10, 0));
+        leader.on_local_tail(tail(10, 0), seconds(0));
         assert_eq!(leader.set_durable(true), None);
         assert_eq!(leader.high_watermark(), Offset(10));
-        assert_eq!(leader.on_local_tail(tail(12, 9)), None);
-        assert_eq!(leader.on_local_tail(tail(12, 12)), Some(Offset(12)));
+        assert_eq!(leader.on_local_tail(tail(12, 9), seconds(0)), None);
+        assert_eq!(leader.on_local_tail(tail(12, 12), seconds(0)), Some(Offset(12)));
     }
 
     #[test]
     fn below_the_least_number_of_replicas_in_sync_nothing_is_committed() {
         let mut leader = start(membership(&[OWN], 0), false, tail(0, 0));
         assert_eq!(leader.in_sync(), (1, 2));
-        assert_eq!(leader.on_local_tail(tail(5, 5)), None);
+        assert_eq!(leader.on_local_tail(tail(5, 5), seconds(0)), None);
         assert_eq!(leader.set_in_sync_min(1), Some(Offset(5)));
     }
 
     #[test]
     fn who_has_caught_up_joins_and_counts_from_the_proposal_on() {
         let mut leader = start(membership(&[OWN, SECOND], 7), true, tail(4, 4));
-        leader.on_local_tail(tail(10, 10));
+        leader.on_local_tail(tail(10, 10), seconds(0));
         assert_eq!(leader.on_fetch(fetch(SECOND, 10), seconds(1)), Some(Offset(10)));
         leader.on_fetch(fetch(THIRD, 9), seconds(1));
         assert_eq!(leader.propose(LIMITS, seconds(1), nobody), None, "it lacks what is committed");
-        leader.on_local_tail(tail(11, 11));
+        leader.on_local_tail(tail(11, 11), seconds(0));
         leader.on_fetch(fetch(THIRD, 10), seconds(1));
         let proposal =
             leader.propose(LIMITS, seconds(1), nobody).expect("it has what is committed");
@@ -511,7 +520,7 @@ mod tests {
     #[test]
     fn a_fetch_of_an_earlier_incarnation_says_nothing() {
         let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
-        leader.on_local_tail(tail(10, 10));
+        leader.on_local_tail(tail(10, 10), seconds(0));
         let late = FollowerFetch { broker_epoch: 9, ..fetch(SECOND, 10) };
         leader.on_fetch(fetch(SECOND, 2), seconds(1));
         assert_eq!(leader.on_fetch(late, seconds(1)), None);
@@ -531,7 +540,7 @@ mod tests {
         let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
         for second in 1..=40_u64 {
             let end = i64::try_from(second).expect("is small") * 10;
-            leader.on_local_tail(tail(end, end));
+            leader.on_local_tail(tail(end, end), seconds(second));
             leader.on_fetch(fetch(SECOND, end), seconds(second));
             // It makes progress, and is further behind each time.
             leader.on_fetch(fetch(THIRD, end / 2), seconds(second));
@@ -548,7 +557,7 @@ mod tests {
         let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
         for second in 1..=100_u64 {
             let end = i64::try_from(second).expect("is small") * 10;
-            leader.on_local_tail(tail(end, end));
+            leader.on_local_tail(tail(end, end), seconds(second));
             leader.on_fetch(fetch(SECOND, end - 10), seconds(second));
             assert_eq!(leader.propose(LIMITS, seconds(second), nobody), None);
         }
@@ -559,7 +568,7 @@ mod tests {
         let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
         leader.on_fetch(fetch(SECOND, 0), seconds(9));
         leader.on_fetch(fetch(THIRD, 0), seconds(9));
-        leader.on_local_tail(tail(5, 5));
+        leader.on_local_tail(tail(5, 5), seconds(9));
         leader.on_fetch(fetch(SECOND, 5), seconds(10));
         assert_eq!(leader.propose(LIMITS, seconds(11), nobody), None);
         assert_eq!(brokers(leader.propose(LIMITS, seconds(12), nobody)), Some(vec![OWN, SECOND]));
@@ -567,14 +576,29 @@ mod tests {
         let moved = leader.on_membership(&membership(&[OWN, SECOND], 1), seconds(12));
         assert_eq!(moved, Some(Offset(5)));
         // Without the second there would be too few: it stays, however long its disk hangs.
-        leader.on_local_tail(tail(6, 6));
+        leader.on_local_tail(tail(6, 6), seconds(12));
         assert_eq!(leader.propose(LIMITS, seconds(20), nobody), None);
+    }
+
+    #[test]
+    fn who_had_everything_until_now_is_not_late() {
+        let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
+        leader.on_fetch(fetch(SECOND, 0), seconds(1));
+        leader.on_fetch(fetch(THIRD, 0), seconds(1));
+        // Nobody says anything while there is nothing to say.
+        leader.on_local_tail(tail(5, 5), seconds(1_000));
+        assert_eq!(leader.propose(LIMITS, seconds(1_002), nobody), None);
+        leader.on_fetch(fetch(SECOND, 5), seconds(1_002));
+        assert_eq!(
+            brokers(leader.propose(LIMITS, seconds(1_003), nobody)),
+            Some(vec![OWN, SECOND])
+        );
     }
 
     #[test]
     fn a_proposal_that_is_refused_is_made_anew() {
         let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
-        leader.on_local_tail(tail(3, 3));
+        leader.on_local_tail(tail(3, 3), seconds(0));
         leader.on_fetch(fetch(THIRD, 0), seconds(1));
         assert!(leader.propose(LIMITS, seconds(1), nobody).is_some());
         assert_eq!(leader.on_fetch(fetch(SECOND, 3), seconds(1)), None);
@@ -629,11 +653,11 @@ mod tests {
                 match event {
                     Event::Grows(records) => {
                         log_end += records;
-                        leader.on_local_tail(tail(log_end, flushed));
+                        leader.on_local_tail(tail(log_end, flushed), now);
                     }
                     Event::Flushes => {
                         flushed = log_end;
-                        leader.on_local_tail(tail(log_end, flushed));
+                        leader.on_local_tail(tail(log_end, flushed), now);
                     }
                     Event::Fetches { broker, behind } => {
                         let end = ends.get_mut(&broker).expect("is a follower");

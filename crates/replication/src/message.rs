@@ -1,43 +1,56 @@
 //! What a follower and its leader say to each other, in bytes.
 //!
-//! A follower asks one leader for all partitions that it follows there, in one request; the leader answers
-//! about those of which it has something to say. All numbers are big-endian.
+//! A follower asks one leader for all partitions that it follows there. Both remember what was said in a *fetch
+//! session* (as KIP-227 has for clients): a request names only what has changed since the one before, and so does an
+//! answer. A session is begun by request 0 and ends with the first request that is lost. All numbers are big-endian.
 //!
 //! A request:
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | layout | 0 |
+//! | 1 | layout | 1 |
 //! | 4 | follower | its broker number |
 //! | 8 | broker epoch | which incarnation of it |
+//! | 8 | session | grows with each session of the incarnation |
+//! | 4 | number | of the request in the session, from 0 |
+//! | 1 | wants | 1 if the leader answers when it has something to say; 0 if this only tells |
 //! | 4 | max wait | ms; the leader answers no later |
-//! | 4 | min bytes | … and no sooner than it has so much |
 //! | 4 | max bytes | of records; the first batch may be larger |
-//! | 4 | count | of partitions |
+//! | 4 | begun | partitions that the follower follows from now on |
+//! | 4 | told | partitions of which it tells how far they are |
+//! | 4 | ended | partitions that it does not follow any more |
 //!
-//! and for each partition:
+//! for each that is begun, which has the next slot of the session:
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
 //! | 16 | topic id | |
 //! | 4 | partition | |
 //! | 4 | leader epoch | in which the follower follows |
+//!
+//! for each that is told, which is to be answered from then on:
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 4 | slot | |
 //! | 8 | end | the follower holds everything before it |
 //! | 4 | last epoch | of its last record; -1 for none |
-//! | 8 | log start | of the follower's log |
+//!
+//! and for each that has ended its slot, 4 bytes. A slot is never used again.
 //!
 //! An answer:
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 1 | layout | 0 |
+//! | 1 | layout | 1 |
+//! | 1 | verdict | 0 taken; 1 the request is not the next one of a session that is known here: begin another |
 //! | 4 | count | of partitions |
 //!
 //! and for each partition:
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 4 | index | of the partition in the request |
+//! | 4 | slot | |
 //! | 2 | error | Kafka's code |
 //! | 8 | high watermark | |
 //! | 8 | log start | of the leader's log |
@@ -45,34 +58,51 @@
 //! | 8 | diverging end | |
 //! | 4 | length | of the records |
 //! | N | records | whole batches |
+//!
+//! After records, an error, or logs that part, the leader says nothing more of a partition until it is told again.
 
 use std::fmt;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, Uuid};
 
-const LAYOUT: u8 = 0;
+const LAYOUT: u8 = 1;
 
-const REQUEST_HEADER_BYTES: usize = 29;
-const REQUEST_PART_BYTES: usize = 44;
-const ANSWER_HEADER_BYTES: usize = 5;
+const REQUEST_HEADER_BYTES: usize = 46;
+const BEGUN_BYTES: usize = 24;
+const TOLD_BYTES: usize = 16;
+const ENDED_BYTES: usize = 4;
+const ANSWER_HEADER_BYTES: usize = 6;
 const ANSWER_PART_BYTES: usize = 38;
 
-/// What a follower asks of one leader.
+/// What a follower says to one leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchFromLeader {
     /// Who asks.
     pub follower: BrokerId,
     /// Which incarnation of it.
     pub broker_epoch: i64,
+    /// Which fetch session: each has a greater number than those that the incarnation had before with this leader.
+    pub session: u64,
+    /// Which request of the session, from 0.
+    pub number: u32,
+    /// What the leader is to answer; `None` if this only tells.
+    pub wants: Option<Wants>,
+    /// Partitions that the follower follows from now on. They have the next slots of the session.
+    pub begun: Vec<FollowedPartition>,
+    /// How far partitions are.
+    pub told: Vec<FollowerEnd>,
+    /// The slots of those that it does not follow any more.
+    pub ended: Vec<u32>,
+}
+
+/// When a leader answers, and with how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wants {
     /// The leader answers after so many ms at the latest.
     pub max_wait_ms: u32,
-    /// It waits until it has so much.
-    pub min_bytes: u32,
-    /// It sends no more records than this; the first batch may be larger.
+    /// It sends no more bytes of records than this; the first batch may be larger.
     pub max_bytes: u32,
-    /// The partitions, each once.
-    pub partitions: Vec<FollowedPartition>,
 }
 
 /// One partition that a follower follows.
@@ -84,19 +114,33 @@ pub struct FollowedPartition {
     pub partition: PartitionId,
     /// The epoch in which the follower follows.
     pub leader_epoch: LeaderEpoch,
-    /// The follower holds everything before this.
+}
+
+/// How far a follower's log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowerEnd {
+    /// Of which partition of the session.
+    pub slot: u32,
+    /// The follower holds everything before this; on a durable topic, on stable storage.
     pub end: Offset,
     /// The epoch of its last record, or [`LeaderEpoch::NONE`].
     pub last_epoch: LeaderEpoch,
-    /// Where its log begins.
-    pub log_start: Offset,
 }
 
-/// What a leader says about one partition of a request.
+/// What a leader says to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaderReply {
+    /// It has something to say about these, or about none.
+    Taken(Vec<LedPartition>),
+    /// The request is not the next one of a session that the leader knows. Nothing of it was taken.
+    OtherSession,
+}
+
+/// What a leader says about one partition of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedPartition {
-    /// Which one: its index in the request.
-    pub index: u32,
+    /// Which one.
+    pub slot: u32,
     /// Whether the leader can serve it.
     pub error: ErrorCode,
     /// Its high watermark.
@@ -107,6 +151,25 @@ pub struct LedPartition {
     pub diverging: Option<(LeaderEpoch, Offset)>,
     /// Whole batches.
     pub records: Bytes,
+}
+
+impl LedPartition {
+    /// Nothing about a partition yet.
+    pub fn of(slot: u32) -> LedPartition {
+        LedPartition {
+            slot,
+            error: ErrorCode::None,
+            high_watermark: Offset::ZERO,
+            log_start: Offset::ZERO,
+            diverging: None,
+            records: Bytes::new(),
+        }
+    }
+
+    /// Whether the leader says no more of the partition until it is told how far the follower is.
+    pub fn awaits_follower(&self) -> bool {
+        self.error != ErrorCode::None || self.diverging.is_some() || !self.records.is_empty()
+    }
 }
 
 /// Bytes that are no message.
@@ -125,122 +188,160 @@ const CUT_SHORT: InvalidMessage = InvalidMessage("is cut short");
 const OTHER_LAYOUT: InvalidMessage = InvalidMessage("has a layout of another version");
 const TOO_LONG: InvalidMessage = InvalidMessage("goes on behind its end");
 const NO_SUCH_ERROR: InvalidMessage = InvalidMessage("has an error code that does not exist");
+const NO_SUCH_CHOICE: InvalidMessage = InvalidMessage("has a choice that does not exist");
 
 impl FetchFromLeader {
     /// The request in bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let bytes = REQUEST_HEADER_BYTES + self.partitions.len() * REQUEST_PART_BYTES;
+        let bytes = REQUEST_HEADER_BYTES
+            + self.begun.len() * BEGUN_BYTES
+            + self.told.len() * TOLD_BYTES
+            + self.ended.len() * ENDED_BYTES;
         let mut out = Vec::with_capacity(bytes);
         out.put_u8(LAYOUT);
         out.put_i32(self.follower.0);
         out.put_i64(self.broker_epoch);
-        out.put_u32(self.max_wait_ms);
-        out.put_u32(self.min_bytes);
-        out.put_u32(self.max_bytes);
-        out.put_u32(count(self.partitions.len()));
-        for part in &self.partitions {
-            out.put_slice(&part.topic.0.0);
-            out.put_i32(part.partition.0);
-            out.put_i32(part.leader_epoch.0);
-            out.put_i64(part.end.0);
-            out.put_i32(part.last_epoch.0);
-            out.put_i64(part.log_start.0);
+        out.put_u64(self.session);
+        out.put_u32(self.number);
+        let Wants { max_wait_ms, max_bytes } =
+            self.wants.unwrap_or(Wants { max_wait_ms: 0, max_bytes: 0 });
+        out.put_u8(self.wants.is_some().into());
+        out.put_u32(max_wait_ms);
+        out.put_u32(max_bytes);
+        out.put_u32(count(self.begun.len()));
+        out.put_u32(count(self.told.len()));
+        out.put_u32(count(self.ended.len()));
+        for begun in &self.begun {
+            out.put_slice(&begun.topic.0.0);
+            out.put_i32(begun.partition.0);
+            out.put_i32(begun.leader_epoch.0);
         }
+        for told in &self.told {
+            out.put_u32(told.slot);
+            out.put_i64(told.end.0);
+            out.put_i32(told.last_epoch.0);
+        }
+        self.ended.iter().for_each(|slot| out.put_u32(*slot));
         out
     }
 
     /// Reads a request. It takes no more memory than the bytes have, give or take.
     pub fn decode(mut bytes: &[u8]) -> Result<FetchFromLeader, InvalidMessage> {
+        if bytes.first().is_some_and(|layout| *layout != LAYOUT) {
+            return Err(OTHER_LAYOUT);
+        }
         if bytes.len() < REQUEST_HEADER_BYTES {
             return Err(CUT_SHORT);
         }
-        if bytes.get_u8() != LAYOUT {
-            return Err(OTHER_LAYOUT);
-        }
+        bytes.advance(1);
         let (follower, broker_epoch) = (BrokerId(bytes.get_i32()), bytes.get_i64());
-        let (max_wait_ms, min_bytes) = (bytes.get_u32(), bytes.get_u32());
-        let (max_bytes, count) = (bytes.get_u32(), bytes.get_u32() as usize);
+        let (session, number, wants) = (bytes.get_u64(), bytes.get_u32(), bytes.get_u8());
+        let asked = Wants { max_wait_ms: bytes.get_u32(), max_bytes: bytes.get_u32() };
+        let wants = match wants {
+            0 => None,
+            1 => Some(asked),
+            _ => return Err(NO_SUCH_CHOICE),
+        };
+        let mut count = || bytes.get_u32() as usize;
+        let (begun, told, ended) = (count(), count(), count());
+        let announced = [(begun, BEGUN_BYTES), (told, TOLD_BYTES), (ended, ENDED_BYTES)];
+        let announced = announced.map(|(count, bytes)| count.saturating_mul(bytes));
+        let announced = announced.into_iter().fold(0, usize::saturating_add);
         // Before anything is allocated for them.
-        match bytes.len().cmp(&count.saturating_mul(REQUEST_PART_BYTES)) {
+        match bytes.len().cmp(&announced) {
             std::cmp::Ordering::Less => return Err(CUT_SHORT),
             std::cmp::Ordering::Greater => return Err(TOO_LONG),
             std::cmp::Ordering::Equal => {}
         }
-        let mut part = || FollowedPartition {
+        let begin = |_| FollowedPartition {
             topic: topic_id(&mut bytes),
             partition: PartitionId(bytes.get_i32()),
             leader_epoch: LeaderEpoch(bytes.get_i32()),
+        };
+        let begun = (0..begun).map(begin).collect();
+        let tell = |_| FollowerEnd {
+            slot: bytes.get_u32(),
             end: Offset(bytes.get_i64()),
             last_epoch: LeaderEpoch(bytes.get_i32()),
-            log_start: Offset(bytes.get_i64()),
         };
-        let partitions = (0..count).map(|_| part()).collect();
-        Ok(FetchFromLeader {
-            follower,
-            broker_epoch,
-            max_wait_ms,
-            min_bytes,
-            max_bytes,
-            partitions,
-        })
+        let told = (0..told).map(tell).collect();
+        let ended = (0..ended).map(|_| bytes.get_u32()).collect();
+        Ok(FetchFromLeader { follower, broker_epoch, session, number, wants, begun, told, ended })
     }
 }
 
-/// An answer in bytes.
-pub fn encode_answer(partitions: &[LedPartition]) -> Bytes {
-    let records: usize = partitions.iter().map(|part| part.records.len()).sum();
-    let bytes = ANSWER_HEADER_BYTES + partitions.len() * ANSWER_PART_BYTES + records;
-    let mut out = BytesMut::with_capacity(bytes);
-    out.put_u8(LAYOUT);
-    out.put_u32(count(partitions.len()));
-    for part in partitions {
-        let (epoch, end) = part.diverging.unwrap_or((LeaderEpoch::NONE, Offset::ZERO));
-        out.put_u32(part.index);
-        out.put_i16(part.error.code());
-        out.put_i64(part.high_watermark.0);
-        out.put_i64(part.log_start.0);
-        out.put_i32(epoch.0);
-        out.put_i64(end.0);
-        out.put_u32(count(part.records.len()));
-        out.put_slice(&part.records);
+impl LeaderReply {
+    /// The reply in bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let (verdict, partitions) = match self {
+            LeaderReply::Taken(partitions) => (0, &partitions[..]),
+            LeaderReply::OtherSession => (1, &[][..]),
+        };
+        let records: usize = partitions.iter().map(|part| part.records.len()).sum();
+        let bytes = ANSWER_HEADER_BYTES + partitions.len() * ANSWER_PART_BYTES + records;
+        let mut out = Vec::with_capacity(bytes);
+        out.put_u8(LAYOUT);
+        out.put_u8(verdict);
+        out.put_u32(count(partitions.len()));
+        for part in partitions {
+            let (epoch, end) = part.diverging.unwrap_or((LeaderEpoch::NONE, Offset::ZERO));
+            out.put_u32(part.slot);
+            out.put_i16(part.error.code());
+            out.put_i64(part.high_watermark.0);
+            out.put_i64(part.log_start.0);
+            out.put_i32(epoch.0);
+            out.put_i64(end.0);
+            out.put_u32(count(part.records.len()));
+            out.put_slice(&part.records);
+        }
+        out
     }
-    out.freeze()
+
+    /// Reads a reply. Records stay slices of `bytes`.
+    pub fn decode(mut bytes: Bytes) -> Result<LeaderReply, InvalidMessage> {
+        if bytes.first().is_some_and(|layout| *layout != LAYOUT) {
+            return Err(OTHER_LAYOUT);
+        }
+        if bytes.len() < ANSWER_HEADER_BYTES {
+            return Err(CUT_SHORT);
+        }
+        bytes.advance(1);
+        let (verdict, count) = (bytes.get_u8(), bytes.get_u32() as usize);
+        if bytes.len() < count.saturating_mul(ANSWER_PART_BYTES) {
+            return Err(CUT_SHORT);
+        }
+        let mut partitions = Vec::with_capacity(count);
+        for _ in 0..count {
+            partitions.push(led_partition(&mut bytes)?);
+        }
+        match verdict {
+            _ if !bytes.is_empty() => Err(TOO_LONG),
+            0 => Ok(LeaderReply::Taken(partitions)),
+            1 if partitions.is_empty() => Ok(LeaderReply::OtherSession),
+            _ => Err(NO_SUCH_CHOICE),
+        }
+    }
 }
 
-/// Reads an answer. Records stay slices of `bytes`.
-pub fn decode_answer(mut bytes: Bytes) -> Result<Vec<LedPartition>, InvalidMessage> {
-    if bytes.len() < ANSWER_HEADER_BYTES {
+fn led_partition(bytes: &mut Bytes) -> Result<LedPartition, InvalidMessage> {
+    if bytes.len() < ANSWER_PART_BYTES {
         return Err(CUT_SHORT);
     }
-    if bytes.get_u8() != LAYOUT {
-        return Err(OTHER_LAYOUT);
-    }
-    let count = bytes.get_u32() as usize;
-    if bytes.len() < count.saturating_mul(ANSWER_PART_BYTES) {
+    let (slot, error) = (bytes.get_u32(), bytes.get_i16());
+    let (high_watermark, log_start) = (Offset(bytes.get_i64()), Offset(bytes.get_i64()));
+    let (epoch, end) = (LeaderEpoch(bytes.get_i32()), Offset(bytes.get_i64()));
+    let length = bytes.get_u32() as usize;
+    if bytes.len() < length {
         return Err(CUT_SHORT);
     }
-    let mut partitions = Vec::with_capacity(count);
-    for _ in 0..count {
-        if bytes.len() < ANSWER_PART_BYTES {
-            return Err(CUT_SHORT);
-        }
-        let (index, error) = (bytes.get_u32(), bytes.get_i16());
-        let (high_watermark, log_start) = (Offset(bytes.get_i64()), Offset(bytes.get_i64()));
-        let (epoch, end) = (LeaderEpoch(bytes.get_i32()), Offset(bytes.get_i64()));
-        let length = bytes.get_u32() as usize;
-        if bytes.len() < length {
-            return Err(CUT_SHORT);
-        }
-        partitions.push(LedPartition {
-            index,
-            error: ErrorCode::from_code(error).ok_or(NO_SUCH_ERROR)?,
-            high_watermark,
-            log_start,
-            diverging: (epoch != LeaderEpoch::NONE).then_some((epoch, end)),
-            records: bytes.split_to(length),
-        });
-    }
-    if bytes.is_empty() { Ok(partitions) } else { Err(TOO_LONG) }
+    Ok(LedPartition {
+        slot,
+        error: ErrorCode::from_code(error).ok_or(NO_SUCH_ERROR)?,
+        high_watermark,
+        log_start,
+        diverging: (epoch != LeaderEpoch::NONE).then_some((epoch, end)),
+        records: bytes.split_to(length),
+    })
 }
 
 fn topic_id(bytes: &mut &[u8]) -> TopicId {
@@ -260,25 +361,42 @@ mod tests {
     use super::*;
 
     fn followed() -> impl Strategy<Value = FollowedPartition> {
-        let numbers = (any::<i32>(), any::<i32>(), any::<i64>(), any::<i32>(), any::<i64>());
-        (any::<[u8; 16]>(), numbers).prop_map(|(topic, (partition, epoch, end, last, start))| {
-            FollowedPartition {
-                topic: TopicId(Uuid(topic)),
-                partition: PartitionId(partition),
-                leader_epoch: LeaderEpoch(epoch),
-                end: Offset(end),
-                last_epoch: LeaderEpoch(last),
-                log_start: Offset(start),
-            }
+        let numbers = (any::<i32>(), any::<i32>());
+        (any::<[u8; 16]>(), numbers).prop_map(|(topic, (partition, epoch))| FollowedPartition {
+            topic: TopicId(Uuid(topic)),
+            partition: PartitionId(partition),
+            leader_epoch: LeaderEpoch(epoch),
         })
+    }
+
+    fn told() -> impl Strategy<Value = FollowerEnd> {
+        any::<(u32, i64, i32)>().prop_map(|(slot, end, last)| FollowerEnd {
+            slot,
+            end: Offset(end),
+            last_epoch: LeaderEpoch(last),
+        })
+    }
+
+    prop_compose! {
+        fn request()(
+            begun in prop::collection::vec(followed(), 0..10),
+            told in prop::collection::vec(told(), 0..10),
+            ended in prop::collection::vec(any::<u32>(), 0..10),
+            wants in prop::option::of(any::<(u32, u32)>()),
+            (follower, broker_epoch, session, number) in any::<(i32, i64, u64, u32)>(),
+        ) -> FetchFromLeader {
+            let wants = wants.map(|(max_wait_ms, max_bytes)| Wants { max_wait_ms, max_bytes });
+            let follower = BrokerId(follower);
+            FetchFromLeader { follower, broker_epoch, session, number, wants, begun, told, ended }
+        }
     }
 
     fn led() -> impl Strategy<Value = LedPartition> {
         let diverging = prop::option::of((0..i32::MAX, any::<i64>()));
         let records = prop::collection::vec(any::<u8>(), 0..50);
         (any::<u32>(), any::<i64>(), any::<i64>(), diverging, records).prop_map(
-            |(index, watermark, start, diverging, records)| LedPartition {
-                index,
+            |(slot, watermark, start, diverging, records)| LedPartition {
+                slot,
                 error: ErrorCode::None,
                 high_watermark: Offset(watermark),
                 log_start: Offset(start),
@@ -288,39 +406,42 @@ mod tests {
         )
     }
 
+    fn reply() -> impl Strategy<Value = LeaderReply> {
+        prop_oneof![
+            prop::collection::vec(led(), 0..20).prop_map(LeaderReply::Taken),
+            Just(LeaderReply::OtherSession),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn a_request_is_read_as_it_was_written(
-            partitions in prop::collection::vec(followed(), 0..20),
-            numbers in any::<(i32, i64, u32, u32, u32)>(),
-        ) {
-            let (follower, broker_epoch, max_wait_ms, min_bytes, max_bytes) = numbers;
-            let follower = BrokerId(follower);
-            let request = FetchFromLeader {
-                follower, broker_epoch, max_wait_ms, min_bytes, max_bytes, partitions,
-            };
+        fn a_request_is_read_as_it_was_written(request in request()) {
             let bytes = request.encode();
             prop_assert_eq!(FetchFromLeader::decode(&bytes), Ok(request));
             for end in 0..bytes.len() {
-                prop_assert!(FetchFromLeader::decode(&bytes[..end]).is_err());
+                prop_assert_eq!(FetchFromLeader::decode(&bytes[..end]), Err(CUT_SHORT));
             }
         }
 
         #[test]
-        fn an_answer_is_read_as_it_was_written(partitions in prop::collection::vec(led(), 0..20)) {
-            let bytes = encode_answer(&partitions);
-            prop_assert_eq!(decode_answer(bytes.clone()), Ok(partitions));
+        fn a_reply_is_read_as_it_was_written(reply in reply()) {
+            let bytes = Bytes::from(reply.encode());
+            prop_assert_eq!(LeaderReply::decode(bytes.clone()), Ok(reply));
             for end in 0..bytes.len() {
-                prop_assert!(decode_answer(bytes.slice(..end)).is_err());
+                prop_assert!(LeaderReply::decode(bytes.slice(..end)).is_err());
             }
         }
 
         #[test]
         fn no_bytes_panic_or_take_more_than_they_are(
-            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            has_layout in any::<bool>(),
         ) {
+            if let Some(first) = bytes.first_mut().filter(|_| has_layout) {
+                *first = LAYOUT;
+            }
             let _ = FetchFromLeader::decode(&bytes);
-            let _ = decode_answer(bytes.into());
+            let _ = LeaderReply::decode(bytes.into());
         }
     }
 
@@ -329,17 +450,22 @@ mod tests {
         let empty = FetchFromLeader {
             follower: BrokerId(1),
             broker_epoch: 1,
-            max_wait_ms: 500,
-            min_bytes: 1,
-            max_bytes: 1,
-            partitions: Vec::new(),
+            session: 1,
+            number: 0,
+            wants: None,
+            begun: Vec::new(),
+            told: Vec::new(),
+            ended: Vec::new(),
         };
-        let mut bytes = empty.encode();
-        bytes[REQUEST_HEADER_BYTES - 4..].copy_from_slice(&u32::MAX.to_be_bytes());
-        assert_eq!(FetchFromLeader::decode(&bytes), Err(CUT_SHORT));
-        let mut bytes = encode_answer(&[]).to_vec();
-        bytes[1..].copy_from_slice(&u32::MAX.to_be_bytes());
-        assert_eq!(decode_answer(bytes.into()), Err(CUT_SHORT));
+        for behind in [12, 8, 4] {
+            let mut bytes = empty.encode();
+            let at = REQUEST_HEADER_BYTES - behind;
+            bytes[at..at + 4].copy_from_slice(&u32::MAX.to_be_bytes());
+            assert_eq!(FetchFromLeader::decode(&bytes), Err(CUT_SHORT));
+        }
+        let mut bytes = LeaderReply::Taken(Vec::new()).encode();
+        bytes[2..].copy_from_slice(&u32::MAX.to_be_bytes());
+        assert_eq!(LeaderReply::decode(bytes.into()), Err(CUT_SHORT));
         let longer = [empty.encode(), vec![0]].concat();
         assert_eq!(FetchFromLeader::decode(&longer), Err(TOO_LONG));
     }

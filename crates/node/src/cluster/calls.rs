@@ -13,21 +13,27 @@ pub(super) struct Calls(pub(super) Weak<Node>);
 
 impl CallHandler for Calls {
     fn handle(&self, from: Identity, kind: Kind, payload: Bytes) -> HandledCall {
-        let node = self.0.clone();
-        Box::pin(async move {
-            let node = node.upgrade()?;
-            match kind {
-                Kind::Quorum => Some(node.quorum.handle(&payload).await),
+        let Some(node) = self.0.upgrade() else { return nobody_here() };
+        match kind {
+            Kind::Quorum => Box::pin(async move { Some(node.quorum.handle(&payload).await) }),
+            Kind::Fetch => {
                 // Who has no number of the cluster has not been admitted yet.
-                Kind::Fetch => node.answer_follower(from.node?, &payload).await,
-                Kind::Heartbeat => {
-                    let heartbeat = Heartbeat::decode(&payload)?;
-                    if from.node != Some(heartbeat.broker) {
-                        return None;
-                    }
-                    Some(vec![u8::from(node.cluster.as_ref()?.controller.hear(heartbeat))])
-                }
+                let taken = from.node.and_then(|from| node.take_fetch(from, &payload));
+                let Some(taken) = taken else { return nobody_here() };
+                Box::pin(async move { Some(node.answer_follower(taken).await) })
             }
-        })
+            Kind::Heartbeat => {
+                let heartbeat = Heartbeat::decode(&payload);
+                let heartbeat = heartbeat.filter(|it| from.node == Some(it.broker));
+                let controller = node.cluster.as_ref().map(|cluster| &cluster.controller);
+                let heard = controller.zip(heartbeat).map(|(it, heartbeat)| it.hear(heartbeat));
+                let reply = heard.map(|is_known| vec![u8::from(is_known)]);
+                Box::pin(async { reply })
+            }
+        }
     }
+}
+
+fn nobody_here() -> HandledCall {
+    Box::pin(async { None })
 }

@@ -32,6 +32,7 @@ use logway_model::{BrokerId, Uuid};
 use logway_peers::Carrier;
 use tokio::sync::{Notify, watch};
 
+use crate::replication::FetchSessions;
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
 pub(crate) use identity::{Identified, Joined, forget_joining};
@@ -81,6 +82,8 @@ pub(crate) struct Cluster {
     controller: Controller,
     /// Somebody may be in sync who was not.
     pub(crate) isr_due: Arc<Notify>,
+    /// What this leader's followers have told.
+    pub(crate) fetch_sessions: FetchSessions,
     mutation: Option<Mutation>,
 }
 
@@ -100,6 +103,7 @@ impl Cluster {
             wanted: Mutex::new(BrokerState::Active),
             controller: Controller::default(),
             isr_due: Arc::default(),
+            fetch_sessions: FetchSessions::default(),
             mutation,
         }
     }

@@ -5,20 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logway_log::ReadRequest;
-use logway_log::checkpoint::Divergence;
-use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset};
-use logway_replication::FollowerFetch;
+use logway_model::{BrokerId, ErrorCode, Offset};
 use logway_replication::message::{
-    FetchFromLeader, FollowedPartition, LedPartition, encode_answer,
+    FetchFromLeader, FollowedPartition, LeaderReply, LedPartition, Wants,
 };
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
+use super::session::{FetchSession, Led, Marked};
 use crate::Node;
 use crate::cluster::Mutation;
 use crate::failure::Failure;
 use crate::replica::Replica;
-use crate::rising_offset::WaitKey;
 use crate::tasks::off_thread;
 
 /// A follower may not have a leader wait for longer than this.
@@ -27,198 +24,122 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// The most that one partition has in an answer, so that the others come along.
 const PARTITION_BYTES_MAX: u64 = 1 << 20;
 
+/// A request of a follower that was taken.
+pub(crate) enum TakenFetch {
+    /// It was told something, and there is nothing to wait for.
+    Answered(LeaderReply),
+    /// It is answered when there is something to say.
+    Waits(Arc<FetchSession>, Wants),
+}
+
 impl Node {
-    /// Answers a follower, when there is something to say or it has waited for long enough. `None` for bytes that are
-    /// no request of this version.
+    /// Takes what a follower tells. `None` for bytes that are no request of this version, or of another broker.
     ///
     /// How far the follower is counts when its request is read, and not when it is answered: an acknowledgement
-    /// that waited behind a parked answer would come half a second late.
-    pub(crate) async fn answer_follower(&self, from: BrokerId, request: &Bytes) -> Option<Vec<u8>> {
+    /// that waited behind a parked answer would come half a second late. So this is called in the order in which
+    /// requests come.
+    pub(crate) fn take_fetch(&self, from: BrokerId, request: &Bytes) -> Option<TakenFetch> {
         let request = FetchFromLeader::decode(request).ok()?;
         // Nobody tells how far another broker is.
         if request.follower != from {
             return None;
         }
-        let deadline =
-            Instant::now() + Duration::from_millis(request.max_wait_ms.into()).min(WAIT_MAX);
-        let mut answering = Answering::begin(self, &request);
-        if !answering.read_enough().await {
-            let waiter = Arc::new(Notify::new());
-            loop {
-                // First, so that nothing comes between the look and the wait.
-                let _waits = answering.wait_for_more(&waiter);
-                if answering.read_enough().await || Instant::now() >= deadline {
-                    break;
-                }
-                tokio::select! {
-                    () = waiter.notified() => {}
-                    () = sleep_until(deadline) => {}
-                }
-            }
+        let cluster = self.cluster.as_ref()?;
+        let led = Led {
+            find: &|followed| self.led(followed),
+            counts_diverging: self.breaks(Mutation::CountsDiverging),
+        };
+        let Some(taken) = cluster.fetch_sessions.take(&led, &request) else {
+            return Some(TakenFetch::Answered(LeaderReply::OtherSession));
+        };
+        if taken.could_join {
+            cluster.isr_due.notify_one();
         }
-        Some(encode_answer(&answering.parts).into())
+        Some(match request.wants {
+            None => TakenFetch::Answered(LeaderReply::Taken(Vec::new())),
+            Some(wants) => TakenFetch::Waits(taken.session, wants),
+        })
     }
 
     /// The replica that a follower means, if it leads in the epoch that the follower believes in.
-    fn led(&self, asked: &FollowedPartition) -> Result<Arc<Replica>, ErrorCode> {
+    fn led(&self, followed: FollowedPartition) -> Result<Arc<Replica>, ErrorCode> {
+        let FollowedPartition { topic, partition, leader_epoch } = followed;
         let topics = self.topics();
-        let replica = topics.by_id(asked.topic)?.partition(asked.partition)?;
-        replica.check_leader_epoch(asked.leader_epoch)?;
-        match replica.log().latest_epoch() < asked.leader_epoch {
+        let replica = topics.by_id(topic)?.partition(partition)?;
+        replica.check_leader_epoch(leader_epoch)?;
+        match replica.log().latest_epoch() < leader_epoch {
             // The log does not know yet where the epoch starts, so it cannot tell where another parts from it.
             true => Err(ErrorCode::UnknownLeaderEpoch),
             false => Ok(Arc::clone(replica)),
         }
     }
-}
 
-/// A request on its way to being answered.
-struct Answering<'a> {
-    request: &'a FetchFromLeader,
-    /// The partitions that have a leader here and a follower there, by their index in the request.
-    led: Vec<(usize, Arc<Replica>)>,
-    /// What there is to say, without records.
-    told: Vec<LedPartition>,
-    /// The same with what there is to read.
-    parts: Vec<LedPartition>,
-    /// Something cannot wait.
-    is_urgent: bool,
-}
-
-/// Waits for more records, until dropped.
-struct Waits(Vec<(Arc<Replica>, WaitKey)>);
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        for (replica, key) in &self.0 {
-            replica.log_end().unsubscribe(*key);
-        }
-    }
-}
-
-impl<'a> Answering<'a> {
-    /// Looks at each partition, and takes note of how far the follower is with those whose beginning it has.
-    fn begin(node: &Node, request: &'a FetchFromLeader) -> Answering<'a> {
-        let (mut led, mut told) = (Vec::new(), Vec::new());
-        let mut could_join = false;
-        for (index, asked) in request.partitions.iter().enumerate() {
-            let replica = match node.led(asked) {
-                Ok(replica) => replica,
-                Err(error) => {
-                    told.push(LedPartition { error, ..nothing(index) });
-                    continue;
-                }
-            };
-            let parting = parting(&replica, asked, index);
-            if let Some(part) = parting.filter(|_| !node.breaks(Mutation::CountsDiverging)) {
-                told.push(part);
-                continue;
-            }
-            let (broker, broker_epoch, end) = (request.follower, request.broker_epoch, asked.end);
-            let fetch = FollowerFetch { broker, broker_epoch, end };
-            could_join |= replica.on_fetch(asked.leader_epoch, fetch);
-            led.push((index, replica));
-        }
-        if could_join && let Some(cluster) = &node.cluster {
-            cluster.isr_due.notify_one();
-        }
-        let is_urgent = !told.is_empty();
-        Answering { request, led, told, parts: Vec::new(), is_urgent }
-    }
-
-    fn wait_for_more(&self, waiter: &Arc<Notify>) -> Waits {
-        let wait = |(index, replica): &(usize, Arc<Replica>)| {
-            let end = self.request.partitions[*index].end;
-            (Arc::clone(replica), replica.log_end().subscribe(end, waiter))
+    /// Answers a follower, when there is something to say or it has waited for long enough.
+    pub(crate) async fn answer_follower(&self, taken: TakenFetch) -> Vec<u8> {
+        let (session, wants) = match taken {
+            TakenFetch::Answered(reply) => return reply.encode(),
+            TakenFetch::Waits(session, wants) => (session, wants),
         };
-        Waits(self.led.iter().map(wait).collect())
-    }
-
-    /// Reads what there is. Says whether that is to be told at once.
-    async fn read_enough(&mut self) -> bool {
-        let bytes = self.read().await;
-        self.is_urgent || bytes >= u64::from(self.request.min_bytes.max(1))
-    }
-
-    /// Reads what there is, from each partition in turn. Returns how many bytes that is.
-    async fn read(&mut self) -> u64 {
-        self.parts = self.told.clone();
-        let mut bytes: u64 = 0;
-        for (index, replica) in &self.led {
-            let asked = &self.request.partitions[*index];
-            if let Err(error) = replica.check_leader_epoch(asked.leader_epoch) {
-                self.is_urgent = true;
-                self.parts.push(LedPartition { error, ..nothing(*index) });
-                continue;
+        let wait = Duration::from_millis(wants.max_wait_ms.into()).min(WAIT_MAX);
+        let deadline = Instant::now() + wait;
+        let max_bytes = wants.max_bytes.min(self.settings.cluster.fetch_max_bytes);
+        let mut parts = Vec::new();
+        loop {
+            say_what_is_due(&session, max_bytes.into(), &mut parts).await;
+            let is_due = !parts.is_empty() || session.is_over() || Instant::now() >= deadline;
+            if is_due || timeout_at(deadline, session.news()).await.is_err() {
+                break;
             }
-            let log = replica.log();
-            let left = u64::from(self.request.max_bytes).saturating_sub(bytes);
-            let mut part = LedPartition {
-                high_watermark: replica.high_watermark().get(),
-                log_start: log.log_start_offset(),
-                ..nothing(*index)
-            };
-            let has_more = log.log_end_offset() > asked.end;
-            if has_more && (left > 0 || bytes == 0) {
-                let wanted = ReadRequest {
-                    offset: asked.end,
-                    max_bytes: left.min(PARTITION_BYTES_MAX),
-                    upper_bound: log.log_end_offset(),
-                    at_least_one_batch: bytes == 0,
-                };
-                match read_records(replica, wanted).await {
-                    Ok(records) => {
-                        bytes += records.len() as u64;
-                        part.records = records;
-                    }
-                    Err(error) => {
-                        self.is_urgent = true;
-                        part.error = error;
-                    }
-                }
-            }
-            self.parts.push(part);
         }
-        bytes
+        parts.extend(session.quiet_news());
+        LeaderReply::Taken(parts).encode()
     }
 }
 
-fn nothing(index: usize) -> LedPartition {
-    LedPartition {
-        index: u32::try_from(index).expect("the request has fewer"),
-        error: ErrorCode::None,
-        high_watermark: Offset::ZERO,
-        log_start: Offset::ZERO,
-        diverging: None,
-        records: Bytes::new(),
+/// Adds what there is to say of the partitions that were marked, in turn, until the answer is full.
+pub(super) async fn say_what_is_due(
+    session: &FetchSession,
+    max_bytes: u64,
+    parts: &mut Vec<LedPartition>,
+) {
+    let mut bytes: u64 = 0;
+    while let Some((slot, marked)) = session.next_marked() {
+        match marked {
+            Marked::Nothing => {}
+            Marked::Says(part) => parts.push(part),
+            Marked::Copies(..) if bytes > 0 && bytes >= max_bytes => {
+                session.put_back(slot);
+                return;
+            }
+            Marked::Copies(replica, end) => {
+                let read =
+                    records_behind(&replica, end, max_bytes - bytes.min(max_bytes), bytes).await;
+                let part = session.copied(slot, &replica, end, read);
+                bytes += part.as_ref().map_or(0, |part| part.records.len() as u64);
+                parts.extend(part);
+            }
+        }
     }
 }
 
-/// What to tell a follower whose log is not the beginning of this one, or begins where nothing is left. How far it is says
-/// nothing then.
-fn parting(replica: &Replica, asked: &FollowedPartition, index: usize) -> Option<LedPartition> {
-    let log = replica.log();
-    let log_start = log.log_start_offset();
-    let told = LedPartition {
-        high_watermark: replica.high_watermark().get(),
-        log_start,
-        ..nothing(index)
+/// What is behind an end: in an answer that has nothing yet, at least one batch.
+async fn records_behind(
+    replica: &Arc<Replica>,
+    end: Offset,
+    bytes_left: u64,
+    bytes_before: u64,
+) -> Result<Bytes, ErrorCode> {
+    let log_end = replica.log().log_end_offset();
+    if log_end <= end {
+        return Ok(Bytes::new());
+    }
+    let wanted = ReadRequest {
+        offset: end,
+        max_bytes: bytes_left.min(PARTITION_BYTES_MAX),
+        upper_bound: log_end,
+        at_least_one_batch: bytes_before == 0,
     };
-    let out_of_range = || LedPartition { error: ErrorCode::OffsetOutOfRange, ..told.clone() };
-    if asked.end < log_start {
-        return Some(out_of_range());
-    }
-    if asked.last_epoch == LeaderEpoch::NONE {
-        return (asked.end > log.log_end_offset()).then(out_of_range);
-    }
-    match log.divergence(asked.last_epoch, asked.end) {
-        Divergence::None if asked.end > log.log_end_offset() => Some(out_of_range()),
-        Divergence::None => None,
-        Divergence::At(end) => {
-            Some(LedPartition { diverging: Some((end.epoch, end.end_offset)), ..told.clone() })
-        }
-        Divergence::UnknownEpoch => Some(out_of_range()),
-    }
+    read_records(replica, wanted).await
 }
 
 /// Reads records into memory. What is not in the segment that grows may have to come from the disk.

@@ -47,15 +47,13 @@ enum Cut {
     StartAt(Offset),
 }
 
-/// Does what an answer says, and returns for each of those that were asked for when to ask again. When this returns,
-/// what was appended is flushed where its topic is durable.
+/// Does what an answer says of these, one for one, and returns for each when to tell the leader of it again. When this
+/// returns, what was appended is flushed where its topic is durable.
 pub(super) async fn follow(node: &Node, asked: &[Asked], answer: Vec<LedPartition>) -> Vec<Next> {
     let mut next = vec![Next::AtOnce; asked.len()];
     let mut by_directory: BTreeMap<DirectoryId, Work> = BTreeMap::new();
     let mut committed = Vec::new();
-    for part in answer {
-        let Ok(index) = usize::try_from(part.index) else { continue };
-        let Some(of) = asked.get(index) else { continue };
+    for (index, (of, part)) in asked.iter().zip(answer).enumerate() {
         let said = LeaderAnswer {
             error: part.error,
             diverging: part.diverging,

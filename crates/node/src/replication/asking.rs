@@ -1,0 +1,182 @@
+//! The follower's half of a fetch session: which partitions it follows at one leader, and what the leader has yet to be told
+//! of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use logway_model::{BrokerId, LeaderEpoch, PartitionId, TopicId};
+use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEnd, Wants};
+use tokio::time::Instant;
+
+use super::following::{Asked, Next};
+use crate::topics::TopicTable;
+
+/// A partition that could not be copied is asked for again after this time.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// Of so many partitions a request tells at most. The others come with the next.
+const TOLD_MAX: usize = 20_000;
+
+/// Slots that have ended and are not worth another session yet.
+const ENDED_MAX: usize = 1_000;
+
+/// What one follower says to one leader.
+pub(super) struct Asking {
+    session: u64,
+    next_number: u32,
+    /// `None` for what is not followed there any more.
+    slots: Vec<Option<Followed>>,
+    by_partition: HashMap<(TopicId, PartitionId), u32>,
+    /// The leader knows the slots before this one.
+    begun: usize,
+    ended: Vec<u32>,
+    to_tell: VecDeque<u32>,
+    /// In the order of their times, since all wait for as long.
+    later: VecDeque<(Instant, u32)>,
+}
+
+struct Followed {
+    asked: Asked,
+    topic: TopicId,
+}
+
+impl Asking {
+    /// Begins a session.
+    pub(super) fn new(session: u64) -> Asking {
+        Asking {
+            session,
+            next_number: 0,
+            slots: Vec::new(),
+            by_partition: HashMap::new(),
+            begun: 0,
+            ended: Vec::new(),
+            to_tell: VecDeque::new(),
+            later: VecDeque::new(),
+        }
+    }
+
+    /// Follows what the table has at the leader, and nothing else. Returns the partitions that are new. One that is
+    /// followed in another epoch than before is another: what the leader says of the earlier one must not count.
+    pub(super) fn adopt(&mut self, topics: &TopicTable, leader: BrokerId) -> Vec<Asked> {
+        let before = std::mem::take(&mut self.by_partition);
+        let mut begun = Vec::new();
+        for (topic, replica) in topics.replicas() {
+            if replica.leader_followed() != Some(leader) {
+                continue;
+            }
+            let (key, epoch) =
+                ((topic, replica.topic_partition().partition), replica.leader_epoch());
+            let is_same = |slot: &&u32| {
+                let followed = self.slots[**slot as usize].as_ref();
+                followed.is_some_and(|it| {
+                    it.asked.epoch == epoch && Arc::ptr_eq(&it.asked.replica, replica)
+                })
+            };
+            let slot = before.get(&key).filter(is_same).copied().unwrap_or_else(|| {
+                let end = replica.log().log_end_offset();
+                let asked = Asked { replica: Arc::clone(replica), epoch, end };
+                begun.push(asked.clone());
+                self.begin(Followed { asked, topic })
+            });
+            self.by_partition.insert(key, slot);
+        }
+        for (key, slot) in before {
+            if self.by_partition.get(&key) != Some(&slot) {
+                self.slots[slot as usize] = None;
+                self.ended.push(slot);
+            }
+        }
+        begun
+    }
+
+    fn begin(&mut self, followed: Followed) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("a session ends long before");
+        self.slots.push(Some(followed));
+        self.to_tell.push_back(slot);
+        slot
+    }
+
+    /// Whether nothing is followed there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_partition.is_empty()
+    }
+
+    /// Whether so much of the session has ended that another one is cheaper.
+    pub(super) fn is_worn(&self) -> bool {
+        self.slots.len() > 2 * self.by_partition.len() + ENDED_MAX
+    }
+
+    /// Whether the leader is to be told something.
+    pub(super) fn has_news(&mut self) -> bool {
+        let now = Instant::now();
+        while let Some((_, slot)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            self.to_tell.push_back(slot);
+        }
+        self.begun < self.slots.len() || !self.ended.is_empty() || !self.to_tell.is_empty()
+    }
+
+    /// When there will be something to tell, if that is known.
+    pub(super) fn news_at(&self) -> Option<Instant> {
+        self.later.front().map(|(at, _)| *at)
+    }
+
+    /// What is to be told now: the slots, with what they were asked for.
+    pub(super) fn take_untold(&mut self) -> Vec<u32> {
+        let count = self.to_tell.len().min(TOLD_MAX);
+        self.to_tell.drain(..count).filter(|slot| self.slots[*slot as usize].is_some()).collect()
+    }
+
+    /// A partition of the session, if it is followed still.
+    pub(super) fn asked(&mut self, slot: u32) -> Option<&mut Asked> {
+        Some(&mut self.slots.get_mut(slot as usize)?.as_mut()?.asked)
+    }
+
+    /// The next request, which tells how far these are.
+    pub(super) fn request(
+        &mut self,
+        (follower, broker_epoch): (BrokerId, i64),
+        told: &[u32],
+        wants: Option<Wants>,
+    ) -> FetchFromLeader {
+        let nothing = || FollowedPartition {
+            topic: TopicId::default(),
+            partition: PartitionId(-1),
+            leader_epoch: LeaderEpoch::NONE,
+        };
+        let begin = |followed: &Option<Followed>| {
+            // It has ended before it was told of, and keeps its number.
+            let Some(Followed { asked, topic }) = followed else { return nothing() };
+            let partition = asked.replica.topic_partition().partition;
+            FollowedPartition { topic: *topic, partition, leader_epoch: asked.epoch }
+        };
+        let begun = self.slots[self.begun..].iter().map(begin).collect();
+        self.begun = self.slots.len();
+        let tell = |slot: &u32| {
+            let asked = &self.slots[*slot as usize].as_ref()?.asked;
+            let last_epoch = asked.replica.log().latest_epoch();
+            Some(FollowerEnd { slot: *slot, end: asked.end, last_epoch })
+        };
+        let told = told.iter().filter_map(tell).collect();
+        let number = self.next_number;
+        self.next_number += 1;
+        FetchFromLeader {
+            follower,
+            broker_epoch,
+            session: self.session,
+            number,
+            wants,
+            begun,
+            told,
+            ended: std::mem::take(&mut self.ended),
+        }
+    }
+
+    /// Tells the leader of a partition again.
+    pub(super) fn tell(&mut self, slot: u32, when: Next) {
+        match when {
+            Next::AtOnce => self.to_tell.push_back(slot),
+            Next::Later => self.later.push_back((Instant::now() + RETRY_AFTER, slot)),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! What a leader remembers of a follower between its requests (as KIP-227 has for clients), so that a request and an
+//! answer cost what has changed, and not what there is.
+//!
+//! Each partition of a session waits by itself: it is marked when there is something to say of it. What waits for the
+//! marks is the follower's request.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use logway_log::checkpoint::Divergence;
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset};
+use logway_replication::FollowerFetch;
+use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEnd, LedPartition};
+use tokio::sync::Notify;
+
+use crate::replica::Replica;
+use crate::rising_offset::{RisingOffset, WaitKey};
+
+/// Partitions that a session may have had. A follower begins another session long before.
+const SLOTS_MAX: usize = 2_000_000;
+
+/// Nothing tells when a log's beginning moves: with each answer, so many partitions are looked at.
+const LOOKED_AT: usize = 512;
+
+/// The sessions of this node's followers: one each.
+#[derive(Default)]
+pub(crate) struct FetchSessions(Mutex<BTreeMap<BrokerId, Arc<FetchSession>>>);
+
+impl FetchSessions {
+    /// The session of a request, which may begin it. `None` if the request is not of the follower's present session.
+    ///
+    /// A request to begin one may come late or twice, so it has to be of a newer session than the present one.
+    fn of(&self, request: &FetchFromLeader) -> Option<Arc<FetchSession>> {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = sessions.get(&request.follower);
+        let id = (request.broker_epoch, request.session);
+        if request.number > 0 {
+            return present.filter(|session| session.id == id).cloned();
+        }
+        if present.is_some_and(|session| session.id >= id) {
+            return None;
+        }
+        let begun = Arc::new(FetchSession::new(request.follower, id));
+        if let Some(replaced) = sessions.insert(request.follower, Arc::clone(&begun)) {
+            replaced.marks.end();
+        }
+        Some(begun)
+    }
+
+    /// Takes what a follower tells: how far it is counts from here on. `None` if the request is not the next one of its
+    /// session; nothing of it was taken then.
+    pub(super) fn take(&self, led: &Led<'_>, request: &FetchFromLeader) -> Option<Taken> {
+        let session = self.of(request)?;
+        let could_join = session.take(led, request)?;
+        Some(Taken { session, could_join })
+    }
+}
+
+/// A request that was taken.
+pub(super) struct Taken {
+    pub(super) session: Arc<FetchSession>,
+    /// The follower could be in sync with a partition, and is not.
+    pub(super) could_join: bool,
+}
+
+/// What this node leads.
+pub(super) struct Led<'a> {
+    /// The replica that a follower means, if it leads in the epoch that the follower believes in.
+    pub(super) find: &'a dyn Fn(FollowedPartition) -> Result<Arc<Replica>, ErrorCode>,
+    /// How far a follower is counts though its records are not the leader's, to see whether a simulation notices.
+    pub(super) counts_diverging: bool,
+}
+
+/// One follower's session with this leader.
+pub(crate) struct FetchSession {
+    follower: BrokerId,
+    /// The follower's broker epoch, and the number that it gave the session.
+    id: (i64, u64),
+    state: Mutex<State>,
+    marks: Arc<Marks>,
+}
+
+struct State {
+    /// Which request comes next.
+    next_number: u32,
+    /// `None` for what has ended.
+    slots: Vec<Option<Slot>>,
+    /// Where to go on looking for logs whose beginning has moved.
+    looked_at: usize,
+}
+
+/// A partition of a session.
+struct Slot {
+    followed: FollowedPartition,
+    /// Not itself: a follower that is gone must not keep what was deleted.
+    replica: Weak<Replica>,
+    standing: Standing,
+    told_watermark: Offset,
+    told_start: Offset,
+    /// For more records.
+    waits_for_end: Option<WaitKey>,
+    /// For a higher watermark.
+    waits_for_watermark: Option<WaitKey>,
+}
+
+/// What the leader is to do about a partition.
+enum Standing {
+    /// Nothing, until it is told how far the follower is.
+    Silent,
+    /// To say this at once.
+    Says(LedPartition),
+    /// To send what is behind this end.
+    Copies(Offset),
+}
+
+/// What a partition that was marked needs.
+pub(super) enum Marked {
+    Nothing,
+    Says(LedPartition),
+    /// The records of the replica behind this offset.
+    Copies(Arc<Replica>, Offset),
+}
+
+/// The partitions of which there is something to say.
+#[derive(Default)]
+struct Marks {
+    sets: Mutex<MarkSets>,
+    /// Something is ready, or the session is over.
+    news: Notify,
+}
+
+#[derive(Default)]
+struct MarkSets {
+    /// The answer is due. The one that has waited for longest is first.
+    ready: VecDeque<u32>,
+    /// To be told with the next answer.
+    quiet: Vec<u32>,
+    is_over: bool,
+}
+
+impl Marks {
+    fn sets(&self) -> MutexGuard<'_, MarkSets> {
+        // What it guards is right after each step.
+        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ready(&self, slot: u32) {
+        self.sets().ready.push_back(slot);
+        self.news.notify_one();
+    }
+
+    fn quiet(&self, slot: u32) {
+        self.sets().quiet.push(slot);
+    }
+
+    /// Another session has taken the place of this one.
+    fn end(&self) {
+        self.sets().is_over = true;
+        self.news.notify_one();
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(replica) = self.replica.upgrade() {
+            self.stop_waiting(&replica);
+        }
+    }
+}
+
+impl Slot {
+    fn new(followed: FollowedPartition) -> Slot {
+        Slot {
+            followed,
+            replica: Weak::new(),
+            standing: Standing::Silent,
+            told_watermark: Offset(-1),
+            told_start: Offset(-1),
+            waits_for_end: None,
+            waits_for_watermark: None,
+        }
+    }
+
+    fn stop_waiting(&mut self, replica: &Replica) {
+        let take_back = |of: &RisingOffset, wait: &mut Option<WaitKey>| {
+            if let Some(wait) = wait.take() {
+                of.unsubscribe(wait);
+            }
+        };
+        take_back(replica.log_end(), &mut self.waits_for_end);
+        take_back(replica.high_watermark(), &mut self.waits_for_watermark);
+    }
+
+    fn led(&mut self, led: &Led<'_>) -> Result<Arc<Replica>, ErrorCode> {
+        let known = self.replica.upgrade();
+        if let Some(known) = known.filter(|known| known.leads_in(self.followed.leader_epoch)) {
+            return Ok(known);
+        }
+        let replica = (led.find)(self.followed)?;
+        self.replica = Arc::downgrade(&replica);
+        Ok(replica)
+    }
+
+    /// Begins to wait until there is something to say.
+    fn begin_waiting(&mut self, number: u32, replica: &Replica, marks: &Arc<Marks>) {
+        if let Standing::Copies(end) = self.standing {
+            let marked = Arc::clone(marks);
+            let wait = replica.log_end().call(end, move || marked.ready(number));
+            match replica.log_end().get() > end {
+                // The one who looks finds it there.
+                true => {
+                    replica.log_end().unsubscribe(wait);
+                    marks.ready(number);
+                }
+                false => self.waits_for_end = Some(wait),
+            }
+        }
+        self.wait_for_watermark(number, replica, marks);
+    }
+
+    fn wait_for_watermark(&mut self, number: u32, replica: &Replica, marks: &Arc<Marks>) {
+        let (watermark, told) = (replica.high_watermark(), self.told_watermark);
+        if told >= replica.log_end().get() {
+            // It does not rise before there is more to copy.
+            return;
+        }
+        let marked = Arc::clone(marks);
+        let wait = watermark.call(told, move || marked.quiet(number));
+        match watermark.get() > told {
+            true => {
+                watermark.unsubscribe(wait);
+                marks.quiet(number);
+            }
+            false => self.waits_for_watermark = Some(wait),
+        }
+    }
+
+    /// What to say without records.
+    fn part(&mut self, number: u32, replica: &Replica) -> LedPartition {
+        self.told_watermark = replica.high_watermark().get();
+        self.told_start = replica.log().log_start_offset();
+        LedPartition {
+            high_watermark: self.told_watermark,
+            log_start: self.told_start,
+            ..LedPartition::of(number)
+        }
+    }
+}
+
+impl FetchSession {
+    fn new(follower: BrokerId, id: (i64, u64)) -> FetchSession {
+        let state = State { next_number: 0, slots: Vec::new(), looked_at: 0 };
+        FetchSession { follower, id, state: Mutex::new(state), marks: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it guards is right after each step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether the follower could be in sync and is not; `None` if the request is not the next one.
+    fn take(&self, led: &Led<'_>, request: &FetchFromLeader) -> Option<bool> {
+        let state = &mut *self.state();
+        let slots = state.slots.len() + request.begun.len();
+        if request.number != state.next_number || slots > SLOTS_MAX {
+            return None;
+        }
+        state.next_number += 1;
+        for slot in &request.ended {
+            if let Some(slot) = slot_of(&mut state.slots, *slot) {
+                *slot = None;
+            }
+        }
+        state.slots.extend(request.begun.iter().map(|followed| Some(Slot::new(*followed))));
+        let mut could_join = false;
+        for told in &request.told {
+            if let Some(Some(slot)) = slot_of(&mut state.slots, told.slot) {
+                could_join |= self.hear(led, slot, *told);
+            }
+        }
+        Some(could_join)
+    }
+
+    /// The follower tells how far it is with a partition. Says whether it could be in sync and is not.
+    fn hear(&self, led: &Led<'_>, slot: &mut Slot, told: FollowerEnd) -> bool {
+        if let Some(replica) = slot.replica.upgrade() {
+            slot.stop_waiting(&replica);
+        }
+        let replica = match slot.led(led) {
+            Ok(replica) => replica,
+            Err(error) => {
+                slot.standing =
+                    Standing::Says(LedPartition { error, ..LedPartition::of(told.slot) });
+                self.marks.ready(told.slot);
+                return false;
+            }
+        };
+        let parting = parting(&replica, told);
+        if let Some(parting) = parting.filter(|_| !led.counts_diverging) {
+            slot.standing = Standing::Says(parting.part(slot.part(told.slot, &replica)));
+            self.marks.ready(told.slot);
+            return false;
+        }
+        let (broker, broker_epoch) = (self.follower, self.id.0);
+        let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
+        let could_join = replica.on_fetch(slot.followed.leader_epoch, fetch);
+        slot.standing = Standing::Copies(told.end);
+        slot.begin_waiting(told.slot, &replica, &self.marks);
+        could_join
+    }
+
+    /// Ends when there is something to say, or the session is over.
+    pub(super) async fn news(&self) {
+        self.marks.news.notified().await;
+    }
+
+    /// Whether another session has taken the place of this one.
+    pub(super) fn is_over(&self) -> bool {
+        self.marks.sets().is_over
+    }
+
+    /// The next partition that was marked, and what it needs.
+    pub(super) fn next_marked(&self) -> Option<(u32, Marked)> {
+        let number = self.marks.sets().ready.pop_front()?;
+        let state = &mut *self.state();
+        let Some(Some(slot)) = slot_of(&mut state.slots, number) else {
+            return Some((number, Marked::Nothing));
+        };
+        let marked = match std::mem::replace(&mut slot.standing, Standing::Silent) {
+            Standing::Silent => Marked::Nothing,
+            Standing::Says(part) => Marked::Says(part),
+            Standing::Copies(end) => {
+                let epoch = slot.followed.leader_epoch;
+                match slot.replica.upgrade().filter(|replica| replica.leads_in(epoch)) {
+                    None => Marked::Says(LedPartition {
+                        error: ErrorCode::NotLeaderOrFollower,
+                        ..LedPartition::of(number)
+                    }),
+                    Some(replica) => {
+                        slot.standing = Standing::Copies(end);
+                        Marked::Copies(replica, end)
+                    }
+                }
+            }
+        };
+        Some((number, marked))
+    }
+
+    /// The answer is full: a partition is first in the next one.
+    pub(super) fn put_back(&self, slot: u32) {
+        self.marks.sets().ready.push_front(slot);
+        self.marks.news.notify_one();
+    }
+
+    /// What to say of a partition whose records behind `end` were read. `None` if the follower has said more of it
+    /// meanwhile.
+    pub(super) fn copied(
+        &self,
+        number: u32,
+        replica: &Replica,
+        end: Offset,
+        read: Result<bytes::Bytes, ErrorCode>,
+    ) -> Option<LedPartition> {
+        let state = &mut *self.state();
+        let Some(Some(slot)) = slot_of(&mut state.slots, number) else { return None };
+        if !matches!(slot.standing, Standing::Copies(now) if now == end) {
+            return None;
+        }
+        slot.stop_waiting(replica);
+        if matches!(&read, Ok(records) if records.is_empty()) {
+            slot.begin_waiting(number, replica, &self.marks);
+            return None;
+        }
+        slot.standing = Standing::Silent;
+        let part = slot.part(number, replica);
+        Some(match read {
+            Ok(records) => LedPartition { records, ..part },
+            Err(error) => LedPartition { error, ..part },
+        })
+    }
+
+    /// What is told with an answer, though none was due for it: watermarks that rose, and logs whose beginning has moved.
+    pub(super) fn quiet_news(&self) -> Vec<LedPartition> {
+        let risen = std::mem::take(&mut self.marks.sets().quiet);
+        let mut parts = Vec::new();
+        let state = &mut *self.state();
+        for number in risen {
+            let Some(Some(slot)) = slot_of(&mut state.slots, number) else { continue };
+            slot.waits_for_watermark = None;
+            self.tell_quietly(number, slot, &mut parts);
+        }
+        let count = state.slots.len();
+        for _ in 0..count.min(LOOKED_AT) {
+            let number = state.looked_at % count;
+            state.looked_at = number + 1;
+            let Some(slot) = &mut state.slots[number] else { continue };
+            let replica = slot.replica.upgrade();
+            let start = replica.map(|replica| replica.log().log_start_offset());
+            let has_moved = slot.told_start.0 >= 0 && start.is_some_and(|it| it > slot.told_start);
+            if has_moved {
+                let number = u32::try_from(number).expect("there are fewer slots");
+                self.tell_quietly(number, slot, &mut parts);
+            }
+        }
+        parts
+    }
+
+    fn tell_quietly(&self, number: u32, slot: &mut Slot, parts: &mut Vec<LedPartition>) {
+        // The others are told with what is said of them next.
+        let copies = matches!(slot.standing, Standing::Copies(_));
+        let epoch = slot.followed.leader_epoch;
+        let replica = slot.replica.upgrade().filter(|replica| copies && replica.leads_in(epoch));
+        let Some(replica) = replica else { return };
+        let told = slot.told_watermark;
+        parts.push(slot.part(number, &replica));
+        if slot.waits_for_watermark.is_none() {
+            slot.wait_for_watermark(number, &replica, &self.marks);
+        }
+        debug_assert!(slot.told_watermark >= told, "a watermark went back");
+    }
+}
+
+fn slot_of(slots: &mut [Option<Slot>], number: u32) -> Option<&mut Option<Slot>> {
+    slots.get_mut(usize::try_from(number).ok()?)
+}
+
+/// Why a follower's log is not the beginning of the leader's.
+enum Parting {
+    /// It begins where nothing is left, or the two have nothing in common that is known.
+    OutOfRange,
+    /// The two part here (KIP-595).
+    At(LeaderEpoch, Offset),
+}
+
+impl Parting {
+    fn part(self, part: LedPartition) -> LedPartition {
+        match self {
+            Parting::OutOfRange => LedPartition { error: ErrorCode::OffsetOutOfRange, ..part },
+            Parting::At(epoch, end) => LedPartition { diverging: Some((epoch, end)), ..part },
+        }
+    }
+}
+
+/// Where a follower's log parts from this one, if it does. How far it is says nothing then.
+fn parting(replica: &Replica, told: FollowerEnd) -> Option<Parting> {
+    let log = replica.log();
+    let FollowerEnd { end, last_epoch, .. } = told;
+    if end < log.log_start_offset() {
+        return Some(Parting::OutOfRange);
+    }
+    let is_beyond = end > log.log_end_offset();
+    if last_epoch == LeaderEpoch::NONE {
+        return is_beyond.then_some(Parting::OutOfRange);
+    }
+    match log.divergence(last_epoch, end) {
+        Divergence::None => is_beyond.then_some(Parting::OutOfRange),
+        Divergence::At(parts) => Some(Parting::At(parts.epoch, parts.end_offset)),
+        Divergence::UnknownEpoch => Some(Parting::OutOfRange),
+    }
+}
+
+#[cfg(test)]
+mod tests;

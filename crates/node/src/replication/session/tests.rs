@@ -1,0 +1,231 @@
+//! A leader with one follower, over a simulated disk.
+
+use logway_log::LogDir;
+use logway_log::fs::SimFs;
+use logway_model::{PartitionId, TopicId, Uuid};
+use logway_replication::Membership;
+use tokio::time::{Duration, timeout};
+
+use super::*;
+use crate::replica::Lead;
+use crate::replica::tests::{batch, durable, partition};
+use crate::replication::answering::say_what_is_due;
+
+const OWN: BrokerId = BrokerId(1);
+const FOLLOWER: BrokerId = BrokerId(2);
+const EPOCH: LeaderEpoch = LeaderEpoch(3);
+
+struct Leading {
+    _dir: LogDir,
+    replica: Arc<Replica>,
+    sessions: FetchSessions,
+}
+
+impl Leading {
+    async fn new() -> Leading {
+        let (dir, replica) = partition(&SimFs::new(1), durable());
+        let membership = Membership {
+            replicas: vec![OWN, FOLLOWER],
+            isr: vec![OWN, FOLLOWER],
+            partition_epoch: 1,
+        };
+        replica.lead(Lead { own: OWN, epoch: EPOCH, membership: &membership, in_sync_min: 1 });
+        let leading = Leading { _dir: dir, replica, sessions: FetchSessions::default() };
+        leading.append().await;
+        leading
+    }
+
+    async fn append(&self) {
+        self.replica.append(vec![batch()]).future.await.expect("it leads");
+    }
+
+    fn take(&self, request: &FetchFromLeader) -> Option<Arc<FetchSession>> {
+        let find = |followed: FollowedPartition| match followed.topic.0.0[0] {
+            0 => Err(ErrorCode::UnknownTopicId),
+            _ => self
+                .replica
+                .check_leader_epoch(followed.leader_epoch)
+                .map(|()| Arc::clone(&self.replica)),
+        };
+        let taken = self.sessions.take(&Led { find: &find, counts_diverging: false }, request)?;
+        Some(taken.session)
+    }
+}
+
+fn request(session: u64, number: u32) -> FetchFromLeader {
+    FetchFromLeader {
+        follower: FOLLOWER,
+        broker_epoch: 7,
+        session,
+        number,
+        wants: None,
+        begun: Vec::new(),
+        told: Vec::new(),
+        ended: Vec::new(),
+    }
+}
+
+fn followed(leader_epoch: LeaderEpoch) -> FollowedPartition {
+    FollowedPartition { topic: TopicId(Uuid([2; 16])), partition: PartitionId(0), leader_epoch }
+}
+
+fn told(slot: u32, end: i64) -> FollowerEnd {
+    let last_epoch = if end == 0 { LeaderEpoch::NONE } else { EPOCH };
+    FollowerEnd { slot, end: Offset(end), last_epoch }
+}
+
+/// The first request of a session, which follows the partition from `end` on.
+fn begins(session: u64, end: i64) -> FetchFromLeader {
+    FetchFromLeader {
+        begun: vec![followed(EPOCH)],
+        told: vec![told(0, end)],
+        ..request(session, 0)
+    }
+}
+
+async fn due(session: &FetchSession) -> Vec<LedPartition> {
+    let mut parts = Vec::new();
+    say_what_is_due(session, 1 << 20, &mut parts).await;
+    parts
+}
+
+async fn has_news(session: &FetchSession) -> bool {
+    timeout(Duration::from_millis(20), session.news()).await.is_ok()
+}
+
+#[tokio::test]
+async fn records_are_sent_once_until_the_follower_says_that_it_has_them() {
+    let leading = Leading::new().await;
+    let session = leading.take(&begins(1, 0)).expect("begins");
+    let parts = due(&session).await;
+    assert_eq!((parts.len(), parts[0].slot, parts[0].records.is_empty()), (1, 0, false));
+    leading.append().await;
+    assert!(due(&session).await.is_empty(), "nothing was said of the first ones");
+    let next = FetchFromLeader { told: vec![told(0, 1)], ..request(1, 1) };
+    let session = leading.take(&next).expect("is the next one");
+    assert_eq!(leading.replica.high_watermark().get(), Offset(1), "what it has is committed");
+    let parts = due(&session).await;
+    assert_eq!((parts.len(), parts[0].high_watermark), (1, Offset(1)));
+}
+
+#[tokio::test]
+async fn who_has_everything_is_woken_by_the_next_record_and_by_nothing_else() {
+    let leading = Leading::new().await;
+    let session = leading.take(&begins(1, 1)).expect("begins");
+    assert!(due(&session).await.is_empty() && !has_news(&session).await);
+    leading.append().await;
+    assert!(has_news(&session).await);
+    assert_eq!(due(&session).await.len(), 1);
+    assert!(!has_news(&session).await);
+}
+
+#[tokio::test]
+async fn a_watermark_that_rises_is_told_with_the_next_answer() {
+    let leading = Leading::new().await;
+    let session = leading.take(&begins(1, 1)).expect("begins");
+    let parts = session.quiet_news();
+    assert_eq!((parts.len(), parts[0].high_watermark), (1, Offset(1)));
+    assert!(session.quiet_news().is_empty(), "it is told once");
+    leading.append().await;
+    assert!(has_news(&session).await);
+    assert_eq!(due(&session).await[0].high_watermark, Offset(1));
+    let has_it = FetchFromLeader { told: vec![told(0, 2)], ..request(1, 1) };
+    let session = leading.take(&has_it).expect("is the next one");
+    assert!(due(&session).await.is_empty() && !has_news(&session).await);
+    let parts = session.quiet_news();
+    assert_eq!((parts.len(), parts[0].high_watermark), (1, Offset(2)));
+}
+
+#[tokio::test]
+async fn a_log_whose_beginning_moves_is_told_of() {
+    let leading = Leading::new().await;
+    let session = leading.take(&begins(1, 1)).expect("begins");
+    assert_eq!(session.quiet_news().len(), 1);
+    let deleted = leading.replica.delete_records_before(Offset(1)).expect("it leads");
+    deleted.await.expect("is done");
+    let parts = session.quiet_news();
+    assert_eq!((parts.len(), parts[0].log_start), (1, Offset(1)));
+}
+
+#[tokio::test]
+async fn requests_count_in_their_order_and_once() {
+    let leading = Leading::new().await;
+    let first = leading.take(&begins(5, 0)).expect("begins");
+    assert!(leading.take(&begins(5, 1)).is_none(), "it has begun");
+    assert!(leading.take(&begins(4, 1)).is_none(), "it is an earlier one");
+    assert!(leading.take(&FetchFromLeader { told: vec![told(0, 1)], ..request(5, 2) }).is_none());
+    assert_eq!(leading.replica.high_watermark().get(), Offset(0), "nothing of them was taken");
+    assert!(leading.take(&request(5, 1)).is_some());
+    assert!(leading.take(&request(5, 1)).is_none(), "it comes again");
+    let second = leading.take(&begins(6, 1)).expect("begins");
+    assert!(first.is_over() && has_news(&first).await && !second.is_over());
+    assert!(leading.take(&request(5, 2)).is_none());
+    let earlier_life = FetchFromLeader { broker_epoch: 6, ..begins(9, 1) };
+    assert!(leading.take(&earlier_life).is_none());
+}
+
+#[tokio::test]
+async fn an_epoch_that_ends_is_told_at_once() {
+    let leading = Leading::new().await;
+    let session = leading.take(&begins(1, 1)).expect("begins");
+    assert!(!has_news(&session).await);
+    leading.replica.follow(LeaderEpoch(4), FOLLOWER);
+    assert!(has_news(&session).await);
+    assert_eq!(due(&session).await[0].error, ErrorCode::NotLeaderOrFollower);
+    assert!(due(&session).await.is_empty());
+}
+
+#[tokio::test]
+async fn who_cannot_be_answered_is_told_why() {
+    let leading = Leading::new().await;
+    let unknown = FollowedPartition { topic: TopicId(Uuid([0; 16])), ..followed(EPOCH) };
+    let request = FetchFromLeader {
+        begun: vec![followed(LeaderEpoch(2)), unknown, followed(EPOCH), followed(EPOCH)],
+        told: vec![
+            told(0, 0),
+            told(1, 0),
+            // Its last record is of an epoch that the leader has not.
+            FollowerEnd { slot: 2, end: Offset(3), last_epoch: LeaderEpoch(2) },
+            told(3, 9),
+            told(77, 0),
+        ],
+        ended: vec![78],
+        ..request(1, 0)
+    };
+    let session = leading.take(&request).expect("begins");
+    let parts = due(&session).await;
+    let errors: Vec<_> = parts.iter().map(|part| part.error).collect();
+    let (fenced, unknown) = (ErrorCode::FencedLeaderEpoch, ErrorCode::UnknownTopicId);
+    assert_eq!(errors[..2], [fenced, unknown]);
+    assert!(parts[2].diverging.is_some() && parts[3].awaits_follower());
+    assert_eq!(leading.replica.high_watermark().get(), Offset(0), "how far they are says nothing");
+}
+
+#[tokio::test]
+async fn a_partition_that_ended_is_not_spoken_of() {
+    let leading = Leading::new().await;
+    let session = leading.take(&begins(1, 0)).expect("begins");
+    let ends = FetchFromLeader { ended: vec![0], ..request(1, 1) };
+    leading.take(&ends).expect("is the next one");
+    assert!(due(&session).await.is_empty() && session.quiet_news().is_empty());
+    leading.append().await;
+    assert!(due(&session).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_that_is_full_leaves_the_others_in_front() {
+    let leading = Leading::new().await;
+    let slots = 0..3_u32;
+    let request = FetchFromLeader {
+        begun: slots.clone().map(|_| followed(EPOCH)).collect(),
+        told: slots.map(|slot| told(slot, 0)).collect(),
+        ..request(1, 0)
+    };
+    let session = leading.take(&request).expect("begins");
+    for expected in 0..3 {
+        assert!(has_news(&session).await);
+        let mut parts = Vec::new();
+        say_what_is_due(&session, 1, &mut parts).await;
+        assert_eq!(parts.iter().map(|part| part.slot).collect::<Vec<_>>(), [expected]);
+    }
+}
