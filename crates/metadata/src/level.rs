@@ -8,6 +8,7 @@
 //! |-------|----------------|
 //! | 0     | every record of a cluster of one node |
 //! | 1     | several nodes: sessions of brokers; batches that name the image they were judged against, and the commands that they follow from |
+//! | 2     | eligible leader replicas of partitions (KIP-966) |
 //!
 //! A kind of record that gets another layout keeps the older one: a record is written in the oldest layout
 //! that can hold it, and [`MetadataRecord::level`](crate::MetadataRecord::level) says which level that is of.
@@ -33,8 +34,11 @@ impl MetadataLevel {
     /// A cluster of several nodes.
     pub const CLUSTER: MetadataLevel = MetadataLevel(1);
 
+    /// Partitions have eligible leader replicas.
+    pub const ELIGIBLE_REPLICAS: MetadataLevel = MetadataLevel(2);
+
     /// The newest one that this version reads and writes.
-    pub const NEWEST: MetadataLevel = MetadataLevel::CLUSTER;
+    pub const NEWEST: MetadataLevel = MetadataLevel::ELIGIBLE_REPLICAS;
 }
 
 impl fmt::Display for MetadataLevel {

@@ -44,6 +44,9 @@ pub enum MetadataRecord {
     /// The state of one partition, whole.
     #[serde(rename = "partition/1", alias = "partition/0")]
     Partition(PartitionRecord),
+    /// The same of one that has eligible leader replicas; made by [`MetadataRecord::partition`].
+    #[serde(rename = "partition/2")]
+    PartitionWithEligible(PartitionRecord),
     /// A setting of a topic or broker is overridden, or no longer.
     #[serde(rename = "config/0")]
     Config(ConfigRecord),
@@ -65,6 +68,14 @@ pub enum MetadataRecord {
 }
 
 impl MetadataRecord {
+    /// The state of one partition, in the oldest layout that can hold it.
+    pub fn partition(record: PartitionRecord) -> MetadataRecord {
+        match record.eligible.is_empty() {
+            true => MetadataRecord::Partition(record),
+            false => MetadataRecord::PartitionWithEligible(record),
+        }
+    }
+
     /// The level that a cluster must have finalised before this record is written.
     pub fn level(&self) -> MetadataLevel {
         match self {
@@ -77,6 +88,7 @@ impl MetadataRecord {
             | MetadataRecord::Feature(_)
             | MetadataRecord::ClientQuota(_) => MetadataLevel::ONE_NODE,
             MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
+            MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
         }
     }
 }
@@ -115,6 +127,10 @@ pub struct PartitionRecord {
     pub directories: Vec<DirectoryId>,
     /// Those of them that are in sync.
     pub isr: Vec<BrokerId>,
+    /// Those of the others that may lead, too (KIP-966): they left the ISR when it had too few for anything to be
+    /// committed, so they have all that was. Empty, as in version 1, where nobody has looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eligible: Vec<BrokerId>,
     /// The broker that leads it, if any can.
     pub leader: Option<BrokerId>,
     /// Grows with each new leader.

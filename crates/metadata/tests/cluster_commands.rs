@@ -1,16 +1,19 @@
 //! Brokers of a cluster come and go: what the controller makes of their partitions.
 
 use logway_metadata::controller::{
-    AlterPartition, AlteredPartition, BrokerLiveness, Command, CreateTopics, ElectLeaders,
-    Election, FinalizeMetadataLevel, IsrChange, NewTopic, RegisterBroker, SetBrokerState,
-    StartBroker,
+    AlterPartition, AlteredPartition, BrokerLiveness, Command, ConfigOperation, CreateTopics,
+    ElectLeaders, Election, FinalizeMetadataLevel, IncrementalAlterConfigs, IsrChange, NewTopic,
+    OperationKind, RegisterBroker, ResourceOperations, SetBrokerState, StartBroker,
 };
 use logway_metadata::record::{BrokerEpoch, BrokerState, Endpoint, Listener};
 use logway_metadata::settings::BrokerSettings;
 use logway_metadata::{
-    ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord, PartitionImage,
+    ConfigResource, ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord,
+    PartitionImage,
 };
-use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, PartitionId, TopicId, Uuid};
+use logway_model::{
+    BrokerId, DirectoryId, ErrorCode, LeaderEpoch, PartitionId, TopicId, TopicName, Uuid,
+};
 
 const TOPIC: TopicId = TopicId(Uuid([7; 16]));
 const PARTITION: PartitionId = PartitionId(0);
@@ -47,6 +50,17 @@ impl Cluster {
         rack: Option<&str>,
         incarnation: u8,
     ) -> Result<BrokerEpoch, ControllerError> {
+        self.start_after(id, rack, incarnation, true)
+    }
+
+    /// A start after a stop in good order, or after a crash.
+    fn start_after(
+        &mut self,
+        id: i32,
+        rack: Option<&str>,
+        incarnation: u8,
+        was_clean: bool,
+    ) -> Result<BrokerEpoch, ControllerError> {
         let endpoint = Endpoint { host: format!("host-{id}"), port: 9092 };
         self.submit(StartBroker {
             id: BrokerId(id),
@@ -56,6 +70,7 @@ impl Cluster {
             rack: rack.map(str::to_owned),
             log_dirs: vec![DirectoryId(Uuid([id as u8; 16]))],
             serves_already: false,
+            was_clean,
         })
     }
 
@@ -77,13 +92,18 @@ impl Cluster {
     }
 
     fn create(&mut self, partitions: i32, replicas: i16) {
+        self.create_with(partitions, replicas, &[]);
+    }
+
+    fn create_with(&mut self, partitions: i32, replicas: i16, configs: &[(&str, &str)]) {
+        let config = |(name, value): &(&str, &str)| ((*name).to_owned(), Some((*value).to_owned()));
         let topic = NewTopic {
             name: "orders".to_owned(),
             id: TOPIC,
             num_partitions: partitions,
             replication_factor: replicas,
             assignments: Vec::new(),
-            configs: Vec::new(),
+            configs: configs.iter().map(config).collect(),
         };
         let command = CreateTopics { topics: vec![topic], validate_only: false };
         self.submit(command).expect("is judged").remove(0).expect("is created");
@@ -99,6 +119,17 @@ impl Cluster {
         let partition = self.partition(0);
         let isr = partition.isr.iter().map(|id| id.0).collect();
         (partition.leader.map(|id| id.0), partition.leader_epoch.0, isr)
+    }
+
+    /// Those that may lead though they are not in sync.
+    fn eligible(&self) -> Vec<i32> {
+        self.partition(0).eligible.iter().map(|id| id.0).collect()
+    }
+
+    /// A broker is back, after a stop in good order or a crash, and serves.
+    fn back(&mut self, id: i32, was_clean: bool) {
+        let epoch = self.start_after(id, None, 2, was_clean).expect("starts");
+        self.set(id, epoch, BrokerState::Active).expect("serves");
     }
 
     fn alter(
@@ -167,6 +198,7 @@ fn a_second_process_under_a_number_that_serves_is_refused() {
         rack: None,
         log_dirs,
         serves_already: false,
+        was_clean: true,
     };
     let other = vec![DirectoryId(Uuid([99; 16]))];
     let refusal = cluster.submit(start(other.clone())).expect_err("has other directories");
@@ -240,7 +272,7 @@ fn what_a_late_or_wrong_leader_says_is_refused() {
     let ahead = |command: &mut AlterPartition| command.partitions[0].leader_epoch.0 += 1;
     assert_eq!(code(leader, &all[..1], ahead), ErrorCode::NotController);
     assert_eq!(code(others[0], &all[..2], |_| {}), ErrorCode::InvalidRequest, "does not lead");
-    assert_eq!(code(leader, &[others[0]], |_| {}), ErrorCode::InvalidRequest, "without itself");
+    assert_eq!(code(leader, &[], |_| {}), ErrorCode::InvalidRequest, "nobody could lead");
     assert_eq!(code(leader, &[leader, leader], |_| {}), ErrorCode::InvalidRequest);
     let stale = |command: &mut AlterPartition| command.broker_epoch.0 += 1;
     assert_eq!(code(leader, &all[..1], stale), ErrorCode::StaleBrokerEpoch);
@@ -385,6 +417,7 @@ fn the_only_node_of_a_cluster_that_grows_goes_on_leading() {
         rack: None,
         log_dirs: vec![DirectoryId(Uuid([1; 16]))],
         serves_already: true,
+        was_clean: true,
     };
     cluster.submit(start(1)).expect("goes on");
     assert_eq!(cluster.state(), before);
@@ -466,4 +499,110 @@ fn a_level_is_finalised_once_and_says_which_records_may_be_written() {
     let records = three().image.to_records();
     let needs = |record: &&MetadataRecord| record.level() == MetadataLevel::CLUSTER;
     assert_eq!(records.iter().filter(needs).count(), 3, "the sessions of three brokers");
+}
+
+/// Three replicas, of which two are needed, at the level that has eligible ones.
+fn three_of_which_two_are_needed(flush_messages: &str) -> Cluster {
+    let mut cluster = Cluster::of(&[(1, None), (2, None), (3, None)]);
+    let level = MetadataLevel::ELIGIBLE_REPLICAS;
+    cluster.submit(FinalizeMetadataLevel { level }).expect("is known");
+    let configs = [("min.insync.replicas", "2"), ("flush.messages", flush_messages)];
+    cluster.create_with(1, 3, &configs);
+    cluster
+}
+
+/// Fences all brokers, the leader last. Returns them in that order.
+fn all_fenced(cluster: &mut Cluster) -> [i32; 3] {
+    let leader = cluster.state().0.expect("leads");
+    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
+    cluster.fence(others[0]);
+    assert_eq!(cluster.eligible(), [], "two are in sync still");
+    cluster.fence(others[1]);
+    assert_eq!((cluster.state().2, cluster.eligible()), (vec![leader], vec![others[1]]));
+    cluster.fence(leader);
+    assert_eq!((cluster.state().0, cluster.eligible()), (None, vec![others[1]]));
+    [others[0], others[1], leader]
+}
+
+#[test]
+fn who_left_when_nothing_could_be_committed_any_more_may_lead() {
+    let mut cluster = three_of_which_two_are_needed("1");
+    let [first, second, last] = all_fenced(&mut cluster);
+    cluster.back(first, true);
+    assert_eq!(cluster.state().0, None, "the others have committed without it");
+    cluster.back(second, false);
+    let (leader, _, isr) = cluster.state();
+    assert_eq!((leader, isr), (Some(second), vec![second]));
+    assert_eq!(cluster.eligible(), [last], "it has all that was committed, too");
+    cluster.back(last, false);
+    assert_eq!(cluster.eligible(), [last]);
+    cluster.alter(second, &[second, last], |_| ()).expect("has caught up");
+    assert_eq!(cluster.eligible(), [], "from now on more is committed");
+}
+
+#[test]
+fn who_may_have_lost_something_in_a_crash_is_not_eligible() {
+    let mut cluster = three_of_which_two_are_needed("1000");
+    let [_, second, last] = all_fenced(&mut cluster);
+    cluster.back(second, false);
+    assert_eq!((cluster.state().0, cluster.eligible()), (None, vec![]));
+    cluster.back(last, false);
+    assert_eq!(cluster.state().0, Some(last), "without it nothing is left");
+    let mut cluster = three_of_which_two_are_needed("1000");
+    let [_, second, _] = all_fenced(&mut cluster);
+    cluster.back(second, true);
+    assert_eq!(cluster.state().0, Some(second));
+}
+
+#[test]
+fn where_fewer_are_needed_nobody_is_eligible() {
+    let mut cluster = three_of_which_two_are_needed("1");
+    let [_, second, last] = all_fenced(&mut cluster);
+    cluster.back(last, true);
+    assert_eq!(cluster.eligible(), [second]);
+    let resource = ConfigResource::Topic(TopicName::new("orders").expect("a name"));
+    let operation = ConfigOperation {
+        name: "min.insync.replicas".to_owned(),
+        kind: OperationKind::Set,
+        value: Some("1".to_owned()),
+    };
+    let resources = vec![ResourceOperations { resource, operations: vec![operation] }];
+    let command = IncrementalAlterConfigs { resources, validate_only: false };
+    cluster.submit(command).expect("is judged").remove(0).expect("is valid");
+    assert_eq!(cluster.eligible(), [], "the leader commits alone from now on");
+}
+
+#[test]
+fn an_unclean_leader_leaves_nobody_eligible() {
+    let mut cluster = three_of_which_two_are_needed("1");
+    let [first, ..] = all_fenced(&mut cluster);
+    cluster.back(first, true);
+    let partitions = vec![(TOPIC, PARTITION)];
+    let elect = ElectLeaders { election: Election::Unclean, partitions };
+    cluster.submit(elect).expect("is judged").remove(0).expect("it is asked for");
+    assert_eq!((cluster.state().0, cluster.eligible()), (Some(first), vec![]));
+}
+
+#[test]
+fn below_the_level_that_has_eligible_replicas_there_are_none() {
+    let mut cluster = Cluster::of(&[(1, None), (2, None), (3, None)]);
+    cluster.create_with(1, 3, &[("min.insync.replicas", "2")]);
+    (1..=3).for_each(|id| cluster.fence(id));
+    assert_eq!(cluster.eligible(), []);
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_gives_up_to_another_in_sync() {
+    let mut cluster = three();
+    let (leader, epoch, _) = cluster.state();
+    let leader = leader.expect("leads");
+    let others: Vec<i32> = (1..=3).filter(|id| *id != leader).collect();
+    let altered = cluster.alter(leader, &others, |_| ()).expect("is taken");
+    let next = altered.leader.expect("is another").0;
+    assert!(others.contains(&next));
+    assert_eq!(cluster.state(), (Some(next), epoch + 1, others.clone()));
+    let third = others[0] + others[1] - next;
+    cluster.fence(third);
+    let nobody = cluster.alter(next, &[third], |_| ());
+    assert!(nobody.is_err(), "it is fenced, and could not lead");
 }

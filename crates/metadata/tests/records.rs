@@ -31,10 +31,16 @@ fn partition(number: i32) -> MetadataRecord {
         replicas: vec![BrokerId(1), BrokerId(2)],
         directories: vec![DirectoryId(Uuid([8; 16])), DirectoryId::UNASSIGNED],
         isr: vec![BrokerId(1)],
+        eligible: Vec::new(),
         leader: Some(BrokerId(1)),
         leader_epoch: LeaderEpoch(3),
         partition_epoch: 4,
     })
+}
+
+fn with_eligible() -> MetadataRecord {
+    let MetadataRecord::Partition(record) = partition(0) else { unreachable!("it is one") };
+    MetadataRecord::partition(PartitionRecord { eligible: vec![BrokerId(2)], ..record })
 }
 
 #[test]
@@ -54,6 +60,15 @@ fn every_kind_has_its_form() {
                 r#"{"broker_session/0":{"id":1,"incarnation":"BwcHBwcHBwcHBwcHBwcHBw","epoch":5,"#,
                 r#""state":"shutting_down","listeners":[{"name":"PLAINTEXT","#,
                 r#""endpoint":{"host":"broker.example","port":9092}}]}}"#
+            ),
+        ),
+        (
+            with_eligible(),
+            concat!(
+                r#"{"partition/2":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":0,"#,
+                r#""replicas":[1,2],"directories":["CAgICAgICAgICAgICAgICA","#,
+                r#""AAAAAAAAAAAAAAAAAAAAAA"],"isr":[1],"eligible":[2],"leader":1,"#,
+                r#""leader_epoch":3,"partition_epoch":4}}"#
             ),
         ),
         (

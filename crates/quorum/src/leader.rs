@@ -175,7 +175,7 @@ impl Leader {
     }
 
     /// Changes the members as the leader. A cluster that gets its second node is from then on at the
-    /// metadata level of clusters: nodes that know one node only cannot read its log.
+    /// newest metadata level: nodes that know one node only cannot read its log.
     async fn change_members_here(
         &self,
         change: &MembersChange,
@@ -186,7 +186,7 @@ impl Leader {
         let joins = matches!(change, MembersChange::Join(request)
             if !request.id.is_some_and(|id| u64::try_from(id.0).is_ok_and(is_own)));
         if joins && image.metadata_level() < MetadataLevel::CLUSTER {
-            let command = FinalizeMetadataLevel { level: MetadataLevel::CLUSTER };
+            let command = FinalizeMetadataLevel { level: MetadataLevel::NEWEST };
             let id = self.consensus.shared().next_command_id();
             let since = self.published.indexed_image().index.0;
             self.submit_here(Forwarded { id, since, command: command.into() }).await?;

@@ -227,6 +227,7 @@ fn what_older_nodes_cannot_read_is_written_when_the_level_for_it_is_finalised() 
         rack: None,
         log_dirs: Vec::new(),
         serves_already: false,
+        was_clean: true,
     };
     until_killed(async {
         let quorum = open(&dir).await;

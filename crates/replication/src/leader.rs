@@ -23,6 +23,8 @@ pub struct Membership {
     pub replicas: Vec<BrokerId>,
     /// Those that are in sync.
     pub isr: Vec<BrokerId>,
+    /// Others may lead instead (KIP-966). They have all that is committed as long as nothing more is.
+    pub has_eligible: bool,
     /// Grows with each change of the partition.
     pub partition_epoch: i32,
 }
@@ -96,7 +98,8 @@ const UNKNOWN_BROKER_EPOCH: i64 = -1;
 /// - it never passes what any in-sync replica holds, of those committed and of those proposed;
 /// - on a durable topic it never passes what is flushed on each of them, the leader included, so that a
 ///   consumer sees no record that a power cut could take back;
-/// - it does not rise while fewer than `min.insync.replicas` are in sync (KIP-966).
+/// - it does not rise while fewer than `min.insync.replicas` are in sync, or others are eligible: they might
+///   lead, and have what is committed and no more (KIP-966).
 #[derive(Debug)]
 pub struct Leader {
     own: BrokerId,
@@ -105,7 +108,10 @@ pub struct Leader {
     epoch_start: Offset,
     durable: bool,
     in_sync_min: u32,
+    has_eligible: bool,
     local: LocalTail,
+    /// When the leader's own disk last made progress, or had nothing to make.
+    flushed_at: Duration,
     followers: BTreeMap<BrokerId, Follower>,
     isr: Isr,
     high_watermark: Offset,
@@ -124,7 +130,9 @@ impl Leader {
             epoch_start: tail.log_end,
             durable,
             in_sync_min,
+            has_eligible: membership.has_eligible,
             local: tail,
+            flushed_at: now,
             followers: BTreeMap::new(),
             isr,
             high_watermark,
@@ -164,6 +172,9 @@ impl Leader {
                 follower.caught_up_at = now;
                 follower.moved_at = now;
             }
+        }
+        if self.local.flushed >= was || tail.flushed > self.local.flushed {
+            self.flushed_at = now;
         }
         self.local.log_end = self.local.log_end.max(tail.log_end);
         self.local.flushed = self.local.flushed.max(tail.flushed);
@@ -216,6 +227,9 @@ impl Leader {
     /// The metadata says who holds the partition. Returns the high watermark if it moved.
     pub fn on_membership(&mut self, membership: &Membership, now: Duration) -> Option<Offset> {
         let isr = membership.isr.iter().copied().collect();
+        if membership.partition_epoch >= self.isr.partition_epoch() {
+            self.has_eligible = membership.has_eligible;
+        }
         self.isr.commit(isr, membership.partition_epoch);
         self.set_members(membership, now);
         self.advance()
@@ -237,7 +251,8 @@ impl Leader {
     }
 
     /// What the in-sync replicas should be, if that is not what they are: to be asked for after each fetch of a
-    /// follower that is not in sync, and at an interval. `None` while a proposal is under way.
+    /// follower that is not in sync, and at an interval. `None` while a proposal is under way. A leader whose disk hangs is
+    /// not among them: another is to lead.
     ///
     /// Those that must not join are named by `is_barred`: fenced, or about to stop (KIP-841).
     ///
@@ -252,7 +267,10 @@ impl Leader {
         if self.isr.is_proposed() {
             return None;
         }
-        let isr = self.isr_by(limits, now, is_barred);
+        let mut isr = self.isr_by(limits, now, &is_barred);
+        if self.should_give_up(&isr, limits, now, is_barred) {
+            isr.remove(&self.own);
+        }
         if isr == *self.isr.committed() {
             return None;
         }
@@ -283,7 +301,7 @@ impl Leader {
         &self,
         limits: FollowerLimits,
         now: Duration,
-        is_barred: impl Fn(BrokerId) -> bool,
+        is_barred: &impl Fn(BrokerId) -> bool,
     ) -> BTreeSet<BrokerId> {
         let committed = self.isr.committed();
         let is_in = |broker: &BrokerId| committed.contains(broker);
@@ -312,6 +330,23 @@ impl Leader {
             }
         }
         isr
+    }
+
+    /// Whether the leader's own disk hangs, and enough others are in sync to go on without it: nothing is acknowledged as
+    /// long as it leads.
+    fn should_give_up(
+        &self,
+        isr: &BTreeSet<BrokerId>,
+        limits: FollowerLimits,
+        now: Duration,
+        is_barred: impl Fn(BrokerId) -> bool,
+    ) -> bool {
+        let (_, min) = self.in_sync();
+        let others = isr.iter().filter(|id| **id != self.own && !is_barred(**id)).count();
+        self.durable
+            && self.local.flushed < self.local.log_end
+            && now.saturating_sub(self.flushed_at) > limits.stall_max
+            && others >= usize::try_from(min).unwrap_or(usize::MAX).max(1)
     }
 
     /// Whether a follower could be in sync and is not: then somebody should ask for a proposal.
@@ -354,7 +389,7 @@ impl Leader {
 
     fn advance(&mut self) -> Option<Offset> {
         let (in_sync, min) = self.in_sync();
-        if in_sync < min {
+        if in_sync < min || self.has_eligible {
             return None;
         }
         let own = if self.durable { self.local.flushed } else { self.local.log_end };
@@ -406,7 +441,7 @@ mod tests {
 
     fn membership(isr: &[BrokerId], partition_epoch: i32) -> Membership {
         let replicas = vec![OWN, SECOND, THIRD];
-        Membership { replicas, isr: isr.to_vec(), partition_epoch }
+        Membership { replicas, isr: isr.to_vec(), has_eligible: false, partition_epoch }
     }
 
     fn start(membership: Membership, durable: bool, tail: LocalTail) -> Leader {
@@ -423,7 +458,12 @@ mod tests {
     }
 
     fn alone(durable: bool) -> Leader {
-        let membership = Membership { replicas: vec![OWN], isr: vec![OWN], partition_epoch: 0 };
+        let membership = Membership {
+            replicas: vec![OWN],
+            isr: vec![OWN],
+            has_eligible: false,
+            partition_epoch: 0,
+        };
         start(membership, durable, tail(0, 0))
     }
 
@@ -593,6 +633,39 @@ mod tests {
             brokers(leader.propose(LIMITS, seconds(1_003), nobody)),
             Some(vec![OWN, SECOND])
         );
+    }
+
+    #[test]
+    fn a_leader_whose_disk_hangs_gives_up_while_enough_others_are_in_sync() {
+        let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
+        leader.on_local_tail(tail(5, 0), seconds(100));
+        for broker in [SECOND, THIRD] {
+            leader.on_fetch(fetch(broker, 5), seconds(101));
+        }
+        assert_eq!(leader.propose(LIMITS, seconds(102), nobody), None);
+        let one_is_fenced = |broker| broker == THIRD;
+        assert_eq!(leader.propose(LIMITS, seconds(103), one_is_fenced), None, "too few are left");
+        let proposal = leader.propose(LIMITS, seconds(103), nobody);
+        assert_eq!(brokers(proposal), Some(vec![SECOND, THIRD]));
+        let mut leader = start(membership(&[OWN, SECOND, THIRD], 0), true, tail(0, 0));
+        leader.on_local_tail(tail(5, 5), seconds(1));
+        leader.on_local_tail(tail(9, 5), seconds(100));
+        for broker in [SECOND, THIRD] {
+            leader.on_fetch(fetch(broker, 9), seconds(101));
+        }
+        assert_eq!(leader.propose(LIMITS, seconds(102), nobody), None, "it had nothing to flush");
+        leader.on_local_tail(tail(9, 7), seconds(102));
+        assert_eq!(leader.propose(LIMITS, seconds(104), nobody), None, "it makes progress");
+    }
+
+    #[test]
+    fn while_others_are_eligible_nothing_is_committed() {
+        let mut leader = start(membership(&[OWN, SECOND], 0), true, tail(0, 0));
+        let alone = Membership { has_eligible: true, ..membership(&[OWN], 1) };
+        leader.on_membership(&alone, seconds(1));
+        leader.set_in_sync_min(1);
+        assert_eq!(leader.on_local_tail(tail(5, 5), seconds(1)), None);
+        assert_eq!(leader.on_membership(&membership(&[OWN], 2), seconds(1)), Some(Offset(5)));
     }
 
     #[test]

@@ -155,6 +155,7 @@ mod tests {
             replicas: vec![BrokerId(1)],
             directories: Vec::new(),
             isr: vec![BrokerId(1)],
+            eligible: Vec::new(),
             leader: Some(BrokerId(1)),
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

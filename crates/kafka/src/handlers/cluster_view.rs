@@ -229,6 +229,7 @@ mod tests {
             replicas: vec![OWN, OTHER],
             directories: vec![DIRECTORY; 2],
             isr: vec![OWN, OTHER],
+            eligible: Vec::new(),
             leader,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

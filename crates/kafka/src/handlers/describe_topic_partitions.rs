@@ -229,7 +229,7 @@ fn partition(view: PartitionView<'_>) -> DescribeTopicPartitionsResponsePartitio
         leader_epoch: view.image.leader_epoch.0,
         replica_nodes: numbers(&view.image.replicas),
         isr_nodes: numbers(&view.image.isr),
-        eligible_leader_replicas: Some(Vec::new()),
+        eligible_leader_replicas: Some(numbers(&view.image.eligible)),
         last_known_elr: Some(Vec::new()),
         offline_replicas: numbers(&view.offline_replicas),
         ..Default::default()
@@ -261,6 +261,7 @@ mod tests {
                     replicas: vec![BrokerId(1)],
                     directories: Vec::new(),
                     isr: vec![BrokerId(1)],
+                    eligible: Vec::new(),
                     leader: Some(BrokerId(1)),
                     leader_epoch: LeaderEpoch(0),
                     partition_epoch: 0,

@@ -249,6 +249,7 @@ mod tests {
             replicas: vec![PREFERRED, OTHER],
             directories: Vec::new(),
             isr: vec![PREFERRED, OTHER],
+            eligible: Vec::new(),
             leader: Some(PREFERRED),
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

@@ -94,6 +94,7 @@ impl Cluster {
             rack: Some(format!("rack-{id}")),
             log_dirs,
             serves_already: false,
+            was_clean: true,
         })
         .await;
     }

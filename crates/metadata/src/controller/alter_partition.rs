@@ -35,7 +35,8 @@ pub struct IsrChange {
     /// The state of the partition that the broker knows.
     pub partition_epoch: i32,
     /// Who is in sync, each in the life in which the leader has seen that. A replica that came back with an
-    /// empty disk is in another one (KAFKA-14617).
+    /// empty disk is in another one (KAFKA-14617). Without the leader itself, another of these is to lead: the leader's
+    /// disk hangs.
     pub isr: Vec<(BrokerId, BrokerEpoch)>,
 }
 
@@ -61,7 +62,7 @@ impl Command for AlterPartition {
     fn evaluate(
         self,
         image: &MetadataImage,
-        _broker: &BrokerSettings,
+        settings: &BrokerSettings,
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         check_epoch(image, self.broker, self.broker_epoch)?;
         let mut records = Vec::new();
@@ -74,7 +75,7 @@ impl Command for AlterPartition {
                     "it is in the request twice",
                 ));
             }
-            let (record, altered) = alter(image, self.broker, change)?;
+            let (record, altered) = alter(image, settings, self.broker, change)?;
             records.extend(record);
             Ok(altered)
         });
@@ -85,6 +86,7 @@ impl Command for AlterPartition {
 
 fn alter(
     image: &MetadataImage,
+    settings: &BrokerSettings,
     broker: BrokerId,
     change: &IsrChange,
 ) -> Result<(Option<MetadataRecord>, AlteredPartition), ControllerError> {
@@ -98,19 +100,27 @@ fn alter(
     check_leader(partition, broker, change)?;
     check_isr(image, partition, broker, change)?;
     let isr = change.isr.iter().map(|(id, _)| *id).collect();
-    let changed = PartitionChange::new(image, change.topic_id, change.partition, partition);
-    let record = changed.with_isr(isr).record();
-    let altered = |isr: &[BrokerId], partition_epoch| AlteredPartition {
-        leader: partition.leader,
-        leader_epoch: partition.leader_epoch,
-        isr: isr.to_vec(),
-        partition_epoch,
+    let changed = PartitionChange::new(image, settings, topic, change.partition, partition);
+    let changed = changed.with_isr(isr);
+    let record = match change.isr.iter().any(|(id, _)| *id == broker) {
+        true => changed.record(),
+        false => changed.without_leader().record(),
     };
     let after = match &record {
-        Some(record) => altered(&record.isr, record.partition_epoch),
-        None => altered(&partition.isr, partition.partition_epoch),
+        Some(record) => AlteredPartition {
+            leader: record.leader,
+            leader_epoch: record.leader_epoch,
+            isr: record.isr.clone(),
+            partition_epoch: record.partition_epoch,
+        },
+        None => AlteredPartition {
+            leader: partition.leader,
+            leader_epoch: partition.leader_epoch,
+            isr: partition.isr.clone(),
+            partition_epoch: partition.partition_epoch,
+        },
     };
-    Ok((record.map(MetadataRecord::Partition), after))
+    Ok((record.map(MetadataRecord::partition), after))
 }
 
 /// Only the leader, in its epoch, with the newest state in hand, changes the ISR. A leader that knows more
@@ -161,9 +171,11 @@ fn check_isr(
             return Err(refused(ErrorCode::IneligibleReplica, change, &reason));
         }
     }
-    match ids.contains(&broker) {
+    // A leader that names others gives the partition up to one of them.
+    let is_led = ids.contains(&broker) || ids.iter().any(|id| image.is_active(*id));
+    match is_led {
         true => Ok(()),
-        false => Err(refused(ErrorCode::InvalidRequest, change, "the leader is not in the ISR")),
+        false => Err(refused(ErrorCode::InvalidRequest, change, "nobody in the ISR could lead")),
     }
 }
 

@@ -45,7 +45,7 @@ impl Command for AssignReplicasToDirs {
     ) -> Result<Decision<()>, ControllerError> {
         let records = self.replicas.iter().filter_map(|replica| {
             let record = assigned(image, self.broker, replica)?;
-            Some(MetadataRecord::Partition(record))
+            Some(MetadataRecord::partition(record))
         });
         Ok(Decision { records: records.collect(), reply: () })
     }
@@ -72,6 +72,7 @@ fn assigned(
         replicas: known.replicas.clone(),
         directories,
         isr: known.isr.clone(),
+        eligible: known.eligible.clone(),
         leader: known.leader,
         leader_epoch: known.leader_epoch,
         partition_epoch: known.partition_epoch + 1,

@@ -36,6 +36,9 @@ pub struct StartBroker {
     /// It was the only node until now and serves already, since before the cluster had a second one.
     #[serde(default)]
     pub serves_already: bool,
+    /// It was stopped in good order before, so that all that it had is on its disks.
+    #[serde(default)]
+    pub was_clean: bool,
 }
 
 impl Command for StartBroker {
@@ -47,17 +50,16 @@ impl Command for StartBroker {
     fn evaluate(
         self,
         image: &MetadataImage,
-        _broker: &BrokerSettings,
+        settings: &BrokerSettings,
     ) -> Result<Decision<BrokerEpoch>, ControllerError> {
-        let StartBroker { id, incarnation, endpoint, listeners, rack, log_dirs, serves_already } =
-            self;
+        let StartBroker { id, incarnation, endpoint, listeners, rack, log_dirs, .. } = self;
         let session = image.broker_session(id);
         if let Some(known) = session.filter(|known| known.incarnation == incarnation) {
             return Ok(Decision { records: Vec::new(), reply: known.epoch });
         }
         check_predecessor(image, id, &log_dirs)?;
         let epoch = image.next_broker_epoch();
-        let goes_on = serves_already && session.is_none();
+        let goes_on = self.serves_already && session.is_none();
         let state = if goes_on { BrokerState::Active } else { BrokerState::Fenced };
         let mut records = Vec::new();
         let broker = BrokerRecord { id, endpoint, rack, log_dirs };
@@ -67,7 +69,8 @@ impl Command for StartBroker {
         let session = BrokerSessionRecord { id, incarnation, epoch, state, listeners };
         records.push(MetadataRecord::BrokerSession(session));
         if !goes_on {
-            records.extend(of_all_held_by(image, id, |partition| partition.leave(id)));
+            let was_clean = self.was_clean;
+            records.extend(of_all_held_by(image, settings, id, |it| it.restart(id, was_clean)));
         }
         Ok(Decision { records, reply: epoch })
     }
@@ -115,7 +118,7 @@ impl Command for SetBrokerState {
     fn evaluate(
         self,
         image: &MetadataImage,
-        _broker: &BrokerSettings,
+        settings: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let SetBrokerState { id, epoch, state } = self;
         let session = check_epoch(image, id, epoch)?;
@@ -125,9 +128,11 @@ impl Command for SetBrokerState {
         let session = BrokerSessionRecord { state, ..session.clone() };
         let mut records = vec![MetadataRecord::BrokerSession(session)];
         records.extend(match state {
-            BrokerState::Active => of_all_held_by(image, id, |change| change.come_back(id)),
+            BrokerState::Active => {
+                of_all_held_by(image, settings, id, |change| change.come_back(id))
+            }
             BrokerState::Fenced | BrokerState::ShuttingDown => {
-                of_all_held_by(image, id, |change| change.leave(id))
+                of_all_held_by(image, settings, id, |change| change.leave(id))
             }
         });
         Ok(Decision { records, reply: () })

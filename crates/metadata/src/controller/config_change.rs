@@ -6,6 +6,7 @@ use logway_model::ErrorCode;
 use super::ControllerError;
 use super::broker_rules::{check_in_force, check_scope};
 use super::delete_topics::unknown_topic;
+use super::partition_change::settle_eligible;
 use crate::error::{MetadataError, excerpt};
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigRecord, ConfigResource, MetadataRecord};
@@ -128,7 +129,7 @@ pub(super) fn change_records(
     let removed = removed.map(|name| record(name, None));
     let set = wanted.iter().filter(|(name, value)| present.get(*name) != Some(*value));
     let set = set.map(|(name, value)| record(name, Some(value)));
-    let records: Vec<MetadataRecord> = removed.chain(set).collect();
+    let mut records: Vec<MetadataRecord> = removed.chain(set).collect();
 
     if matches!(resource, ConfigResource::Group(_) | ConfigResource::ClientMetrics(_)) {
         return Ok(records);
@@ -137,11 +138,18 @@ pub(super) fn change_records(
     if matches!(resource, ConfigResource::Broker(_) | ConfigResource::BrokerDefault) {
         check_in_force(wanted, image, &changed, broker)?;
     }
+    if records.iter().any(is_of_min_insync) {
+        records.extend(settle_eligible(&changed, broker));
+    }
     let overrides = changed.overrides(resource).cloned().unwrap_or_default();
     let overrides = if is_topic(resource) { overrides } else { Overrides::new() };
     let together = TopicSettings::resolve(&overrides, &changed, broker)
         .and_then(|settings| settings.check_together());
     together.map(|_| records).map_err(|error| refusal(resource, error))
+}
+
+fn is_of_min_insync(record: &MetadataRecord) -> bool {
+    matches!(record, MetadataRecord::Config(config) if config.name == "min.insync.replicas")
 }
 
 fn is_topic(resource: &ConfigResource) -> bool {

@@ -15,7 +15,7 @@ use crate::settings::BrokerSettings;
 pub enum Election {
     /// The first of the replicas, if it is in sync.
     Preferred,
-    /// Where nobody leads: one that is in sync, or else any that lives. With the latter, records that were
+    /// Where nobody leads: one that is in sync or eligible, or else any that lives. With the latter, records that were
     /// acknowledged may be lost. So it is done only when somebody asks for it.
     Unclean,
 }
@@ -35,7 +35,7 @@ impl Command for ElectLeaders {
     fn evaluate(
         self,
         image: &MetadataImage,
-        _broker: &BrokerSettings,
+        settings: &BrokerSettings,
     ) -> Result<Decision<Self::Reply>, ControllerError> {
         let mut records: Vec<MetadataRecord> = Vec::new();
         let mut partitions = self.partitions.clone();
@@ -47,8 +47,8 @@ impl Command for ElectLeaders {
             return Err(ControllerError::new(ErrorCode::InvalidRequest, message));
         }
         let reply = self.partitions.iter().map(|&(topic_id, partition)| {
-            let record = elect(image, self.election, topic_id, partition)?;
-            records.push(MetadataRecord::Partition(record));
+            let record = elect(image, settings, self.election, topic_id, partition)?;
+            records.push(MetadataRecord::partition(record));
             Ok(())
         });
         let reply = reply.collect();
@@ -79,6 +79,7 @@ fn preferred_if_ready(image: &MetadataImage, known: &PartitionImage) -> Option<B
 
 fn elect(
     image: &MetadataImage,
+    settings: &BrokerSettings,
     election: Election,
     topic_id: TopicId,
     partition: PartitionId,
@@ -87,11 +88,12 @@ fn elect(
         let message = format!("Partition {partition} of topic {topic_id}: {reason}.");
         ControllerError::new(code, message)
     };
-    let known = image.topic_by_id(topic_id).and_then(|topic| topic.partition(partition));
-    let Some(known) = known else {
+    let topic = image.topic_by_id(topic_id);
+    let known = topic.and_then(|topic| Some((topic, topic.partition(partition)?)));
+    let Some((topic, known)) = known else {
         return Err(refused(ErrorCode::UnknownTopicOrPartition, "there is no such partition"));
     };
-    let change = PartitionChange::new(image, topic_id, partition, known);
+    let change = PartitionChange::new(image, settings, topic, partition, known);
     let not_needed = || refused(ErrorCode::ElectionNotNeeded, "it has the leader already");
     let leader: Option<BrokerId> = match election {
         Election::Preferred => {

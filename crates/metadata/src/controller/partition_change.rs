@@ -1,48 +1,94 @@
-//! What becomes of a partition when a broker goes or comes: who leads it, and who is in sync.
+//! What becomes of a partition when a broker goes or comes: who leads it, who is in sync, and who may lead though it is not.
 
-use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId};
+use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId};
 
-use crate::image::{MetadataImage, PartitionImage};
+use crate::image::{MetadataImage, PartitionImage, TopicImage};
+use crate::level::MetadataLevel;
 use crate::record::{MetadataRecord, PartitionRecord};
+use crate::settings::{BrokerSettings, TopicSettings};
 
 /// A partition on its way to its next state.
 pub(super) struct PartitionChange<'a> {
     image: &'a MetadataImage,
+    settings: &'a BrokerSettings,
+    topic: &'a TopicImage,
     before: &'a PartitionImage,
     record: PartitionRecord,
+    /// What others than the leader have is lost.
+    is_unclean: bool,
+    /// Nobody knows what this one has lost.
+    distrusted: Option<BrokerId>,
 }
 
 impl<'a> PartitionChange<'a> {
     /// The partition as it is.
     pub(super) fn new(
         image: &'a MetadataImage,
-        topic_id: TopicId,
+        settings: &'a BrokerSettings,
+        topic: &'a TopicImage,
         partition: PartitionId,
         before: &'a PartitionImage,
     ) -> PartitionChange<'a> {
         let record = PartitionRecord {
-            topic_id,
+            topic_id: topic.id,
             partition,
             replicas: before.replicas.clone(),
             directories: before.directories.clone(),
             isr: before.isr.clone(),
+            eligible: before.eligible.clone(),
             leader: before.leader,
             leader_epoch: before.leader_epoch,
             partition_epoch: before.partition_epoch,
         };
-        PartitionChange { image, before, record }
+        PartitionChange {
+            image,
+            settings,
+            topic,
+            before,
+            record,
+            is_unclean: false,
+            distrusted: None,
+        }
     }
 
     /// A broker leads nothing any more, and leaves the ISR unless it is the last one in it. The last one
-    /// has all that was committed, so nobody may lead without it.
+    /// has all that was committed.
     pub(super) fn leave(mut self, broker: BrokerId) -> PartitionChange<'a> {
         if self.record.isr.iter().any(|id| *id != broker) {
             self.record.isr.retain(|id| *id != broker);
         }
         if self.record.leader == Some(broker) {
-            self.record.leader = self.candidate(&[broker]);
+            self = self.led_by_one_but(broker);
         }
         self
+    }
+
+    /// The leader gives the partition up.
+    pub(super) fn without_leader(self) -> PartitionChange<'a> {
+        match self.before.leader {
+            Some(leader) => self.led_by_one_but(leader),
+            None => self,
+        }
+    }
+
+    fn led_by_one_but(mut self, broker: BrokerId) -> PartitionChange<'a> {
+        match self.candidate(&[broker]) {
+            Some(leader) => self.led_by(leader),
+            None => {
+                self.record.leader = None;
+                self
+            }
+        }
+    }
+
+    /// A broker has started again. After a stop that was not in good order, it may lack some of what is acknowledged where
+    /// the topic does not have that on the disk: it is not eligible any more.
+    pub(super) fn restart(mut self, broker: BrokerId, was_clean: bool) -> PartitionChange<'a> {
+        let PartitionChange { image, settings, topic, .. } = self;
+        if !was_clean && !TopicSettings::is_durable(&topic.overrides, image, settings) {
+            self.distrusted = Some(broker);
+        }
+        self.leave(broker)
     }
 
     /// Whether others hold the partition, and a broker's replica is in none of the directories that the broker can use.
@@ -53,16 +99,14 @@ impl<'a> PartitionChange<'a> {
             && !log_dirs.contains(&directory)
     }
 
-    /// A broker is back: what has no leader gets it, if it is in sync and its directory is there.
-    pub(super) fn come_back(mut self, broker: BrokerId) -> PartitionChange<'a> {
+    /// A broker is back: what has no leader gets it, if it has all that was committed and its directory is there.
+    pub(super) fn come_back(self, broker: BrokerId) -> PartitionChange<'a> {
         let log_dirs = self.image.broker(broker).map_or(&[][..], |known| &known.log_dirs);
-        if self.is_without(broker, log_dirs) {
-            return self;
+        let could_lead = !self.is_without(broker, log_dirs) && self.has_all(broker);
+        match self.record.leader.is_none() && could_lead {
+            true => self.led_by(broker),
+            false => self,
         }
-        if self.record.leader.is_none() && self.record.isr.contains(&broker) {
-            self.record.leader = Some(broker);
-        }
-        self
     }
 
     /// A new ISR, by the leader's word.
@@ -71,9 +115,10 @@ impl<'a> PartitionChange<'a> {
         self
     }
 
-    /// A certain leader. With an unclean one the ISR is that one alone: what the others have beyond it
-    /// is lost.
+    /// A certain leader. One that was not in sync is alone in the ISR. If it may lack what was committed, nobody else is
+    /// eligible: what the others have beyond it is lost.
     pub(super) fn led_by(mut self, leader: BrokerId) -> PartitionChange<'a> {
+        self.is_unclean |= !self.has_all(leader);
         if !self.record.isr.contains(&leader) {
             self.record.isr = vec![leader];
         }
@@ -81,18 +126,29 @@ impl<'a> PartitionChange<'a> {
         self
     }
 
-    /// The first replica that is in sync, lives, and is none of `but`.
+    /// The first replica that has all that was committed, lives, and is none of `but`: one in sync, or else one that is
+    /// eligible.
     pub(super) fn candidate(&self, but: &[BrokerId]) -> Option<BrokerId> {
-        let replicas = self.record.replicas.iter().copied();
-        let mut in_sync = replicas.filter(|id| self.record.isr.contains(id));
-        in_sync.find(|id| !but.contains(id) && self.image.is_active(*id))
+        let could = |id: &BrokerId| !but.contains(id) && self.image.is_active(*id);
+        let first = |of: &[BrokerId]| {
+            self.record.replicas.iter().copied().find(|id| of.contains(id) && could(id))
+        };
+        first(&self.record.isr).or_else(|| first(&self.record.eligible))
+    }
+
+    fn has_all(&self, broker: BrokerId) -> bool {
+        self.record.isr.contains(&broker) || self.record.eligible.contains(&broker)
     }
 
     /// The record, if anything has changed. A new leader, or none, begins a new epoch, in which nobody
     /// takes what an earlier leader still sends.
-    pub(super) fn record(self) -> Option<PartitionRecord> {
+    pub(super) fn record(mut self) -> Option<PartitionRecord> {
+        self.record.eligible = self.eligible();
         let PartitionChange { before, mut record, .. } = self;
-        if record.leader == before.leader && record.isr == before.isr {
+        let is_as_before = record.leader == before.leader
+            && record.isr == before.isr
+            && record.eligible == before.eligible;
+        if is_as_before {
             return None;
         }
         if record.leader != before.leader {
@@ -101,20 +157,65 @@ impl<'a> PartitionChange<'a> {
         record.partition_epoch = before.partition_epoch + 1;
         Some(record)
     }
+
+    /// Who may lead besides the ISR (KIP-966). While the ISR has fewer than `min.insync.replicas`, nothing is committed:
+    /// who was in sync or eligible until now, and is not in the ISR, has all that was.
+    fn eligible(&self) -> Vec<BrokerId> {
+        let PartitionChange { before, record, .. } = self;
+        let is_known = self.image.metadata_level() >= MetadataLevel::ELIGIBLE_REPLICAS;
+        if self.is_unclean || !is_known || record.isr.len() >= self.in_sync_min() {
+            return Vec::new();
+        }
+        let had_all = |id: &&BrokerId| before.isr.contains(id) || before.eligible.contains(id);
+        let is_left = |id: &&BrokerId| {
+            !record.isr.contains(id) && self.distrusted.is_none_or(|it| it != **id)
+        };
+        record.replicas.iter().filter(had_all).filter(is_left).copied().collect()
+    }
+
+    /// How many have to be in sync for anything to be committed. Nobody asks for more than there are.
+    fn in_sync_min(&self) -> usize {
+        let min =
+            TopicSettings::min_insync_replicas(&self.topic.overrides, self.image, self.settings);
+        usize::try_from(min).unwrap_or(0).min(self.before.replicas.len())
+    }
 }
 
 /// What a change of all partitions makes of those that a broker holds.
 pub(super) fn of_all_held_by<'a>(
     image: &'a MetadataImage,
+    settings: &'a BrokerSettings,
     broker: BrokerId,
+    change: impl Fn(PartitionChange<'a>) -> PartitionChange<'a>,
+) -> Vec<MetadataRecord> {
+    let is_held = |partition: &PartitionImage| {
+        partition.replicas.contains(&broker) || partition.leader == Some(broker)
+    };
+    of_all(image, settings, is_held, change)
+}
+
+/// What other settings make of partitions that have eligible replicas: some may commit now.
+pub(super) fn settle_eligible(
+    image: &MetadataImage,
+    settings: &BrokerSettings,
+) -> Vec<MetadataRecord> {
+    let has_eligible = |partition: &PartitionImage| !partition.eligible.is_empty();
+    of_all(image, settings, has_eligible, |partition| partition)
+}
+
+fn of_all<'a>(
+    image: &'a MetadataImage,
+    settings: &'a BrokerSettings,
+    is_meant: impl Fn(&PartitionImage) -> bool,
     change: impl Fn(PartitionChange<'a>) -> PartitionChange<'a>,
 ) -> Vec<MetadataRecord> {
     let mut records = Vec::new();
     for topic in image.topics() {
         for (number, partition) in topic.numbered_partitions() {
-            if partition.replicas.contains(&broker) || partition.leader == Some(broker) {
-                let changed = change(PartitionChange::new(image, topic.id, number, partition));
-                records.extend(changed.record().map(MetadataRecord::Partition));
+            if is_meant(partition) {
+                let changed =
+                    change(PartitionChange::new(image, settings, topic, number, partition));
+                records.extend(changed.record().map(MetadataRecord::partition));
             }
         }
     }

@@ -127,6 +127,7 @@ impl<'a> NewPartitions<'a> {
             directories: replicas.iter().map(|broker| self.place(*broker)).collect(),
             leader: serving.first().copied(),
             isr: if serving.is_empty() { replicas.clone() } else { serving },
+            eligible: Vec::new(),
             replicas,
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,

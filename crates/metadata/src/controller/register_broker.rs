@@ -33,7 +33,7 @@ impl Command for RegisterBroker {
     fn evaluate(
         self,
         image: &MetadataImage,
-        _broker: &BrokerSettings,
+        settings: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let RegisterBroker { id, endpoint, rack, log_dirs } = self;
         let record = BrokerRecord { id, endpoint, rack, log_dirs };
@@ -41,11 +41,12 @@ impl Command for RegisterBroker {
             return Ok(Decision { records: Vec::new(), reply: () });
         }
         // Others lead what was in a directory that it has lost, if they are in sync (KIP-858).
-        let left =
-            of_all_held_by(image, id, |change| match change.is_without(id, &record.log_dirs) {
+        let left = of_all_held_by(image, settings, id, |change| {
+            match change.is_without(id, &record.log_dirs) {
                 true => change.leave(id),
                 false => change,
-            });
+            }
+        });
         let records = [MetadataRecord::Broker(record)].into_iter().chain(left).collect();
         Ok(Decision { records, reply: () })
     }

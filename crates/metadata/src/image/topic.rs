@@ -28,6 +28,8 @@ pub struct PartitionImage {
     pub directories: Vec<DirectoryId>,
     /// Those of them that are in sync.
     pub isr: Vec<BrokerId>,
+    /// Those of the others that may lead, too (KIP-966). While there are any, nothing is committed.
+    pub eligible: Vec<BrokerId>,
     /// The broker that leads it, if any can.
     pub leader: Option<BrokerId>,
     /// Grows with each new leader.
@@ -81,6 +83,7 @@ impl TopicImage {
             replicas: record.replicas.clone(),
             directories: record.directories.clone(),
             isr: record.isr.clone(),
+            eligible: record.eligible.clone(),
             leader: record.leader,
             leader_epoch: record.leader_epoch,
             partition_epoch: record.partition_epoch,
@@ -96,12 +99,13 @@ impl TopicImage {
         let (name, topic_id) = (self.name.clone(), self.id);
         records.push(MetadataRecord::Topic(TopicRecord { name, id: topic_id }));
         records.extend(self.numbered_partitions().map(|(partition, image)| {
-            MetadataRecord::Partition(PartitionRecord {
+            MetadataRecord::partition(PartitionRecord {
                 topic_id,
                 partition,
                 replicas: image.replicas.clone(),
                 directories: image.directories.clone(),
                 isr: image.isr.clone(),
+                eligible: image.eligible.clone(),
                 leader: image.leader,
                 leader_epoch: image.leader_epoch,
                 partition_epoch: image.partition_epoch,

@@ -121,6 +121,27 @@ impl TopicSettings {
         })
     }
 
+    /// `min.insync.replicas` of a topic with these overrides, as [`resolve`](TopicSettings::resolve) has it. A value that
+    /// another version has stored and this one cannot read counts as 1.
+    pub(crate) fn min_insync_replicas(
+        overrides: &Overrides,
+        image: &MetadataImage,
+        broker: &BrokerSettings,
+    ) -> i32 {
+        let fields = Fields { overrides, layers: Layers::new(image, broker) };
+        fields.int("min.insync.replicas").unwrap_or(1)
+    }
+
+    /// Whether a topic with these overrides has on the disk what it acknowledges: `flush.messages` is 1.
+    pub(crate) fn is_durable(
+        overrides: &Overrides,
+        image: &MetadataImage,
+        broker: &BrokerSettings,
+    ) -> bool {
+        let fields = Fields { overrides, layers: Layers::new(image, broker) };
+        fields.long("flush.messages").is_ok_and(|messages| messages <= 1)
+    }
+
     /// The rules that concern more than one setting.
     ///
     /// Not a part of [`resolve`](TopicSettings::resolve): a change of a broker's default must not

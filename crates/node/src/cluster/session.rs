@@ -82,6 +82,7 @@ async fn begin(node: &Weak<Node>, serves_already: bool) -> Option<Life> {
             rack: strong.settings.cluster.rack.clone(),
             log_dirs: strong.log_dirs.online_ids(),
             serves_already,
+            was_clean: strong.log_dirs.were_clean(),
         };
         match strong.quorum.submit(start).await {
             Ok(Committed { reply: epoch, index: begun_at }) => {

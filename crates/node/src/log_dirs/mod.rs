@@ -89,6 +89,11 @@ impl LogDirs {
         self.online().map(|dir| dir.directory_id()).collect()
     }
 
+    /// Whether all of them were closed in good order before they were opened.
+    pub fn were_clean(&self) -> bool {
+        self.offline_count() == 0 && self.online().all(|dir| dir.recovery_report().was_clean)
+    }
+
     /// How many cannot be used, with those that are missing from `log.dirs`.
     pub fn offline_count(&self) -> usize {
         self.dirs.len() - self.online().count() + self.missing.len()

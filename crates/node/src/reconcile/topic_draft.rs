@@ -248,6 +248,7 @@ fn give_role(replica: &Replica, wanted: &PartitionImage, own: BrokerId, in_sync_
             let membership = Membership {
                 replicas: wanted.replicas.clone(),
                 isr: wanted.isr.clone(),
+                has_eligible: !wanted.eligible.is_empty(),
                 partition_epoch: wanted.partition_epoch,
             };
             let (epoch, membership) = (wanted.leader_epoch, &membership);

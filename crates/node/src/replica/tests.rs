@@ -17,7 +17,8 @@ const OWN: BrokerId = BrokerId(1);
 
 fn lead(replica: &Replica, epoch: i32, isr: &[BrokerId]) {
     let replicas = isr.to_vec();
-    let membership = Membership { isr: replicas.clone(), replicas, partition_epoch: epoch };
+    let membership =
+        Membership { isr: replicas.clone(), replicas, has_eligible: false, partition_epoch: epoch };
     let epoch = LeaderEpoch(epoch);
     replica.lead(Lead { own: OWN, epoch, membership: &membership, in_sync_min: 1 });
 }

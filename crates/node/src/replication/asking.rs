@@ -1,7 +1,7 @@
 //! The follower's half of a fetch session: which partitions it follows at one leader, and what the leader has yet to be told
 //! of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,11 @@ use tokio::time::Instant;
 use super::following::{Asked, Next};
 use crate::topics::TopicTable;
 
-/// A partition that could not be copied is asked for again after this time.
+/// A partition that could not be copied is asked for again after this time, and twice as late each time, up to
+/// [`RETRY_DOUBLED_MAX`] times.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+const RETRY_DOUBLED_MAX: u32 = 5;
 
 /// Of so many partitions a request tells at most. The others come with the next.
 const TOLD_MAX: usize = 20_000;
@@ -32,13 +35,14 @@ pub(super) struct Asking {
     begun: usize,
     ended: Vec<u32>,
     to_tell: VecDeque<u32>,
-    /// In the order of their times, since all wait for as long.
-    later: VecDeque<(Instant, u32)>,
+    later: BTreeSet<(Instant, u32)>,
 }
 
 struct Followed {
     asked: Asked,
     topic: TopicId,
+    /// So many times in turn it could not be copied.
+    failures: u32,
 }
 
 impl Asking {
@@ -52,7 +56,7 @@ impl Asking {
             begun: 0,
             ended: Vec::new(),
             to_tell: VecDeque::new(),
-            later: VecDeque::new(),
+            later: BTreeSet::new(),
         }
     }
 
@@ -77,7 +81,7 @@ impl Asking {
                 let end = replica.log().log_end_offset();
                 let asked = Asked { replica: Arc::clone(replica), epoch, end };
                 begun.push(asked.clone());
-                self.begin(Followed { asked, topic })
+                self.begin(Followed { asked, topic, failures: 0 })
             });
             self.by_partition.insert(key, slot);
         }
@@ -110,7 +114,8 @@ impl Asking {
     /// Whether the leader is to be told something.
     pub(super) fn has_news(&mut self) -> bool {
         let now = Instant::now();
-        while let Some((_, slot)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, slot)) = self.later.first().filter(|(at, _)| *at <= now).copied() {
+            self.later.pop_first();
             self.to_tell.push_back(slot);
         }
         self.begun < self.slots.len() || !self.ended.is_empty() || !self.to_tell.is_empty()
@@ -118,7 +123,7 @@ impl Asking {
 
     /// When there will be something to tell, if that is known.
     pub(super) fn news_at(&self) -> Option<Instant> {
-        self.later.front().map(|(at, _)| *at)
+        self.later.first().map(|(at, _)| *at)
     }
 
     /// What is to be told now: the slots, with what they were asked for.
@@ -146,7 +151,7 @@ impl Asking {
         };
         let begin = |followed: &Option<Followed>| {
             // It has ended before it was told of, and keeps its number.
-            let Some(Followed { asked, topic }) = followed else { return nothing() };
+            let Some(Followed { asked, topic, .. }) = followed else { return nothing() };
             let partition = asked.replica.topic_partition().partition;
             FollowedPartition { topic: *topic, partition, leader_epoch: asked.epoch }
         };
@@ -174,9 +179,17 @@ impl Asking {
 
     /// Tells the leader of a partition again.
     pub(super) fn tell(&mut self, slot: u32, when: Next) {
+        let Some(Some(followed)) = self.slots.get_mut(slot as usize) else { return };
         match when {
-            Next::AtOnce => self.to_tell.push_back(slot),
-            Next::Later => self.later.push_back((Instant::now() + RETRY_AFTER, slot)),
+            Next::AtOnce => {
+                followed.failures = 0;
+                self.to_tell.push_back(slot);
+            }
+            Next::Later => {
+                let doubled = followed.failures.min(RETRY_DOUBLED_MAX);
+                followed.failures = doubled + 1;
+                self.later.insert((Instant::now() + RETRY_AFTER * (1 << doubled), slot));
+            }
         }
     }
 }

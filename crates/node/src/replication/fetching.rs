@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use logway_model::BrokerId;
+use logway_model::{BrokerId, TopicPartition};
 use logway_peers::{Carried, Kind, Lane, PeerError};
 use logway_replication::message::{LeaderReply, LedPartition, Wants};
 use tokio::sync::watch;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::asking::Asking;
 use super::following::{Asked, Next, cut_to_watermark, follow};
@@ -22,6 +22,9 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// An answer takes so much longer than the leader may wait, or never comes.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// What cannot be copied is said this often.
+const FAILURES_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps a task for each broker that leads something which this one follows, for as long as the node exists.
 pub(crate) async fn fetch_from_leaders(node: Weak<Node>) {
@@ -55,7 +58,8 @@ async fn fetch_from(node: Weak<Node>, leader: BrokerId) {
     let Some(strong) = node.upgrade() else { return };
     let tables = strong.reconciliation.tables();
     drop(strong);
-    let mut fetching = Fetching { leader, tables, asking: Asking::new(1), table: Weak::new() };
+    let (asking, table) = (Asking::new(1), Weak::new());
+    let mut fetching = Fetching { leader, tables, asking, table, failures_said_at: None };
     let mut backoff = Backoff::between(Duration::from_millis(20), Duration::from_secs(1));
     for session in 2.. {
         loop {
@@ -96,6 +100,7 @@ struct Fetching {
     asking: Asking,
     /// What was adopted last.
     table: Weak<TopicTable>,
+    failures_said_at: Option<Instant>,
 }
 
 impl Fetching {
@@ -126,13 +131,24 @@ impl Fetching {
             asked.push(of.clone());
             answer.push(part);
         }
-        let next = follow(node, &asked, answer).await;
-        for ((slot, next), awaited) in slots.into_iter().zip(next).zip(awaited) {
+        let followed = follow(node, &asked, answer).await;
+        self.report(followed.failed);
+        for ((slot, next), awaited) in slots.into_iter().zip(followed.next).zip(awaited) {
             if awaited || next == Next::Later {
                 self.asking.tell(slot, next);
             }
         }
         Ok(())
+    }
+
+    /// Says what cannot be copied, once in a while: on a full disk that is everything, again and again.
+    fn report(&mut self, failed: Vec<(TopicPartition, String)>) {
+        let Some((partition, error)) = failed.first() else { return };
+        if self.failures_said_at.is_none_or(|at| at.elapsed() >= FAILURES_INTERVAL) {
+            self.failures_said_at = Some(Instant::now());
+            let (leader, others) = (self.leader, failed.len() - 1);
+            tracing::error!(%partition, others, %leader, error, "a follower cannot append");
+        }
     }
 
     /// Asks, and tells the leader meanwhile what is new. An error ends the session: nobody knows what of it the leader

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use logway_log::checkpoint::EpochEnd;
 use logway_log::{FollowerBatches, LogDir, LogError, Truncation};
-use logway_model::{DirectoryId, LeaderEpoch, Offset};
+use logway_model::{DirectoryId, LeaderEpoch, Offset, TopicPartition};
 use logway_replication::message::LedPartition;
 use logway_replication::{FollowerStep, LeaderAnswer, after_answer};
 use tokio::time::sleep;
@@ -34,6 +34,14 @@ pub(super) enum Next {
     Later,
 }
 
+/// What came of an answer.
+pub(super) struct Followed {
+    /// For each partition when to tell the leader of it again.
+    pub(super) next: Vec<Next>,
+    /// What could not be copied, and why.
+    pub(super) failed: Vec<(TopicPartition, String)>,
+}
+
 /// What an answer has for the logs of one directory.
 #[derive(Default)]
 struct Work {
@@ -47,10 +55,11 @@ enum Cut {
     StartAt(Offset),
 }
 
-/// Does what an answer says of these, one for one, and returns for each when to tell the leader of it again. When this
-/// returns, what was appended is flushed where its topic is durable.
-pub(super) async fn follow(node: &Node, asked: &[Asked], answer: Vec<LedPartition>) -> Vec<Next> {
-    let mut next = vec![Next::AtOnce; asked.len()];
+/// Does what an answer says of these, one for one. When this returns, what was appended is flushed where its topic is
+/// durable.
+pub(super) async fn follow(node: &Node, asked: &[Asked], answer: Vec<LedPartition>) -> Followed {
+    let mut followed = Followed { next: vec![Next::AtOnce; asked.len()], failed: Vec::new() };
+    let Followed { next, failed } = &mut followed;
     let mut by_directory: BTreeMap<DirectoryId, Work> = BTreeMap::new();
     let mut committed = Vec::new();
     for (index, (of, part)) in asked.iter().zip(answer).enumerate() {
@@ -74,7 +83,8 @@ pub(super) async fn follow(node: &Node, asked: &[Asked], answer: Vec<LedPartitio
                     Ok(batches) if batches.is_empty() => {}
                     Ok(batches) => work.appends.push((index, batches)),
                     Err(error) => {
-                        tracing::error!(%partition, %error, "the leader has sent what is no batch");
+                        let error = format!("the leader has sent what is no batch: {error}");
+                        failed.push((partition.clone(), error));
                         next[index] = Next::Later;
                     }
                 }
@@ -93,23 +103,25 @@ pub(super) async fn follow(node: &Node, asked: &[Asked], answer: Vec<LedPartitio
             continue;
         };
         let is_waited_for = !node.breaks(Mutation::TellsBeforeFlush);
-        append(&dir, asked, work.appends, &mut next, is_waited_for).await;
-        cut(&dir, asked, work.truncations, &mut next).await;
+        failed.extend(append(&dir, asked, work.appends, next, is_waited_for).await);
+        cut(&dir, asked, work.truncations, next).await;
     }
     for (index, high_watermark, log_start) in committed {
         asked[index].replica.on_answer(asked[index].epoch, high_watermark, log_start);
     }
-    next
+    followed
 }
 
-/// Appends to logs of one directory, in one round, and waits until all of it is as safe as its topics want it.
+/// Appends to logs of one directory, in one round, and waits until all of it is as safe as its topics want it. Returns what
+/// could not be appended, and why.
 async fn append(
     dir: &Arc<LogDir>,
     asked: &[Asked],
     appends: Vec<(usize, FollowerBatches)>,
     next: &mut [Next],
     is_waited_for: bool,
-) {
+) -> Vec<(TopicPartition, String)> {
+    let mut failed = Vec::new();
     let (mut indexes, mut answers) = (Vec::new(), Vec::new());
     {
         let (mut held, mut to_logs) = (Vec::new(), Vec::new());
@@ -131,7 +143,8 @@ async fn append(
     }
     if !is_waited_for {
         // It is written meanwhile, and perhaps not flushed.
-        return sleep(Duration::from_millis(1)).await;
+        sleep(Duration::from_millis(1)).await;
+        return failed;
     }
     for (index, answer) in indexes.into_iter().zip(answers) {
         let Asked { replica, .. } = &asked[index];
@@ -148,14 +161,12 @@ async fn append(
                             cut(dir, asked, vec![(index, Cut::StartAt(got))], next).await;
                         }
                     }
-                    error => {
-                        let partition = replica.topic_partition();
-                        tracing::error!(%partition, %error, "a follower cannot append");
-                    }
+                    error => failed.push((replica.topic_partition().clone(), error.to_string())),
                 }
             }
         }
     }
+    failed
 }
 
 /// Cuts logs off at the high watermark that they know, which no follower does.

@@ -1,11 +1,12 @@
 //! Leaders tell the controller who is in sync (KIP-497).
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use logway_metadata::controller::{AlterPartition, COMMAND_RECORDS_MAX, IsrChange};
 use logway_metadata::record::BrokerEpoch;
-use logway_model::{ErrorCode, TopicId};
+use logway_model::{DirectoryId, ErrorCode, TopicId};
 use logway_replication::{FollowerLimits, IsrProposal, ProposedReplica};
 use tokio::time::{sleep, timeout};
 
@@ -36,6 +37,7 @@ pub(crate) async fn keep_isrs(node: Weak<Node>) {
             if strong.breaks(Mutation::IgnoresProposed) {
                 proposed.iter().for_each(|it| it.replica.on_refusal(it.proposal.leader_epoch));
             }
+            say_what_hangs(&strong, &proposed);
             for chunk in proposed.chunks(COMMAND_RECORDS_MAX) {
                 propose(&strong, epoch, chunk).await;
             }
@@ -56,6 +58,21 @@ fn proposals(node: &Node) -> Vec<Proposed> {
         Some(Proposed { topic, replica: Arc::clone(replica), proposal })
     });
     proposed.collect()
+}
+
+/// Says which disks hang, so that others are to lead what is on them.
+fn say_what_hangs(node: &Node, proposed: &[Proposed]) {
+    let own = node.settings.node_id;
+    let mut given_up: BTreeMap<DirectoryId, usize> = BTreeMap::new();
+    for it in proposed.iter().filter(|it| it.proposal.isr.iter().all(|of| of.broker != own)) {
+        *given_up.entry(it.replica.directory()).or_default() += 1;
+    }
+    for (directory, partitions) in given_up {
+        let stall_max = node.settings.cluster.replica_stall_max;
+        let path = node.log_dirs.by_id(directory).map(|dir| dir.path().display().to_string());
+        tracing::warn!(%directory, path, partitions, ?stall_max,
+            "a log directory has flushed nothing for too long: others are to lead what this node leads in it");
+    }
 }
 
 /// Has the controller take proposals. One whose outcome is not known may be in force already, so it is sent until

@@ -295,18 +295,31 @@ impl FetchSession {
                 return false;
             }
         };
+        let epoch = slot.followed.leader_epoch;
         let parting = parting(&replica, told);
+        // Only now is it known that this was the leader's log: one that leads no more is cut off.
+        if !replica.leads_in(epoch) {
+            self.say(slot, no_longer_led(told.slot));
+            return false;
+        }
         if let Some(parting) = parting.filter(|_| !led.counts_diverging) {
-            slot.standing = Standing::Says(parting.part(slot.part(told.slot, &replica)));
-            self.marks.ready(told.slot);
+            let part = parting.part(slot.part(told.slot, &replica));
+            self.say(slot, part);
             return false;
         }
         let (broker, broker_epoch) = (self.follower, self.id.0);
         let fetch = FollowerFetch { broker, broker_epoch, end: told.end };
-        let could_join = replica.on_fetch(slot.followed.leader_epoch, fetch);
+        let could_join = replica.on_fetch(epoch, fetch);
         slot.standing = Standing::Copies(told.end);
         slot.begin_waiting(told.slot, &replica, &self.marks);
         could_join
+    }
+
+    /// Has something said at once.
+    fn say(&self, slot: &mut Slot, part: LedPartition) {
+        let number = part.slot;
+        slot.standing = Standing::Says(part);
+        self.marks.ready(number);
     }
 
     /// Ends when there is something to say, or the session is over.
@@ -332,10 +345,7 @@ impl FetchSession {
             Standing::Copies(end) => {
                 let epoch = slot.followed.leader_epoch;
                 match slot.replica.upgrade().filter(|replica| replica.leads_in(epoch)) {
-                    None => Marked::Says(LedPartition {
-                        error: ErrorCode::NotLeaderOrFollower,
-                        ..LedPartition::of(number)
-                    }),
+                    None => Marked::Says(no_longer_led(number)),
                     Some(replica) => {
                         slot.standing = Standing::Copies(end);
                         Marked::Copies(replica, end)
@@ -372,9 +382,17 @@ impl FetchSession {
             return None;
         }
         slot.standing = Standing::Silent;
+        // Only now is it known that it was the leader's log that was read: one that leads no more is cut off.
+        if !replica.leads_in(slot.followed.leader_epoch) {
+            return Some(no_longer_led(number));
+        }
         let part = slot.part(number, replica);
         Some(match read {
             Ok(records) => LedPartition { records, ..part },
+            // What is left is said when the follower asks again.
+            Err(ErrorCode::OffsetOutOfRange) => {
+                LedPartition { error: ErrorCode::ReplicaNotAvailable, ..part }
+            }
             Err(error) => LedPartition { error, ..part },
         })
     }
@@ -424,9 +442,13 @@ fn slot_of(slots: &mut [Option<Slot>], number: u32) -> Option<&mut Option<Slot>>
     slots.get_mut(usize::try_from(number).ok()?)
 }
 
+fn no_longer_led(number: u32) -> LedPartition {
+    LedPartition { error: ErrorCode::NotLeaderOrFollower, ..LedPartition::of(number) }
+}
+
 /// Why a follower's log is not the beginning of the leader's.
 enum Parting {
-    /// It begins where nothing is left, or the two have nothing in common that is known.
+    /// The follower begins anew: nothing is left of what comes next, or the two have nothing in common that is known.
     OutOfRange,
     /// The two part here (KIP-595).
     At(LeaderEpoch, Offset),
@@ -448,12 +470,12 @@ fn parting(replica: &Replica, told: FollowerEnd) -> Option<Parting> {
     if end < log.log_start_offset() {
         return Some(Parting::OutOfRange);
     }
-    let is_beyond = end > log.log_end_offset();
+    let log_end = log.log_end_offset();
     if last_epoch == LeaderEpoch::NONE {
-        return is_beyond.then_some(Parting::OutOfRange);
+        return (end > log_end).then_some(Parting::OutOfRange);
     }
     match log.divergence(last_epoch, end) {
-        Divergence::None => is_beyond.then_some(Parting::OutOfRange),
+        Divergence::None => (end > log_end).then_some(Parting::At(last_epoch, log_end)),
         Divergence::At(parts) => Some(Parting::At(parts.epoch, parts.end_offset)),
         Divergence::UnknownEpoch => Some(Parting::OutOfRange),
     }

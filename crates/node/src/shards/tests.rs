@@ -134,7 +134,7 @@ fn replica(fs: &SimFs) -> (LogDir, Arc<Replica>) {
 fn lead(replica: &Replica, epoch: LeaderEpoch) {
     let own = BrokerId(1);
     let (replicas, isr, partition_epoch) = (vec![own], vec![own], epoch.0);
-    let membership = Membership { replicas, isr, partition_epoch };
+    let membership = Membership { replicas, isr, has_eligible: false, partition_epoch };
     replica.lead(Lead { own, epoch, membership: &membership, in_sync_min: 1 });
 }
 

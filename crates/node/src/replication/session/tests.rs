@@ -27,6 +27,7 @@ impl Leading {
         let membership = Membership {
             replicas: vec![OWN, FOLLOWER],
             isr: vec![OWN, FOLLOWER],
+            has_eligible: false,
             partition_epoch: 1,
         };
         replica.lead(Lead { own: OWN, epoch: EPOCH, membership: &membership, in_sync_min: 1 });
