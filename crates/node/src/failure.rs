@@ -170,6 +170,16 @@ impl From<QuorumError> for Failure {
     fn from(error: QuorumError) -> Failure {
         match error {
             QuorumError::Refused(refusal) => refusal.into(),
+            // Nothing was committed: clients look for the controller, and ask again.
+            QuorumError::NotLeader
+            | QuorumError::NoMajority
+            | QuorumError::Overtaken
+            | QuorumError::Unreachable { .. } => {
+                Failure::new(ErrorCode::NotController, error.to_string())
+            }
+            QuorumError::OutcomeUnknown | QuorumError::Forgotten => {
+                Failure::new(ErrorCode::RequestTimedOut, error.to_string())
+            }
             // The commit may still happen; the client may ask again.
             error => Failure::new(ErrorCode::KafkaStorageError, error.to_string()),
         }

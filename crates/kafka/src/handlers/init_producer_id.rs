@@ -25,6 +25,10 @@ pub(crate) async fn handle(
             producer_epoch: epoch.0,
             ..Default::default()
         },
+        // As in Kafka: each client asks again after this one.
+        Err(failure) if failure.code == ErrorCode::NotController => {
+            refused(ErrorCode::CoordinatorLoadInProgress)
+        }
         Err(failure) => refused(failure.code),
     }
 }
