@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
-from harness.load import BURST_INTERVAL_S, DEADLINE_S, Writer, admin_client, create_topics
+from harness.load import DEADLINE_S, Writer, admin_client, create_topics
 from harness.waiting import wait_until
 
 TOPIC = "kept"
@@ -19,13 +19,15 @@ CLIENT = {"socket.timeout.ms": 2_000}
 
 @contextmanager
 def written_cluster(name: str, topic: str = TOPIC, partitions: int = PARTITIONS, **options):
-    """Gives the cluster and the writer. Behind the block all that was written must be there once and in order."""
-    burst_interval_s = options.pop("burst_interval_s", BURST_INTERVAL_S)
+    """Gives the cluster and the writer. Behind the block all that was written must be there once and in order.
+
+    `options` are those of `Cluster`; `replicas` and `config` of the topic; the pace of the writer.
+    """
+    replicas, config = options.pop("replicas", 3), options.pop("config", TWO_IN_SYNC)
+    pace = {name: options.pop(name) for name in ("burst_interval_s", "records_per_second") if name in options}
     with Cluster(name, **options) as cluster:
-        create_topics(cluster.bootstrap, NewTopic(topic, partitions, 3, config=TWO_IN_SYNC))
-        writer = Writer(
-            cluster.bootstrap, topic, partitions, burst_interval_s=burst_interval_s, client=CLIENT
-        )
+        create_topics(cluster.bootstrap, NewTopic(topic, partitions, replicas, config=config))
+        writer = Writer(cluster.bootstrap, topic, partitions, client=CLIENT, **pace)
         with writer:
             yield cluster, writer
             writer.finish()

@@ -77,6 +77,7 @@ class Network:
         """When no process is on any of the hosts any more."""
         self.heal()
         for host in self.hosts:
+            run("ip", "link", "delete", port(host))
             run("ip", "netns", "delete", namespace(host))
         run("ip", "link", "delete", BRIDGE)
 

@@ -144,10 +144,12 @@ class Fields:
         return None if length < 0 else self._response[start : self.position].decode()
 
 
-def create_topic_v2(topic: str, partitions: int, config: dict[str, str] | None = None) -> bytes:
+def create_topic_v2(
+    topic: str, partitions: int, config: dict[str, str] | None = None, timeout_ms: int = 10_000
+) -> bytes:
     settings = array([string(name) + string(value) for name, value in (config or {}).items()])
     one = string(topic) + struct.pack(">ih", partitions, 1) + array([]) + settings
-    return array([one]) + struct.pack(">i?", 10_000, False)
+    return array([one]) + struct.pack(">i?", timeout_ms, False)
 
 
 def create_topics_v5(topics: list[str], validate_only: bool) -> bytes:
@@ -168,10 +170,10 @@ def unsigned_varint(number: int) -> bytes:
     return bytes([low | 0x80]) + unsigned_varint(rest) if rest else bytes([low])
 
 
-def produce_v3(topic: str, partition: int, batch: bytes, acks: int = -1) -> bytes:
+def produce_v3(topic: str, partition: int, batch: bytes, acks: int = -1, timeout_ms: int = 30_000) -> bytes:
     one_partition = struct.pack(">i", partition) + data(batch)
     one_topic = string(topic) + array([one_partition])
-    return string(None) + struct.pack(">hi", acks, 30_000) + array([one_topic])
+    return string(None) + struct.pack(">hi", acks, timeout_ms) + array([one_topic])
 
 
 # A request of version 8 is one of version 3; its answer can say more.
