@@ -20,7 +20,11 @@ WITHOUT = "network namespaces are for root, on Linux"
 
 
 def is_own() -> bool:
-    return os.environ.get(OWN) == "yes"
+    """Whether the network of this process is its own; then its loopback is there, too."""
+    if os.environ.get(OWN) != "yes":
+        return False
+    run("ip", "link", "set", "lo", "up")
+    return True
 
 
 def in_own_network():
@@ -60,7 +64,6 @@ class Network:
         NAMES.mkdir(exist_ok=True)
         if not NAMES.is_mount():
             run("mount", "-t", "tmpfs", "names", str(NAMES))
-        run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         run("ip", "address", "add", f"{SUBNET}.254/24", "dev", BRIDGE)
         run("ip", "link", "set", BRIDGE, "up")
