@@ -1,6 +1,6 @@
 """How long nobody takes writes with acks=all for partitions whose leader is gone, beside Apache Kafka.
 
-    PYTHONPATH=tests tests/.work/venv/bin/python tests/cluster/measure_failover.py --rounds 50 [logway] [kafka]
+    PYTHONPATH=tests tests/.work/venv/bin/python tests/cluster/measure_failover.py --rounds 50 --kafka-rounds 25
 
 Each round takes the node that leads one partition: killed, paused (SIGSTOP), its cable cut, or stopped in good order. A
 raw client asks the other nodes every few milliseconds who leads, and writes there until a write is acknowledged. So no
@@ -205,7 +205,10 @@ def main():
     parser.add_argument("--results", type=Path)
     parser.add_argument("--faults", nargs="+", default=FAULTS, choices=FAULTS)
     parser.add_argument("kinds", nargs="*", default=KINDS)
+    parser.add_argument("--report", action="store_true", help="measures nothing, and prints what the file of results has")
     options = parser.parse_args()
+    if options.report:
+        return report(read_results(options.results))
     options.kafka_rounds = options.kafka_rounds or options.rounds
     in_own_network()
     faults = [fault for fault in options.faults if fault != "cable" or is_own()]

@@ -1,5 +1,6 @@
 """Kafka's own VerifiableProducer and VerifiableConsumer, which print each record as a line of JSON."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from harness.apache_kafka import SMALL_JVM, java, need_kafka
 from harness.broker import fresh_directory
 from harness.program import LoggedProcess
 
+NUMBERS = itertools.count(1)
 PRODUCER = {
     # Without these it gives up what cannot be sent at once, as Kafka's own tests have it.
     "retries": "2147483647",
@@ -22,7 +24,7 @@ class Verifiable(LoggedProcess):
     """One of the two programs. `events` are those that it has printed so far."""
 
     def __init__(self, tool: str, bootstrap: str, topic: str, arguments: list[str], config: dict[str, str]):
-        directory = fresh_directory(f"{tool}-{topic}")
+        directory = fresh_directory(f"{tool}-{topic}-{next(NUMBERS)}")
         super().__init__(directory / "events.log")
         properties = directory / "client.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
@@ -53,6 +55,6 @@ def producer(bootstrap: str, topic: str, records_per_second: int) -> Verifiable:
     return Verifiable("VerifiableProducer", bootstrap, topic, arguments, PRODUCER)
 
 
-def consumer(bootstrap: str, topic: str, group: str) -> Verifiable:
-    arguments = ["--group-id", group, "--reset-policy", "earliest", "--verbose"]
+def consumer(bootstrap: str, topic: str, group: str, tells_records: bool = True) -> Verifiable:
+    arguments = ["--group-id", group, "--reset-policy", "earliest", *(["--verbose"] if tells_records else [])]
     return Verifiable("VerifiableConsumer", bootstrap, topic, arguments, {"reconnect.backoff.max.ms": "200"})

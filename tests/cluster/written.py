@@ -5,12 +5,16 @@ from contextlib import contextmanager
 from confluent_kafka.admin import NewTopic
 
 from harness.cluster import Cluster
-from harness.load import DEADLINE_S, Writer, admin_client, create_topics
+from harness.load import DEADLINE_S, Writer, create_topics
+from harness.protocol import METADATA, Connection, metadata_v1, partitions_v1
 from harness.waiting import wait_until
 
 TOPIC = "kept"
 PARTITIONS = 6
 TWO_IN_SYNC = {"min.insync.replicas": "2"}
+
+# A node that does not answer in this time is asked again.
+ANSWER_S = 2
 
 # What is on the way to a node that hangs is given up after this time. Before, the client sends it nowhere else, for
 # 60 s unless it is told.
@@ -35,11 +39,20 @@ def written_cluster(name: str, topic: str = TOPIC, partitions: int = PARTITIONS,
 
 
 def wait_until_in_sync(cluster, topic: str = TOPIC, count: int = 3):
-    """Waits until each partition of a topic has a leader and so many replicas in sync."""
-    admin = admin_client(cluster.bootstrap)
+    """Waits until each node says that each partition of a topic has a leader and so many replicas in sync.
+
+    Each is asked itself: one that has just come back may tell for a moment what was.
+    """
+
+    def partitions(node) -> dict:
+        with Connection(node.bootstrap, ANSWER_S) as connection:
+            return partitions_v1(connection.request(METADATA, 1, metadata_v1([topic])))[topic]
 
     def is_in_sync():
-        partitions = admin.list_topics(timeout=DEADLINE_S).topics[topic].partitions.values()
-        return all(partition.leader >= 0 and len(partition.isrs) == count for partition in partitions)
+        try:
+            found = [known for node in cluster.nodes for known in partitions(node).values()]
+        except OSError:
+            return False
+        return found and all(leader >= 0 and len(in_sync) == count for leader, in_sync in found)
 
-    wait_until(is_in_sync, f"{count} replicas of {topic} in sync", deadline_s=DEADLINE_S)
+    wait_until(is_in_sync, f"{count} replicas of {topic} in sync on every node", deadline_s=DEADLINE_S)

@@ -99,28 +99,33 @@ def metadata_v1(topics: list[str]) -> bytes:
     return array([string(topic) for topic in topics])
 
 
-def leaders_v1(response: bytes) -> dict[str, list[int]]:
-    """The leaders of the partitions of each topic in a Metadata v1 response, -1 for none; in no order."""
+def partitions_v1(response: bytes) -> dict[str, dict[int, tuple[int, list[int]]]]:
+    """Leader (-1 for none) and replicas in sync of the partitions of each topic in a Metadata v1 response."""
     fields = Fields(response)
     for _ in range(fields.int32()):
-        fields.skip_int32s(1)
+        fields.int32()
         fields.string()
-        fields.skip_int32s(1)
+        fields.int32()
         fields.string()
-    fields.skip_int32s(1)
-    leaders = {}
+    fields.int32()
+    topics = {}
     for _ in range(fields.int32()):
         fields.position += 2
         topic = fields.string()
         fields.position += 1
-        leaders[topic] = []
+        topics[topic] = {}
         for _ in range(fields.int32()):
             fields.position += 2
-            fields.skip_int32s(1)
-            leaders[topic].append(fields.int32())
-            for _ in ("replicas", "in sync"):
-                fields.skip_int32s(fields.int32())
-    return leaders
+            partition, leader = fields.int32(), fields.int32()
+            _, in_sync = ([fields.int32() for _ in range(fields.int32())] for _ in ("replicas", "in sync"))
+            topics[topic][partition] = leader, in_sync
+    return topics
+
+
+def leaders_v1(response: bytes) -> dict[str, list[int]]:
+    """The leaders of the partitions of each topic in a Metadata v1 response, -1 for none; in their order."""
+    topics = partitions_v1(response)
+    return {topic: [leader for _, (leader, _) in sorted(partitions.items())] for topic, partitions in topics.items()}
 
 
 class Fields:
@@ -133,9 +138,6 @@ class Fields:
     def int32(self) -> int:
         self.position += 4
         return struct.unpack_from(">i", self._response, self.position - 4)[0]
-
-    def skip_int32s(self, count: int):
-        self.position += 4 * count
 
     def string(self) -> str | None:
         (length,) = struct.unpack_from(">h", self._response, self.position)
