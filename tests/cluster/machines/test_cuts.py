@@ -110,16 +110,28 @@ class Cuts(unittest.TestCase):
                     wait_until_in_sync(self.cluster)
 
     def test_a_minority_of_five_is_cut_off(self):
-        settings = {"min.insync.replicas": "3"}
-        with self.cluster_on("cuts-five", 5, replicas=5, config=settings) as chance:
+        self.cut_minorities_off(5)
+
+    def test_a_minority_of_nine_is_cut_off(self):
+        """Five of them vote, two of these are cut off."""
+        self.cut_minorities_off(9)
+
+    def cut_minorities_off(self, count: int):
+        majority = count // 2 + 1
+        config = {"min.insync.replicas": str(majority)}
+        with self.cluster_on(f"cuts-{count}", count, replicas=count, config=config) as chance:
+            nodes = lambda: status(self.cluster.bootstrap)["nodes"]
+            wait_until(lambda: sum(node["voter"] for node in nodes()) == 5, "five voters", DEADLINE_S)
             for _ in range(ROUNDS):
                 self.goes_on()
-                cut_off = chance.sample(range(1, 6), 2)
+                voters = [node["id"] for node in nodes() if node["voter"]]
+                others = [node["id"] for node in nodes() if not node["voter"]]
+                cut_off = chance.sample(voters, 2) + chance.sample(others, count - majority - 2)
                 for host in cut_off:
                     self.network.unplug(host)
-                print(f"{cut_off} of five cut off: went on {self.goes_on():.2f} s later")
+                print(f"{cut_off} of {count} cut off: went on {self.goes_on():.2f} s later")
                 self.network.heal()
-                wait_until_in_sync(self.cluster, count=5)
+                wait_until_in_sync(self.cluster, count=count)
 
     def test_a_network_that_loses_and_delays(self):
         with self.cluster_on("cuts-loss"):
