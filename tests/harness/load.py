@@ -98,6 +98,10 @@ class Writer:
 
     def __exit__(self, *_):
         self._stop()
+        # One that lives on sends what it still has to whichever broker gets the address next.
+        for producer in self._producers:
+            producer.purge()
+        self._producers.clear()
 
     def finish(self):
         """Stops writing and waits until everything written is acknowledged."""
