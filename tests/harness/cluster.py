@@ -2,19 +2,35 @@
 
 import re
 import signal
+from pathlib import Path
 
 from harness.logway import Logway
+from harness.network import address, on_host
 
 NODE_LINE = re.compile(r"other nodes can join here address=(\S+)")
 
 
 class Node(Logway):
-    """A node of a cluster. Its addresses stay the same after every restart, and so does its command line."""
+    """A node of a cluster. Its addresses stay the same after every restart, and so does its command line.
 
-    def __init__(self, name: str, join: list[str], settings: dict[str, str] | None = None):
-        super().__init__(name, settings)
+    `host` is the host of a `Network` that it runs on; without one it is on loopback, at ports that it chooses itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        join: list[str],
+        settings: dict[str, str] | None = None,
+        host: int | None = None,
+        data_dir: Path | None = None,
+    ):
+        super().__init__(name, settings, data_dir)
         self.join = join
         self.nodes = ""
+        if host is not None:
+            self.settings = {"logway.insecure": "true", **self.settings}
+            self.under = on_host(host)
+            self.bootstrap, self.nodes, self.http = (f"{address(host)}:{port}" for port in (9092, 9093, 9644))
 
     def command(self) -> list[str]:
         joined = ["--join", ",".join(self.join)] if self.join else []
@@ -38,17 +54,32 @@ class Node(Logway):
 
 
 class Cluster:
-    """Nodes 1, 2, … The first founds the cluster, the others join it."""
+    """Nodes 1, 2, … The first founds the cluster, the others join it.
 
-    def __init__(self, name: str, count: int = 3, settings: dict[str, str] | None = None):
+    With `hosted`, node N runs on host N of the network of this process. `data_dirs` are theirs, in the same order, if
+    each is not to have one of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        count: int = 3,
+        settings: dict[str, str] | None = None,
+        hosted: bool = False,
+        data_dirs: list[Path] | None = None,
+    ):
         self.nodes: list[Node] = []
-        self.name, self.count, self.settings = name, count, settings
+        self.name, self.count, self.settings, self.hosted = name, count, settings, hosted
+        self.data_dirs = data_dirs or [None] * count
 
     def __enter__(self):
         try:
-            for number in range(1, self.count + 1):
+            for number, data_dir in enumerate(self.data_dirs, 1):
                 join = [node.nodes for node in self.nodes]
-                self.nodes.append(Node(f"{self.name}-{number}", join, self.settings).start())
+                host = number if self.hosted else None
+                node = Node(f"{self.name}-{number}", join, self.settings, host, data_dir)
+                self.nodes.append(node)
+                node.start()
         except BaseException:
             self.kill()
             raise

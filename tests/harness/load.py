@@ -55,7 +55,7 @@ class Writer:
 
     They go on over restarts of the broker: what was not acknowledged is sent again, with the same sequence numbers.
     `acked[partition]` lists (number, offset) in the order of the acknowledgements. With several producers each has
-    partitions of its own.
+    partitions of its own. With `records_per_second` they write no more than that each; else as much as comes of it.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Writer:
         producers: int = 1,
         burst_interval_s: float = BURST_INTERVAL_S,
         client: dict[str, object] | None = None,
+        records_per_second: int | None = None,
     ):
         self.acked = [[] for _ in range(partitions)]
         self.written = [0] * partitions
@@ -73,6 +74,7 @@ class Writer:
         self._bootstrap = bootstrap
         self._topic = topic
         self._burst_interval_s = burst_interval_s
+        self._records_per_second = records_per_second
         settings = {
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
@@ -96,6 +98,10 @@ class Writer:
 
     def __exit__(self, *_):
         self._stop()
+        # One that lives on sends what it still has to whichever broker gets the address next.
+        for producer in self._producers:
+            producer.purge()
+        self._producers.clear()
 
     def finish(self):
         """Stops writing and waits until everything written is acknowledged."""
@@ -138,11 +144,23 @@ class Writer:
             thread.join()
 
     def _run(self, producer: Producer, partitions: range):
+        if self._records_per_second:
+            self._run_slowly(producer, partitions, len(partitions) / self._records_per_second)
         while not self._stopping.is_set():
             for _ in range(BURST_RECORDS):
                 for partition in partitions:
                     self._write(producer, partition)
             producer.poll(self._burst_interval_s)
+
+    def _run_slowly(self, producer: Producer, partitions: range, interval_s: float):
+        due = time.monotonic()
+        while not self._stopping.is_set():
+            for partition in partitions:
+                self._write(producer, partition)
+            # What could not be written in time is not made up for.
+            due = max(due, time.monotonic() - 1) + interval_s
+            while (left_s := due - time.monotonic()) > 0:
+                producer.poll(left_s)
 
     def _write(self, producer: Producer, partition: int):
         number = self.written[partition]

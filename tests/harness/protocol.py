@@ -99,28 +99,33 @@ def metadata_v1(topics: list[str]) -> bytes:
     return array([string(topic) for topic in topics])
 
 
-def leaders_v1(response: bytes) -> dict[str, list[int]]:
-    """The leaders of the partitions of each topic in a Metadata v1 response, -1 for none; in no order."""
+def partitions_v1(response: bytes) -> dict[str, dict[int, tuple[int, list[int]]]]:
+    """Leader (-1 for none) and replicas in sync of the partitions of each topic in a Metadata v1 response."""
     fields = Fields(response)
     for _ in range(fields.int32()):
-        fields.skip_int32s(1)
+        fields.int32()
         fields.string()
-        fields.skip_int32s(1)
+        fields.int32()
         fields.string()
-    fields.skip_int32s(1)
-    leaders = {}
+    fields.int32()
+    topics = {}
     for _ in range(fields.int32()):
         fields.position += 2
         topic = fields.string()
         fields.position += 1
-        leaders[topic] = []
+        topics[topic] = {}
         for _ in range(fields.int32()):
             fields.position += 2
-            fields.skip_int32s(1)
-            leaders[topic].append(fields.int32())
-            for _ in ("replicas", "in sync"):
-                fields.skip_int32s(fields.int32())
-    return leaders
+            partition, leader = fields.int32(), fields.int32()
+            _, in_sync = ([fields.int32() for _ in range(fields.int32())] for _ in ("replicas", "in sync"))
+            topics[topic][partition] = leader, in_sync
+    return topics
+
+
+def leaders_v1(response: bytes) -> dict[str, list[int]]:
+    """The leaders of the partitions of each topic in a Metadata v1 response, -1 for none; in their order."""
+    topics = partitions_v1(response)
+    return {topic: [leader for _, (leader, _) in sorted(partitions.items())] for topic, partitions in topics.items()}
 
 
 class Fields:
@@ -134,9 +139,6 @@ class Fields:
         self.position += 4
         return struct.unpack_from(">i", self._response, self.position - 4)[0]
 
-    def skip_int32s(self, count: int):
-        self.position += 4 * count
-
     def string(self) -> str | None:
         (length,) = struct.unpack_from(">h", self._response, self.position)
         start = self.position + 2
@@ -144,10 +146,12 @@ class Fields:
         return None if length < 0 else self._response[start : self.position].decode()
 
 
-def create_topic_v2(topic: str, partitions: int, config: dict[str, str] | None = None) -> bytes:
+def create_topic_v2(
+    topic: str, partitions: int, config: dict[str, str] | None = None, timeout_ms: int = 10_000
+) -> bytes:
     settings = array([string(name) + string(value) for name, value in (config or {}).items()])
     one = string(topic) + struct.pack(">ih", partitions, 1) + array([]) + settings
-    return array([one]) + struct.pack(">i?", 10_000, False)
+    return array([one]) + struct.pack(">i?", timeout_ms, False)
 
 
 def create_topics_v5(topics: list[str], validate_only: bool) -> bytes:
@@ -168,10 +172,10 @@ def unsigned_varint(number: int) -> bytes:
     return bytes([low | 0x80]) + unsigned_varint(rest) if rest else bytes([low])
 
 
-def produce_v3(topic: str, partition: int, batch: bytes, acks: int = -1) -> bytes:
+def produce_v3(topic: str, partition: int, batch: bytes, acks: int = -1, timeout_ms: int = 30_000) -> bytes:
     one_partition = struct.pack(">i", partition) + data(batch)
     one_topic = string(topic) + array([one_partition])
-    return string(None) + struct.pack(">hi", acks, 30_000) + array([one_topic])
+    return string(None) + struct.pack(">hi", acks, timeout_ms) + array([one_topic])
 
 
 # A request of version 8 is one of version 3; its answer can say more.

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 from probe import KAFKA_STORAGE_ERROR, Probe
-from volume import MEBIBYTE, Volume
 
 from harness.brokers import KINDS
 from harness.load import Writer, assert_kept, create_topics, read_all
 from harness.seed import SEED
+from harness.volume import MEBIBYTE, Volume
 from harness.waiting import wait_until
 
 KIND = KINDS[os.environ["AGAINST"]]

@@ -11,11 +11,11 @@ import unittest
 from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from probe import KAFKA_STORAGE_ERROR, Probe
-from volume import MEBIBYTE, Volume
 
 from harness.brokers import KINDS
 from harness.load import DEADLINE_S, Writer, admin_client, assert_kept, create_topics, read_all
 from harness.logway import BINARY
+from harness.volume import MEBIBYTE, Volume
 from harness.waiting import wait_until
 
 KIND = KINDS[os.environ["AGAINST"]]

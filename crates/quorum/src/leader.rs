@@ -76,6 +76,20 @@ impl Leader {
         }
     }
 
+    /// Has a command judged and committed by this node as the leader, or not at all.
+    pub(crate) async fn own_command(
+        &self,
+        command: ControllerCommand,
+    ) -> Result<Committed<ControllerReply>, QuorumError> {
+        let shared = self.consensus.shared();
+        let id = shared.next_command_id();
+        let since = self.published.indexed_image().index.0;
+        let deadline = Instant::now() + shared.submit_timeout();
+        let committed = self.submit_here(Forwarded { id, since, command }).await?;
+        self.wait_for(committed.index, deadline).await?;
+        Ok(committed)
+    }
+
     /// Waits a moment, or until there is another leader.
     async fn pause(&self, deadline: Instant) {
         let mut changes = self.consensus.shared().watch_leadership();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use logway_metadata::controller::ControllerReply;
 use logway_metadata::{Command, MetadataImage};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
@@ -113,11 +114,20 @@ impl MetadataQuorum {
     /// [`QuorumError::NoMajority`] where nothing was committed, and with
     /// [`QuorumError::OutcomeUnknown`] where nobody can tell. No command is committed twice.
     pub async fn submit<C: Command>(&self, command: C) -> Result<Committed<C::Reply>, QuorumError> {
-        let Committed { reply, index } = self.leader.command(command.into()).await?;
-        let Ok(reply) = C::Reply::try_from(reply) else {
-            unreachable!("the controller answers a command with its own kind of reply")
-        };
-        Ok(Committed { reply, index })
+        let committed = self.leader.command(command.into()).await?;
+        Ok(of_its_kind::<C>(committed))
+    }
+
+    /// As [`MetadataQuorum::submit`], but only if this node is the controller: for what it decides by what it
+    /// alone has heard. To another controller that says nothing, so it is never sent there.
+    ///
+    /// Fails with [`QuorumError::NotLeader`] or [`QuorumError::OutcomeUnknown`] if another node leads.
+    pub async fn submit_as_controller<C: Command>(
+        &self,
+        command: C,
+    ) -> Result<Committed<C::Reply>, QuorumError> {
+        let committed = self.leader.own_command(command.into()).await?;
+        Ok(of_its_kind::<C>(committed))
     }
 
     /// Answers a message from another node, whatever its bytes are.
@@ -176,4 +186,12 @@ impl MetadataQuorum {
         self.driver.abort();
         self.consensus.shutdown().await
     }
+}
+
+fn of_its_kind<C: Command>(committed: Committed<ControllerReply>) -> Committed<C::Reply> {
+    let Committed { reply, index } = committed;
+    let Ok(reply) = C::Reply::try_from(reply) else {
+        unreachable!("the controller answers a command with its own kind of reply")
+    };
+    Committed { reply, index }
 }

@@ -76,6 +76,11 @@ impl Controller {
         }
     }
 
+    /// Nothing is known of who was heard: everybody gets a whole session, as from one that was just elected.
+    fn forget(&self) {
+        *self.heard() = None;
+    }
+
     /// A broker's process has ended.
     fn has_gone(&self, broker: BrokerId, epoch: BrokerEpoch) {
         if let Some((_, liveness)) = &mut *self.heard() {
@@ -119,7 +124,14 @@ pub(crate) async fn look_after_brokers(node: Weak<Node>) {
         let has_news = Arc::clone(&cluster.controller.has_news);
         drop(strong);
         let pause = if is_cluster { LOOK_INTERVAL } else { ALONE_INTERVAL };
+        let asleep_at = Instant::now();
         _ = timeout(pause, has_news.notified()).await;
+        let Some(strong) = node.upgrade() else { return };
+        let Some(cluster) = &strong.cluster else { return };
+        // A process that was stopped has heard nobody, and that is not their silence.
+        if asleep_at.elapsed() > pause + strong.settings.cluster.session_timeout / 2 {
+            cluster.controller.forget();
+        }
     }
 }
 
@@ -131,8 +143,13 @@ async fn change_states(node: &Arc<Node>, cluster: &Cluster) {
     };
     for change in due {
         let (broker, state) = (change.id, change.state);
-        match node.quorum.submit(change).await {
+        // One that was paused may not know yet that another node leads, which has heard the brokers all the time.
+        match node.quorum.submit_as_controller(change).await {
             Ok(_) => tracing::info!(%broker, ?state, "a broker of the cluster has changed"),
+            // Who is cut off would say so at each look.
+            Err(error) if error.is_retriable() => {
+                tracing::debug!(%broker, ?state, %error, "a broker cannot change");
+            }
             Err(error) => tracing::warn!(%broker, ?state, %error, "a broker cannot change"),
         }
     }

@@ -98,6 +98,34 @@ fn a_killed_leader_is_followed_within_half_a_second() {
 }
 
 #[test]
+fn what_a_controller_decides_by_itself_goes_to_no_other_one() {
+    in_virtual_time(async {
+        let mut nodes = Nodes::new(1);
+        nodes.grow_to(3, 3).await;
+        register(&nodes.quorum(1)).await.expect("is registered");
+        let leader = nodes.led().await;
+        let others: Vec<_> = (1..=3).filter(|&number| number != leader).collect();
+        let refused = nodes.quorum(others[0]).submit_as_controller(topic(1)).await;
+        assert!(matches!(refused, Err(QuorumError::NotLeader)), "{refused:?}");
+
+        for &other in &others {
+            nodes.network.cut_both(&nodes.address(leader), &nodes.address(other));
+        }
+        // It does not know yet that it is alone.
+        let quorum = nodes.quorum(leader);
+        let late = tokio::spawn(async move { quorum.submit_as_controller(topic(2)).await });
+        create(&nodes.quorum(others[0]), 3).await.expect("another one leads");
+        nodes.network.heal();
+        let late = late.await.expect("no panic");
+        assert!(matches!(late, Err(QuorumError::OutcomeUnknown)), "{late:?}");
+        create(&nodes.quorum(leader), 4).await.expect("it is back");
+        for number in 1..=2 {
+            assert!(nodes.quorum(leader).image().topic(&format!("topic-{number}")).is_none());
+        }
+    });
+}
+
+#[test]
 fn a_leader_that_stops_cleanly_is_followed_at_once() {
     for seed in 0..10 {
         in_virtual_time(async move {

@@ -28,6 +28,7 @@ class Volume:
         self.path = directory / "disk"
         self._image = directory / "image"
         self._ballast = self.path / "ballast"
+        self._hangs = False
         self.path.mkdir()
         with self._image.open("wb") as image:
             image.truncate(size_bytes)
@@ -39,6 +40,7 @@ class Volume:
 
     def unmount(self):
         """When nobody uses it any more, for which it waits."""
+        self.go_on()
         if self.path.is_mount():
             unmounted = lambda: subprocess.run(["umount", str(self.path)], stderr=subprocess.DEVNULL).returncode == 0
             wait_until(unmounted, f"{self.path} to be unmounted", DEADLINE_S)
@@ -80,6 +82,16 @@ class Volume:
             fcntl.ioctl(directory, EXT4_IOC_SHUTDOWN, WITHOUT_THE_LOG)
         finally:
             os.close(directory)
+
+    def hang(self):
+        """Whoever writes waits, until it goes on. Nothing is lost."""
+        subprocess.run(["fsfreeze", "--freeze", str(self.path)], check=True)
+        self._hangs = True
+
+    def go_on(self):
+        if self._hangs:
+            subprocess.run(["fsfreeze", "--unfreeze", str(self.path)], check=True)
+            self._hangs = False
 
     def _device(self) -> str:
         found = ["findmnt", "--noheadings", "--output", "SOURCE", str(self.path)]
