@@ -254,22 +254,23 @@ class Bench(unittest.TestCase):
                         self.assertEqual(process.returncode, 1, errors)
                         self.assertEqual(topics(broker), [], errors)
 
-    def test_an_interrupt_ends_the_broker(self):
+    def test_an_interrupt_ends_the_brokers(self):
         output = Path(self.output) / "early"
-        command = [BENCH, "produce", "--own", "--seconds", "600", "--output", output]
-        for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-            with self.subTest(interrupt.name), subprocess.Popen(command, **streams) as process:
-                try:
-                    wait_until(lambda: brokers_of(process.pid), "the broker's process", DEADLINE_S)
-                    (broker,) = brokers_of(process.pid)
-                    process.send_signal(interrupt)
-                    self.assertEqual(process.wait(DEADLINE_S), 1)
-                    self.assertFalse(os.path.exists(f"/proc/{broker}"))
-                    # There was nothing to report yet.
-                    self.assertFalse(output.exists())
-                finally:
-                    process.kill()
+        for nodes in (1, 3):
+            command = [BENCH, "produce", "--own", "--nodes", str(nodes), "--seconds", "600", "--output", output]
+            for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+                with self.subTest(interrupt.name, nodes=nodes), subprocess.Popen(command, **streams) as process:
+                    try:
+                        wait_until(lambda: len(brokers_of(process.pid)) == nodes, "the brokers' processes", DEADLINE_S)
+                        brokers = brokers_of(process.pid)
+                        process.send_signal(interrupt)
+                        self.assertEqual(process.wait(DEADLINE_S), 1)
+                        self.assertFalse([broker for broker in brokers if os.path.exists(f"/proc/{broker}")])
+                        # There was nothing to report yet.
+                        self.assertFalse(output.exists())
+                    finally:
+                        process.kill()
 
     def test_what_was_measured_before_an_end_is_reported(self):
         """However it ends: on an interrupt, or because the broker does."""

@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_full_run_of_ingest_takes_ten_minutes() {
         let usual = |line: &[&str]| {
-            let Usual { rounds, measured_seconds } =
+            let Usual { rounds, measured_seconds, .. } =
                 CommandLine::parse_from(line).experiment.usual();
             (rounds, measured_seconds)
         };

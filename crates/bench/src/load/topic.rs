@@ -8,10 +8,13 @@ use logway_client::{Client, MissingTopic, NewTopic, OffsetAt};
 use logway_model::{PartitionId, TopicName, TopicPartition};
 use logway_wire::messages::{FetchRequest, ProduceRequest};
 
-use super::MadeTopics;
+use super::{Leaders, MadeTopics};
 use crate::generator::VERSION_MAX;
 use crate::measure::Durability;
 use crate::side::Side;
+
+/// How many replicas must have a record before it is acknowledged to all, where there are several.
+const IN_SYNC_MIN: i16 = 2;
 
 /// Tells the topics of one process apart.
 static TOPICS: AtomicU32 = AtomicU32::new(0);
@@ -25,13 +28,14 @@ pub(crate) fn topic_prefix() -> String {
 #[derive(Debug)]
 pub(crate) struct RunTopic {
     pub(crate) name: TopicName,
+    pub(crate) leaders: Leaders,
     partitions: i32,
     client: Client,
     made: MadeTopics,
 }
 
 impl RunTopic {
-    /// Creates it, and waits until all its partitions have leaders.
+    /// Creates it, with a replica of each partition on each node, and waits until all partitions have leaders.
     ///
     /// Both sides are told when to sync, so that neither is measured with defaults that promise
     /// less than the other's.
@@ -61,11 +65,15 @@ impl RunTopic {
             ("flush.messages".to_owned(), flush_messages.to_string()),
             ("flush.ms".to_owned(), i64::MAX.to_string()),
         ];
+        let replicas = side.nodes();
+        if replicas > 1 {
+            configs.push(("min.insync.replicas".to_owned(), IN_SYNC_MIN.to_string()));
+        }
         configs.extend_from_slice(settings);
         let topic = NewTopic {
             name: name.clone(),
             partitions: Some(partitions),
-            replication_factor: Some(1),
+            replication_factor: Some(i16::try_from(replicas)?),
             configs,
         };
         // Before it is asked for: the run may be called off at each await.
@@ -79,7 +87,9 @@ impl RunTopic {
         // finds that out.
         let partition = |number| TopicPartition::new(name.clone(), PartitionId(number));
         client.list_offsets(&(0..partitions).map(partition).collect(), OffsetAt::End).await?;
-        Ok(RunTopic { name, partitions, client: client.clone(), made: side.made.clone() })
+        let leaders = Leaders::of(&client.metadata(), &name, partitions)?;
+        let (client, made) = (client.clone(), side.made.clone());
+        Ok(RunTopic { name, leaders, partitions, client, made })
     }
 
     /// The newest version of Produce that both sides know and that names topics by name.

@@ -119,7 +119,7 @@ fn statement(report: &Report) -> String {
              <td class=\"l w\"><code>{}</code></tr>",
             escape(&side.name),
             escape(&side.version),
-            escape(side.command.as_deref().unwrap_or("")),
+            escape(&side.commands().join("\n")),
             escape(&side.settings.join("\n")),
         )
         .expect("a string takes everything");
@@ -312,6 +312,7 @@ pub(super) mod tests {
             name: name.to_owned(),
             version: format!("{name} 1.0"),
             command: Some(format!("run {name} <there>")),
+            other_commands: Vec::new(),
             settings: vec!["a=1".to_owned(), "b=2".to_owned()],
         };
         let statement = Statement {

@@ -152,7 +152,8 @@ fn stated(statement: &Statement) -> String {
             true => String::new(),
             false => format!("`{}`", text.replace('|', "\\|")),
         };
-        let command = code(side.command.as_deref().unwrap_or(""));
+        let commands: Vec<String> = side.commands().into_iter().map(code).collect();
+        let command = commands.join("<br>");
         let settings: Vec<String> = side.settings.iter().map(|line| code(line)).collect();
         let (name, version, settings) = (&side.name, &side.version, settings.join("<br>"));
         push(&mut text, format_args!("| {name} | {version} | {command} | {settings} |\n"));

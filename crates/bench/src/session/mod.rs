@@ -73,7 +73,8 @@ impl<'a> Session<'a> {
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
+        let nodes = args.nodes.unwrap_or(usual.nodes);
+        let (lengths, opponents) = (args.lengths(usual), args.opponents(nodes)?);
         let executable = match opponents.is_empty() {
             true => None,
             false => Some(args.executable()?),
@@ -89,7 +90,9 @@ impl<'a> Session<'a> {
         let progress = Progress::start();
         let sides = match &executable {
             None => vec![given_side(brokers, args.broker_pid)?],
-            Some(executable) => start_sides(&opponents, executable, &work_dir, &progress).await?,
+            Some(executable) => {
+                start_sides((&opponents, nodes), executable, &work_dir, &progress).await?
+            }
         };
         let run = Run {
             warm_up: lengths.warm_up,
@@ -427,7 +430,7 @@ impl<'a> Session<'a> {
 }
 
 async fn start_sides(
-    opponents: &[Opponent],
+    (opponents, nodes): (&[Opponent], usize),
     executable: &Path,
     work_dir: &Arc<OwnedDirectory>,
     progress: &Progress,
@@ -435,7 +438,7 @@ async fn start_sides(
     let mut sides = Vec::new();
     for opponent in opponents {
         progress.say(&format!("starting {opponent}"));
-        sides.push(Side::start(opponent, executable, work_dir).await?);
+        sides.push(Side::start(opponent, executable, work_dir, nodes).await?);
     }
     Ok(sides)
 }
