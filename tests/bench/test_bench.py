@@ -85,6 +85,25 @@ class Bench(unittest.TestCase):
                 # What the brokers wrote is gone.
                 self.assertFalse((Path(output) / "brokers").exists())
 
+    def test_a_cluster(self):
+        """Each record goes to three nodes, and what they take is added up."""
+        works = [word for work in ("producer", "consumer", "16 KiB", " 4 connections", "acknowledged")
+                 for word in ("--work", work)]
+        rows = bench(["cluster", "--own", *works], self.output)
+        done = {(row["work"], row["parameters"]["durability"]) for row in rows}
+        self.assertEqual(len(done), 10, done)
+        for row in rows:
+            self.assertEqual((row["experiment"], row["parameters"]["replicas"]), ("cluster", 3), row)
+            self.assertTrue(row["requests"] or row["max_ms"], row)
+            self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
+        results = json.loads((Path(self.output) / "results.json").read_text())
+        (side,) = results["statement"]["sides"]
+        self.assertNotIn("--join", side["command"])
+        self.assertEqual([command.count("--join") for command in side["other_commands"]], [1, 1])
+        measured = {target["over"] for target in results["targets"] if target["ratio"]}
+        self.assertEqual(measured, {"1 ms", "1 MB"})
+        self.assertFalse((Path(self.output) / "brokers").exists())
+
     def test_several_processes_share_a_rate(self):
         """And the broker has what they sent together, with and without acknowledgements."""
         several = ["--processes", "3", "--senders", "2", "--rate", "30000", "--acks", "0,all", "--batch-bytes", "16384"]

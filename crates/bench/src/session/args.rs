@@ -21,8 +21,8 @@ pub(crate) struct SessionArgs {
     /// does so too
     #[arg(long)]
     pub own: bool,
-    /// Nodes of each broker that is started: of several, each partition has a replica on each, and a record that all are
-    /// to acknowledge is on two [default: 1, of cluster 3]
+    /// Nodes of each broker that is started, 1, 3 or 5: of several, each partition has a replica on each, and two must have a
+    /// record before acks all acknowledges it [default: 1, of cluster 3]
     #[arg(long, value_name = "N", value_parser = nodes)]
     pub nodes: Option<usize>,
     /// The broker's executable [default: `logway` in the directory of this program]

@@ -21,7 +21,7 @@ use progress::Progress;
 use crate::files::OwnedDirectory;
 use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Reading, Run, Stop};
-use crate::measure::{Durability, Machine, Row, free_bytes, settle};
+use crate::measure::{Durability, Machine, Parameters, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, checksum, is_limit};
 
@@ -263,7 +263,8 @@ impl<'a> Session<'a> {
     ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
-        let parameters = load.parameters()?;
+        let replicas = self.sides.first().map_or(1, Side::nodes);
+        let parameters = Parameters { replicas, ..load.parameters()? };
         for side in self.sides.iter().filter(|side| is_asked(&side.name)) {
             let omission = load.refusal(side).map(|reason| Omission {
                 experiment: experiment.to_owned(),
