@@ -49,7 +49,7 @@ impl Load for GrowLoad {
         let run = run.of_new_topic(partitions, acks);
         let run = run.lasting(run.warm_up, PATIENCE);
         let observed = run.drive(side, None, |_| Ok(lanes)).await?;
-        topic.ensure_has(observed.entrusted_records).await?;
+        topic.ensure_has(observed.entrusted_records, acks).await?;
         let name = topic.name.clone();
         topic.delete().await?;
         side.await_removal(&name).await?;

@@ -265,7 +265,7 @@ impl Load for ProduceLoad {
         // Nobody can say what of a request that was given up half written.
         let is_all_sent = self.acks != Acks::None || observed.unanswered == 0;
         if is_all_sent && !is_limit(&side.name) {
-            topic.ensure_has(observed.entrusted_records).await?;
+            topic.ensure_has(observed.entrusted_records, self.acks).await?;
         }
         topic.delete().await?;
         Ok(observed)
