@@ -85,6 +85,25 @@ class Bench(unittest.TestCase):
                 # What the brokers wrote is gone.
                 self.assertFalse((Path(output) / "brokers").exists())
 
+    def test_a_cluster(self):
+        """Each record goes to three nodes, and what they take is added up."""
+        works = [word for work in ("producer", "consumer", "16 KiB", " 4 connections", "acknowledged")
+                 for word in ("--work", work)]
+        rows = bench(["cluster", "--own", *works], self.output)
+        done = {(row["work"], row["parameters"]["durability"]) for row in rows}
+        self.assertEqual(len(done), 10, done)
+        for row in rows:
+            self.assertEqual((row["experiment"], row["parameters"]["replicas"]), ("cluster", 3), row)
+            self.assertTrue(row["requests"] or row["max_ms"], row)
+            self.assertGreater(row["usage"]["memory"]["resident_bytes"], 0, row)
+        results = json.loads((Path(self.output) / "results.json").read_text())
+        (side,) = results["statement"]["sides"]
+        self.assertNotIn("--join", side["command"])
+        self.assertEqual([command.count("--join") for command in side["other_commands"]], [1, 1])
+        measured = {target["over"] for target in results["targets"] if target["ratio"]}
+        self.assertEqual(measured, {"1 ms", "1 MB"})
+        self.assertFalse((Path(self.output) / "brokers").exists())
+
     def test_several_processes_share_a_rate(self):
         """And the broker has what they sent together, with and without acknowledgements."""
         several = ["--processes", "3", "--senders", "2", "--rate", "30000", "--acks", "0,all", "--batch-bytes", "16384"]
@@ -254,22 +273,23 @@ class Bench(unittest.TestCase):
                         self.assertEqual(process.returncode, 1, errors)
                         self.assertEqual(topics(broker), [], errors)
 
-    def test_an_interrupt_ends_the_broker(self):
+    def test_an_interrupt_ends_the_brokers(self):
         output = Path(self.output) / "early"
-        command = [BENCH, "produce", "--own", "--seconds", "600", "--output", output]
-        for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-            with self.subTest(interrupt.name), subprocess.Popen(command, **streams) as process:
-                try:
-                    wait_until(lambda: brokers_of(process.pid), "the broker's process", DEADLINE_S)
-                    (broker,) = brokers_of(process.pid)
-                    process.send_signal(interrupt)
-                    self.assertEqual(process.wait(DEADLINE_S), 1)
-                    self.assertFalse(os.path.exists(f"/proc/{broker}"))
-                    # There was nothing to report yet.
-                    self.assertFalse(output.exists())
-                finally:
-                    process.kill()
+        for nodes in (1, 3):
+            command = [BENCH, "produce", "--own", "--nodes", str(nodes), "--seconds", "600", "--output", output]
+            for interrupt in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+                with self.subTest(interrupt.name, nodes=nodes), subprocess.Popen(command, **streams) as process:
+                    try:
+                        wait_until(lambda: len(brokers_of(process.pid)) == nodes, "the brokers' processes", DEADLINE_S)
+                        brokers = brokers_of(process.pid)
+                        process.send_signal(interrupt)
+                        self.assertEqual(process.wait(DEADLINE_S), 1)
+                        self.assertFalse([broker for broker in brokers if os.path.exists(f"/proc/{broker}")])
+                        # There was nothing to report yet.
+                        self.assertFalse(output.exists())
+                    finally:
+                        process.kill()
 
     def test_what_was_measured_before_an_end_is_reported(self):
         """However it ends: on an interrupt, or because the broker does."""

@@ -1,6 +1,9 @@
 //! The names of the works of which the report says what Logway is to reach: the experiments do them
 //! under these names, and the report finds them by these.
 
+/// The experiment whose aims are those of clusters. Those of all other experiments are of single nodes.
+pub(crate) const CLUSTER: &str = "cluster";
+
 pub(crate) const BATCHES_OF_16_KIB: &str = "16 KiB batches";
 pub(crate) const BATCHES_OF_1_MIB: &str = "1 MiB batches";
 pub(crate) const BATCH_OF_1: &str = "batch of 1";

@@ -63,6 +63,18 @@ impl Appends {
         Ok(())
     }
 
+    /// What they do over so many connections.
+    pub(super) fn load(&self, connections: usize) -> ProduceLoad {
+        ProduceLoad {
+            batch: BatchShape::Records(1),
+            record_bytes: self.record_bytes,
+            partitions: self.partitions,
+            connections,
+            in_flight: self.appenders / connections,
+            ..ProduceLoad::default()
+        }
+    }
+
     /// The defaults with other promises; fewer runs if it is to be quick.
     pub(super) fn usual(durability: &[Durability], is_quick: bool) -> Appends {
         let durability = durability.to_vec();
@@ -83,19 +95,10 @@ pub(super) async fn run(session: &mut Session<'_>, args: &Appends) -> anyhow::Re
 
 /// The appends alone.
 pub(super) async fn run_appenders(session: &mut Session<'_>, args: &Appends) -> anyhow::Result<()> {
-    let appenders = args.appenders;
     for &connections in &args.connections {
         for &durability in &args.durability {
-            let load = ProduceLoad {
-                batch: BatchShape::Records(1),
-                record_bytes: args.record_bytes,
-                durability,
-                partitions: args.partitions,
-                connections,
-                in_flight: appenders / connections,
-                ..ProduceLoad::default()
-            };
-            let work = works::appenders(appenders, connections);
+            let load = ProduceLoad { durability, ..args.load(connections) };
+            let work = works::appenders(args.appenders, connections);
             session.measure(EXPERIMENT, &work, &load).await?;
         }
     }

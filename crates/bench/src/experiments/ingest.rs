@@ -80,7 +80,7 @@ impl Ingest {
     pub(super) fn usual_lengths(is_quick: bool) -> Usual {
         match is_quick {
             true => Usual::of(true),
-            false => Usual { rounds: 1, measured_seconds: 600.0 },
+            false => Usual { rounds: 1, measured_seconds: 600.0, nodes: 1 },
         }
     }
 }

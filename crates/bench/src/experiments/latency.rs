@@ -94,6 +94,17 @@ pub(super) async fn run_acknowledged(
     Ok(())
 }
 
+/// So many a second over one connection.
+pub(super) fn single_records(rate: f64, record_bytes: usize) -> ProduceLoad {
+    ProduceLoad {
+        batch: BatchShape::Records(1),
+        record_bytes,
+        in_flight: usize::MAX,
+        rate: Some(rate),
+        ..ProduceLoad::default()
+    }
+}
+
 /// Raises the rate until no side keeps up; returns the last rate that each side bore.
 async fn climb(
     session: &mut Session<'_>,
@@ -106,14 +117,7 @@ async fn climb(
     let mut knees: Vec<(String, f64)> = sides.into_iter().map(|side| (side, args.rate)).collect();
     let mut rate = args.rate;
     while !climbing.is_empty() && rate <= RATE_MAX {
-        let load = ProduceLoad {
-            batch: BatchShape::Records(1),
-            record_bytes: args.record_bytes,
-            durability,
-            in_flight: usize::MAX,
-            rate: Some(rate),
-            ..ProduceLoad::default()
-        };
+        let load = ProduceLoad { durability, ..single_records(rate, args.record_bytes) };
         let work = works::acknowledged_at(rate);
         let asked = std::mem::take(&mut climbing);
         let is_asked = |side: &str| asked.iter().any(|asked| asked == side);

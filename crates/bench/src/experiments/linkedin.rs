@@ -1,6 +1,6 @@
 //! What LinkedIn measured when Kafka was young: "Benchmarking Apache Kafka: 2 Million Writes Per
 //! Second (On Three Cheap Machines)", 2014. Records of 100 bytes, six partitions, acknowledged
-//! without a sync; here on one machine and without replication.
+//! without a sync; here on one machine, and with replicas only in `cluster`.
 
 use crate::generator::BatchShape;
 use crate::load::{BothLoad, EndToEndLoad, FetchLoad, GrowLoad, ProduceLoad};
@@ -19,8 +19,11 @@ const FETCH_BYTES: i32 = 1 << 20;
 
 const PARTITIONS: i32 = 6;
 
+/// Of the post's records.
+const RECORD_BYTES: usize = 100;
+
 /// The sizes of the post's last plot.
-const RECORD_BYTES: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
+const RECORD_SIZES: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
 
 /// So many times the machine's memory are stored, so that what is written first cannot be in it any
 /// more. The post had a terabyte.
@@ -33,22 +36,12 @@ const DISK_SHARE_MAX: f64 = 0.75;
 const QUICK_STORED_BYTES: u64 = 2_000_000_000;
 
 pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
-    let producer = ProduceLoad {
-        batch: BATCH,
-        partitions: PARTITIONS,
-        spreads: true,
-        ..ProduceLoad::default()
-    };
+    let producer = producer();
     let three = ProduceLoad { connections: 3, ..producer.clone() };
     session.measure(EXPERIMENT, "one producer", &producer).await?;
     session.measure(EXPERIMENT, "three producers", &three).await?;
 
-    let fetch = FetchLoad {
-        batch: BATCH,
-        record_bytes: producer.record_bytes,
-        fetch_bytes: FETCH_BYTES,
-        ..FetchLoad::default()
-    };
+    let fetch = consumer();
     let three = FetchLoad { partitions: 3, ..fetch.clone() };
     session.measure(EXPERIMENT, "one consumer", &fetch).await?;
     session.measure(EXPERIMENT, "three consumers", &three).await?;
@@ -62,7 +55,7 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     };
     session.measure_on(EXPERIMENT, "producer and consumer", &both, |side| !is_limit(side)).await?;
 
-    for record_bytes in RECORD_BYTES {
+    for record_bytes in RECORD_SIZES {
         let load = ProduceLoad { record_bytes, ..producer.clone() };
         session.measure(EXPERIMENT, &format!("records of {record_bytes} B"), &load).await?;
     }
@@ -81,6 +74,27 @@ pub(super) async fn run(session: &mut Session<'_>) -> anyhow::Result<()> {
     let load = GrowLoad { produce: producer, stored_bytes };
     session.measure_brokers_once(EXPERIMENT, &work, &load).await?;
     Ok(())
+}
+
+/// The post's producer.
+pub(super) fn producer() -> ProduceLoad {
+    ProduceLoad {
+        batch: BATCH,
+        record_bytes: RECORD_BYTES,
+        partitions: PARTITIONS,
+        spreads: true,
+        ..ProduceLoad::default()
+    }
+}
+
+/// The post's consumer, of one partition.
+pub(super) fn consumer() -> FetchLoad {
+    FetchLoad {
+        batch: BATCH,
+        record_bytes: RECORD_BYTES,
+        fetch_bytes: FETCH_BYTES,
+        ..FetchLoad::default()
+    }
 }
 
 /// How much a topic grows to.

@@ -1,6 +1,7 @@
 //! The experiments: which loads, in which order.
 
 mod appends;
+mod cluster;
 mod fetch;
 mod ingest;
 mod latency;
@@ -21,10 +22,11 @@ use logway_client::BrokerAddress;
 
 use appends::Appends;
 pub(crate) use appends::AppendsArgs;
+pub(crate) use cluster::ClusterArgs;
 use ingest::Ingest;
 pub(crate) use ingest::IngestArgs;
-use latency::Latency;
 pub(crate) use latency::LatencyArgs;
+use latency::{Latency, single_records};
 use produce::Produce;
 pub(crate) use produce::ProduceArgs;
 
@@ -33,6 +35,7 @@ use crate::measure::{Durability, Row};
 use crate::report::{self, Report};
 use crate::session::{Plan, Session, SessionArgs, Usual};
 use crate::side;
+use crate::works;
 
 /// An experiment with its parameters.
 #[derive(Debug, Clone, Subcommand)]
@@ -78,12 +81,18 @@ pub(crate) enum Experiment {
     /// twice, out of order or changed ends it with an error. The broker's memory at the beginning and at the end of each
     /// run is reported. With --seconds 14400 --rounds 1 it takes four hours for each broker.
     Soak(Only),
+    /// Measure clusters of three nodes: what replicas cost
+    ///
+    /// LinkedIn's producers with acks 1 and all, and its consumer; batches of 16 KiB; 128 appenders on few and many
+    /// connections; single records at 1,000 a second. The latter three are done with and without syncs: synced, an
+    /// acknowledged record is on the disk of every replica in sync. CPU and memory are those of all processes together.
+    Cluster(ClusterArgs),
     /// Measure what Logway is to reach beside Kafka, and say how far it is
     ///
     /// With --against kafka --against null: some aims are over a broker that does nothing. The same
     /// table is made by `all`, and by any experiment that measures some of it.
     Targets(Only),
-    /// All experiments
+    /// All experiments but `cluster`, whose brokers have other nodes
     ///
     /// Without --quick, `ingest` alone takes three hours for each broker; say --seconds to have it shorter.
     All(WithDurability),
@@ -229,6 +238,7 @@ impl Experiment {
             Experiment::Linkedin(_) => "linkedin",
             Experiment::Ingest(_) => "ingest",
             Experiment::Soak(_) => "soak",
+            Experiment::Cluster(_) => works::CLUSTER,
             Experiment::Targets(_) => "targets",
             Experiment::All(_) => "all",
         }
@@ -245,6 +255,7 @@ impl Experiment {
             | Experiment::Soak(args)
             | Experiment::Targets(args) => &args.session,
             Experiment::Ingest(args) => &args.session,
+            Experiment::Cluster(args) => &args.session,
             Experiment::Appends(args) => &args.session,
             Experiment::Latency(args) => &args.session,
         }
@@ -255,6 +266,7 @@ impl Experiment {
         let is_quick = self.session().is_quick();
         match self {
             Experiment::Ingest(_) => Ingest::usual_lengths(is_quick),
+            Experiment::Cluster(_) => Usual { nodes: cluster::NODES, ..Usual::of(is_quick) },
             _ => Usual::of(is_quick),
         }
     }
@@ -264,6 +276,14 @@ impl Experiment {
         match self {
             Experiment::Produce(args) => args.produce.check(),
             Experiment::Appends(args) => args.appends.check(),
+            Experiment::Cluster(args) => {
+                let session = &args.session;
+                ensure!(
+                    session.starts_own(),
+                    "only clusters that are started here are measured: use --own"
+                );
+                args.cluster.check(session.is_quick())
+            }
             _ => Ok(()),
         }
     }
@@ -284,6 +304,7 @@ impl Experiment {
             Experiment::Linkedin(_) => linkedin::run(session).await,
             Experiment::Ingest(args) => ingest::run(session, &args.ingest).await,
             Experiment::Soak(_) => soak::run(session).await,
+            Experiment::Cluster(args) => cluster::run(session, &args.cluster).await,
             Experiment::Targets(_) => targets::run(session).await,
             Experiment::All(args) => {
                 let is_quick = session.lengths.is_quick;
@@ -325,7 +346,7 @@ mod tests {
     async fn a_broker_that_runs_is_not_measured_by_killing_it() {
         // Nobody listens there, and nobody is asked.
         let nobody = BrokerAddress::new("127.0.0.1", 1);
-        for name in ["start", "targets"] {
+        for name in ["start", "targets", "cluster"] {
             let directory = tempfile::tempdir().expect("a directory");
             let output = directory.path().join("report");
             let output = output.to_string_lossy();
@@ -355,12 +376,14 @@ mod tests {
     #[test]
     fn a_full_run_of_ingest_takes_ten_minutes() {
         let usual = |line: &[&str]| {
-            let Usual { rounds, measured_seconds } =
+            let Usual { rounds, measured_seconds, .. } =
                 CommandLine::parse_from(line).experiment.usual();
             (rounds, measured_seconds)
         };
         assert_eq!(usual(&["bench", "ingest", "--own"]), (1, 600.0));
         assert_eq!(usual(&["bench", "ingest", "--quick"]), (3, 1.0));
         assert_eq!(usual(&["bench", "all", "--own"]), (5, 10.0));
+        let cluster = CommandLine::parse_from(["bench", "cluster", "--own"]).experiment.usual();
+        assert_eq!((cluster.nodes, cluster.rounds), (3, 5));
     }
 }

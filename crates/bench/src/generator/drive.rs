@@ -29,8 +29,8 @@ pub(crate) struct Drive<'a> {
     /// For the lanes whose pace is open; their requests are dealt out in turn.
     pub(crate) timetable: Option<Timetable>,
     pub(crate) window: Window,
-    /// The broker's process, if it runs here: its use of the machine is measured.
-    pub(crate) broker_pid: Option<u32>,
+    /// The broker's processes, if they run here: their use of the machine is measured.
+    pub(crate) broker_pids: Vec<u32>,
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl Drive<'_> {
             lane.begin(now);
         }
         let mut events: Vec<Event> = Vec::with_capacity(self.lanes.len().max(1));
-        let mut meter = Meter::new(self.broker_pid);
+        let mut meter = Meter::new(self.broker_pids.clone());
         // Those that have something to write.
         let mut ready: Vec<usize> = (0..self.lanes.len()).collect();
         let is_bounded = self.lanes.iter().any(Lane::is_bounded);
@@ -269,9 +269,9 @@ mod tests {
     fn run(lane: Lane, rate: Option<f64>, measured: Duration) -> Observed {
         let stop = AtomicBool::new(false);
         let window = Window::starting_now(Duration::from_millis(20), measured);
-        let broker_pid = Some(std::process::id());
+        let broker_pids = vec![std::process::id()];
         let timetable = rate.map(|rate| Timetable::new(window.from, rate, measured));
-        let mut drive = Drive { lanes: vec![lane], timetable, window, broker_pid, stop: &stop };
+        let mut drive = Drive { lanes: vec![lane], timetable, window, broker_pids, stop: &stop };
         let observed = drive.run().expect("nobody refuses anything");
         assert!(Instant::now() >= window.to, "it ended early");
         observed
@@ -299,7 +299,8 @@ mod tests {
         let lanes = vec![lane_until(Acks::All, Pace::Closed(5), BYTES_MAX)];
         let window = Window::starting_now(Duration::ZERO, Duration::from_secs(3600));
         let stop = AtomicBool::new(false);
-        let mut drive = Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop };
+        let mut drive =
+            Drive { lanes, timetable: None, window, broker_pids: Vec::new(), stop: &stop };
         let observed = drive.run().expect("nobody refuses anything");
         // What is on its way then is still answered.
         let in_batch = observed.value_bytes / observed.requests;
@@ -318,7 +319,7 @@ mod tests {
         let lanes = std::iter::repeat_with(lane).take(lanes).collect();
         let window = Window::starting_now(warm_up, Duration::from_secs(3600));
         let stop = AtomicBool::new(false);
-        Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop }.run()
+        Drive { lanes, timetable: None, window, broker_pids: Vec::new(), stop: &stop }.run()
     }
 
     #[test]
@@ -382,7 +383,8 @@ mod tests {
         let stop = AtomicBool::new(true);
         let window = Window::starting_now(Duration::ZERO, Duration::from_secs(600));
         let lanes = vec![lane(Acks::All, Pace::Closed(1))];
-        let error = Drive { lanes, timetable: None, window, broker_pid: None, stop: &stop }.run();
+        let error =
+            Drive { lanes, timetable: None, window, broker_pids: Vec::new(), stop: &stop }.run();
         assert!(error.expect_err("it ends").to_string().contains("called off"));
     }
 }

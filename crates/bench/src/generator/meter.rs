@@ -8,21 +8,21 @@ use crate::measure::{Snapshot, Usage};
 /// Looks when the window opens and when it is over. For one thread, whose own time is a part of it.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    broker_pid: Option<u32>,
+    broker_pids: Vec<u32>,
     pub(super) opening: Option<Snapshot>,
     pub(super) usage: Option<Usage>,
 }
 
 impl Meter {
-    /// Of the broker's process, if it runs here.
-    pub(crate) fn new(broker_pid: Option<u32>) -> Meter {
-        Meter { broker_pid, opening: None, usage: None }
+    /// Of the broker's processes, if they run here.
+    pub(crate) fn new(broker_pids: Vec<u32>) -> Meter {
+        Meter { broker_pids, opening: None, usage: None }
     }
 
     /// Looks, if it is time to.
     pub(crate) fn look(&mut self, now: Instant, window: &Window) {
         if self.opening.is_none() && now >= window.from {
-            self.opening = Some(Snapshot::take(self.broker_pid));
+            self.opening = Some(Snapshot::take(&self.broker_pids));
         }
         if now >= window.to {
             self.close();
@@ -32,7 +32,7 @@ impl Meter {
     /// The run ends here, if the window did not before.
     pub(crate) fn close(&mut self) {
         if self.usage.is_none() {
-            self.usage = self.opening.map(|opening| opening.until_now());
+            self.usage = self.opening.as_ref().map(Snapshot::until_now);
         }
     }
 

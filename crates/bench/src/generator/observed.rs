@@ -135,7 +135,7 @@ impl Observed {
 
     /// Takes what was used of the machine.
     pub(crate) fn read(&mut self, meter: &Meter) {
-        self.opening = meter.opening;
+        self.opening = meter.opening.clone();
         self.usage = meter.usage.unwrap_or_default();
     }
 

@@ -4,12 +4,12 @@ use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
-    ProduceTraffic, Span, Tape, connect,
+    ProduceTraffic, Span, Tape,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
 
-/// One connection that writes to all partitions in turn, and one for each partition that reads
+/// One connection that writes to all partitions in turn, or one to each leader, and one for each partition that reads
 /// what comes. Only what is read is counted: it has been through the broker twice.
 #[derive(Debug, Clone)]
 pub(crate) struct BothLoad {
@@ -44,12 +44,11 @@ impl Load for BothLoad {
         let (produced, fetched) = (topic.produce_version().await?, topic.fetch_version().await?);
         let batch = EncodedBatch::of_size(self.batch, self.record_bytes)?;
         let pace = Pace::Closed(self.in_flight);
-        let mut frames = Vec::new();
+        let requests_max = run.requests_max(batch.bytes.len() as u64, 1);
         let mut lanes = Vec::new();
         for partition in 0..self.partitions {
-            let topic = topic.name.clone();
             let fetch = FetchShape {
-                topic: topic.clone(),
+                topic: topic.name.clone(),
                 partition,
                 bytes_max: self.fetch_bytes,
                 version: fetched,
@@ -57,16 +56,21 @@ impl Load for BothLoad {
             let (frame, offset_at) = fetch.encode()?;
             let traffic = Box::new(FetchTraffic::new(offset_at, fetched, &batch, Span::Follow));
             let tape = Tape::repeating(&frame, 1);
-            lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
-            let acks = Acks::All;
-            let produce = ProduceShape { topic, partition, acks, version: produced };
-            frames.push(produce.encode(&batch)?);
+            let stream = topic.leaders.connect(partition)?;
+            lanes.push(Lane::new(stream, Pace::Closed(1), tape, traffic));
         }
-        let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, pace);
-        let traffic = Box::new(traffic.uncounted());
-        let requests_max = run.requests_max(batch.bytes.len() as u64, 1);
-        let producer = Lane::new(connect(&side.address)?, pace, Tape::of(&frames), traffic);
-        lanes.push(producer.with_requests_max(requests_max));
+        for partitions in topic.leaders.groups(0..self.partitions) {
+            let frame = |&partition: &i32| {
+                let (topic, acks) = (topic.name.clone(), Acks::All);
+                ProduceShape { topic, partition, acks, version: produced }.encode(&batch)
+            };
+            let frames: Vec<_> = partitions.iter().map(frame).collect::<anyhow::Result<_>>()?;
+            let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, pace);
+            let traffic = Box::new(traffic.uncounted());
+            let stream = topic.leaders.connect(partitions[0])?;
+            let producer = Lane::new(stream, pace, Tape::of(&frames), traffic);
+            lanes.push(producer.with_requests_max(requests_max));
+        }
         let observed = run.drive(side, None, |_| Ok(lanes)).await?;
         topic.delete().await?;
         Ok(observed)

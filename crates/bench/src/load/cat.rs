@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::fetch::{FetchLoad, Reading};
-use super::{Load, Run};
+use super::{Load, NO_KAFKA, Run};
 use crate::generator::{Observed, Payload, Window};
 use crate::measure::{Parameters, Snapshot};
 use crate::side::Side;
@@ -30,6 +30,13 @@ impl Load for CatLoad {
         Ok(Parameters { consumers: 0, in_flight: 0, fetch_bytes, ..self.like.parameters()? })
     }
 
+    fn refusal(&self, side: &Side) -> Option<&'static str> {
+        match side.nodes() {
+            1 => side.peer.map(|_| NO_KAFKA),
+            _ => Some("has each record in the files of several nodes"),
+        }
+    }
+
     fn written_bytes_max(&self, _side: &Side, _run: &Run) -> anyhow::Result<u64> {
         // It is only for brokers that were started here.
         Ok(0)
@@ -38,9 +45,9 @@ impl Load for CatLoad {
     async fn run(&self, side: &mut Side, run: &Run) -> anyhow::Result<Observed> {
         let stored = self.like.store(side, run).await?;
         let segments = side.segments(&stored.topic)?;
-        let pid = side.pid;
+        let pids = side.pids.clone();
         let is_cached = self.like.reading != Reading::Uncached;
-        let read = move || read_all(&segments, is_cached, pid);
+        let read = move || read_all(&segments, is_cached, &pids);
         let mut observed =
             tokio::task::spawn_blocking(read).await.context("the reader failed")??;
         // What was read has more around the values: this way it is counted as a fetch of the same.
@@ -54,12 +61,12 @@ impl Load for CatLoad {
 fn read_all(
     segments: &[PathBuf],
     is_cached: bool,
-    broker_pid: Option<u32>,
+    broker_pids: &[u32],
 ) -> anyhow::Result<Observed> {
     if !is_cached {
         crate::side::drop_from_memory(segments)?;
     }
-    let (before, start) = (Snapshot::take(broker_pid), Instant::now());
+    let (before, start) = (Snapshot::take(broker_pids), Instant::now());
     let mut observed = Observed::new(Window { from: start, to: start + Duration::from_secs(3600) });
     let mut buffer = vec![0; READ_BYTES];
     for path in segments {

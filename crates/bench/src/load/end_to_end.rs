@@ -9,7 +9,7 @@ use super::topic::RunTopic;
 use super::{Load, NO_KAFKA, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, Lane, Observed, Pace, ProduceShape, ProduceTraffic,
-    TAIL_BYTES_MAX, TailTraffic, Tape, connect,
+    TAIL_BYTES_MAX, TailTraffic, Tape,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
@@ -107,7 +107,8 @@ impl Load for EndToEndLoad {
         };
         let produce_tape = Tape::repeating(&produce.encode(&batch)?, usize::MAX);
         let (fetch_frame, offset_at) = fetch.encode()?;
-        let (producer, consumer) = (connect(&side.address)?, connect(&side.address)?);
+        let (producer, consumer) =
+            (topic.leaders.connect(partition)?, topic.leaders.connect(partition)?);
         let traffic = ProduceTraffic::new(batch.payload(), Acks::All, produced, Pace::Open);
         let traffic = Box::new(traffic.uncounted());
         let value_bytes = self.record_bytes as u64;

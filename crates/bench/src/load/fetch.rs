@@ -11,7 +11,7 @@ use super::topic::RunTopic;
 use super::{Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, FetchShape, FetchTraffic, Lane, Observed, Pace, ProduceShape,
-    Span, Tape, connect,
+    Span, Tape,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{BARE, Side, drop_from_memory};
@@ -66,9 +66,9 @@ impl FetchLoad {
         let batch = self.batch()?;
         let batches = self.batches_in_partition(&batch, run);
         for partition in 0..self.partitions {
+            let (mut stream, batch) = (topic.leaders.connect(partition)?, batch.clone());
             let topic = topic.name.clone();
             let shape = ProduceShape { topic, partition, acks: Acks::All, version };
-            let (mut stream, batch) = (connect(&side.address)?, batch.clone());
             let stop = Arc::clone(&run.stop);
             let write = move || append(&mut stream, &shape, &batch, batches, &stop);
             tokio::task::spawn_blocking(write).await.context("the writer failed")??;
@@ -145,7 +145,8 @@ impl Load for FetchLoad {
             };
             let traffic = Box::new(FetchTraffic::new(offset_at, version, &stored.batch, span));
             let tape = Tape::repeating(&frame, 1);
-            lanes.push(Lane::new(connect(&side.address)?, Pace::Closed(1), tape, traffic));
+            let stream = stored.topic.leaders.connect(partition)?;
+            lanes.push(Lane::new(stream, Pace::Closed(1), tape, traffic));
         }
         let observed = run.drive(side, None, |_| Ok(lanes)).await?;
         stored.topic.delete().await?;

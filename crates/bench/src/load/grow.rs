@@ -44,16 +44,12 @@ impl Load for GrowLoad {
         let ProduceLoad { partitions, durability, acks, .. } = self.produce;
         let topic = RunTopic::create(side, partitions, durability).await?;
         let version = topic.produce_version().await?;
-        let lanes = self.produce.lanes(
-            0,
-            &side.address,
-            (&topic.name, version),
-            Some(self.stored_bytes),
-        )?;
+        let to = (&topic.leaders, &topic.name, version);
+        let lanes = self.produce.lanes(0, to, Some(self.stored_bytes))?;
         let run = run.of_new_topic(partitions, acks);
         let run = run.lasting(run.warm_up, PATIENCE);
         let observed = run.drive(side, None, |_| Ok(lanes)).await?;
-        topic.ensure_has(observed.entrusted_records).await?;
+        topic.ensure_has(observed.entrusted_records, acks).await?;
         let name = topic.name.clone();
         topic.delete().await?;
         side.await_removal(&name).await?;

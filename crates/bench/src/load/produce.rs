@@ -4,17 +4,16 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use logway_client::BrokerAddress;
 use logway_model::TopicName;
 use serde::{Deserialize, Serialize};
 
 use super::peer;
 use super::senders::Senders;
 use super::topic::RunTopic;
-use super::{Load, Run};
+use super::{Leaders, Load, Run};
 use crate::generator::{
     Acks, BatchShape, EncodedBatch, HeldValues, Lane, Observed, Origin, Pace, Payload, Payloads,
-    ProduceShape, ProduceTraffic, Stream, Tape, connect,
+    ProduceShape, ProduceTraffic, Stream, Tape,
 };
 use crate::measure::{Durability, Parameters};
 use crate::side::{Side, is_limit};
@@ -41,16 +40,26 @@ pub(crate) struct ProduceLoad {
     pub(crate) acks: Acks,
     pub(crate) durability: Durability,
     pub(crate) partitions: i32,
-    /// Whether each connection writes to all partitions in turn, instead of to one of them.
+    /// Whether each producer writes to all partitions in turn, instead of to one of them. As a client does, it has
+    /// a connection to each of their leaders, and so many requests on its way on each.
     pub(crate) spreads: bool,
+    /// Producers with a connection each, or where it spreads over several leaders, one to each of those.
     pub(crate) connections: usize,
-    /// Processes that have so many connections each; one is this one.
+    /// Processes that have so many producers each; one is this one.
     pub(crate) processes: usize,
     pub(crate) in_flight: usize,
     /// Requests a second over all connections, for an open loop.
     pub(crate) rate: Option<f64>,
     /// Whether the broker is asked what it has counted itself.
     pub(crate) asks_broker: bool,
+}
+
+/// A connection of a producer: to the leader of some partitions, which it writes to in turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) producer: usize,
+    /// At least one.
+    pub(super) partitions: Vec<i32>,
 }
 
 impl Default for ProduceLoad {
@@ -134,12 +143,11 @@ impl ProduceLoad {
     }
 
     /// The connections of the process with a number to a topic, ready to send; with `stored_bytes_max`, until batches of
-    /// so many bytes are answered. Those of several processes are numbered through.
+    /// so many bytes are answered.
     pub(crate) fn lanes(
         &self,
         process: usize,
-        address: &BrokerAddress,
-        (topic, version): (&TopicName, i16),
+        (leaders, topic, version): (&Leaders, &TopicName, i16),
         stored_bytes_max: Option<u64>,
     ) -> anyhow::Result<Vec<Lane>> {
         let batches = self.batches()?;
@@ -150,23 +158,32 @@ impl ProduceLoad {
             let traffic = ProduceTraffic::of_payloads(payloads, self.acks, version, self.pace());
             Box::new(traffic.until(value_bytes_max.unwrap_or(u64::MAX)))
         };
-        let lane = |number| {
-            let (stream, pace) = (connect(address)?, self.pace());
+        let lane = |Route { producer, partitions }| {
+            let (stream, pace) = (leaders.connect(partitions[0])?, self.pace());
             if let Some(origin) = &self.streamed {
-                let shapes = self.partitions_of(number).map(shape).collect();
-                let requests = Stream::new(origin.open(number)?, self.batch, shapes);
+                let shapes = partitions.into_iter().map(shape).collect();
+                let requests = Stream::new(origin.open(producer)?, self.batch, shapes);
                 let traffic = traffic(Payloads::AsEncoded(VecDeque::new()));
                 return Ok(Lane::streaming(stream, pace, requests, traffic));
             }
-            let (tape, payloads) = self.tape(&batches, number, shape)?;
+            let (tape, payloads) = self.tape(&batches, &partitions, shape)?;
             let traffic = traffic(Payloads::InTurn { payloads, counted: 0 });
             Ok(Lane::new(stream, pace, tape, traffic))
         };
-        let first = process * self.connections;
-        (first..first + self.connections).map(lane).collect()
+        self.routes(process, leaders).into_iter().map(lane).collect()
     }
 
-    /// Where the connection with that number writes, in turn.
+    /// The connections of the process with a number; the producers of several processes are numbered through.
+    pub(super) fn routes(&self, process: usize, leaders: &Leaders) -> Vec<Route> {
+        let first = process * self.connections;
+        let of_producer = |producer| {
+            let groups = leaders.groups(self.partitions_of(producer)).into_iter();
+            groups.map(move |partitions| Route { producer, partitions })
+        };
+        (first..first + self.connections).flat_map(of_producer).collect()
+    }
+
+    /// Where the producer with that number writes, in turn.
     fn partitions_of(&self, number: usize) -> Range<i32> {
         match self.spreads {
             true => 0..self.partitions,
@@ -177,16 +194,16 @@ impl ProduceLoad {
         }
     }
 
-    /// What the connection with that number sends, and what is in that in turn.
+    /// What a connection sends, and what is in that in turn.
     fn tape(
         &self,
         batches: &[EncodedBatch],
-        number: usize,
+        partitions: &[i32],
         shape: impl Fn(i32) -> ProduceShape,
     ) -> anyhow::Result<(Tape, Vec<Payload>)> {
         let (mut frames, mut payloads) = (Vec::new(), Vec::new());
         for batch in batches {
-            for partition in self.partitions_of(number) {
+            for &partition in partitions {
                 frames.push(shape(partition).encode(batch)?);
                 payloads.push(batch.payload());
             }
@@ -235,7 +252,7 @@ impl Load for ProduceLoad {
         }
         let topic = RunTopic::create(side, self.partitions, self.durability).await?;
         let version = topic.produce_version().await?;
-        let senders = Senders::ready(self, side, (&topic, version), run).await?;
+        let senders = Senders::ready(self, (&topic, version), run).await?;
         let run = run.of_new_topic(self.partitions, self.acks);
         // By a timetable nothing is sent before its time, and so all can know of it.
         let notice = if self.rate.is_some() { NOTICE } else { Duration::ZERO };
@@ -248,7 +265,7 @@ impl Load for ProduceLoad {
         // Nobody can say what of a request that was given up half written.
         let is_all_sent = self.acks != Acks::None || observed.unanswered == 0;
         if is_all_sent && !is_limit(&side.name) {
-            topic.ensure_has(observed.entrusted_records).await?;
+            topic.ensure_has(observed.entrusted_records, self.acks).await?;
         }
         topic.delete().await?;
         Ok(observed)
@@ -287,7 +304,7 @@ mod tests {
             acks: Acks::All,
             version: VERSION_MAX,
         };
-        let (_, payloads) = load.tape(&batches, 0, shape).expect("a tape");
+        let (_, payloads) = load.tape(&batches, &[0, 1], shape).expect("a tape");
         let once: Vec<u64> = batches.iter().map(|batch| batch.records).collect();
         assert!(once.iter().any(|&records| records != once[0]), "{once:?}");
         let twice: Vec<u64> = once.iter().flat_map(|&records| [records, records]).collect();

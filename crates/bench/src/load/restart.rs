@@ -12,7 +12,7 @@ use super::preload::append;
 use super::start::{NOT_KILLED, started};
 use super::topic::RunTopic;
 use super::{Load, NO_KAFKA, Run};
-use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape, connect};
+use crate::generator::{Acks, BatchShape, EncodedBatch, Observed, ProduceShape};
 use crate::measure::{Durability, Parameters};
 use crate::side::Side;
 
@@ -59,7 +59,7 @@ impl Load for RestartLoad {
             acks: Acks::All,
             version: topic.produce_version().await?,
         };
-        let (mut stream, written) = (connect(&side.address)?, batch.clone());
+        let (mut stream, written) = (topic.leaders.connect(0)?, batch.clone());
         let stop = Arc::clone(&run.stop);
         let write = move || append(&mut stream, &shape, &written, count, &stop);
         tokio::task::spawn_blocking(write).await.context("the writer failed")??;

@@ -97,11 +97,11 @@ impl Run {
         let timetable = |rate| Timetable::new(start, rate, self.warm_up + self.measured);
         let timetable = rate.map(timetable).map(Arc::new);
         let lanes = lanes(timetable.as_ref())?;
-        let broker_pid = side.pid;
+        let broker_pids = side.pids.clone();
         let stop = Arc::clone(&self.stop);
         let drive = move || {
             let timetable = timetable.as_deref().cloned();
-            let mut drive = Drive { lanes, timetable, window, broker_pid, stop: &stop };
+            let mut drive = Drive { lanes, timetable, window, broker_pids, stop: &stop };
             let mut observed = drive.run()?;
             after(drive.lanes, &stop, &mut observed)?;
             Ok(observed)

@@ -8,9 +8,9 @@ use anyhow::Context;
 use logway_model::TopicName;
 
 use super::preload::append;
-use super::produce::DIFFERENT_BATCHES;
+use super::produce::{DIFFERENT_BATCHES, Route};
 use super::topic::RunTopic;
-use super::{ProduceLoad, Run};
+use super::{Leaders, ProduceLoad, Run};
 use crate::generator::{Acks, EncodedBatch, Lane, Observed, ProduceShape};
 use crate::senders::Fleet;
 use crate::side::Side;
@@ -28,19 +28,17 @@ impl Senders {
     /// Of a topic and a version of Produce.
     pub(super) async fn ready(
         load: &ProduceLoad,
-        side: &Side,
         (topic, version): (&RunTopic, i16),
         run: &Run,
     ) -> anyhow::Result<Senders> {
         if load.processes == 1 {
-            let of = (&topic.name, version);
-            let lanes = load.lanes(0, &side.address, of, None)?;
-            let lanes = load.bounded(lanes, run)?;
-            return Ok(Senders::Here { lanes, drain: load.drain(of.0, version)? });
+            let to = (&topic.leaders, &topic.name, version);
+            let lanes = load.bounded(load.lanes(0, to, None)?, run)?;
+            return Ok(Senders::Here { lanes, drain: load.drain(0, to)? });
         }
         let (load, stop) = (load.clone(), Arc::clone(&run.stop));
-        let (address, topic) = (side.address.clone(), topic.name.clone());
-        let start = move || Fleet::start(&load, (&address, &topic, version), &stop);
+        let (leaders, topic) = (topic.leaders.clone(), topic.name.clone());
+        let start = move || Fleet::start(&load, (&leaders, &topic, version), &stop);
         let started = tokio::task::spawn_blocking(start).await;
         Ok(Senders::Processes(started.context("the senders cannot be started")??))
     }
@@ -58,8 +56,8 @@ impl Senders {
                 run.drive_from(start, side, rate, |_| Ok(lanes), drain).await
             }
             Senders::Processes(fleet) => {
-                let (run, broker_pid) = (run.clone(), side.pid);
-                let send = move || fleet.send(&run, start, broker_pid);
+                let (run, broker_pids) = (run.clone(), side.pids.clone());
+                let send = move || fleet.send(&run, start, broker_pids);
                 tokio::task::spawn_blocking(send).await.context("the senders failed")?
             }
         }
@@ -78,13 +76,22 @@ impl ProduceLoad {
         Ok(lanes.into_iter().map(|lane| lane.with_requests_max(requests_max)).collect())
     }
 
-    /// What is to be done when all is sent: what gets no answers is awaited.
-    pub(crate) fn drain(&self, topic: &TopicName, version: i16) -> anyhow::Result<Drain> {
+    /// What is to be done with the [lanes](ProduceLoad::lanes) of a process when all is sent: what gets no answers
+    /// is awaited.
+    pub(crate) fn drain(
+        &self,
+        process: usize,
+        (leaders, topic, version): (&Leaders, &TopicName, i16),
+    ) -> anyhow::Result<Drain> {
         if self.acks != Acks::None {
             return Ok(Box::new(|_, _, _| Ok(())));
         }
-        let acknowledged =
-            ProduceShape { topic: topic.clone(), partition: 0, acks: Acks::All, version };
+        let acknowledged = |route: Route| {
+            let (topic, partition) = (topic.clone(), route.partitions[0]);
+            ProduceShape { topic, partition, acks: Acks::All, version }
+        };
+        let acknowledged: Vec<ProduceShape> =
+            self.routes(process, leaders).into_iter().map(acknowledged).collect();
         let batch = self.first_batches(1)?.swap_remove(0);
         Ok(Box::new(move |lanes, stop, observed| {
             await_arrival(lanes, (&acknowledged, &batch), stop, observed)?;
@@ -101,7 +108,7 @@ impl ProduceLoad {
 /// follow it. Then nothing is waited for.
 fn await_arrival(
     lanes: Vec<Lane>,
-    (acknowledged, batch): (&ProduceShape, &EncodedBatch),
+    (acknowledged, batch): (&[ProduceShape], &EncodedBatch),
     stop: &AtomicBool,
     observed: &Observed,
 ) -> anyhow::Result<()> {
@@ -110,7 +117,8 @@ fn await_arrival(
     }
     lanes
         .into_iter()
-        .try_for_each(|mut lane| append(&mut lane.stream, acknowledged, batch, 1, stop))
+        .zip(acknowledged)
+        .try_for_each(|(mut lane, shape)| append(&mut lane.stream, shape, batch, 1, stop))
 }
 
 #[cfg(test)]
@@ -138,7 +146,7 @@ mod tests {
         let mut observed =
             Observed::new(Window::starting_now(Duration::ZERO, Duration::from_secs(1)));
         observed.unanswered = 1;
-        await_arrival(vec![lane], (&shape, &batch), &AtomicBool::new(false), &observed)
+        await_arrival(vec![lane], (&[shape], &batch), &AtomicBool::new(false), &observed)
             .expect("nobody is asked");
     }
 }

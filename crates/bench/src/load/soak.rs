@@ -102,7 +102,7 @@ impl Load for SoakLoad {
         let receiving = check.receive(consumer, window);
         // A record that is lost is told of now, and not when the hours are over.
         let ((), mut observed, usage) =
-            tokio::try_join!(sending, receiving, used_within(window, side.pid))?;
+            tokio::try_join!(sending, receiving, used_within(window, &side.pids))?;
         observed.usage = usage;
         topic.delete().await?;
         Ok(observed)
@@ -110,9 +110,9 @@ impl Load for SoakLoad {
 }
 
 /// What is used of the machine while the window is open.
-async fn used_within(window: Window, broker_pid: Option<u32>) -> anyhow::Result<Usage> {
+async fn used_within(window: Window, broker_pids: &[u32]) -> anyhow::Result<Usage> {
     tokio::time::sleep_until(window.from.into()).await;
-    let opening = Snapshot::of_process(broker_pid);
+    let opening = Snapshot::of_process(broker_pids);
     tokio::time::sleep_until(window.to.into()).await;
     Ok(opening.until_now())
 }

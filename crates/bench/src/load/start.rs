@@ -46,6 +46,6 @@ pub(super) fn started(side: &Side, took: Duration) -> Observed {
     let mut observed = Observed::new(Window { from: now - took, to: now });
     observed.note_latency(took);
     observed.requests = 1;
-    observed.usage.memory = side.pid.and_then(ProcessMemory::of);
+    observed.usage.memory = ProcessMemory::of(&side.pids);
     observed
 }

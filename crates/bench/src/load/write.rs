@@ -71,7 +71,7 @@ fn write_all(directory: &Path, batch: &EncodedBatch, run: &Run) -> anyhow::Resul
             written += batch.bytes.len() as u64;
             let now = Instant::now();
             if now >= window.from {
-                before.get_or_insert_with(|| Snapshot::take(None));
+                before.get_or_insert_with(|| Snapshot::take(&[]));
             }
             if now >= window.to {
                 observed.usage = before.map(|before| before.until_now()).unwrap_or_default();

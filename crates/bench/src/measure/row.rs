@@ -51,7 +51,9 @@ pub(crate) struct Parameters {
     pub compression: &'static str,
     /// Partitions of the topic.
     pub partitions: i32,
-    /// Connections that produce.
+    /// Of each partition, one on each node.
+    pub replicas: usize,
+    /// Producers: a connection each, or one to each leader that they write to.
     pub producers: usize,
     /// Connections that consume.
     pub consumers: usize,
@@ -94,6 +96,7 @@ impl Default for Parameters {
             keys: "none",
             compression: "none",
             partitions: 0,
+            replicas: 1,
             producers: 0,
             consumers: 0,
             in_flight: 0,
@@ -282,7 +285,7 @@ impl Row {
 }
 
 /// The fields that a row is shown with: some formats say how many before they write the first.
-const SHOWN_FIELDS: usize = 25;
+const SHOWN_FIELDS: usize = 26;
 
 /// The figures that are shown, not the histogram.
 impl Serialize for Row {
@@ -312,6 +315,10 @@ impl Serialize for Row {
         row.serialize_field(
             "broker_cpu_seconds_per_million_requests",
             &self.broker_cpu_seconds_per_million_requests(),
+        )?;
+        row.serialize_field(
+            "broker_cpu_seconds_per_million_records",
+            &self.broker_cpu_seconds_per_million_records(),
         )?;
         row.serialize_field("generator_busy", &self.generator_busy())?;
         row.serialize_field("is_generator_bound", &self.is_generator_bound())?;

@@ -12,9 +12,9 @@ use super::machine::load_average;
 pub(crate) const CPU_TICKS_MIN: u32 = 20;
 
 /// CPU time at one moment, to be compared with a later one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
-    broker_pid: Option<u32>,
+    broker_pids: Vec<u32>,
     /// Of the generator's thread, or of the process.
     generator_clock: ClockId,
     broker_cpu_seconds: Option<f64>,
@@ -34,7 +34,7 @@ struct MachineTime {
 /// What was used between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Usage {
-    /// CPU seconds of the broker's process; unknown if it runs elsewhere.
+    /// CPU seconds of the broker's processes; unknown if they run elsewhere, or one has ended.
     pub broker_cpu_seconds: Option<f64>,
     /// CPU seconds of the generator's thread, or its processes' threads; of its process, where a program's
     /// client makes the load.
@@ -59,46 +59,46 @@ pub(crate) struct Usage {
     pub memory: Option<ProcessMemory>,
 }
 
-/// Resident memory of a process, in bytes.
+/// Resident memory of a process, or the sum over several, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct ProcessMemory {
     /// Now.
     pub resident_bytes: u64,
-    /// The most since it was started.
+    /// The most since it was started; of several the sum of what each had at some moment.
     pub peak_bytes: u64,
 }
 
 impl Snapshot {
     /// Looks at the broker, if it runs here, the machine, and the calling thread, which makes the
     /// load.
-    pub(crate) fn take(broker_pid: Option<u32>) -> Snapshot {
-        Snapshot::by_clock(broker_pid, ClockId::ThreadCPUTime)
+    pub(crate) fn take(broker_pids: &[u32]) -> Snapshot {
+        Snapshot::by_clock(broker_pids, ClockId::ThreadCPUTime)
     }
 
     /// The same where any thread of this process may make the load.
-    pub(crate) fn of_process(broker_pid: Option<u32>) -> Snapshot {
-        Snapshot::by_clock(broker_pid, ClockId::ProcessCPUTime)
+    pub(crate) fn of_process(broker_pids: &[u32]) -> Snapshot {
+        Snapshot::by_clock(broker_pids, ClockId::ProcessCPUTime)
     }
 
-    fn by_clock(broker_pid: Option<u32>, generator_clock: ClockId) -> Snapshot {
+    fn by_clock(broker_pids: &[u32], generator_clock: ClockId) -> Snapshot {
         let generator = clock_gettime(generator_clock);
         Snapshot {
-            broker_pid,
+            broker_pids: broker_pids.to_vec(),
             generator_clock,
-            broker_cpu_seconds: broker_pid.and_then(process_cpu_seconds),
+            broker_cpu_seconds: of_all(broker_pids, process_cpu_seconds).map(|all| all.sum()),
             generator_cpu_seconds: generator.tv_sec as f64 + generator.tv_nsec as f64 / 1e9,
             generator_queued_seconds: fs::read_to_string("/proc/thread-self/schedstat")
                 .ok()
                 .and_then(|schedstat| queued_seconds(&schedstat))
                 .unwrap_or(0.0),
             machine: fs::read_to_string("/proc/stat").ok().and_then(|stat| machine_time(&stat)),
-            memory: broker_pid.and_then(ProcessMemory::of),
+            memory: ProcessMemory::of(broker_pids),
         }
     }
 
     /// What was used since then. For the thread that took it, unless it is of the process.
     pub(crate) fn until_now(&self) -> Usage {
-        let now = Snapshot::by_clock(self.broker_pid, self.generator_clock);
+        let now = Snapshot::by_clock(&self.broker_pids, self.generator_clock);
         let between = |from: Option<f64>, to: Option<f64>| Some(to? - from?);
         let broker = between(self.broker_cpu_seconds, now.broker_cpu_seconds);
         let generator = now.generator_cpu_seconds - self.generator_cpu_seconds;
@@ -146,10 +146,24 @@ impl Usage {
 }
 
 impl ProcessMemory {
-    /// Of a process; `None` if it has ended.
-    pub(crate) fn of(pid: u32) -> Option<ProcessMemory> {
-        memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    /// Of processes together; `None` if there are none, or one has ended.
+    pub(crate) fn of(pids: &[u32]) -> Option<ProcessMemory> {
+        let add = |sum: ProcessMemory, one: ProcessMemory| ProcessMemory {
+            resident_bytes: sum.resident_bytes + one.resident_bytes,
+            peak_bytes: sum.peak_bytes + one.peak_bytes,
+        };
+        of_all(pids, process_memory)?.reduce(add)
     }
+}
+
+/// What each process has; `None` if there are none, or one has nothing.
+fn of_all<T>(pids: &[u32], of: impl Fn(u32) -> Option<T>) -> Option<impl Iterator<Item = T>> {
+    let all: Option<Vec<T>> = pids.iter().copied().map(of).collect();
+    all.filter(|all| !all.is_empty()).map(Vec::into_iter)
+}
+
+fn process_memory(pid: u32) -> Option<ProcessMemory> {
+    memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
 fn process_cpu_seconds(pid: u32) -> Option<f64> {
@@ -231,10 +245,10 @@ mod tests {
 
     #[test]
     fn this_process_uses_something() {
-        let pid = Some(std::process::id());
-        let before = Snapshot::take(pid);
+        let pids = [std::process::id()];
+        let before = Snapshot::take(&pids);
         let mut sum = 0_u64;
-        while Snapshot::take(pid).generator_cpu_seconds < before.generator_cpu_seconds + 0.05 {
+        while Snapshot::take(&pids).generator_cpu_seconds < before.generator_cpu_seconds + 0.05 {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         let usage = before.until_now();
@@ -247,12 +261,24 @@ mod tests {
 
     #[test]
     fn a_process_is_charged_for_all_its_threads() {
-        let before = Snapshot::of_process(None);
+        let before = Snapshot::of_process(&[]);
         let work = || {
-            let begun = Snapshot::take(None);
+            let begun = Snapshot::take(&[]);
             while begun.until_now().generator_cpu_seconds < 0.05 {}
         };
         std::thread::spawn(work).join().expect("it ends");
         assert!(before.until_now().generator_cpu_seconds >= 0.05);
+    }
+
+    #[test]
+    fn several_processes_are_added_up_if_all_are_there() {
+        let this = std::process::id();
+        let once = ProcessMemory::of(&[this]).expect("it runs");
+        let twice = ProcessMemory::of(&[this, this]).expect("it runs");
+        assert!(twice.resident_bytes > once.resident_bytes * 3 / 2);
+        assert!(twice.peak_bytes >= once.peak_bytes * 2);
+        assert_eq!(of_all(&[1, 2, 3], Some).map(|all| all.sum::<u32>()), Some(6));
+        assert!(of_all(&[1, 2], |pid| (pid == 1).then_some(pid)).is_none());
+        assert!(ProcessMemory::of(&[]).is_none() && ProcessMemory::of(&[this, 0]).is_none());
     }
 }

@@ -46,6 +46,13 @@ impl Comparison {
         Some(Comparison { spread, bound: Bound::of(figure, is_bound(ours), is_bound(theirs)) })
     }
 
+    /// The figure itself, over one of its unit.
+    pub(super) fn alone(ours: &[&Row], figure: Figure) -> Option<Comparison> {
+        let spread = Spread::of(ours.iter().filter_map(|row| figure.of(row)))?;
+        let is_bound = ours.iter().any(|row| row.is_generator_bound());
+        Some(Comparison { spread, bound: Bound::of(figure, is_bound, false) })
+    }
+
     pub(super) fn is_marked(self) -> bool {
         self.bound != Bound::Exact
     }
@@ -97,6 +104,9 @@ mod tests {
             let pairs = [(&free, &free), (&bound, &free), (&free, &bound), (&bound, &bound)];
             let signs = pairs.map(|(ours, theirs)| sign(ours, theirs, figure));
             assert_eq!(signs, expected, "{figure:?}");
+            let alone = [&free, &bound].map(|row| Comparison::alone(&[row], figure));
+            let alone = alone.map(|figure| figure.expect("it has it").bound.sign());
+            assert_eq!(alone, expected[..2], "{figure:?}");
         }
     }
 

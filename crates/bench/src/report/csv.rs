@@ -8,14 +8,14 @@ use crate::measure::{ProcessMemory, QUANTILES, Row};
 pub(super) fn render(rows: &[Row]) -> String {
     let mut text = String::from(
         "experiment,work,side,round,durability,acks,batch_records,batch_bytes,record_bytes,\
-         linger_ms,keys,compression,partitions,producers,consumers,in_flight,timetable_requests_per_second,fetch_bytes,tls,\
+         linger_ms,keys,compression,partitions,replicas,producers,consumers,in_flight,timetable_requests_per_second,fetch_bytes,tls,\
          seconds,requests,records,value_bytes,records_per_second,value_megabytes_per_second",
     );
     for (name, _) in QUANTILES {
         write!(text, ",{name}").expect("a string takes everything");
     }
     text.push_str(
-        ",max_ms,generator_lateness_p99_ms,unanswered,broker_cpu_s,broker_cpu_s_per_value_gb,broker_cpu_us_per_request,\
+        ",max_ms,generator_lateness_p99_ms,unanswered,broker_cpu_s,broker_cpu_s_per_value_gb,broker_cpu_us_per_request,broker_cpu_us_per_record,\
          broker_rss_before_bytes,broker_rss_bytes,broker_peak_rss_bytes,generator_busy,generator_cpu_s,generator_queued_s,others_cpu_s,\
          machine_busy,load_average,\
          broker_messages_per_s,broker_bytes_per_s,broker_1min_messages_per_s,broker_1min_bytes_per_s\n",
@@ -47,6 +47,7 @@ fn fields(row: &Row) -> Vec<String> {
         parameters.keys.to_owned(),
         parameters.compression.to_owned(),
         parameters.partitions.to_string(),
+        parameters.replicas.to_string(),
         parameters.producers.to_string(),
         parameters.consumers.to_string(),
         parameters.in_flight.to_string(),
@@ -72,6 +73,7 @@ fn fields(row: &Row) -> Vec<String> {
         optional(row.usage.broker_cpu_seconds),
         optional(row.broker_cpu_seconds_per_gigabyte()),
         optional(row.broker_cpu_seconds_per_million_requests()),
+        optional(row.broker_cpu_seconds_per_million_records()),
         resident(before),
         resident(memory),
         memory.map_or(String::new(), |memory| memory.peak_bytes.to_string()),

@@ -25,7 +25,7 @@ fn notes() -> String {
          In an open loop (<i>requests/s of a timetable</i>) it counts from when the request should have been sent; \
          that two rates were both kept is no ratio. A run is <i>generator-bound</i> if the generator's thread was \
          busy more than 85 % of the time: the broker might do more. {SIGNS} MB and GB are those of the records' values, or of the messages' bodies, on all sides: \
-         what a protocol puts around them is not counted. CPU is that of the broker's process. \
+         what a protocol puts around them is not counted. CPU is that of the broker's processes. \
          The system counts it in ticks of {} ms: of less than {CPU_TICKS_MIN} in a run no figure is made. Memory is \
          its resident memory right after the run. <i>Synced</i>: the records are on the disk before they are \
          acknowledged (<code>flush.messages=1</code>); <i>unsynced</i>: they are with the operating system. Batches \
@@ -119,7 +119,7 @@ fn statement(report: &Report) -> String {
              <td class=\"l w\"><code>{}</code></tr>",
             escape(&side.name),
             escape(&side.version),
-            escape(side.command.as_deref().unwrap_or("")),
+            escape(&side.commands().join("\n")),
             escape(&side.settings.join("\n")),
         )
         .expect("a string takes everything");
@@ -192,7 +192,8 @@ fn ratio_table(works: &[WorkSummary]) -> String {
 fn result_table(works: &[WorkSummary]) -> String {
     let mut text = String::from(
         "<table><tr><th>work<th class=\"l\">side<th>records/s<th>MB/s of values<th>p50 ms<th>p99 ms\
-         <th>p99.9 ms<th>CPU s/GB of values<th>CPU &micro;s/request<th>RSS MB<th>generator busy</tr>\n",
+         <th>p99.9 ms<th>CPU s/GB of values<th>CPU &micro;s/request<th>CPU &micro;s/record<th>RSS MB\
+         <th>generator busy</tr>\n",
     );
     for work in works {
         for side in &work.sides {
@@ -205,7 +206,7 @@ fn result_table(works: &[WorkSummary]) -> String {
             writeln!(
                 text,
                 "<tr><td>{}: {}<td class=\"l\">{}{note}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}\
-                 <td>{}<td>{}</tr>",
+                 <td>{}<td>{}<td>{}</tr>",
                 work.experiment,
                 escape(&title(work)),
                 escape(&side.side),
@@ -216,6 +217,7 @@ fn result_table(works: &[WorkSummary]) -> String {
                 cell(side.p99_9_ms),
                 cell(side.cpu_seconds_per_gigabyte),
                 cell(side.cpu_us_per_request),
+                cell(side.cpu_us_per_record),
                 cell(side.resident_megabytes),
                 side.generator_busy
                     .map_or(String::new(), |busy| format!("{:.0} %", busy.median * 100.0)),
@@ -229,7 +231,7 @@ fn result_table(works: &[WorkSummary]) -> String {
 fn parameter_table(works: &[WorkSummary]) -> String {
     let mut text = String::from(
         "<table><tr><th>work<th>acks<th>records a batch<th>batch B<th>value B<th>linger ms\
-         <th>keys<th>compression<th>partitions<th>producers<th>consumers<th>in flight\
+         <th>keys<th>compression<th>partitions<th>replicas<th>producers<th>consumers<th>in flight\
          <th>requests/s of a timetable<th>fetch B<th>TLS</tr>\n",
     );
     for work in works {
@@ -243,6 +245,7 @@ fn parameter_table(works: &[WorkSummary]) -> String {
             keys,
             compression,
             partitions,
+            replicas,
             producers,
             consumers,
             in_flight,
@@ -254,7 +257,7 @@ fn parameter_table(works: &[WorkSummary]) -> String {
         writeln!(
             text,
             "<tr><td>{}: {}<td>{}<td>{batch_records}<td>{batch_bytes}<td>{record_bytes}\
-             <td>{linger_ms}<td>{keys}<td>{compression}<td>{partitions}<td>{producers}\
+             <td>{linger_ms}<td>{keys}<td>{compression}<td>{partitions}<td>{replicas}<td>{producers}\
              <td>{consumers}<td>{in_flight}<td>{rate}<td>{fetch_bytes}<td>{tls}</tr>",
             work.experiment,
             escape(&title(work)),
@@ -312,6 +315,7 @@ pub(super) mod tests {
             name: name.to_owned(),
             version: format!("{name} 1.0"),
             command: Some(format!("run {name} <there>")),
+            other_commands: Vec::new(),
             settings: vec!["a=1".to_owned(), "b=2".to_owned()],
         };
         let statement = Statement {

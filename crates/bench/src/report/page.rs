@@ -52,6 +52,7 @@ struct Run {
     p99_9_ms: Option<f64>,
     broker_cpu_seconds_per_value_gigabyte: Option<f64>,
     broker_cpu_seconds_per_million_requests: Option<f64>,
+    broker_cpu_seconds_per_million_records: Option<f64>,
     is_generator_bound: bool,
     unanswered: u64,
     usage: Used,
@@ -119,9 +120,9 @@ fn render(results: &Results, title: &str) -> String {
 
 /// What the columns of the figures are.
 const FIGURES: &str = "Medians of the rounds; in parentheses the least and the most. `≥`: the generator was busy, and \
-    the broker can do at least this. CPU and memory are the broker's process.\n\n\
-    | work | | broker | records/s | MB/s | p50 ms | p99 ms | p99.9 ms | CPU s a GB | CPU us a request | RSS MB |\n\
-    |---|---|---|---|---|---|---|---|---|---|---|\n";
+    the broker can do at least this. CPU and memory are those of the broker's processes.\n\n\
+    | work | | broker | records/s | MB/s | p50 ms | p99 ms | p99.9 ms | CPU s a GB | CPU us a request | CPU us a record | RSS MB |\n\
+    |---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 fn stated(statement: &Statement) -> String {
     let (machine, sides) = (&statement.machine, &statement.sides);
@@ -152,7 +153,8 @@ fn stated(statement: &Statement) -> String {
             true => String::new(),
             false => format!("`{}`", text.replace('|', "\\|")),
         };
-        let command = code(side.command.as_deref().unwrap_or(""));
+        let commands: Vec<String> = side.commands().into_iter().map(code).collect();
+        let command = commands.join("<br>");
         let settings: Vec<String> = side.settings.iter().map(|line| code(line)).collect();
         let (name, version, settings) = (&side.name, &side.version, settings.join("<br>"));
         push(&mut text, format_args!("| {name} | {version} | {command} | {settings} |\n"));
@@ -191,7 +193,7 @@ fn line(runs: &[&Run]) -> String {
         count => format!(", {count} unanswered"),
     };
     format!(
-        "| {}: {}{unanswered} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+        "| {}: {}{unanswered} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
         first.experiment,
         first.work,
         first.parameters.durability.map_or("", Durability::name),
@@ -203,6 +205,7 @@ fn line(runs: &[&Run]) -> String {
         median(|run| run.p99_9_ms),
         median(|run| run.broker_cpu_seconds_per_value_gigabyte),
         median(|run| run.broker_cpu_seconds_per_million_requests),
+        median(|run| run.broker_cpu_seconds_per_million_records),
         median(|run| Some(run.usage.memory.as_ref()?.resident_bytes as f64 / 1e6)),
     )
 }

@@ -55,9 +55,18 @@ enum Aim {
     OneIn(f64),
 }
 
+/// What our figure is set over.
+#[derive(Debug, Clone, Copy)]
+enum Over {
+    /// The same figure of other rows.
+    Rows(Of),
+    /// One of its unit: the aim is a figure by itself.
+    Unit(&'static str),
+}
+
 struct Target {
     ours: Of,
-    theirs: Of,
+    over: Over,
     figure: Figure,
     aim: Aim,
 }
@@ -113,8 +122,13 @@ fn all() -> Vec<Target> {
     let paced = latency(works::ACKNOWLEDGED_AT_1000, Synced);
     let start = Of::ours("start", works::START, None);
     let unsynced = |of: Of| Of { durability: Some(Unsynced), ..of.on(KAFKA) };
-    let over_kafka = |ours: Of, figure, aim| Target { ours, theirs: ours.on(KAFKA), figure, aim };
-    let over = |ours, theirs, figure, aim| Target { ours, theirs, figure, aim };
+    let over = |ours, theirs, figure, aim| Target { ours, over: Over::Rows(theirs), figure, aim };
+    let over_kafka = |ours: Of, figure, aim| over(ours, ours.on(KAFKA), figure, aim);
+    let alone = |ours, unit, figure, aim| Target { ours, over: Over::Unit(unit), figure, aim };
+    let cluster = |work| Of::ours(works::CLUSTER, work, Some(Synced));
+    let replicated = cluster(works::BATCHES_OF_16_KIB);
+    let replicated_spread = cluster(works::APPENDERS_ALONE);
+    let replicated_paced = cluster(works::ACKNOWLEDGED_AT_1000);
     vec![
         over_kafka(batches, Rate, Floor(12.0)),
         over_kafka(batches, CpuPerRecord, OneIn(15.0)),
@@ -139,6 +153,13 @@ fn all() -> Vec<Target> {
         over_kafka(batches, Resident, OneIn(20.0)),
         over_kafka(Of::ours("start", works::RESTART, Some(Unsynced)), P50, OneIn(100.0)),
         over_kafka(Of::ours("start", works::RESTART_AT_ONCE, Some(Unsynced)), P50, OneIn(100.0)),
+        over(replicated, unsynced(replicated), Rate, Floor(2.0)),
+        over(replicated, unsynced(replicated), CpuPerRecord, OneIn(3.0)),
+        over_kafka(replicated_spread, Rate, Floor(40.0)),
+        over(replicated_spread, unsynced(replicated_spread), Rate, Floor(1.0)),
+        alone(replicated_paced, "1 ms", P50, Ceiling(3.0)),
+        alone(replicated, "1 MB", Resident, Ceiling(100.0)),
+        alone(replicated_spread, "1 MB", Resident, Ceiling(100.0)),
     ]
 }
 
@@ -151,9 +172,15 @@ impl Of {
         Of { side, ..self }
     }
 
-    /// Its rows.
+    /// What it promises, behind its name.
+    fn promise(self) -> String {
+        self.durability.map_or(String::new(), |durability| format!(", {}", durability.name()))
+    }
+
+    /// Its rows: those of a cluster are compared only where that is what is measured.
     fn rows(self, rows: &[Row]) -> Vec<&Row> {
         rows.iter()
+            .filter(|row| (row.parameters.replicas > 1) == (self.experiment == works::CLUSTER))
             .filter(|row| (row.side.as_str(), row.experiment) == (self.side, self.experiment))
             .filter(|row| row.work == self.work && row.parameters.durability == self.durability)
             .collect()
@@ -204,24 +231,32 @@ impl Aim {
     }
 }
 
+impl Over {
+    fn text(self, ours: Of) -> String {
+        let theirs = match self {
+            Over::Unit(unit) => return unit.to_owned(),
+            Over::Rows(theirs) => theirs,
+        };
+        let is_same_work = (ours.work, ours.durability) == (theirs.work, theirs.durability);
+        match (theirs.side, is_same_work) {
+            (side, true) => side.to_owned(),
+            (OURS, false) => format!("{}{}", theirs.work, theirs.promise()),
+            (side, false) => format!("{side}{}", theirs.promise()),
+        }
+    }
+}
+
 impl Target {
     fn judge(&self, rows: &[Row]) -> TargetRow {
-        let Target { ours, theirs, figure, aim } = *self;
-        let ratio = Comparison::of(&ours.rows(rows), &theirs.rows(rows), figure);
-        let durability =
-            |of: Of| of.durability.map_or(String::new(), |is| format!(", {}", is.name()));
-        let is_same_work = (ours.work, ours.durability) == (theirs.work, theirs.durability);
-        let over = match (theirs.side, is_same_work) {
-            (side, true) => side.to_owned(),
-            (OURS, false) => format!("{}{}", theirs.work, durability(theirs)),
-            (side, false) => format!("{side}{}", durability(theirs)),
+        let Target { ours, over, figure, aim } = *self;
+        let ratio = match over {
+            Over::Rows(theirs) => Comparison::of(&ours.rows(rows), &theirs.rows(rows), figure),
+            Over::Unit(_) => Comparison::alone(&ours.rows(rows), figure),
         };
-        let work = ours.work;
-        let (experiment, durability, figure) =
-            (ours.experiment, durability(ours), name(figure, ours.experiment));
+        let (experiment, work, promise) = (ours.experiment, ours.work, ours.promise());
         TargetRow {
-            what: format!("{experiment}: {work}{durability}: {figure}"),
-            over,
+            what: format!("{experiment}: {work}{promise}: {}", name(figure, experiment)),
+            over: over.text(ours),
             aim: aim.text(),
             ratio,
             is_met: ratio.and_then(|ratio| aim.judge(ratio)),
@@ -229,12 +264,13 @@ impl Target {
         }
     }
 
-    /// None where the aim is over a limit itself.
+    /// None where the aim is over a limit itself, or a figure alone.
     fn limit(&self, rows: &[Row]) -> Limit {
-        let Target { ours, theirs, figure, .. } = *self;
-        if theirs.side == NULL {
-            return Limit::default();
-        }
+        let Target { ours, over, figure, .. } = *self;
+        let theirs = match over {
+            Over::Rows(theirs) if theirs.side != NULL => theirs,
+            _ => return Limit::default(),
+        };
         let compared = |of: Of, over: Of| Comparison::of(&of.rows(rows), &over.rows(rows), figure);
         let over = |side| {
             // Of two works that all sides do, each side has its own ratio.
@@ -308,6 +344,32 @@ mod tests {
         let median = |ratio: Option<Comparison>| ratio.map(|ratio| ratio.spread.median);
         assert_eq!((median(row.ratio), median(row.limit.bare)), (Some(0.6), Some(0.8)));
         assert_eq!(median(row.limit.ours_over_bare), Some(0.375));
+    }
+
+    #[test]
+    fn clusters_have_aims_of_their_own() {
+        let of = |experiment, replicas| {
+            let mut rows = rows();
+            for row in &mut rows {
+                row.experiment = experiment;
+                row.parameters.replicas = replicas;
+            }
+            targets(&rows)
+        };
+        assert_eq!(of("produce", 3), [], "those of single nodes say nothing of a cluster");
+        assert_eq!(of(works::CLUSTER, 1), []);
+        let table = of(works::CLUSTER, 3);
+        let measured: Vec<&TargetRow> = table.iter().filter(|row| row.ratio.is_some()).collect();
+        let aims: Vec<(&str, &str)> =
+            measured.iter().map(|row| (row.over.as_str(), row.aim.as_str())).collect();
+        let expected = [
+            ("kafka, unsynced", "at least 2.00"),
+            ("kafka, unsynced", "at most 1/3 (0.333)"),
+            ("1 MB", "at most 100"),
+        ];
+        assert_eq!(aims, expected);
+        let memory = measured[2].ratio.expect("it is measured");
+        assert_eq!((memory.spread.median, measured[2].is_met), (20.0, Some(true)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::measure::{Row, Spread};
 /// The names of [`line`]'s columns.
 pub(crate) const HEADING: &str = "work                              durability  side        round    \
                            records/s  value MB/s     p50 ms     p99 ms   p99.9 ms  CPU s/value GB  \
-                           CPU us/req   RSS MB\n";
+                           CPU us/req  CPU us/rec   RSS MB\n";
 
 /// One run.
 pub(crate) fn line(row: &Row) -> String {
@@ -27,7 +27,7 @@ pub(crate) fn line(row: &Row) -> String {
         write!(notes, "  {} unanswered", row.unanswered).expect("a string takes everything");
     }
     format!(
-        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11}  {:>10}  {:>9}  {:>9}  {:>9}  {:>14}  {:>10}  {:>7}{notes}\n",
+        "{:<32}  {:<10}  {:<10}  {:>5}  {:>11}  {:>10}  {:>9}  {:>9}  {:>9}  {:>14}  {:>10}  {:>10}  {:>7}{notes}\n",
         row.work,
         row.parameters.durability.map_or("-", |durability| durability.name()),
         row.side,
@@ -39,6 +39,7 @@ pub(crate) fn line(row: &Row) -> String {
         optional(row.latency_ms(0.999)),
         optional(row.broker_cpu_seconds_per_gigabyte()),
         optional(row.broker_cpu_seconds_per_million_requests()),
+        optional(row.broker_cpu_seconds_per_million_records()),
         optional(row.resident_megabytes()),
     )
 }
@@ -111,7 +112,7 @@ fn side_line(side: &SideSummary) -> String {
     };
     format!(
         "  {:<10} {:>12} rec/s {:>9} value MB/s  p50 {:>8} p99 {:>8} p99.9 {:>8} ms  {:>8} CPU s/value GB \
-         {:>8} us/req  RSS {:>6} MB{bound}{unanswered}\n",
+         {:>8} us/req {:>8} us/rec  RSS {:>6} MB{bound}{unanswered}\n",
         side.side,
         side.records_per_second.map_or("-".to_owned(), |s| format!("{:.0}", s.median)),
         median(side.megabytes_per_second),
@@ -120,6 +121,7 @@ fn side_line(side: &SideSummary) -> String {
         median(side.p99_9_ms),
         median(side.cpu_seconds_per_gigabyte),
         median(side.cpu_us_per_request),
+        median(side.cpu_us_per_record),
         median(side.resident_megabytes),
     )
 }

@@ -7,12 +7,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, bail, ensure};
-use logway_client::BrokerAddress;
 use logway_model::TopicName;
 
 use super::words::{Account, Begin, Job, Moment, Reply, Word, say};
 use crate::generator::{Meter, Observed, STOP_CHECK_INTERVAL};
-use crate::load::{ProduceLoad, Run};
+use crate::load::{Leaders, ProduceLoad, Run};
 use crate::side::OwnedProcess;
 
 /// Processes that are ready to send. They end with this.
@@ -38,7 +37,7 @@ impl Fleet {
     /// One cannot be started, or cannot do what the load asks for, or the run is called off.
     pub(crate) fn start(
         load: &ProduceLoad,
-        (address, topic, version): (&BrokerAddress, &TopicName, i16),
+        (leaders, topic, version): (&Leaders, &TopicName, i16),
         stop: &AtomicBool,
     ) -> anyhow::Result<Fleet> {
         let (heard, replies) = channel();
@@ -46,7 +45,7 @@ impl Fleet {
         for number in 0..load.processes {
             let command = ["/proc/self/exe", "sender"].map(str::to_owned);
             let (process, mut input, output) = OwnedProcess::spawn_to_talk(&command)?;
-            say(&mut input, &Job::new(address, topic, version, (load.clone(), number)))?;
+            say(&mut input, &Job::new(leaders, topic, version, (load.clone(), number)))?;
             let listen = {
                 let heard = heard.clone();
                 move || hear_all(output, number, &heard)
@@ -67,7 +66,7 @@ impl Fleet {
         mut self,
         run: &Run,
         start: Instant,
-        broker_pid: Option<u32>,
+        broker_pids: Vec<u32>,
     ) -> anyhow::Result<Observed> {
         let window = run.window(start);
         let begin =
@@ -75,7 +74,7 @@ impl Fleet {
         for member in &mut self.members {
             say(&mut member.input, &begin).context("a sender has ended early")?;
         }
-        let mut meter = Meter::new(broker_pid);
+        let mut meter = Meter::new(broker_pids);
         let mut accounts: Vec<Account> = Vec::new();
         while accounts.len() < self.members.len() || !meter.is_closed() {
             let now = Instant::now();

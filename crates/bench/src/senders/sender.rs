@@ -27,8 +27,9 @@ fn send(input: impl Read + Send + 'static, output: &mut impl Write) -> anyhow::R
     let mut input = BufReader::new(input);
     let job: Job = hear(&mut input)?;
     let topic = job.topic()?;
-    let lanes = job.load.lanes(job.number, &job.address(), (&topic, job.version), None)?;
-    let drain = job.load.drain(&topic, job.version)?;
+    let to = (&job.leaders, &topic, job.version);
+    let lanes = job.load.lanes(job.number, to, None)?;
+    let drain = job.load.drain(job.number, to)?;
     say(output, &Reply::Ok(Word::Ready))?;
     let begin: Begin = hear(&mut input)?;
     let stop = stop_with(input)?;
@@ -38,7 +39,7 @@ fn send(input: impl Read + Send + 'static, output: &mut impl Write) -> anyhow::R
     let timetable = |rate| Timetable::new(start, rate, warm_up + measured).part(number, of);
     let timetable = job.load.rate.map(timetable);
     let window = Window::starting_at(start, warm_up, measured);
-    let mut drive = Drive { lanes, timetable, window, broker_pid: None, stop: &stop };
+    let mut drive = Drive { lanes, timetable, window, broker_pids: Vec::new(), stop: &stop };
     let mut observed = drive.run()?;
     drain(drive.lanes, &stop, &mut observed)?;
     Account::of(&observed)
@@ -75,7 +76,7 @@ mod tests {
     use super::super::words::Moment;
     use super::*;
     use crate::generator::Observed;
-    use crate::load::ProduceLoad;
+    use crate::load::{Leaders, ProduceLoad};
     use crate::null_broker;
 
     const MEASURED: Duration = Duration::from_millis(200);
@@ -88,7 +89,12 @@ mod tests {
     fn job(address: &BrokerAddress, rate: f64) -> Job {
         let load = ProduceLoad { rate: Some(rate), connections: 2, ..ProduceLoad::default() };
         let topic = TopicName::new("t").expect("a name");
-        Job::new(address, &topic, crate::generator::VERSION_MAX, (load, 0))
+        Job::new(
+            &Leaders::only(address.clone(), 1),
+            &topic,
+            crate::generator::VERSION_MAX,
+            (load, 0),
+        )
     }
 
     /// At once, for so long.

@@ -6,19 +6,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
-use logway_client::BrokerAddress;
 use logway_model::TopicName;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::generator::{Observed, Window};
-use crate::load::ProduceLoad;
+use crate::load::{Leaders, ProduceLoad};
 
 /// What a process is to send, and where to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Job {
-    host: String,
-    port: u16,
+    pub(super) leaders: Leaders,
     topic: String,
     pub(super) version: i16,
     pub(super) load: ProduceLoad,
@@ -28,17 +26,13 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(
-        address: &BrokerAddress,
+        leaders: &Leaders,
         topic: &TopicName,
         version: i16,
         (load, number): (ProduceLoad, usize),
     ) -> Job {
-        let BrokerAddress { host, port } = address.clone();
-        Job { host, port, topic: topic.as_str().to_owned(), version, load, number }
-    }
-
-    pub(super) fn address(&self) -> BrokerAddress {
-        BrokerAddress::new(&self.host, self.port)
+        let leaders = leaders.clone();
+        Job { leaders, topic: topic.as_str().to_owned(), version, load, number }
     }
 
     pub(super) fn topic(&self) -> anyhow::Result<TopicName> {

@@ -21,6 +21,10 @@ pub(crate) struct SessionArgs {
     /// does so too
     #[arg(long)]
     pub own: bool,
+    /// Nodes of each broker that is started, 1, 3 or 5: of several, each partition has a replica on each, and two must have a
+    /// record before acks all acknowledges it [default: 1, of cluster 3]
+    #[arg(long, value_name = "N", value_parser = nodes)]
+    pub nodes: Option<usize>,
     /// The broker's executable [default: `logway` in the directory of this program]
     #[arg(long, value_name = "FILE")]
     pub logway: Option<PathBuf>,
@@ -75,14 +79,16 @@ const RUN_MEGABYTES: u64 = 500;
 pub(crate) struct Usual {
     pub(crate) rounds: u32,
     pub(crate) measured_seconds: f64,
+    /// Of each side.
+    pub(crate) nodes: usize,
 }
 
 impl Usual {
     /// Of most experiments.
     pub(crate) fn of(is_quick: bool) -> Usual {
         match is_quick {
-            true => Usual { rounds: 3, measured_seconds: 1.0 },
-            false => Usual { rounds: 5, measured_seconds: 10.0 },
+            true => Usual { rounds: 3, measured_seconds: 1.0, nodes: 1 },
+            false => Usual { rounds: 5, measured_seconds: 10.0, nodes: 1 },
         }
     }
 }
@@ -117,9 +123,10 @@ impl SessionArgs {
     ///
     /// # Errors
     ///
-    /// Two would have one name, or one directory.
-    pub(super) fn opponents(&self) -> anyhow::Result<Vec<Opponent>> {
+    /// Two would have one name, or one directory; or one cannot have so many nodes.
+    pub(super) fn opponents(&self, nodes: usize) -> anyhow::Result<Vec<Opponent>> {
         if !self.starts_own() {
+            ensure!(self.nodes.is_none(), "--nodes is of brokers that are started: use --own");
             return Ok(Vec::new());
         }
         let mut opponents = vec![Opponent::Logway];
@@ -128,6 +135,10 @@ impl SessionArgs {
             if opponents.iter().any(|known| known.directory_name() == directory) {
                 bail!("--against {opponent}: the report could not tell it from another side");
             }
+            ensure!(
+                nodes == 1 || opponent.makes_clusters(),
+                "--against {opponent}: it is started as one node, and not as {nodes}"
+            );
             opponents.push(opponent.clone());
         }
         Ok(opponents)
@@ -178,6 +189,16 @@ impl SessionArgs {
     }
 }
 
+/// As many as a quorum has that loses nothing by one more.
+fn nodes(text: &str) -> Result<usize, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        "5" => Ok(5),
+        _ => Err("a broker has 1, 3 or 5 nodes".to_owned()),
+    }
+}
+
 /// A process of this machine.
 fn process(text: &str) -> Result<u32, String> {
     let pid: u32 = text.parse().map_err(|error| format!("{error}"))?;
@@ -201,12 +222,15 @@ mod tests {
 
     fn opponents(args: &[&str]) -> anyhow::Result<Vec<Opponent>> {
         let line = [&["bench"], args].concat();
-        CommandLine::try_parse_from(line).expect("arguments").session.opponents()
+        let session = CommandLine::try_parse_from(line).expect("arguments").session;
+        session.opponents(session.nodes.unwrap_or(1))
     }
 
     #[test]
     fn what_means_nothing_is_refused() {
-        let refused: [&[&str]; 14] = [
+        let refused: [&[&str]; 16] = [
+            &["--own", "--nodes", "0"],
+            &["--own", "--nodes", "2"],
             &["--rounds", "0"],
             &["--rounds", "1001"],
             &["--seconds", "nan"],
@@ -237,7 +261,7 @@ mod tests {
         let line = [&line[..], &["--warm-broker-seconds", month]].concat();
         let line = [&line[..], &["--preload-megabytes", "100000000", "--rounds", "1000"]].concat();
         let session = CommandLine::try_parse_from(line).expect("arguments").session;
-        let lengths = session.lengths(Usual { rounds: 1, measured_seconds: 600.0 });
+        let lengths = session.lengths(Usual { rounds: 1, measured_seconds: 600.0, nodes: 1 });
         let month = Duration::from_secs(2_592_000);
         assert_eq!([lengths.measured, lengths.warm_up, lengths.warm_side], [month; 3]);
         assert_eq!((lengths.preloaded_bytes, lengths.rounds), (100_000_000_000_000, 1000));
@@ -248,7 +272,7 @@ mod tests {
         let lengths = |args: &[&str]| {
             let line = [&["bench"], args].concat();
             let session = CommandLine::try_parse_from(line).expect("arguments").session;
-            let lengths = session.lengths(Usual { rounds: 1, measured_seconds: 600.0 });
+            let lengths = session.lengths(Usual { rounds: 1, measured_seconds: 600.0, nodes: 1 });
             (lengths.rounds, lengths.measured.as_secs())
         };
         assert_eq!(lengths(&[]), (1, 600));
@@ -268,6 +292,18 @@ mod tests {
         assert_eq!(lengths(&[]), (3, 1, Some(500_000_000)));
         let longer = ["--rounds", "5", "--seconds", "10", "--run-megabytes", "7"];
         assert_eq!(lengths(&longer), (5, 10, Some(7_000_000)));
+    }
+
+    #[test]
+    fn clusters_are_of_those_that_can_be_started_as_one() {
+        let kafka = opponents(&["--against", "kafka", "--nodes", "3"]).expect("it makes clusters");
+        assert_eq!(kafka, [Opponent::Logway, Opponent::Kafka]);
+        for alone in ["null", "bare", "nats", "rabbitmq", "activemq"] {
+            let error = opponents(&["--against", alone, "--nodes", "3"]).expect_err(alone);
+            assert!(error.to_string().contains(alone), "{error}");
+        }
+        let error = opponents(&["--nodes", "3"]).expect_err("nothing is started");
+        assert!(error.to_string().contains("--own"), "{error}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use progress::Progress;
 use crate::files::OwnedDirectory;
 use crate::generator::{Acks, BatchShape, Observed};
 use crate::load::{FetchLoad, Load, ProduceLoad, Reading, Run, Stop};
-use crate::measure::{Durability, Machine, Row, free_bytes, settle};
+use crate::measure::{Durability, Machine, Parameters, Row, free_bytes, settle};
 use crate::report::{Omission, Statement};
 use crate::side::{Opponent, Side, StatedSide, checksum, is_limit};
 
@@ -73,7 +73,8 @@ impl<'a> Session<'a> {
         brokers: &[BrokerAddress],
         on_row: &'a mut dyn FnMut(&Row),
     ) -> anyhow::Result<Session<'a>> {
-        let (lengths, opponents) = (args.lengths(usual), args.opponents()?);
+        let nodes = args.nodes.unwrap_or(usual.nodes);
+        let (lengths, opponents) = (args.lengths(usual), args.opponents(nodes)?);
         let executable = match opponents.is_empty() {
             true => None,
             false => Some(args.executable()?),
@@ -89,7 +90,9 @@ impl<'a> Session<'a> {
         let progress = Progress::start();
         let sides = match &executable {
             None => vec![given_side(brokers, args.broker_pid)?],
-            Some(executable) => start_sides(&opponents, executable, &work_dir, &progress).await?,
+            Some(executable) => {
+                start_sides((&opponents, nodes), executable, &work_dir, &progress).await?
+            }
         };
         let run = Run {
             warm_up: lengths.warm_up,
@@ -260,7 +263,8 @@ impl<'a> Session<'a> {
     ) -> anyhow::Result<&[Row]> {
         let first = self.rows.len();
         self.works += 1;
-        let parameters = load.parameters()?;
+        let replicas = self.sides.first().map_or(1, Side::nodes);
+        let parameters = Parameters { replicas, ..load.parameters()? };
         for side in self.sides.iter().filter(|side| is_asked(&side.name)) {
             let omission = load.refusal(side).map(|reason| Omission {
                 experiment: experiment.to_owned(),
@@ -427,7 +431,7 @@ impl<'a> Session<'a> {
 }
 
 async fn start_sides(
-    opponents: &[Opponent],
+    (opponents, nodes): (&[Opponent], usize),
     executable: &Path,
     work_dir: &Arc<OwnedDirectory>,
     progress: &Progress,
@@ -435,7 +439,7 @@ async fn start_sides(
     let mut sides = Vec::new();
     for opponent in opponents {
         progress.say(&format!("starting {opponent}"));
-        sides.push(Side::start(opponent, executable, work_dir).await?);
+        sides.push(Side::start(opponent, executable, work_dir, nodes).await?);
     }
     Ok(sides)
 }

@@ -1,13 +1,13 @@
-//! Apache Kafka: one KRaft node with its own defaults.
+//! Apache Kafka: one KRaft node with its own defaults, or a cluster of them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use logway_client::BrokerAddress;
 
 use super::fetch::{MavenPeer, cache_directory, run};
 use super::own_rates::OwnCounts;
-use super::{DELETED_SOON, Launch, free_address};
+use super::{DELETED_SOON, Launch, free_addresses};
 use crate::files::write_file;
 
 const KAFKA: MavenPeer = MavenPeer {
@@ -23,10 +23,14 @@ const KAFKA: MavenPeer = MavenPeer {
 /// A UUID in base64url, 16 bytes, as Kafka writes them.
 const CLUSTER_ID: &str = "TG9nd2F5IGJlbmNoIHBlZQ";
 
-/// What Kafka's own start script gives the JVM.
+/// The heap that Kafka's own start script gives the JVM.
+const HEAP: [&str; 2] = ["-Xmx1G", "-Xms1G"];
+
+/// That of each of several nodes on one machine.
+const HEAP_OF_SEVERAL: [&str; 2] = ["-Xmx700M", "-Xms700M"];
+
+/// What else the start script gives it.
 const JVM_OPTIONS: &[&str] = &[
-    "-Xmx1G",
-    "-Xms1G",
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -57,10 +61,27 @@ const SHORT_SESSION: [&str; 4] = [
     "broker.heartbeat.interval.ms=100",
 ];
 
-pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
+/// Several nodes are controllers and brokers all of them.
+pub(super) fn launch(directories: &[PathBuf]) -> anyhow::Result<Vec<Launch>> {
     let libs = KAFKA.need(&cache_directory()?)?;
-    let (address, controller) = (free_address()?, free_address()?);
-    let settings = settings(&address, &controller, &directory.join("data"));
+    let version = format!("Apache Kafka 4.3.0 on {}", java_version());
+    let addresses = free_addresses(2 * directories.len())?;
+    let (clients, controllers) = addresses.split_at(directories.len());
+    let node = |(index, directory): (usize, &PathBuf)| {
+        let address = &clients[index];
+        let settings = settings(index + 1, address, controllers, &directory.join("data"));
+        let launch = launch_node(&libs, directory, settings, directories.len() > 1)?;
+        Ok(Launch { address: address.clone(), version: version.clone(), ..launch })
+    };
+    directories.iter().enumerate().map(node).collect()
+}
+
+fn launch_node(
+    libs: &Path,
+    directory: &Path,
+    settings: Vec<String>,
+    is_one_of_several: bool,
+) -> anyhow::Result<Launch> {
     let properties_path = directory.join("server.properties");
     let log_settings_path = directory.join("log4j2.properties");
     write_file(&properties_path, settings.join("\n") + "\n")?;
@@ -68,40 +89,49 @@ pub(super) fn launch(directory: &Path) -> anyhow::Result<Launch> {
 
     let config = properties_path.display().to_string();
     let format = ["format", "--ignore-formatted", "-t", CLUSTER_ID, "-c", &config];
-    let command = java(&libs, &log_settings_path, &[], "kafka.tools.StorageTool", &format);
+    let command = java(libs, &log_settings_path, &[], "kafka.tools.StorageTool", &format);
     let mut format = Command::new(&command[0]);
     run(format.args(&command[1..]), "Kafka formats its directory with Java")?;
 
+    let heap = if is_one_of_several { HEAP_OF_SEVERAL } else { HEAP };
+    let jvm_options = [&heap, JVM_OPTIONS].concat();
     let broker = |more: &[&str]| {
         let arguments = [&[config.as_str()], more].concat();
-        java(&libs, &log_settings_path, JVM_OPTIONS, "kafka.Kafka", &arguments)
+        java(libs, &log_settings_path, &jvm_options, "kafka.Kafka", &arguments)
     };
     Ok(Launch {
         command: broker(&[]),
         command_at_once: Some(broker(&SHORT_SESSION)),
         settings,
-        address,
-        version: format!("Apache Kafka 4.3.0 on {}", java_version()),
         own_counts: OwnCounts::Jmx {
-            command: java(&libs, &log_settings_path, &[], "org.apache.kafka.tools.JmxTool", &[]),
+            command: java(libs, &log_settings_path, &[], "org.apache.kafka.tools.JmxTool", &[]),
         },
         is_compiled_as_it_runs: true,
         ..Launch::default()
     })
 }
 
-/// What one node needs, and nothing that would change its speed.
-fn settings(address: &BrokerAddress, controller: &BrokerAddress, data_dir: &Path) -> Vec<String> {
+/// What a node needs that is one of as many as there are `controllers`, and nothing that would change its speed.
+fn settings(
+    id: usize,
+    address: &BrokerAddress,
+    controllers: &[BrokerAddress],
+    data_dir: &Path,
+) -> Vec<String> {
+    let voter =
+        |(index, controller): (usize, &BrokerAddress)| format!("{}@{controller}", index + 1);
+    let voters: Vec<String> = controllers.iter().enumerate().map(voter).collect();
+    let replicas = controllers.len().min(3);
     vec![
         "process.roles=broker,controller".to_owned(),
-        "node.id=1".to_owned(),
-        format!("listeners=PLAINTEXT://{address},CONTROLLER://{controller}"),
+        format!("node.id={id}"),
+        format!("listeners=PLAINTEXT://{address},CONTROLLER://{}", controllers[id - 1]),
         "controller.listener.names=CONTROLLER".to_owned(),
-        format!("controller.quorum.voters=1@{controller}"),
+        format!("controller.quorum.voters={}", voters.join(",")),
         format!("log.dirs={}", data_dir.display()),
-        "offsets.topic.replication.factor=1".to_owned(),
-        "transaction.state.log.replication.factor=1".to_owned(),
-        "transaction.state.log.min.isr=1".to_owned(),
+        format!("offsets.topic.replication.factor={replicas}"),
+        format!("transaction.state.log.replication.factor={replicas}"),
+        format!("transaction.state.log.min.isr={}", replicas.min(2)),
         DELETED_SOON.to_owned(),
     ]
 }
@@ -141,7 +171,7 @@ mod tests {
         let command = java(
             Path::new("/c/libs"),
             Path::new("/d/log4j2.properties"),
-            JVM_OPTIONS,
+            &[&HEAP, JVM_OPTIONS].concat(),
             "kafka.Kafka",
             &["/d/server.properties"],
         );
@@ -158,9 +188,26 @@ mod tests {
     #[test]
     fn kafka_listens_on_loopback_only() {
         let address = |port| BrokerAddress::new("127.0.0.1", port);
-        let settings = settings(&address(1), &address(2), Path::new("/d/data"));
+        let settings = settings(1, &address(1), &[address(2)], Path::new("/d/data"));
         let listeners = "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2";
-        assert!(settings.iter().any(|setting| setting == listeners));
-        assert!(settings.iter().any(|setting| setting == "log.dirs=/d/data"));
+        for expected in [listeners, "log.dirs=/d/data", "transaction.state.log.min.isr=1"] {
+            assert!(settings.iter().any(|setting| setting == expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn three_nodes_of_kafka_know_each_other() {
+        let address = |port| BrokerAddress::new("127.0.0.1", port);
+        let controllers = [4, 5, 6].map(address);
+        let settings = settings(2, &address(1), &controllers, Path::new("/d/data"));
+        for expected in [
+            "node.id=2",
+            "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:5",
+            "controller.quorum.voters=1@127.0.0.1:4,2@127.0.0.1:5,3@127.0.0.1:6",
+            "offsets.topic.replication.factor=3",
+            "transaction.state.log.min.isr=2",
+        ] {
+            assert!(settings.iter().any(|setting| setting == expected), "{expected}");
+        }
     }
 }

@@ -52,6 +52,29 @@ impl Default for Launch {
 
 /// A loopback address that nobody listens on now.
 pub(crate) fn free_address() -> anyhow::Result<BrokerAddress> {
-    let listener = TcpListener::bind(("127.0.0.1", 0))?;
-    Ok(BrokerAddress::new("127.0.0.1", listener.local_addr()?.port()))
+    Ok(free_addresses(1)?.swap_remove(0))
+}
+
+/// The same, so many that differ.
+pub(crate) fn free_addresses(count: usize) -> anyhow::Result<Vec<BrokerAddress>> {
+    let listen = || TcpListener::bind(("127.0.0.1", 0));
+    // Each is kept until all are there: the system would give it out again.
+    let listeners: Vec<TcpListener> =
+        std::iter::repeat_with(listen).take(count).collect::<std::io::Result<_>>()?;
+    let address =
+        |listener: &TcpListener| Ok(BrokerAddress::new("127.0.0.1", listener.local_addr()?.port()));
+    listeners.iter().map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn addresses_differ() {
+        let addresses = free_addresses(9).expect("there are some");
+        assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), 9);
+    }
 }

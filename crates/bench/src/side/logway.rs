@@ -1,51 +1,82 @@
 //! Logway, of one executable or another.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 
 use super::own_rates::OwnCounts;
-use super::{DELETED_SOON, Launch, checksum, free_address};
+use super::{DELETED_SOON, Launch, checksum, free_addresses};
 
-/// `logway serve` with nothing but where to listen and where to write, and when deleted topics go.
-pub(super) fn launch(executable: &Path, directory: &Path) -> anyhow::Result<Launch> {
-    let (address, http) = (free_address()?, free_address()?);
+/// `logway serve` with nothing but where to listen and where to write, and when deleted topics go. Several nodes each
+/// have an address for the others, and all but the first join that one.
+pub(super) fn launch(executable: &Path, directories: &[PathBuf]) -> anyhow::Result<Vec<Launch>> {
     let version = Command::new(executable).arg("--version").output();
     let version = version.with_context(|| format!("cannot run {}", executable.display()))?;
     let version = String::from_utf8_lossy(&version.stdout);
     let version = format!("{}, executable {}", version.trim(), checksum(executable)?);
-    let data_dir = directory.join("data");
-    let command = [
-        &executable.display().to_string(),
-        "serve",
-        "--data-dir",
-        &data_dir.display().to_string(),
-        "--kafka-listen",
-        &address.to_string(),
-        "--http-listen",
-        &http.to_string(),
-        "--set",
-        DELETED_SOON,
-    ];
-    Ok(Launch {
-        command: command.map(str::to_owned).to_vec(),
-        address,
-        own_counts: OwnCounts::Metrics(http),
-        version,
-        ..Launch::default()
-    })
+    let addresses = free_addresses(3 * directories.len())?;
+    let (clients, others) = addresses.split_at(directories.len());
+    let (https, nodes) = others.split_at(directories.len());
+    let node = |number: usize| {
+        let mut command = [
+            &executable.display().to_string(),
+            "serve",
+            "--data-dir",
+            &directories[number].join("data").display().to_string(),
+            "--kafka-listen",
+            &clients[number].to_string(),
+            "--http-listen",
+            &https[number].to_string(),
+            "--set",
+            DELETED_SOON,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if directories.len() > 1 {
+            command.extend(["--node-listen".to_owned(), nodes[number].to_string()]);
+        }
+        if number > 0 {
+            command.extend(["--join".to_owned(), clients[0].to_string()]);
+        }
+        Launch {
+            command,
+            address: clients[number].clone(),
+            own_counts: OwnCounts::Metrics(https[number].clone()),
+            version: version.clone(),
+            ..Launch::default()
+        }
+    };
+    Ok((0..directories.len()).map(node).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// No `logway`, but it says something when it is asked for its version.
+    fn launch_some(nodes: usize) -> Vec<Launch> {
+        let directories: Vec<PathBuf> =
+            (1..=nodes).map(|number| PathBuf::from(format!("/nowhere/{number}"))).collect();
+        launch(Path::new("/bin/echo"), &directories).expect("it is there")
+    }
+
     #[test]
     fn a_version_says_which_build_it_is() {
-        // No `logway`, but it says something when it is asked for its version.
-        let launch = launch(Path::new("/bin/echo"), Path::new("/nowhere")).expect("it is there");
+        let launch = &launch_some(1)[0];
         let (said, build) = launch.version.split_once(", executable ").expect("both are there");
         assert!(!said.is_empty() && build.len() == 8, "{}", launch.version);
+    }
+
+    #[test]
+    fn all_nodes_but_the_first_join_it() {
+        let nodes = launch_some(3);
+        let joins =
+            |node: &Launch| node.command.join(" ").split_once(" --join ").map(|at| at.1.to_owned());
+        let first = Some(nodes[0].address.to_string());
+        assert_eq!(nodes.iter().map(joins).collect::<Vec<_>>(), [None, first.clone(), first]);
+        assert!(nodes[2].command.contains(&"/nowhere/3/data".to_owned()));
+        let alone = launch_some(1)[0].command.join(" ");
+        assert!(!alone.contains("--node-listen") && !alone.contains("--join"), "{alone}");
     }
 }

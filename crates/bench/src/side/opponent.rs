@@ -97,20 +97,30 @@ impl Opponent {
         self.to_string().replace('/', "-")
     }
 
-    /// Gets whatever is needed, and says how to start it with its data in `directory`. `logway` is the executable of our
-    /// own side.
-    pub(super) fn launch(&self, logway: &Path, directory: &Path) -> anyhow::Result<Launch> {
+    /// Whether it can be started as a cluster of several nodes.
+    pub(crate) fn makes_clusters(&self) -> bool {
+        matches!(self, Opponent::Logway | Opponent::OtherLogway(_) | Opponent::Kafka)
+    }
+
+    /// Gets whatever is needed, and says how to start each node with its data in one of `directories`: one alone, unless
+    /// it [makes clusters](Opponent::makes_clusters). `logway` is the executable of our own side.
+    pub(super) fn launch(
+        &self,
+        logway: &Path,
+        directories: &[PathBuf],
+    ) -> anyhow::Result<Vec<Launch>> {
         let this = || std::env::current_exe().context("cannot find this executable");
-        match self {
-            Opponent::Logway => logway::launch(logway, directory),
-            Opponent::OtherLogway(executable) => logway::launch(executable, directory),
-            Opponent::Kafka => kafka::launch(directory),
-            Opponent::RabbitMq => rabbitmq::launch(directory),
-            Opponent::ActiveMq => activemq::launch(directory),
-            Opponent::Nats => nats::launch(directory),
-            Opponent::Null => null::launch(&this()?, directory, false),
-            Opponent::Bare => null::launch(&this()?, &directory.join("data"), true),
-        }
+        let alone = &directories[0];
+        Ok(match self {
+            Opponent::Logway => logway::launch(logway, directories)?,
+            Opponent::OtherLogway(executable) => logway::launch(executable, directories)?,
+            Opponent::Kafka => kafka::launch(directories)?,
+            Opponent::RabbitMq => vec![rabbitmq::launch(alone)?],
+            Opponent::ActiveMq => vec![activemq::launch(alone)?],
+            Opponent::Nats => vec![nats::launch(alone)?],
+            Opponent::Null => vec![null::launch(&this()?, alone, false)?],
+            Opponent::Bare => vec![null::launch(&this()?, &alone.join("data"), true)?],
+        })
     }
 }
 

@@ -74,8 +74,12 @@ impl Side {
         window: Window,
         run: impl Future<Output = anyhow::Result<Observed>>,
     ) -> anyhow::Result<Observed> {
-        let own_counts = self.own.as_ref().map(|own| &own.launch.own_counts);
+        let own_counts = self.own.as_ref().map(|own| &own.launch().own_counts);
         let (mut observed, rates) = match own_counts {
+            Some(_) if self.nodes() > 1 => {
+                let reason = "has several nodes, each with a count of its own";
+                (run.await?, Ok(BrokerRates::absent(reason)))
+            }
             Some(OwnCounts::Metrics(address)) => {
                 let counted = async { Ok(counted(address, topic, window).await) };
                 tokio::try_join!(run, counted)?
@@ -106,7 +110,7 @@ impl Side {
     /// Opens a JVM's agent, on loopback, for one question, so that it has nothing to do with any other run.
     async fn metered(&self, command: &[String], window: Window) -> anyhow::Result<BrokerRates> {
         let own = self.own.as_ref().context("it was not started here")?;
-        let (pid, scratch) = (self.pid.context("it does not run")?, own.directory.path());
+        let (pid, scratch) = (self.pids.first().context("it does not run")?, own.directory.path());
         let port = free_address()?.port;
         let log = scratch.join("jmx-agent.log");
         let jcmd = |order: &[String]| [&["jcmd".to_owned(), pid.to_string()], order].concat();
