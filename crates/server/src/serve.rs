@@ -162,9 +162,16 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         return Some(advice_for_address(&error.source, Listener::Http));
     }
     match error.downcast_ref::<BrokerError>() {
-        Some(BrokerError::Listen(ListenError { source, .. })) => {
+        Some(BrokerError::Listen(ListenError::Bind { source, .. })) => {
             return Some(advice_for_address(source, Listener::Kafka));
         }
+        Some(BrokerError::Listen(ListenError::Tls { .. })) => {
+            return Some(
+                "ssl.keystore.location names the PEM files of the private key and its certificates, \
+                 ssl.truststore.location those of authorities",
+            );
+        }
+        Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
         Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
