@@ -187,3 +187,78 @@ async fn a_session_ends_unless_the_client_says_again_who_it_is() {
     assert_eq!(refused.error_code, ErrorCode::SaslAuthenticationFailed.code());
     broker.stop().await;
 }
+
+/// Numbers by a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        (0..self.roll(40)).map(|_| self.roll(256) as u8).collect()
+    }
+}
+
+/// A request of an API and version, with correlation id 7 and no client id.
+fn request(api: u8, version: u8, body: &[u8]) -> Vec<u8> {
+    [&[0, api, 0, version, 0, 0, 0, 7, 255, 255][..], body].concat()
+}
+
+/// The next frame, or `None` at the end.
+async fn answer(socket: &mut TcpStream) -> Option<Vec<u8>> {
+    let read = async {
+        let length = socket.read_u32().await.ok()?;
+        assert!(length < 1 << 16, "{length}");
+        let mut frame = vec![0; length as usize];
+        socket.read_exact(&mut frame).await.ok().map(|_| frame)
+    };
+    tokio::time::timeout(UNTIL_MAX, read).await.expect("it is answered or closed")
+}
+
+/// Whatever a stranger says in whatever order: it is answered or closed, nobody gets in, and others are served.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_order_of_words_lets_a_stranger_in() {
+    const METADATA: u8 = 3;
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = [("connection.failed.authentication.delay.ms", "0")];
+    let broker = start(dir.path(), &settings).await;
+    let address = broker.addresses()[1];
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut dice = Dice(seed);
+    for session in 0..300 {
+        let mut socket = TcpStream::connect(address).await.expect("connects");
+        loop {
+            let names: [&[u8]; 4] = [b"PLAIN", b"SCRAM-SHA-256", b"GSSAPI", b""];
+            let name = names[dice.roll(4) as usize];
+            let text = [&[0, name.len() as u8][..], name].concat();
+            let token = match dice.roll(3) {
+                0 => dice.bytes(),
+                1 => b"\0alice\0wrong".to_vec(),
+                _ => b"n,,n=alice,r=abc".to_vec(),
+            };
+            let sized = [&(token.len() as u32).to_be_bytes()[..], &token].concat();
+            let (is_metadata, frame) = match dice.roll(7) {
+                0 => (false, request(18, 0, &[])),
+                1 => (false, request(17, 0, &text)),
+                2 => (false, request(17, 1, &text)),
+                3 => (false, request(36, 0, &sized)),
+                4 => (true, request(METADATA, 0, &[0; 4])),
+                5 => (false, token),
+                _ => (false, dice.bytes()),
+            };
+            let length = u32::try_from(frame.len()).expect("is short");
+            let sent = socket.write_all(&[&length.to_be_bytes(), &*frame].concat()).await;
+            let told = answer(&mut socket).await;
+            assert!(!is_metadata || told.is_none(), "seed {seed}, session {session}: {told:?}");
+            if sent.is_err() || told.is_none() {
+                break;
+            }
+        }
+    }
+    connect_to(address, as_user(PLAIN, "alice", PASSWORD)).await.expect("is let in");
+    broker.stop().await;
+}

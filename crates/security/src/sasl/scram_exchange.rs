@@ -41,7 +41,9 @@ struct Begun {
     is_known: bool,
     /// What the client's second message has to repeat, in Base64: the beginning of the first.
     header: String,
+    /// Both nonces, the client's first.
     nonce: String,
+    client_nonce_bytes: usize,
     /// The client's first message without its beginning, and ours.
     messages: String,
 }
@@ -94,12 +96,14 @@ impl ScramExchange {
         let credential = found.unwrap_or_else(|| strangers.credential(&user, self.mechanism));
         let ours = random_bytes::<NONCE_BYTES>();
         let ours = ours.map_err(|_| Refusal::new("the system gives no random numbers"))?;
+        let client_nonce_bytes = nonce.len();
         let nonce = format!("{nonce}{}", STANDARD.encode(ours));
         let (salt, iterations) = (STANDARD.encode(&credential.salt.0), credential.iterations);
         let reply = format!("r={nonce},s={salt},i={iterations}");
         let header = STANDARD.encode(header);
         let messages = format!("{bare},{reply}");
-        self.begun = Some(Begun { user, credential, is_known, header, nonce, messages });
+        self.begun =
+            Some(Begun { user, credential, is_known, header, nonce, client_nonce_bytes, messages });
         Ok(Step::Challenge(reply.into_bytes()))
     }
 }
@@ -108,7 +112,7 @@ impl Begun {
     fn end(self, mechanism: ScramMechanism, text: &str) -> Result<Step, Refusal> {
         let refuse = |reason| Refusal { user: Some(self.user.clone()), reason };
         let last = ClientFinal::parse(text).map_err(|error| refuse(error.reason))?;
-        if last.nonce != self.nonce || last.channel_binding != self.header {
+        if !self.is_nonce(last.nonce) || last.channel_binding != self.header {
             return Err(refuse("the second message does not follow from the first"));
         }
         let mut messages = self.messages.clone();
@@ -128,6 +132,15 @@ impl Begun {
             false if self.is_known => Err(refuse("the password is wrong")),
             false => Err(refuse("there is no such user")),
         }
+    }
+}
+
+impl Begun {
+    /// Whether the client repeats both nonces. librdkafka before 2.6.1 says its own once more in front of them, which
+    /// binds the proof to ours no less.
+    fn is_nonce(&self, said: &str) -> bool {
+        let behind_own = said.strip_prefix(&self.nonce[..self.client_nonce_bytes]);
+        said == self.nonce || behind_own == Some(&self.nonce)
     }
 }
 

@@ -56,6 +56,38 @@ fn who_does_not_is_not_and_strangers_look_like_others() {
     assert!(salt("bob") == salt("bob") && salt("bob") != salt("eve"));
 }
 
+/// What becomes of a client whose second message has another nonce than it should.
+fn log_in_with_nonce(nonce: impl Fn(&str) -> String) -> Result<Step, Refusal> {
+    const OWN: &str = "rOprNGfwEbeRWgbNEkqO";
+    let mechanism = ScramMechanism::Sha256;
+    let (mut exchange, strangers) = (Exchange::new(SaslMechanism::Scram(mechanism)), strangers());
+    let bare = format!("n=a=2Cl=3Dice,r={OWN}");
+    let challenge = exchange.step(format!("n,,{bare}").as_bytes(), &find, &strangers);
+    let Ok(Step::Challenge(challenge)) = challenge else { panic!("{challenge:?}") };
+    let challenge = String::from_utf8(challenge).expect("is text");
+    let parts: Vec<&str> = challenge.splitn(3, ',').map(|part| &part[2..]).collect();
+    let salt = STANDARD.decode(parts[1]).expect("is Base64");
+    let salted = salted_password(mechanism, PASSWORD.as_bytes(), &salt, 4_096);
+    let client_key = mac(mechanism, &salted, b"Client Key");
+    let stored_key = crate::scram::credential_of(mechanism, &salted, salt, 4_096).stored_key;
+    let without_proof = format!("c=biws,r={}", nonce(parts[0]));
+    let messages = format!("{bare},{challenge},{without_proof}");
+    let signature = mac(mechanism, &stored_key.0, messages.as_bytes());
+    let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
+    let last = format!("{without_proof},p={}", STANDARD.encode(proof));
+    exchange.step(last.as_bytes(), &find, &strangers)
+}
+
+#[test]
+fn a_proof_is_bound_to_both_nonces() {
+    assert!(log_in_with_nonce(str::to_owned).is_ok());
+    let own_twice = |nonce: &str| format!("rOprNGfwEbeRWgbNEkqO{nonce}");
+    assert!(log_in_with_nonce(own_twice).is_ok(), "as of librdkafka before 2.6.1");
+    assert!(log_in_with_nonce(|_| "rOprNGfwEbeRWgbNEkqO".to_owned()).is_err());
+    assert!(log_in_with_nonce(|nonce| format!("x{nonce}")).is_err());
+    assert!(log_in_with_nonce(|nonce| format!("{nonce}x")).is_err());
+}
+
 #[test]
 fn the_example_of_the_rfc_is_understood() {
     // RFC 7677, section 3: its salt and iterations, and its password.

@@ -37,8 +37,8 @@ pub(super) struct SecurityArgs {
     #[arg(long, global = true, env = "LOGWAY_TLS_CERT", value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     tls_cert: Option<PathBuf>,
     /// The user to log in as; the password is in LOGWAY_PASSWORD or the profile
-    #[arg(long, global = true, env = "LOGWAY_USER", value_name = "NAME", help_heading = GLOBAL_OPTIONS)]
-    user: Option<String>,
+    #[arg(long = "user", global = true, env = "LOGWAY_USER", value_name = "NAME", help_heading = GLOBAL_OPTIONS)]
+    as_user: Option<String>,
     /// How to log in: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN [default: SCRAM-SHA-512]
     #[arg(long, global = true, env = "LOGWAY_MECHANISM", value_name = "NAME", value_parser = parse_mechanism, help_heading = GLOBAL_OPTIONS)]
     mechanism: Option<SaslMechanism>,
@@ -78,7 +78,7 @@ impl SecurityArgs {
         let config = || client_config(&authority, &identity, SystemTime::now());
         let tls = has_tls.then(config).transpose();
         let tls = tls.map_err(|error| CliError::Usage(error.to_string()))?;
-        let user = self.user.clone().or_else(|| profile.get("user").map(str::to_owned));
+        let user = self.as_user.clone().or_else(|| profile.get("user").map(str::to_owned));
         let Some(user) = user else { return Ok(Security { tls, password: None }) };
         let password = env::var(PASSWORD_VARIABLE).ok();
         let password = password.or_else(|| profile.get("password").map(str::to_owned));
