@@ -64,7 +64,8 @@ class Tools(unittest.TestCase):
         self.assertIn("SCRAM-SHA-256=iterations=8192", described)
         self.assertNotIn("of-the-tool", described)
         self.broker.allow("tool", "--topic", "*", "--operation", "describe")
-        self.broker.logway("topic", "list", user="tool", listener="SASL_SSL", password="of-the-tool")
+        self.broker.logway("topic", "list", "--mechanism", "SCRAM-SHA-256", user="tool", listener="SASL_SSL",
+                           password="of-the-tool")
         self.configs("--alter", "--delete-config", "SCRAM-SHA-256", "--entity-type", "users", "--entity-name", "tool")
         self.assertNotIn('"tool"', self.broker.logway("user", "list", "--format", "json"))
 

@@ -160,11 +160,14 @@ pub struct SaslSettings {
 /// The settings of single listeners: by the name of the listener, in capitals, and of the setting.
 pub(super) type GivenOfListeners = BTreeMap<(String, &'static str), String>;
 
+/// One of them.
+pub(super) type GivenOfListener = ((String, &'static str), String);
+
 /// Takes `listener.name.NAME.SETTING` apart, and checks the value; `None` if the name is not of that form.
 pub(super) fn listener_setting(
     name: &str,
     text: &str,
-) -> Option<Result<((String, &'static str), String), MetadataError>> {
+) -> Option<Result<GivenOfListener, MetadataError>> {
     let rest = name.strip_prefix(LISTENER_PREFIX)?;
     let own = [CONNECTIONS_SETTING, CONNECTION_RATE_SETTING];
     let names = LISTENER_SETTINGS.iter().map(|setting| setting.name).chain(own);
