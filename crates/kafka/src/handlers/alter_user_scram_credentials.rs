@@ -39,7 +39,7 @@ pub(crate) async fn handle(
     let names = deletions.iter().map(|it| &it.name).chain(upsertions.iter().map(|it| &it.name));
     let users: Vec<WireString> = names.cloned().collect();
     let deleted = deletions.iter().map(|deletion| {
-        let mechanism = mechanism(deletion.mechanism)?;
+        let mechanism = mechanism(&deletion.name, deletion.mechanism)?;
         let user = deletion.name.to_string();
         Ok(ScramCredentialChange { user, mechanism, credential: None })
     });
@@ -65,13 +65,17 @@ pub(crate) async fn handle(
     AlterUserScramCredentialsResponse { results: first.map(result).collect(), ..Default::default() }
 }
 
-fn mechanism(number: i8) -> Result<ScramMechanism, Failure> {
+/// The mechanism of a number. As in Kafka, that there is no user is said first.
+fn mechanism(user: &str, number: i8) -> Result<ScramMechanism, Failure> {
+    if user.is_empty() {
+        return Err(Failure::new(ErrorCode::UnacceptableCredential, "Username must not be empty"));
+    }
     ScramMechanism::from_number(number)
         .ok_or_else(|| Failure::new(ErrorCode::UnsupportedSaslMechanism, "Unknown SCRAM mechanism"))
 }
 
 fn upserted(upsertion: &ScramCredentialUpsertion) -> Result<ScramCredentialChange, Failure> {
-    let mechanism = mechanism(upsertion.mechanism)?;
+    let mechanism = mechanism(&upsertion.name, upsertion.mechanism)?;
     let unacceptable = |message| Err(Failure::new(ErrorCode::UnacceptableCredential, message));
     let (salt, salted) = (&upsertion.salt, &upsertion.salted_password);
     if salt.is_empty() || salted.is_empty() || salt.len().max(salted.len()) > BYTES_MAX {

@@ -47,8 +47,9 @@ pub(crate) async fn authenticate(
         ..Default::default()
     };
     if context.mechanisms().is_empty() {
-        let message = "this listener asks nobody who they are: use its protocol without SASL";
-        return refused(ErrorCode::IllegalSaslState, message.to_owned());
+        let protocol = context.connection.listener.settings.protocol;
+        let message = format!("this listener asks nobody who they are: use {protocol}");
+        return refused(ErrorCode::IllegalSaslState, message);
     }
     match context.take_token(&request.auth_bytes).await {
         Ok(answered) => SaslAuthenticateResponse {
