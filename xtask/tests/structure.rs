@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["logway-kafka"],
     &["logway-node", "logway-client", "logway-http"],
     &["logway-peers"],
-    &["logway-quorum"],
+    &["logway-quorum", "logway-security"],
     &["logway-coordinator", "logway-metadata", "logway-replication"],
     &["logway-log"],
     &["logway-record", "logway-wire"],
@@ -35,6 +35,7 @@ const WITHOUT_TOKIO: &[&str] = &[
     "logway-replication",
     "logway-metadata",
     "logway-coordinator",
+    "logway-security",
 ];
 
 /// Only the benchmark draws: the broker's program does not carry these.
@@ -135,7 +136,12 @@ const NOT_IN_HANDLERS: &[&str] = &[
 const ASKS_THE_NODE: &[&str] = &["context.rs", "access/"];
 
 /// Where a connection is a socket. All else of the front door asks its transport.
-const KNOWS_SOCKETS: &[&str] = &["connection/transport.rs", "connection/listener.rs", "server.rs"];
+const KNOWS_SOCKETS: &[&str] = &[
+    "connection/transport.rs",
+    "connection/tls_session.rs",
+    "connection/listener.rs",
+    "server.rs",
+];
 
 /// The files below a folder of the Kafka front door, by their paths there, with their text.
 fn kafka_sources(folder: &str) -> Vec<(String, String)> {

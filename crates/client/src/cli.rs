@@ -11,6 +11,9 @@ use crate::BrokerAddress;
 /// Where the help of each command lists what all of them take.
 pub const GLOBAL_OPTIONS: &str = "Global options";
 
+/// A broker on this machine.
+const DEFAULT_BROKERS: &str = "127.0.0.1:9092";
+
 /// Stands in for `--brokers`.
 const BROKERS_VARIABLE: &str = "LOGWAY_BROKERS";
 
@@ -25,7 +28,7 @@ pub struct BrokerArgs {
         global = true,
         env = BROKERS_VARIABLE,
         value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9092",
+        default_value = DEFAULT_BROKERS,
         help_heading = GLOBAL_OPTIONS
     )]
     brokers: String,
@@ -42,6 +45,11 @@ pub enum Format {
 }
 
 impl BrokerArgs {
+    /// Whether they are other ones than the default.
+    pub fn are_given(&self) -> bool {
+        self.brokers != DEFAULT_BROKERS
+    }
+
     /// The brokers as they were given.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::ConnectionFailure;
+use crate::stream::{Incoming, Outgoing};
 
 /// The size of a frame's length field.
 const LENGTH_BYTES: usize = 4;
@@ -19,14 +19,14 @@ const GROWTH_BYTES: usize = 1 << 20;
 /// The reading half of a connection.
 #[derive(Debug)]
 pub struct FrameReader {
-    stream: OwnedReadHalf,
+    stream: Incoming,
     received: BytesMut,
     frame_bytes_max: usize,
 }
 
 impl FrameReader {
     /// Reads frames of at most `frame_bytes_max` bytes, the length field not counted.
-    pub(crate) fn new(stream: OwnedReadHalf, frame_bytes_max: usize) -> FrameReader {
+    pub(crate) fn new(stream: Incoming, frame_bytes_max: usize) -> FrameReader {
         FrameReader { stream, received: BytesMut::with_capacity(BUFFER_BYTES), frame_bytes_max }
     }
 
@@ -75,11 +75,11 @@ impl FrameReader {
 /// The writing half of a connection.
 #[derive(Debug)]
 pub struct FrameWriter {
-    stream: BufWriter<OwnedWriteHalf>,
+    stream: BufWriter<Outgoing>,
 }
 
 impl FrameWriter {
-    pub(crate) fn new(stream: OwnedWriteHalf) -> FrameWriter {
+    pub(crate) fn new(stream: Outgoing) -> FrameWriter {
         FrameWriter { stream: BufWriter::with_capacity(BUFFER_BYTES, stream) }
     }
 

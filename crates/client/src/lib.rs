@@ -10,7 +10,7 @@
 //! - [`Consumer`] reads a set of partitions from given places, [`GroupConsumer`] what falls to it
 //!   as a member of a group.
 //!
-//! It knows no transactions and no encryption.
+//! It knows no transactions.
 
 mod address;
 mod admin;
@@ -21,6 +21,7 @@ mod client;
 mod cluster;
 mod connection;
 mod consumer;
+mod credentials;
 mod delay;
 mod error;
 mod frame;
@@ -30,18 +31,20 @@ mod partitioner;
 mod producer;
 mod raw_connection;
 mod retry;
+mod stream;
 
 pub use address::{BrokerAddress, DEFAULT_PORT, InvalidAddress};
 pub use admin::{
     ClusterDescription, ConfigChange, ConfigEntry, ConfigKind, ConfigResource, ConfigSource,
-    CreatedTopic, DescribedBroker, ListedOffset, ListedOffsets, LogDir, NewTopic, OffsetAt,
-    QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
+    CreatedTopic, DescribedBroker, DescribedUser, ListedOffset, ListedOffsets, LogDir, NewTopic,
+    OffsetAt, QuorumDescription, QuorumNode, QuorumReplica, TopicOutcomes,
 };
 pub use api_versions::ApiVersions;
 pub use client::{Client, ClientOptions, MissingTopic, TopicSelection};
 pub use cluster::{BrokerInfo, ClusterMetadata, PartitionMetadata, TopicMetadata};
 pub use connection::{Connection, PendingCall, PendingResponse};
 pub use consumer::{Consumer, ConsumerOptions, FetchEvent, FetchedRecords, StartAt};
+pub use credentials::{Password, Security};
 pub use delay::{Delay, DelayObserver};
 pub use error::{ClientError, ConnectionFailure};
 pub use frame::{FrameReader, FrameWriter};

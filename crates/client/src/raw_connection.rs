@@ -6,15 +6,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logway_model::ErrorCode;
-use logway_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use logway_security::sasl::Login;
+use logway_wire::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, SaslAuthenticateRequest, SaslHandshakeRequest,
+};
 use logway_wire::{
     ApiKey, Decoder, Message, Request, WireString, decode_response_header, encode_request,
 };
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
+use crate::credentials::{Password, Security};
 use crate::error::check;
 use crate::frame::{FrameReader, FrameWriter};
+use crate::stream::{self, Incoming, Outgoing};
 use crate::{ApiVersions, BrokerAddress, ClientError, ConnectionFailure};
 
 /// How a connection behaves.
@@ -29,6 +36,8 @@ pub struct ConnectionOptions {
     pub request_timeout: Duration,
     /// The largest response accepted, and the most memory its decoded form may take beside it.
     pub response_bytes_max: usize,
+    /// How it is encrypted, and who the client is.
+    pub security: Security,
 }
 
 impl Default for ConnectionOptions {
@@ -38,6 +47,7 @@ impl Default for ConnectionOptions {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             response_bytes_max: 128 << 20,
+            security: Security::default(),
         }
     }
 }
@@ -69,14 +79,12 @@ impl RawConnection {
         address: &BrokerAddress,
         options: &ConnectionOptions,
     ) -> Result<RawConnection, ClientError> {
-        let stream = connect(address, options.connect_timeout).await.map_err(|error| {
-            ClientError::Connect {
-                address: address.clone(),
-                source: Arc::new(error),
-                was_reached: false,
-            }
+        let connected = connect(address, options).await.map_err(|error| ClientError::Connect {
+            address: address.clone(),
+            source: Arc::new(error),
+            was_reached: false,
         })?;
-        let (read_half, write_half) = stream.into_split();
+        let (read_half, write_half) = connected;
         let mut connection = RawConnection {
             reader: FrameReader::new(read_half, options.response_bytes_max),
             writer: FrameWriter::new(write_half),
@@ -85,6 +93,9 @@ impl RawConnection {
             options: options.clone(),
         };
         connection.versions = connection.negotiate().await?;
+        if let Some(password) = &options.security.password {
+            connection.log_in(password).await?;
+        }
         Ok(connection)
     }
 
@@ -126,6 +137,59 @@ impl RawConnection {
         decode::<ApiVersionsRequest>(response, body_version, limit, &self.address)
     }
 
+    /// Says who the client is (KIP-43, KIP-152).
+    async fn log_in(&mut self, password: &Password) -> Result<(), ClientError> {
+        let Password { mechanism, user, password } = password;
+        let failed = |message: String| ClientError::Refused {
+            what: format!("log in to {} as '{user}'", self.address),
+            code: ErrorCode::SaslAuthenticationFailed,
+            message: Some(message),
+        };
+        let login = Login::new(*mechanism, user, password);
+        let (mut login, mut token) = login.map_err(|error| failed(error.to_string()))?;
+        let handshake =
+            SaslHandshakeRequest { mechanism: mechanism.name().into(), ..Default::default() };
+        let answered = self.ask(&handshake, 1).await?;
+        let offered = answered.mechanisms.join(", ");
+        let what = || format!("log in to {} by {mechanism}; it offers {offered}", self.address);
+        check(what, answered.error_code, None)?;
+        loop {
+            let request =
+                SaslAuthenticateRequest { auth_bytes: token.into(), ..Default::default() };
+            let answered = self.ask(&request, 1).await?;
+            let what = || format!("log in to {} as '{user}'", self.address);
+            check(what, answered.error_code, answered.error_message.as_ref())?;
+            let wrong = |problem: String| ClientError::UnexpectedResponse {
+                address: self.address.clone(),
+                api: ApiKey::SaslAuthenticate.name(),
+                problem,
+            };
+            match login.step(&answered.auth_bytes).map_err(|error| wrong(error.to_string()))? {
+                Some(next) => token = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Asks something before the connection is used.
+    async fn ask<R: Request>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Result<R::Response, ClientError> {
+        let frame = encode(request, version, 0, &self.options.client_id)?;
+        let patience = self.options.connect_timeout;
+        let response = timeout(patience, self.exchange(&frame))
+            .await
+            .unwrap_or(Err(ConnectionFailure::TimedOut(patience)))
+            .map_err(|failure| ClientError::Connection {
+                address: self.address.clone(),
+                api: R::API_KEY.name(),
+                failure,
+            })?;
+        decode::<R>(response, version, self.options.response_bytes_max, &self.address)
+    }
+
     async fn exchange(&mut self, frame: &[u8]) -> Result<Bytes, ConnectionFailure> {
         self.writer.write_frame(frame).await?;
         self.writer.flush().await?;
@@ -138,14 +202,23 @@ impl RawConnection {
     }
 }
 
-async fn connect(address: &BrokerAddress, patience: Duration) -> io::Result<TcpStream> {
-    let connecting = TcpStream::connect((address.host.as_str(), address.port));
-    let stream = timeout(patience, connecting).await.map_err(|_| {
+async fn connect(
+    address: &BrokerAddress,
+    options: &ConnectionOptions,
+) -> io::Result<(Incoming, Outgoing)> {
+    let patience = options.connect_timeout;
+    let connecting = async {
+        let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+        stream.set_nodelay(true)?;
+        let Some(config) = &options.security.tls else { return Ok(stream::plain(stream)) };
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+        let session = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
+        Ok(stream::tls(session))
+    };
+    timeout(patience, connecting).await.unwrap_or_else(|_| {
         let message = format!("no answer within {} ms", patience.as_millis());
-        io::Error::new(io::ErrorKind::TimedOut, message)
-    })??;
-    stream.set_nodelay(true)?;
-    Ok(stream)
+        Err(io::Error::new(io::ErrorKind::TimedOut, message))
+    })
 }
 
 /// The error code follows the correlation id in every version of an ApiVersions response.

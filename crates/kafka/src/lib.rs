@@ -4,9 +4,11 @@
 //! reads its frame, `routes` finds its handler, the handler in `handlers` makes the response of what the
 //! node says, and the connection sends the reply when it is complete.
 
+mod authentication;
 mod connection;
 mod fetch_session;
 mod handlers;
+mod listener;
 mod metrics;
 mod request;
 mod routes;

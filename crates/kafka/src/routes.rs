@@ -121,6 +121,7 @@ pub(crate) static SERVED_APIS: &[ServedApi] = served! {
     DescribeClientQuotasRequest => answered_by!(describe_client_quotas);
     AlterClientQuotasRequest => answered_by!(alter_client_quotas);
     DescribeUserScramCredentialsRequest => answered_by!(describe_user_scram_credentials);
+    AlterUserScramCredentialsRequest => answered_by!(alter_user_scram_credentials);
     DescribeQuorumRequest => answered_by!(describe_quorum);
     UpdateFeaturesRequest => answered_by!(update_features);
     DescribeClusterRequest => answered_by!(describe_cluster);

@@ -5,7 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
 use logway_node::Node;
+use logway_node::cluster::BoundListener;
+use logway_security::TlsError;
+use logway_security::sasl::Strangers;
+use logway_security::scram::NoRandomness;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
@@ -13,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::accept_connections;
+use crate::listener::{Listener, follow_files};
 use crate::metrics::RequestMetrics;
 use crate::routes::SERVED_APIS;
 use crate::service::{Service, ServiceState};
@@ -21,30 +27,78 @@ use crate::service::{Service, ServiceState};
 /// (`net.core.somaxconn`).
 const BACKLOG_MAX: u32 = 4_096;
 
-/// An address to listen on cannot be had.
+/// Why a listener cannot be opened.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}: {source}")]
-pub struct ListenError {
-    /// The configured address.
-    pub address: Endpoint,
-    /// Why.
-    pub source: io::Error,
+pub enum ListenError {
+    /// An address to listen on cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The configured address.
+        address: Endpoint,
+        /// Why.
+        source: io::Error,
+    },
+    /// Secrets cannot be made.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// It cannot have TLS.
+    #[error("listener {listener}: {source}")]
+    Tls {
+        /// Which one.
+        listener: String,
+        /// Why.
+        source: TlsError,
+    },
 }
 
 /// Addresses that are bound. Connections to them wait until they are served.
 #[derive(Debug)]
-pub struct Listeners(Vec<(TcpListener, SocketAddr)>);
+pub struct Listeners {
+    bound: Vec<Bound>,
+    strangers: Strangers,
+}
+
+/// An address that is bound, and the listener that it belongs to.
+#[derive(Debug)]
+struct Bound {
+    socket: TcpListener,
+    address: SocketAddr,
+    listener: Arc<Listener>,
+}
 
 impl Listeners {
-    /// Binds each endpoint. To be done before a node starts, so that a port in use is known before any file
-    /// is touched.
-    pub async fn bind(endpoints: &[Endpoint]) -> Result<Listeners, ListenError> {
-        listen(endpoints).await.map(Listeners)
+    /// Binds each address of each listener. To be done before a node starts, so that a port in use is known before
+    /// any file is touched.
+    pub async fn bind(settings: &BrokerSettings) -> Result<Listeners, ListenError> {
+        let mut bound = Vec::new();
+        for of_listener in &settings.listeners {
+            let name = || of_listener.name.clone();
+            let listener = Listener::new(settings, of_listener)
+                .map_err(|source| ListenError::Tls { listener: name(), source })?;
+            let listener = Arc::new(listener);
+            for (socket, address) in listen(&of_listener.addresses).await? {
+                bound.push(Bound { socket, address, listener: Arc::clone(&listener) });
+            }
+        }
+        Ok(Listeners { bound, strangers: Strangers::new()? })
     }
 
     /// What was bound: port 0 becomes a free one.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.0.iter().map(|(_, address)| *address)
+        self.bound.iter().map(|bound| bound.address)
+    }
+
+    /// The first address of each listener, as nodes of a cluster tell their clients of each other.
+    pub fn first_of_each(&self) -> Vec<BoundListener> {
+        let mut listeners: Vec<BoundListener> = Vec::new();
+        for Bound { address, listener, .. } in &self.bound {
+            let name = &listener.settings.name;
+            if listeners.iter().all(|known| known.name != *name) {
+                let ip = Some(address.ip()).filter(|ip| !ip.is_unspecified());
+                listeners.push(BoundListener { name: name.clone(), ip, port: address.port() });
+            }
+        }
+        listeners
     }
 }
 
@@ -60,14 +114,19 @@ impl KafkaServer {
     pub fn start(node: Arc<Node>, listeners: Listeners, registry: &mut Registry) -> KafkaServer {
         let metrics = RequestMetrics::new(SERVED_APIS.iter().map(|api| api.key));
         metrics.register(registry);
-        let service = Arc::new(Service::new(node, metrics));
+        let service = Arc::new(Service::new(node, listeners.strangers, metrics));
         registry.register_collector(Box::new(ServiceState(Arc::downgrade(&service))));
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
         let mut addresses = Vec::new();
-        for (listener, address) in listeners.0 {
+        let with_tls = listeners.bound.iter().map(|bound| &bound.listener);
+        for listener in with_tls.filter(|listener| listener.tls.is_some()) {
+            acceptors.spawn(follow_files(Arc::clone(listener), stop.clone()));
+        }
+        for Bound { socket, address, listener } in listeners.bound {
             addresses.push(address);
-            acceptors.spawn(accept_connections(listener, Arc::clone(&service), stop.clone()));
+            let service = Arc::clone(&service);
+            acceptors.spawn(accept_connections(socket, listener, service, stop.clone()));
         }
         KafkaServer { addresses, stopping, acceptors }
     }
@@ -89,7 +148,7 @@ impl KafkaServer {
 async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>, ListenError> {
     let mut listeners = Vec::new();
     for endpoint in endpoints {
-        let fail = |source| ListenError { address: endpoint.clone(), source };
+        let fail = |source| ListenError::Bind { address: endpoint.clone(), source };
         let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
         let mut bound = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses.map_err(fail)? {

@@ -5,6 +5,7 @@
 //! records, and only then lets the reply out. Random ids come in with the command, so that the
 //! same command and image give the same records everywhere.
 
+mod acls;
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition;
@@ -24,9 +25,12 @@ mod placement;
 mod producer_ids;
 mod register_broker;
 mod room_for_names;
+mod scram_credentials;
+mod security_feature;
 
 use std::collections::BTreeSet;
 
+pub use acls::{ACL_TEXT_MAX_BYTES, ACLS_MAX, CreateAcls, DeleteAcls};
 pub use alter_client_quotas::{
     AlterClientQuotas, QUOTA_ENTITIES_MAX, QUOTA_NAME_MAX_BYTES, QUOTA_NAMES_MAX_BYTES,
     QuotaAlteration,
@@ -49,6 +53,9 @@ use logway_model::{ErrorCode, TopicName};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
 pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};
+pub use scram_credentials::{
+    AlterScramCredentials, SCRAM_ITERATIONS, ScramCredentialChange, USER_NAME_MAX_BYTES, USERS_MAX,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{MetadataError, excerpt};

@@ -1,8 +1,10 @@
 //! The state that metadata records add up to.
 
+mod acls;
 mod client_quotas;
 mod difference;
 mod topic;
+mod users;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,16 +13,18 @@ use std::sync::Arc;
 use logway_model::{BrokerId, DirectoryId, ProducerId, TopicId, TopicName};
 use rpds::RedBlackTreeMapSync;
 
+pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use difference::TopicsDifference;
 pub use topic::{PartitionImage, TopicImage};
+pub use users::{ScramCredentials, Users};
 
 use crate::error::MetadataError;
 use crate::level::{METADATA_FEATURE, MetadataLevel};
 use crate::record::{
     BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
-    FeatureRecord, MetadataRecord, PartitionRecord, ProducerIdsRecord, RemoveTopicRecord,
-    TopicRecord,
+    Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, PartitionRecord, ProducerIdsRecord,
+    RemoveTopicRecord, TopicRecord,
 };
 
 /// The settings that a resource overrides, by name, as text.
@@ -45,6 +49,8 @@ pub struct MetadataImage {
     overrides: RedBlackTreeMapSync<ConfigResource, Arc<Overrides>>,
     features: RedBlackTreeMapSync<String, i16>,
     client_quotas: ClientQuotas,
+    users: Users,
+    acls: Acls,
     next_producer_id: ProducerId,
     partition_count: usize,
     /// How many replicas each log directory holds; no entry is zero.
@@ -61,6 +67,8 @@ impl Default for MetadataImage {
             overrides: RedBlackTreeMapSync::new_sync(),
             features: RedBlackTreeMapSync::new_sync(),
             client_quotas: ClientQuotas::default(),
+            users: Users::default(),
+            acls: Acls::default(),
             next_producer_id: ProducerId(0),
             partition_count: 0,
             replicas_by_directory: RedBlackTreeMapSync::new_sync(),
@@ -96,6 +104,8 @@ impl MetadataImage {
             push_overrides(&mut records, resource.clone(), overrides);
         }
         self.client_quotas.push_records(&mut records);
+        self.users.push_records(&mut records);
+        self.acls.push_records(&mut records);
         for topic in self.topics() {
             topic.push_records(&mut records);
             let resource = ConfigResource::Topic(topic.name.clone());
@@ -170,6 +180,17 @@ impl MetadataImage {
         self.sessions.values().map(Arc::as_ref)
     }
 
+    /// Where clients of a listener reach a broker; `None` if it has no such listener, or has told no address.
+    ///
+    /// A broker of an earlier version has told one address, which counts for each listener.
+    pub fn endpoint(&self, broker: BrokerId, listener: &str) -> Option<&Endpoint> {
+        let listeners = self.broker_session(broker).map_or(&[][..], |session| &session.listeners);
+        if listeners.iter().all(|known| known.name == NODE_LISTENER) {
+            return self.broker(broker)?.endpoint.as_ref();
+        }
+        listeners.iter().find(|known| known.name == listener).map(|known| &known.endpoint)
+    }
+
     /// Whether a broker may lead and be in sync.
     pub fn is_active(&self, id: BrokerId) -> bool {
         let session = self.broker_session(id);
@@ -197,6 +218,16 @@ impl MetadataImage {
     /// What clients may use.
     pub fn client_quotas(&self) -> &ClientQuotas {
         &self.client_quotas
+    }
+
+    /// Who has a password.
+    pub fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// Who may do what.
+    pub fn acls(&self) -> &Acls {
+        &self.acls
     }
 
     /// The first producer id that was never given out.
@@ -237,6 +268,14 @@ impl MetadataImage {
             }
             MetadataRecord::ClientQuota(record) => {
                 self.client_quotas.set(record);
+                Ok(())
+            }
+            MetadataRecord::ScramCredential(record) => {
+                self.users.set(record);
+                Ok(())
+            }
+            MetadataRecord::Acl(record) => {
+                self.acls.set(record);
                 Ok(())
             }
         }

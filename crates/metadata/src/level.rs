@@ -20,6 +20,13 @@ use serde::{Deserialize, Serialize};
 /// The name of the feature whose level is that of the metadata.
 pub const METADATA_FEATURE: &str = "metadata";
 
+/// The feature of clusters that have users or ACLs. The first of these turns it on: by then every node has to know
+/// them, since one that does not stops at the record.
+pub(crate) const SECURITY_FEATURE: &str = "security";
+
+/// Its only level.
+pub(crate) const SECURITY_LEVEL: i16 = 1;
+
 /// A level of the metadata.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

@@ -10,6 +10,11 @@ mod level;
 
 pub mod quota;
 
+pub mod acl;
+pub mod credential;
+
+pub mod sasl;
+
 pub mod image;
 
 pub mod controller;
@@ -21,7 +26,8 @@ mod error;
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
 pub use image::{
-    ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage, TopicsDifference,
+    Acls, ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage, TopicsDifference,
+    Users,
 };
 pub use level::{METADATA_FEATURE, MetadataLevel};
 pub use record::{ConfigResource, MetadataRecord};

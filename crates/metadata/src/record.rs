@@ -18,15 +18,18 @@ mod broker_session;
 use std::fmt;
 use std::str::FromStr;
 
-pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener};
+pub use broker_session::{BrokerEpoch, BrokerSessionRecord, BrokerState, Listener, NODE_LISTENER};
 use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::acl::Acl;
+use crate::credential::ScramCredential;
 use crate::error::excerpt;
 use crate::level::MetadataLevel;
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
+use crate::sasl::ScramMechanism;
 
 /// One change of the cluster's metadata.
 ///
@@ -62,6 +65,12 @@ pub enum MetadataRecord {
     /// What a client may use per second, or that it may use what it likes.
     #[serde(rename = "client_quota/0")]
     ClientQuota(ClientQuotaRecord),
+    /// A user has a password, or no longer.
+    #[serde(rename = "scram_credential/0")]
+    ScramCredential(ScramCredentialRecord),
+    /// An entry of an access control list is there, or no longer.
+    #[serde(rename = "acl/0")]
+    Acl(AclRecord),
     /// A broker of a cluster has started, or may lead, or no longer.
     #[serde(rename = "broker_session/0")]
     BrokerSession(BrokerSessionRecord),
@@ -86,7 +95,9 @@ impl MetadataRecord {
             | MetadataRecord::Broker(_)
             | MetadataRecord::ProducerIds(_)
             | MetadataRecord::Feature(_)
-            | MetadataRecord::ClientQuota(_) => MetadataLevel::ONE_NODE,
+            | MetadataRecord::ClientQuota(_)
+            | MetadataRecord::ScramCredential(_)
+            | MetadataRecord::Acl(_) => MetadataLevel::ONE_NODE,
             MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
             MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
         }
@@ -235,6 +246,29 @@ pub struct ClientQuotaRecord {
     pub key: QuotaKey,
     /// The new limit, or `None` when the quota ends.
     pub limit: Option<QuotaLimit>,
+}
+
+/// What is stored of a user's password for one mechanism (KIP-554).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScramCredentialRecord {
+    /// Whose.
+    pub user: String,
+    /// Of which mechanism.
+    pub mechanism: ScramMechanism,
+    /// What replaces what was stored, or `None` when the user loses it.
+    pub credential: Option<ScramCredential>,
+}
+
+/// One entry of an access control list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AclRecord {
+    /// The entry.
+    pub acl: Acl,
+    /// Whether it is gone.
+    #[serde(default)]
+    pub is_removed: bool,
 }
 
 /// Text that is not `host:port`.

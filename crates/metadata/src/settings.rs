@@ -15,6 +15,8 @@ mod accepted;
 pub mod broker;
 mod broker_settings;
 mod config_file;
+mod listener;
+mod listeners;
 
 mod layers;
 
@@ -22,7 +24,8 @@ mod describe;
 mod reference;
 
 pub use broker_settings::{
-    BrokerSettings, CleanerSettings, ClusterSettings, LogFormat, NODE_ID_SETTING,
+    AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, LogFormat,
+    NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};
@@ -31,6 +34,9 @@ pub use describe::{
     describe_group, describe_topic,
 };
 pub use layers::{ConfigSource, ConfigSynonym};
+pub use listeners::{
+    ClientAuth, ListenerSettings, SaslSettings, SecurityProtocol, TlsSettings, UNNAMED_LISTENER,
+};
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};
 pub use value::{Value, address_limits};

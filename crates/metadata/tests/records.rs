@@ -1,11 +1,14 @@
 //! The records' form on disk. It must never change for a version that was released.
 
+use logway_metadata::acl::{Acl, AclOperation, PatternType, Permission, ResourceType};
+use logway_metadata::credential::{Bytes, ScramCredential};
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
-    BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord, ConfigRecord,
-    Endpoint, FeatureRecord, Listener, PartitionRecord, ProducerIdsRecord, RemoveTopicRecord,
-    TopicRecord,
+    AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
+    ConfigRecord, Endpoint, FeatureRecord, Listener, PartitionRecord, ProducerIdsRecord,
+    RemoveTopicRecord, ScramCredentialRecord, TopicRecord,
 };
+use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
 use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, Uuid,
@@ -167,6 +170,41 @@ fn every_kind_has_its_form() {
                 r#""key":"connection_creation_rate","limit":"5"}}"#
             ),
         ),
+        (
+            MetadataRecord::ScramCredential(ScramCredentialRecord {
+                user: "alice".to_owned(),
+                mechanism: ScramMechanism::Sha256,
+                credential: Some(ScramCredential {
+                    salt: Bytes(vec![1, 2]),
+                    iterations: 4096,
+                    stored_key: Bytes(vec![3]),
+                    server_key: Bytes(vec![4]),
+                }),
+            }),
+            concat!(
+                r#"{"scram_credential/0":{"user":"alice","mechanism":"sha256","#,
+                r#""credential":{"salt":"AQI=","iterations":4096,"stored_key":"Aw==","server_key":"BA=="}}}"#
+            ),
+        ),
+        (
+            MetadataRecord::Acl(AclRecord {
+                acl: Acl {
+                    resource_type: ResourceType::TransactionalId,
+                    pattern: PatternType::Prefixed,
+                    name: "t".to_owned(),
+                    principal: "User:alice".to_owned(),
+                    host: "*".to_owned(),
+                    operation: AclOperation::IdempotentWrite,
+                    permission: Permission::Deny,
+                },
+                is_removed: false,
+            }),
+            concat!(
+                r#"{"acl/0":{"acl":{"resource_type":"transactional_id","pattern":"prefixed","name":"t","#,
+                r#""principal":"User:alice","host":"*","operation":"idempotent_write","#,
+                r#""permission":"deny"},"is_removed":false}}"#
+            ),
+        ),
     ];
     for (record, form) in forms {
         assert_eq!(serde_json::to_string(&record).expect("can be written"), form);
@@ -194,7 +232,7 @@ fn older_forms_are_read() {
 #[test]
 fn what_is_not_understood_is_refused_by_name() {
     for (form, part) in [
-        (r#"{"acl/0":{}}"#, "acl/0"),
+        (r#"{"acl/9":{}}"#, "acl/9"),
         (r#"{"topic/1":{"name":"orders","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#, "topic/1"),
         (r#"{"producer_ids/0":{"next":1,"more":2}}"#, "more"),
         (r#"{"topic/0":{"name":"..","id":"BwcHBwcHBwcHBwcHBwcHBw"}}"#, "'..' is invalid"),

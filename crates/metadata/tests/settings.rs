@@ -1,14 +1,17 @@
 //! How settings are resolved and shown.
 
+use std::time::Duration;
+
 use logway_metadata::record::{ConfigRecord, ConfigResource};
+use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
 use logway_metadata::settings::broker::{broker_setting, broker_settings};
 use logway_metadata::settings::client_metrics::CLIENT_METRICS_SETTINGS;
 use logway_metadata::settings::group::GROUP_SETTINGS;
 use logway_metadata::settings::topic::{TOPIC_SETTINGS, topic_setting};
 use logway_metadata::settings::{
-    BrokerSettings, ConfigEntry, ConfigSource, Effect, NO_EFFECT, TopicSettings, describe_broker,
-    describe_broker_default, describe_client_metrics, describe_group, describe_topic,
-    render_reference,
+    BrokerSettings, ClientAuth, ConfigEntry, ConfigSource, Effect, NO_EFFECT, SecurityProtocol,
+    TopicSettings, describe_broker, describe_broker_default, describe_client_metrics,
+    describe_group, describe_topic, render_reference,
 };
 use logway_metadata::{MetadataImage, MetadataRecord, Overrides};
 use logway_model::BrokerId;
@@ -126,7 +129,7 @@ fn wrong_settings_are_named_with_the_reason() {
         (parse("compression.type", "brotli"), "it must be one of uncompressed, zstd"),
         (parse("remote.storage.enable", "true"), "there is no tiered storage"),
         (parse("retention.ms", &long), "it must be -1 or more"),
-        (BrokerSettings::new(texts(&[("listeners", "SSL://:9093")])).map(drop), "host:port"),
+        (BrokerSettings::new(texts(&[("listeners", "SSL://:9093")])).map(drop), "PEM file"),
         (BrokerSettings::new(texts(&[("node.id", "-1")])).map(drop), "it must be 0 or more"),
     ] {
         let message = error.expect_err(part).to_string();
@@ -145,12 +148,75 @@ fn addresses_are_read_in_kafkas_form_too() {
         ("listeners", "PLAINTEXT://:9092, [::1]:9093 ,localhost:0"),
         ("advertised.listeners", "PLAINTEXT://broker.example:19092"),
     ]);
-    let listeners: Vec<String> = settings.listeners.iter().map(ToString::to_string).collect();
-    assert_eq!(listeners, ["0.0.0.0:9092", "[::1]:9093", "localhost:0"]);
-    let advertised = settings.advertised.expect("is set");
+    let [listener] = &settings.listeners[..] else { panic!("{:?}", settings.listeners) };
+    let addresses: Vec<String> = listener.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["0.0.0.0:9092", "[::1]:9093", "localhost:0"]);
+    let advertised = listener.advertised.as_ref().expect("is set");
     assert_eq!((advertised.host.as_str(), advertised.port), ("broker.example", 19092));
     for bad in ["", "localhost", "localhost:x", "localhost:70000", "a b:1", ","] {
         assert!(BrokerSettings::new(texts(&[("listeners", bad)])).is_err(), "'{bad}'");
+    }
+}
+
+#[test]
+fn listeners_have_names_protocols_and_settings_of_their_own() {
+    let settings = broker(&[
+        ("listeners", "inside://127.0.0.1:1,Outside://0.0.0.0:2,:3,outside://[::]:2"),
+        ("advertised.listeners", "OUTSIDE://broker.example:2"),
+        (
+            "listener.security.protocol.map",
+            "OUTSIDE:sasl_ssl, inside:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        ),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+        ("listener.name.outside.ssl.keystore.location", "a.pem,b.pem"),
+        ("listener.name.outside.ssl.client.auth", "requested"),
+        ("listener.name.OUTSIDE.ssl.truststore.location", "ca.pem"),
+        ("listener.name.outside.sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.outside.connections.max.reauth.ms", "60000"),
+        ("listener.name.inside.max.connections", "7"),
+    ]);
+    let [inside, outside, plain] = &settings.listeners[..] else { panic!("three names") };
+    assert_eq!((&*inside.name, inside.protocol), ("INSIDE", SecurityProtocol::SaslPlaintext));
+    assert_eq!((inside.connections_max, outside.connections_max), (Some(7), None));
+    assert!(inside.tls.is_none() && plain.tls.is_none() && plain.sasl.is_none());
+    let sasl = inside.sasl.as_ref().expect("it has SASL");
+    assert_eq!(sasl.mechanisms, [SaslMechanism::Scram(ScramMechanism::Sha512)]);
+    assert_eq!(sasl.session_max, None);
+
+    assert_eq!((outside.addresses.len(), outside.protocol), (2, SecurityProtocol::SaslSsl));
+    assert_eq!(outside.advertised.as_ref().expect("is set").host, "broker.example");
+    let tls = outside.tls.as_ref().expect("it has TLS");
+    assert_eq!((tls.keystore.len(), tls.client_auth), (2, ClientAuth::Requested));
+    assert!(tls.has_tls12 && tls.has_tls13);
+    let sasl = outside.sasl.as_ref().expect("it has SASL");
+    assert_eq!(sasl.mechanisms, [SaslMechanism::Plain]);
+    assert_eq!(sasl.session_max, Some(Duration::from_secs(60)));
+    assert_eq!((&*plain.name, plain.protocol), ("PLAINTEXT", SecurityProtocol::Plaintext));
+    assert_eq!(settings.with_node_id(BrokerId(9)).listeners, settings.listeners);
+}
+
+#[test]
+fn a_listener_that_lacks_something_is_named_with_it() {
+    const SSL: (&str, &str) = ("listeners", "SSL://:9093");
+    const KEY: (&str, &str) = ("ssl.keystore.location", "server.pem");
+    for (given, parts) in [
+        (&[SSL] as &[_], ["ssl.keystore.location", "a PEM file"]),
+        (&[SSL, KEY, ("ssl.client.auth", "required")], ["ssl.truststore.location", "authorities"]),
+        (&[SSL, KEY, ("ssl.keystore.type", "JKS")], ["ssl.keystore.type", "PEM files here"]),
+        (&[("listeners", "X://:1")], ["X", "listener.security.protocol.map=X:SASL_SSL"]),
+        (
+            &[("listeners", "SASL_PLAINTEXT://:1"), ("sasl.enabled.mechanisms", "")],
+            ["sasl.enabled.mechanisms", "SASL_PLAINTEXT"],
+        ),
+        (&[("advertised.listeners", "X://a:1")], ["advertised.listeners", "no listener"]),
+        (&[("advertised.listeners", "a:1,PLAINTEXT://b:1")], ["advertised.listeners", "once"]),
+        (&[("listener.name.x.ssl.client.auth", "none")], ["X", "no listener"]),
+        (&[("listener.name.plaintext.nonsense", "1")], ["listener", "nonsense"]),
+        (&[("listener.name.plaintext.ssl.client.auth", "no")], ["ssl.client.auth", "required"]),
+        (&[("listener.security.protocol.map", "X:TLS")], ["protocol.map", "SASL_SSL"]),
+    ] {
+        let error = BrokerSettings::new(texts(given)).expect_err(parts[1]).to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
 }
 

@@ -30,10 +30,17 @@ const OTHER_DEFAULTS: &[&str] = &[
     "group.max.size",
     "max.connections",
     "queued.max.request.bytes",
+    // A client that has not said who it is gets little.
+    "sasl.server.max.receive.size",
+    // There is no GSSAPI.
+    "sasl.enabled.mechanisms",
+    // Keys and certificates are PEM files.
+    "ssl.keystore.type",
+    "ssl.truststore.type",
 ];
 
-/// Types that differ on purpose: one address, and a text that is a list of one.
-const OTHER_TYPES: &[&str] = &["advertised.listeners", "broker.rack"];
+/// Types that differ on purpose: a text that is a list of one, and files that may be several.
+const OTHER_TYPES: &[&str] = &["broker.rack", "ssl.keystore.location", "ssl.truststore.location"];
 
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())

@@ -1,7 +1,9 @@
 //! Who may do what: the one question that every front door asks before it does anything for a client.
 //!
-//! Nobody is refused anything until a [`Policy`] is set. An open node pays a load and a branch for each
-//! question.
+//! Nobody is refused anything unless ACLs are in force, or a [`Policy`] is set. An open node pays a load and a branch
+//! for each question.
+
+mod memory;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,6 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
+
+use logway_metadata::Acls;
+pub use logway_metadata::acl::AclOperation as Operation;
+use logway_metadata::acl::{CLUSTER_NAME, ResourceType};
+use logway_metadata::image::AclVerdict;
+use logway_metadata::settings::{AuthorizerSettings, BrokerSettings};
+pub use memory::AccessMemory;
 
 use crate::Node;
 
@@ -54,39 +63,6 @@ impl fmt::Display for Principal {
     }
 }
 
-/// What can be done with a resource, by the numbers of Kafka's `AclOperation`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Operation {
-    /// Read records; be a member of a group.
-    Read = 3,
-    /// Append records.
-    Write = 4,
-    /// Make it.
-    Create = 5,
-    /// Delete it, or part of it.
-    Delete = 6,
-    /// Change what it is.
-    Alter = 7,
-    /// Learn that it exists, and what it is.
-    Describe = 8,
-    /// Act as a node of the cluster.
-    ClusterAction = 9,
-    /// Learn its settings.
-    DescribeConfigs = 10,
-    /// Change its settings.
-    AlterConfigs = 11,
-    /// Append as an idempotent producer.
-    IdempotentWrite = 12,
-}
-
-impl Operation {
-    /// Its place in a field of operations (KIP-430).
-    pub const fn bit(self) -> i32 {
-        1 << self as u8
-    }
-}
-
 /// What something is done with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource<'a> {
@@ -103,24 +79,29 @@ pub enum Resource<'a> {
 }
 
 impl Resource<'_> {
-    /// What makes sense with such a resource, as in Kafka's `AclEntry`.
+    /// What makes sense with such a resource, as in Kafka.
     pub const fn operations(&self) -> &'static [Operation] {
-        use Operation::*;
+        self.kind().operations()
+    }
+
+    /// The kind of resource.
+    const fn kind(&self) -> ResourceType {
         match self {
-            Resource::Topic(_) | Resource::SomeTopic => {
-                &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs]
+            Resource::Topic(_) | Resource::SomeTopic => ResourceType::Topic,
+            Resource::Group(_) => ResourceType::Group,
+            Resource::Cluster => ResourceType::Cluster,
+            Resource::TransactionalId(_) => ResourceType::TransactionalId,
+        }
+    }
+
+    /// Its name; `None` where any will do.
+    const fn name(&self) -> Option<&str> {
+        match self {
+            Resource::Topic(name) | Resource::Group(name) | Resource::TransactionalId(name) => {
+                Some(name)
             }
-            Resource::Group(_) => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
-            Resource::Cluster => &[
-                Create,
-                Alter,
-                Describe,
-                ClusterAction,
-                DescribeConfigs,
-                AlterConfigs,
-                IdempotentWrite,
-            ],
-            Resource::TransactionalId(_) => &[Write, Describe],
+            Resource::Cluster => Some(CLUSTER_NAME),
+            Resource::SomeTopic => None,
         }
     }
 }
@@ -137,15 +118,24 @@ pub struct Requester<'a> {
 /// Says whether somebody may do something. It is asked on the network threads, and must not wait.
 pub type Policy = dyn Fn(&Requester<'_>, Operation, Resource<'_>) -> bool + Send + Sync;
 
-/// The policy in force. Until one is set everything is allowed.
-#[derive(Default)]
+/// What is in force. Where neither ACLs nor a policy are, everything is allowed.
 pub struct Access {
-    /// Whether there is a policy: what an open node looks at.
+    /// Whether anything is in force: what an open node looks at.
     is_restricted: AtomicBool,
+    /// Beats the ACLs.
     policy: ArcSwapOption<Box<Policy>>,
+    /// `authorizer.class.name`, if ACLs are in force.
+    authorizer: Option<AuthorizerSettings>,
 }
 
 impl Access {
+    /// What the settings say.
+    pub fn new(settings: &BrokerSettings) -> Access {
+        let authorizer = settings.authorizer.clone();
+        let is_restricted = AtomicBool::new(authorizer.is_some());
+        Access { is_restricted, policy: ArcSwapOption::empty(), authorizer }
+    }
+
     /// From now on a policy decides. Requests that are in work may be judged by what held before.
     pub fn restrict(
         &self,
@@ -153,7 +143,7 @@ impl Access {
     ) {
         let policy: Box<Policy> = Box::new(policy);
         self.policy.store(Some(Arc::new(policy)));
-        // Whoever sees this sees the policy.
+        // Who sees this sees the policy.
         self.is_restricted.store(true, Ordering::Release);
     }
 
@@ -163,13 +153,35 @@ impl Access {
         !self.is_restricted.load(Ordering::Acquire)
     }
 
-    #[inline]
-    fn allows(&self, who: &Requester<'_>, operation: Operation, resource: Resource<'_>) -> bool {
-        self.is_open() || self.decide(who, operation, resource)
+    /// Whether ACLs are in force.
+    pub fn has_acls(&self) -> bool {
+        self.authorizer.is_some()
     }
 
-    fn decide(&self, who: &Requester<'_>, operation: Operation, resource: Resource<'_>) -> bool {
-        self.policy.load().as_ref().is_some_and(|policy| policy(who, operation, resource))
+    fn decide(
+        &self,
+        acls: &Acls,
+        who: &Requester<'_>,
+        operation: Operation,
+        resource: Resource<'_>,
+    ) -> bool {
+        if let Some(policy) = &*self.policy.load() {
+            return policy(who, operation, resource);
+        }
+        let Some(authorizer) = &self.authorizer else { return true };
+        let principal = who.principal.to_string();
+        if authorizer.super_users.contains(&principal) {
+            return true;
+        }
+        let Some(name) = resource.name() else {
+            let is_any_allowed = acls.judge_any(&principal, who.host, operation, resource.kind());
+            return is_any_allowed || authorizer.allows_where_no_acl && acls.count() == 0;
+        };
+        match acls.judge(&principal, who.host, operation, resource.kind(), name) {
+            AclVerdict::Allowed(_) => true,
+            AclVerdict::NoEntries => authorizer.allows_where_no_acl,
+            AclVerdict::Denied(_) | AclVerdict::NotAllowed => false,
+        }
     }
 }
 
@@ -181,15 +193,32 @@ impl fmt::Debug for Access {
 }
 
 impl Node {
-    /// Whether somebody may do something with a resource.
+    /// Whether somebody may do something with a resource. What was decided for the same requester before is in its
+    /// memory.
     #[inline]
     pub fn allows(
         &self,
         who: &Requester<'_>,
         operation: Operation,
         resource: Resource<'_>,
+        memory: &AccessMemory,
     ) -> bool {
-        self.access.allows(who, operation, resource)
+        self.access.is_open() || self.decide(who, operation, resource, memory)
+    }
+
+    fn decide(
+        &self,
+        who: &Requester<'_>,
+        operation: Operation,
+        resource: Resource<'_>,
+        memory: &AccessMemory,
+    ) -> bool {
+        let image = self.image();
+        let decide = || self.access.decide(image.acls(), who, operation, resource);
+        match self.access.policy.load().is_some() {
+            true => decide(),
+            false => memory.recall(image.acls(), operation, resource, decide),
+        }
     }
 }
 
@@ -203,9 +232,11 @@ mod tests {
 
     #[test]
     fn everything_is_allowed_until_a_policy_says_otherwise() {
-        let (access, alice) = (Access::default(), Principal::user("alice"));
+        let (access, alice) = (Access::new(&BrokerSettings::default()), Principal::user("alice"));
+        let acls = Acls::default();
         let ask = |principal, operation, resource| {
-            access.allows(&Requester { principal, host: HOST }, operation, resource)
+            let who = Requester { principal, host: HOST };
+            access.is_open() || access.decide(&acls, &who, operation, resource)
         };
         assert!(access.is_open());
         assert!(ask(Principal::anonymous(), Operation::Write, Resource::Topic("t")));
@@ -222,6 +253,27 @@ mod tests {
         assert!(!ask(Principal::anonymous(), Operation::Read, Resource::Topic("t")));
         access.restrict(|_, _, _| true);
         assert!(ask(Principal::anonymous(), Operation::Read, Resource::Topic("t")));
+    }
+
+    #[test]
+    fn super_users_may_do_everything_and_others_what_acls_say() {
+        let settings = [
+            ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+            ("super.users", "User:admin; User:CN=root,O=x"),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let access = Access::new(&BrokerSettings::new(settings).expect("are valid"));
+        let acls = Acls::default();
+        let ask = |name: &'static str, resource| {
+            let principal = Principal::user(name);
+            let who = Requester { principal: &principal, host: HOST };
+            access.decide(&acls, &who, Operation::Write, resource)
+        };
+        assert!(!access.is_open() && access.has_acls());
+        for resource in [Resource::Topic("t"), Resource::SomeTopic, Resource::Cluster] {
+            assert!(ask("admin", resource) && ask("CN=root,O=x", resource));
+            assert!(!ask("alice", resource));
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
-//! | [`access`] | who may do what |
+//! | [`access`], `users` | who may do what, and whose password is checked |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
@@ -44,6 +44,7 @@ pub mod shards;
 pub mod start;
 pub mod tasks;
 pub mod topics;
+mod users;
 
 pub use failure::Failure;
 pub use node::Node;

@@ -59,6 +59,8 @@ pub struct ConnectionMetrics {
     pub over_rate: Counter,
     /// Closed because the client broke the protocol.
     pub broken: Counter,
+    /// How many clients said that they are somebody, and were not believed.
+    pub not_believed: Counter,
 }
 
 /// An open connection, counted until it is dropped.
@@ -83,6 +85,8 @@ impl ConnectionMetrics {
         registry.register("connections_over_rate", help, self.over_rate.clone());
         let help = "Connections closed because the client broke the protocol";
         registry.register("connections_broken", help, self.broken.clone());
+        let help = "Clients that failed to authenticate";
+        registry.register("failed_authentications", help, self.not_believed.clone());
     }
 }
 

@@ -1,6 +1,5 @@
 //! A node: what its front doors and its own tasks share.
 
-use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +7,6 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use logway_log::LogCleaner;
 use logway_metadata::controller::{Command, RegisterBroker};
-use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
 use logway_metadata::settings::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
 use logway_metadata::{ConfigResource, MetadataImage};
@@ -36,6 +34,7 @@ use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
 use crate::tasks::to_its_end;
 use crate::topics::TopicTable;
+use crate::users::PasswordTurns;
 
 /// One node of a cluster. There is one in a process, shared by all front doors.
 pub struct Node {
@@ -53,6 +52,8 @@ pub struct Node {
     pub replica_moves: ReplicaMoves,
     /// What clients may do.
     pub access: Access,
+    /// Who has a password checked.
+    pub(crate) password_turns: PasswordTurns,
     /// What clients may hold.
     pub memory: Memory,
     /// Looks after the groups.
@@ -167,21 +168,12 @@ impl Node {
         let registration = RegisterBroker {
             id: self.settings.node_id,
             endpoint: match &self.cluster {
-                Some(cluster) if cluster.session().is_some() => Some(cluster.endpoint.clone()),
-                _ => self.settings.advertised.clone(),
+                Some(cluster) if cluster.session().is_some() => cluster.endpoint(),
+                _ => self.settings.listeners[0].advertised.clone(),
             },
             rack: self.settings.cluster.rack.clone(),
             log_dirs: self.log_dirs.online_ids(),
         };
         self.submit(registration, None, None).await
-    }
-
-    /// The address to give to a client that reached us at `local`: that one, unless another is
-    /// configured. So what a client is told to connect to is what it could connect to.
-    pub fn advertised(&self, local: SocketAddr) -> Endpoint {
-        match &self.settings.advertised {
-            Some(endpoint) => endpoint.clone(),
-            None => Endpoint { host: local.ip().to_canonical().to_string(), port: local.port() },
-        }
     }
 }

@@ -37,6 +37,7 @@ use crate::replica_moves::ReplicaMoves;
 use crate::replication::{fetch_from_leaders, keep_isrs};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
+use crate::users::PasswordTurns;
 
 /// The metadata's place in the first log directory. Partition directories end in `-` and a number,
 /// so none can have this name.
@@ -236,7 +237,8 @@ async fn open(
     Ok(Node {
         disk_spaces: DiskSpaces::new(log_dirs.all().len()),
         log_levels,
-        access: Access::default(),
+        access: Access::new(settings),
+        password_turns: PasswordTurns::default(),
         cluster_id,
         quorum,
         log_dirs,
@@ -247,7 +249,7 @@ async fn open(
         quota_use: QuotaUse::new(settings),
         connection_seats: ConnectionSeats::default(),
         connections_by_address: AddressCounts::default(),
-        connection_rates: ConnectionRates::new(settings),
+        connection_rates: ConnectionRates::new(settings, settings.connections_per_second_max),
         metrics: NodeMetrics::default(),
         search_unpacking: UnpackingPlaces::new(),
         age_unpacking: Mutex::new(()),

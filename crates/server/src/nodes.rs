@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions};
+use logway_kafka::Listeners;
 use logway_metadata::settings::BrokerSettings;
 use logway_node::cluster::{ClusterOptions, FindNodes, NODE_LISTENER};
 use logway_peers::{PeerListener, TcpCarrier};
@@ -40,7 +41,7 @@ pub enum NodeListenError {
 /// `clients` is what was bound for Kafka clients. Not told otherwise, the port after that is taken.
 pub(crate) async fn listen(
     settings: &BrokerSettings,
-    clients: &[SocketAddr],
+    clients: &Listeners,
 ) -> Result<Option<ClusterOptions>, NodeListenError> {
     let cluster = &settings.cluster;
     let is_asked_for = cluster.listen.is_some() || !cluster.join.is_empty();
@@ -61,14 +62,10 @@ pub(crate) async fn listen(
         };
     }
     tracing::info!(address = %listener.address(), "other nodes can join here");
-    let clients = clients.first();
     Ok(Some(ClusterOptions {
         carrier: Arc::new(TcpCarrier::new(listener)),
         host: cluster.advertised.clone(),
-        clients: (
-            clients.map(SocketAddr::ip).filter(|ip| !ip.is_unspecified()),
-            clients.map_or(0, SocketAddr::port),
-        ),
+        clients: clients.first_of_each(),
         join: cluster.join.clone(),
         find_nodes: find_nodes(),
         mutation: None,
@@ -76,12 +73,12 @@ pub(crate) async fn listen(
 }
 
 /// Where to listen: what is configured, or the port after that of clients. Where clients get a free port, so do nodes.
-fn address(settings: &BrokerSettings, clients: &[SocketAddr]) -> Option<String> {
+fn address(settings: &BrokerSettings, clients: &Listeners) -> Option<String> {
     if let Some(configured) = &settings.cluster.listen {
         return Some(configured.to_string());
     }
-    let bound = clients.first()?;
-    let asked = settings.listeners.first()?;
+    let bound = clients.addresses().next()?;
+    let asked = settings.listeners.first()?.addresses.first()?;
     let port = if asked.port == 0 { 0 } else { bound.port().checked_add(1)? };
     Some(SocketAddr::new(bound.ip(), port).to_string())
 }

@@ -42,9 +42,8 @@ impl RunningBroker {
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
         // First, so that a port in use is known before anything is touched.
-        let listeners = Listeners::bind(&settings.listeners).await?;
-        let clients: Vec<SocketAddr> = listeners.addresses().collect();
-        let cluster = nodes::listen(&settings, &clients).await?;
+        let listeners = Listeners::bind(&settings).await?;
+        let cluster = nodes::listen(&settings, &listeners).await?;
         let node = Node::start(settings, cluster, log_levels, registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
         Ok(RunningBroker { node, kafka })

@@ -14,7 +14,7 @@ use logway_kafka::ListenError;
 use logway_log::LogError;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::broker::broker_settings;
+use logway_metadata::settings::broker::{broker_setting, broker_settings};
 use logway_metadata::settings::{BrokerSettings, Effect, parse_config_file};
 use logway_node::cluster::WrongCluster;
 use logway_node::log_levels::LogLevels;
@@ -52,6 +52,12 @@ pub(crate) struct ServeArgs {
     /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
     #[arg(long, value_name = "ADDR")]
     kafka_listen: Option<String>,
+    /// Where Kafka clients connect by TLS and with a password (SASL_SSL), beside --kafka-listen
+    #[arg(long, value_name = "ADDR", requires = "tls_files")]
+    kafka_secure_listen: Option<String>,
+    /// PEM files of the private key and its certificates, with commas between them
+    #[arg(long, value_name = "FILE")]
+    tls_files: Option<String>,
     /// Addresses of nodes of a cluster to join, for clients or for nodes; a node with data belongs to its cluster
     /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
@@ -132,9 +138,11 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         None => Vec::new(),
     };
     let data_dir = args.data_dir.map(|dir| dir.to_string_lossy().into_owned());
+    let secure = args.kafka_secure_listen.map(|address| format!("SASL_SSL://{address}"));
     let flags = [
         ("log.dirs", data_dir),
-        ("listeners", args.kafka_listen),
+        ("listeners", listeners(args.kafka_listen, secure)),
+        ("ssl.keystore.location", args.tls_files),
         ("logway.join", args.join),
         ("logway.node.listen", args.node_listen),
         ("node.id", args.node_id.map(|id| id.to_string())),
@@ -150,6 +158,15 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
     Ok(BrokerSettings::new(settings)?)
 }
 
+/// The usual two listeners. With a secure one alone, the machine itself keeps the other.
+fn listeners(plain: Option<String>, secure: Option<String>) -> Option<String> {
+    let default = || broker_setting("listeners").ok()?.default.map(str::to_owned);
+    match secure {
+        Some(secure) => Some(format!("{},{secure}", plain.or_else(default)?)),
+        None => plain,
+    }
+}
+
 fn read_config(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
@@ -162,9 +179,16 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         return Some(advice_for_address(&error.source, Listener::Http));
     }
     match error.downcast_ref::<BrokerError>() {
-        Some(BrokerError::Listen(ListenError { source, .. })) => {
+        Some(BrokerError::Listen(ListenError::Bind { source, .. })) => {
             return Some(advice_for_address(source, Listener::Kafka));
         }
+        Some(BrokerError::Listen(ListenError::Tls { .. })) => {
+            return Some(
+                "ssl.keystore.location names the PEM files of the private key and its certificates, \
+                 ssl.truststore.location those of authorities",
+            );
+        }
+        Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
         Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
@@ -443,6 +467,18 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn a_secure_listener_comes_beside_the_plain_one() {
+        let of = |plain: Option<&str>, secure: Option<&str>| {
+            listeners(plain.map(str::to_owned), secure.map(str::to_owned))
+        };
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some("a:1"), None).as_deref(), Some("a:1"));
+        assert_eq!(of(Some("a:1"), Some("SASL_SSL://b:2")).as_deref(), Some("a:1,SASL_SSL://b:2"));
+        let beside_default = of(None, Some("SASL_SSL://b:2"));
+        assert_eq!(beside_default.as_deref(), Some("127.0.0.1:9092,SASL_SSL://b:2"));
+    }
 
     #[test]
     fn a_signal_is_ignored_if_its_bit_is_set() {

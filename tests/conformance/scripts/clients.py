@@ -79,6 +79,28 @@ def quotas(side: Side):
 
 @script
 def credentials(side: Side):
+    for version in side.versions("AlterUserScramCredentials"):
+        new = {"Name": "scram", "Mechanism": 1, "Iterations": 4096, "Salt": b"salt", "SaltedPassword": b"p" * 32}
+        gone = {"Name": "scram", "Mechanism": 1}
+
+        def alter(request, upsertions=(), deletions=()):
+            side.ask("AlterUserScramCredentials", version, request, Deletions=list(deletions),
+                     Upsertions=list(upsertions))
+
+        alter("nothing")
+        alter("a new one", [new])
+        side.ask("DescribeUserScramCredentials", 0, "a new one", Users=[{"Name": "scram"}])
+        alter("another mechanism", [new | {"Mechanism": 2, "Iterations": 16384, "SaltedPassword": b"p" * 64}])
+        side.ask("DescribeUserScramCredentials", 0, "two mechanisms", Users=[{"Name": "scram"}])
+        alter("too few iterations", [new | {"Iterations": 4095}])
+        alter("too many iterations", [new | {"Iterations": 16385}])
+        alter("no name", [new | {"Name": ""}])
+        alter("an unknown mechanism", [new | {"Mechanism": 3}])
+        alter("one twice", [new, new])
+        alter("one to be made and deleted", [new], [gone])
+        alter("one that is gone", [], [gone])
+        alter("one that never was", [], [gone | {"Name": "no-such"}])
+        alter("the other mechanism", [], [gone | {"Mechanism": 2}])
     for version in side.versions("DescribeUserScramCredentials"):
         for request, users in {"all": None, "none": [], "one": ["a"], "two alike": ["a", "a"], "empty": [""]}.items():
             listed = users if not users else [{"Name": name} for name in users]

@@ -1,11 +1,13 @@
 //! Administering a cluster: each call is a method of [`crate::Client`].
 
+mod acls;
 mod cluster;
 mod configs;
 mod log_dirs;
 mod offsets;
 mod quorum;
 mod topics;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +19,7 @@ use logway_wire::Request;
 pub use offsets::{ListedOffset, ListedOffsets, OffsetAt};
 pub use quorum::{QuorumDescription, QuorumNode, QuorumReplica};
 pub use topics::{CreatedTopic, NewTopic};
+pub use users::DescribedUser;
 
 use crate::{Client, ClientError, MissingTopic, TopicSelection};
 

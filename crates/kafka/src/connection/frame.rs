@@ -123,6 +123,11 @@ impl FrameReader {
         FrameReader { buffer, max_bytes, memory, granted }
     }
 
+    /// Frames of at most so many bytes from now on; gives back what it was.
+    pub(super) fn set_max_bytes(&mut self, max_bytes: usize) -> usize {
+        std::mem::replace(&mut self.max_bytes, max_bytes)
+    }
+
     /// Whether a frame is half read, for which memory was taken.
     pub(super) fn holds_memory(&self) -> bool {
         self.granted.is_some()

@@ -4,11 +4,13 @@
 //! for records (requests are *pipelined*), and replies leave in the order of the requests. What a
 //! connection can hold is bounded: see [`frame`], [`reply_queue`] and the budgets of the node.
 
+mod asking;
 mod frame;
 mod listener;
 mod page_cache;
 mod reply_queue;
 mod send;
+mod tls_session;
 mod transport;
 
 use std::future::{Future, poll_fn};
@@ -21,6 +23,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use logway_node::Node;
+use logway_node::access::{AccessMemory, Principal};
 use logway_node::append::Appender;
 use logway_node::memory::{Attendant, BudgetShare, Held, Memory};
 use thiserror::Error;
@@ -28,6 +31,7 @@ use tokio::time::{Duration, sleep, timeout};
 
 pub(crate) use listener::accept_connections;
 
+use crate::listener::Listener;
 use crate::request::{
     ConnectionInfo, EncodedReply, Hurry, Mute, PendingReply, Reply, ReplyFuture, RequestError,
     Started,
@@ -39,6 +43,9 @@ use page_cache::PageCacheProbes;
 use reply_queue::{OwedReply, ReadyReply, ReplyQueue};
 use send::SendPatience;
 use transport::Transport;
+
+use crate::authentication::Authentication;
+use asking::NotKnown;
 
 /// Replies up to this size that are ready together leave with one system call.
 const COALESCE_BYTES: usize = 64 * 1024;
@@ -99,6 +106,18 @@ pub(crate) enum ConnectionError {
         /// What making the answer may take.
         built_bytes: usize,
     },
+    /// The client and we could not agree on a session of TLS.
+    #[error("TLS: {0}")]
+    Handshake(io::Error),
+    /// No rule makes a user of the certificate that the client has shown.
+    #[error("no rule of ssl.principal.mapping.rules fits the certificate of {subject}")]
+    NoUser {
+        /// What the certificate is of.
+        subject: String,
+    },
+    /// The client did not say who it is.
+    #[error(transparent)]
+    NotKnown(#[from] NotKnown),
     /// The client is gone, or its socket cannot be used.
     #[error("the client is lost: {0}")]
     Lost(#[from] io::Error),
@@ -128,15 +147,20 @@ impl Connection {
     fn new(
         transport: Transport,
         peer: SocketAddr,
+        listener: Arc<Listener>,
         service: Arc<Service>,
     ) -> io::Result<Connection> {
         let local = transport.local_address()?;
+        let authentication = listener.settings.sasl.as_ref().map(|_| Authentication::default());
         let info = Arc::new(ConnectionInfo {
             peer,
             local,
+            listener,
             hurry: Hurry::default(),
             mute: Mute::default(),
             appender: Appender::default(),
+            authentication,
+            access_memory: AccessMemory::default(),
             authenticated: OnceLock::new(),
             software: OnceLock::new(),
         });
@@ -164,6 +188,12 @@ impl Connection {
         })
     }
 
+    /// From now on the requests are those of a principal.
+    fn authenticate(&self, principal: Principal) {
+        let is_first = self.info.authenticated.set(principal).is_ok();
+        debug_assert!(is_first, "a connection is that of one principal");
+    }
+
     /// Serves the client. When the broker stops, what was read is answered and nothing more is
     /// read.
     pub(crate) async fn run(self) -> Result<(), ConnectionError> {
@@ -176,6 +206,12 @@ impl Connection {
     }
 
     async fn serve(mut self) -> Result<(), ConnectionError> {
+        let served = self.serve_requests().await;
+        self.transport.close();
+        served
+    }
+
+    async fn serve_requests(&mut self) -> Result<(), ConnectionError> {
         let mut idle = Box::pin(sleep(self.idle_max));
         let bell = self.attention.bell();
         // One for many turns: each has to be put on a list and taken from it.
@@ -233,7 +269,7 @@ impl Connection {
     /// Looks for what a call may have been about: the broker stops, or others wait for memory and
     /// could be helped by an end to this connection's waiting.
     fn look_around(&mut self) {
-        if self.reads_on && self.attention.is_stopping() {
+        if self.reads_on && (self.attention.is_stopping() || self.info.is_refused()) {
             self.read_no_more();
         }
         let holds_much = self.replies.held_bytes() > self.held_freely_bytes;
@@ -266,6 +302,7 @@ impl Connection {
     async fn start(&mut self, frame: Frame) -> Result<(), ConnectionError> {
         // A client that has sent a thousand requests at once takes turns with the others.
         tokio::task::coop::consume_budget().await;
+        self.check_session(&frame)?;
         let received_at = self.last_active;
         let Frame { body, is_produce, is_dense, share: request_share } = frame;
         self.node().note_request(&self.info.appender);
@@ -413,19 +450,17 @@ impl Connection {
     async fn send_alone(&mut self, reply: &EncodedReply) -> Result<(), ConnectionError> {
         self.flush().await?;
         let patience = SendPatience { stall_max: self.idle_max, memory: &self.service.node.memory };
-        Ok(send::send(&self.transport, reply, &mut self.page_cache, &patience).await?)
+        Ok(send::send(&mut self.transport, reply, &mut self.page_cache, &patience).await?)
     }
 
     async fn flush(&mut self) -> Result<(), ConnectionError> {
         if !self.outgoing.is_empty() {
             let outgoing: Bytes = self.outgoing.split().freeze();
-            send::send_bytes(&self.transport, &outgoing, &self.patience()).await?;
+            let memory = &self.service.node.memory;
+            let patience = SendPatience { stall_max: self.idle_max, memory };
+            send::send_bytes(&mut self.transport, &outgoing, &patience).await?;
         }
         Ok(())
-    }
-
-    fn patience(&self) -> SendPatience<'_> {
-        SendPatience { stall_max: self.idle_max, memory: &self.node().memory }
     }
 }
 

@@ -16,6 +16,9 @@ use crate::request::EncodedReply;
 /// What is checked for being in memory, and then sent, at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 
+/// What is copied at a time of a file that the transport cannot send.
+const COPY_BYTES: u64 = 64 * 1024;
+
 /// While memory is short, a client must read at least this much of its replies in each
 /// [`PACE_INTERVAL`]: its connection may hold memory that others wait for.
 const PACE_BYTES: u64 = 64 * 1024;
@@ -77,7 +80,7 @@ impl Pace {
 
 /// Sends a whole reply.
 pub(super) async fn send(
-    transport: &Transport,
+    transport: &mut Transport,
     reply: &EncodedReply,
     probes: &mut PageCacheProbes,
     patience: &SendPatience<'_>,
@@ -93,7 +96,7 @@ pub(super) async fn send(
 
 /// Sends bytes from memory.
 pub(super) async fn send_bytes(
-    transport: &Transport,
+    transport: &mut Transport,
     mut bytes: &[u8],
     patience: &SendPatience<'_>,
 ) -> io::Result<()> {
@@ -114,11 +117,25 @@ pub(super) async fn send_bytes(
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    flush(transport, patience).await
+}
+
+/// Waits until what was written has left.
+async fn flush(transport: &mut Transport, patience: &SendPatience<'_>) -> io::Result<()> {
+    let mut pace = None;
+    loop {
+        match transport.try_flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let pace = pace.get_or_insert_with(|| Pace::new(0));
+                pace.wait(transport, patience).await?;
+            }
+            done => return done,
+        }
+    }
 }
 
 async fn send_range(
-    transport: &Transport,
+    transport: &mut Transport,
     range: &FileRange,
     probes: &mut PageCacheProbes,
     patience: &SendPatience<'_>,
@@ -136,19 +153,44 @@ async fn send_range(
             }
             send_file(transport, &chunk, patience).await?;
         } else {
-            let copied = tokio::task::spawn_blocking(move || {
-                let mut bytes = Vec::new();
-                read_through(&chunk, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
-            });
-            send_bytes(transport, &copied.await??, patience).await?;
+            send_copy(transport, &chunk, probes, patience).await?;
         }
         position = chunk_end;
     }
     Ok(())
 }
 
+/// Sends what the transport cannot send as it is, in pieces that a connection may hold uncounted.
+async fn send_copy(
+    transport: &mut Transport,
+    chunk: &FileRange,
+    probes: &mut PageCacheProbes,
+    patience: &SendPatience<'_>,
+) -> io::Result<()> {
+    let end = chunk.position + chunk.len_bytes;
+    let mut bytes = Vec::new();
+    let mut position = chunk.position;
+    while position < end {
+        let len_bytes = (end - position).min(COPY_BYTES);
+        let piece = FileRange { file: Arc::clone(&chunk.file), position, len_bytes };
+        let is_hot = piece.file.fd().is_some() && probes.find(&piece);
+        let read = move |mut bytes: Vec<u8>| -> io::Result<Vec<u8>> {
+            bytes.clear();
+            read_through(&piece, |read| bytes.extend_from_slice(read))?;
+            Ok(bytes)
+        };
+        bytes = match is_hot {
+            true => read(bytes)?,
+            false => tokio::task::spawn_blocking(move || read(bytes)).await??,
+        };
+        send_bytes(transport, &bytes, patience).await?;
+        position += len_bytes;
+    }
+    Ok(())
+}
+
 async fn send_file(
-    transport: &Transport,
+    transport: &mut Transport,
     chunk: &FileRange,
     patience: &SendPatience<'_>,
 ) -> io::Result<()> {

@@ -1,34 +1,42 @@
-//! What the bytes of a connection go through: plain TCP, and the place where TLS goes.
+//! What the bytes of a connection go through: plain TCP, or TLS.
 //!
-//! A connection sees no socket; it asks what is in this table. Plain TCP is the only kind there is. Another kind
-//! makes [`Transport`] an enum and answers each question in its own way.
+//! A connection sees no socket; it asks what is in this table.
 //!
-//! | question | plain TCP | what TLS has to answer |
+//! | question | plain TCP | TLS |
 //! |---|---|---|
+//! | [`readable`](Transport::readable) | the socket is | or something was read and not taken |
 //! | [`read`](Transport::read) | what is in the socket | what was decrypted |
-//! | [`has_emptied`](Transport::has_emptied) | the last read found room to spare | and nothing decrypted is left |
-//! | [`closed`](Transport::closed) | a look at the socket, which takes nothing | or the client has said that it closes |
+//! | [`has_emptied`](Transport::has_emptied) | the last read found room to spare | and nothing that was read is left |
+//! | [`closed`](Transport::closed) | a look at the socket, which takes nothing | the same: what is left is too short for a request |
 //! | [`lost`](Transport::lost) | the socket has an error | the same |
 //! | [`try_write`](Transport::try_write) | what the socket takes | what the session takes |
-//! | [`file_to_send`](Transport::file_to_send) | any that has a descriptor, by `sendfile` | none, unless the kernel encrypts |
+//! | [`try_flush`](Transport::try_flush) | nothing to do | the session has sent what it took |
+//! | [`file_to_send`](Transport::file_to_send) | any that has a descriptor, by `sendfile` | none |
+//! | [`close`](Transport::close) | nothing to say | that nothing more comes |
 //!
-//! A session has state. So with TLS the questions need `&mut self`, and there are two more: *flush*, behind the
-//! last byte of a reply, since a session keeps bytes that the socket did not take; and *close*, which says so to
-//! the client. What [`readable`](Transport::readable) says holds until a read finds less than it had room for.
+//! What [`readable`](Transport::readable) says holds until a read finds less than it had room for.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use logway_log::FileRange;
 use rustix::net::sockopt::set_tcp_congestion;
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, sleep};
 
+use super::tls_session::TlsSession;
+
 /// How often it is looked whether a client has closed whose requests are not read now.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What TLS makes of the end of a session is shorter, and of any request longer.
+const TLS_END_MAX_BYTES: usize = 32;
 
 /// The congestion control that every Linux has and everybody may choose.
 const UNPACED: &str = "reno";
@@ -37,6 +45,8 @@ const UNPACED: &str = "reno";
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: TcpStream,
+    /// `None` for plain TCP.
+    tls: Option<Box<TlsSession>>,
     /// The last read left nothing in the socket.
     has_emptied: bool,
 }
@@ -46,7 +56,23 @@ impl Transport {
     pub(super) fn plain(socket: TcpStream, peer: SocketAddr) -> io::Result<Transport> {
         socket.set_nodelay(true)?;
         unpace_within_machine(&socket, peer, socket.local_addr()?);
-        Ok(Transport { socket, has_emptied: false })
+        Ok(Transport { socket, tls: None, has_emptied: false })
+    }
+
+    /// TLS, to a client at `peer` that has yet to shake hands, for which it may take as long as it likes.
+    pub(super) async fn tls(
+        socket: TcpStream,
+        peer: SocketAddr,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<Transport> {
+        let mut transport = Transport::plain(socket, peer)?;
+        transport.tls = Some(Box::new(TlsSession::accept(&transport.socket, config).await?));
+        Ok(transport)
+    }
+
+    /// The certificates that the client has shown, its own first.
+    pub(super) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        self.tls.as_ref().map_or(&[], |tls| tls.peer_certificates())
     }
 
     /// Our end.
@@ -55,15 +81,21 @@ impl Transport {
     }
 
     /// Ends when there is something to read, which may be the end.
-    pub(super) async fn readable(&self) -> io::Result<()> {
-        self.socket.readable().await
+    pub(super) async fn readable(&mut self) -> io::Result<()> {
+        match self.tls.as_mut().is_some_and(|tls| tls.has_more()) {
+            true => Ok(()),
+            false => self.socket.readable().await,
+        }
     }
 
     /// Reads what has come, as far as the buffer has room; 0 at the end.
     ///
     /// Cancel safe: what was read is in the buffer.
     pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
-        let read_bytes = self.socket.read_buf(buffer).await?;
+        let read_bytes = match &mut self.tls {
+            Some(tls) => tls.read(&self.socket, buffer).await?,
+            None => self.socket.read_buf(buffer).await?,
+        };
         self.has_emptied = buffer.len() < buffer.capacity();
         Ok(read_bytes)
     }
@@ -77,12 +109,21 @@ impl Transport {
     /// free although the connection is not read now.
     pub(super) async fn closed(&self) {
         loop {
-            match self.socket.peek(&mut [0]).await {
-                Ok(0) | Err(_) => return,
+            match self.has_closed().await {
+                Ok(true) | Err(_) => return,
                 // Its next request waits until it may be read.
-                Ok(_) => sleep(LOOK_INTERVAL).await,
+                Ok(false) => sleep(LOOK_INTERVAL).await,
             }
         }
+    }
+
+    async fn has_closed(&self) -> io::Result<bool> {
+        if self.tls.is_none() {
+            return Ok(self.socket.peek(&mut [0]).await? == 0);
+        }
+        let mut left = [0; TLS_END_MAX_BYTES];
+        let ready = self.socket.ready(Interest::READABLE).await?;
+        Ok(ready.is_read_closed() && self.socket.peek(&mut left).await? < TLS_END_MAX_BYTES)
     }
 
     /// Waits until no answer can reach the client any more, whatever it has sent, and says why.
@@ -106,13 +147,35 @@ impl Transport {
     }
 
     /// Writes what can be taken now. Fails with [`io::ErrorKind::WouldBlock`] if that is nothing.
-    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.try_write(bytes)
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            Some(tls) => tls.try_write(&self.socket, bytes),
+            None => self.socket.try_write(bytes),
+        }
+    }
+
+    /// Has the socket take what was written; behind the last byte of a reply. Fails with
+    /// [`io::ErrorKind::WouldBlock`] if it does not take all of that now.
+    pub(super) fn try_flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => tls.try_flush(&self.socket),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the client that nothing more comes.
+    pub(super) fn close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close(&self.socket);
+        }
     }
 
     /// The file of a range, if it can be sent as it is; else its bytes have to be written.
     pub(super) fn file_to_send<'a>(&self, range: &'a FileRange) -> Option<BorrowedFd<'a>> {
-        range.file.fd()
+        match self.tls {
+            Some(_) => None,
+            None => range.file.fd(),
+        }
     }
 
     /// Sends as much of a file as can be taken now, from a position on, which moves on. Fails with

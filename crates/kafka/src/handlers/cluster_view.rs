@@ -15,6 +15,8 @@ pub(super) struct ClusterView {
     topics: ServedTopics,
     own_id: BrokerId,
     own_address: Endpoint,
+    /// The listener of which the client is told.
+    listener: String,
 }
 
 /// Where a client reaches a broker.
@@ -48,6 +50,7 @@ impl ClusterView {
             known: context.known_topics(),
             own_id: context.settings().node_id,
             own_address: context.advertised(),
+            listener: context.listener_name().to_owned(),
         }
     }
 
@@ -71,7 +74,7 @@ impl ClusterView {
     fn view_of<'a>(&'a self, broker: &'a BrokerRecord) -> Option<BrokerView<'a>> {
         let address = match broker.id == self.own_id {
             true => &self.own_address,
-            false => broker.endpoint.as_ref()?,
+            false => self.known.endpoint(broker.id, &self.listener)?,
         };
         let is_fenced = self.known.is_fenced(broker.id);
         Some(BrokerView { id: broker.id, address, rack: broker.rack.as_deref(), is_fenced })
@@ -263,6 +266,7 @@ mod tests {
             topics: ServedTopics::none(),
             own_id: OWN,
             own_address: endpoint("127.0.0.1"),
+            listener: "PLAINTEXT".to_owned(),
         };
         (view, topic)
     }

@@ -1,9 +1,12 @@
-//! DescribeUserScramCredentials (KIP-554): nobody has any.
+//! DescribeUserScramCredentials: who has a password, and of which kind (KIP-554). Nobody is told more of it.
 
+use logway_metadata::image::ScramCredentials;
 use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::describe_user_scram_credentials_request::UserName;
-use logway_wire::messages::describe_user_scram_credentials_response::DescribeUserScramCredentialsResult;
+use logway_wire::messages::describe_user_scram_credentials_response::{
+    CredentialInfo, DescribeUserScramCredentialsResult,
+};
 use logway_wire::messages::{
     DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
 };
@@ -13,39 +16,75 @@ use super::repeats::{keep_first, repeated};
 use crate::request::{RequestContext, refusal_text};
 use logway_node::access::{Operation, Resource};
 
-/// One answer for each user that is named.
+/// One answer for each user that is named, or for all.
 pub(crate) fn built_bytes(
-    _context: &RequestContext,
+    context: &RequestContext,
     request: &DescribeUserScramCredentialsRequest,
 ) -> usize {
-    request.users.as_ref().map_or(0, Vec::len) * ENTRY_WITH_MESSAGE_BYTES
+    let named = request.users.as_ref().filter(|users| !users.is_empty()).map(Vec::len);
+    named.unwrap_or_else(|| context.sizes().user_count()) * ENTRY_WITH_MESSAGE_BYTES
 }
 
-/// All users that have credentials, which are none, or that each one named has none.
+/// The users that are named; none stands for all.
 pub(crate) async fn handle(
     context: RequestContext,
     request: DescribeUserScramCredentialsRequest,
 ) -> DescribeUserScramCredentialsResponse {
-    if let Err(code) = context.check(Operation::Describe, Resource::Cluster) {
-        return refused(&request, code);
-    }
+    let image = match context.metadata(Operation::Describe, Resource::Cluster) {
+        Ok(image) => image,
+        Err(code) => return refused(&request, code),
+    };
     let users = request.users.unwrap_or_default();
+    if users.is_empty() {
+        let all = image.users().iter();
+        let results = all.map(|(user, has)| described(WireString::copy_of(user), has)).collect();
+        return DescribeUserScramCredentialsResponse {
+            error_message: None,
+            results,
+            ..Default::default()
+        };
+    }
     let named_twice = repeated(users.iter().map(|user| user.name.as_str()));
     let result = |user: &UserName| {
-        let (code, message) = match named_twice.contains(user.name.as_str()) {
-            true => (ErrorCode::DuplicateResource, "The request names this user more than once."),
-            false => (ErrorCode::ResourceNotFound, "This user has no SCRAM credentials."),
-        };
-        DescribeUserScramCredentialsResult {
-            user: user.name.clone(),
-            error_code: code.code(),
-            error_message: Some(message.into()),
-            ..Default::default()
+        if named_twice.contains(user.name.as_str()) {
+            let message = "The request names this user more than once.";
+            return failed(user, ErrorCode::DuplicateResource, message);
+        }
+        match image.users().credentials(&user.name) {
+            Some(has) => described(user.name.clone(), has),
+            None => {
+                let message = "This user has no SCRAM credentials.";
+                failed(user, ErrorCode::ResourceNotFound, message)
+            }
         }
     };
     let mut results: Vec<_> = users.iter().map(result).collect();
     keep_first(&mut results, |result| result.user.clone());
     DescribeUserScramCredentialsResponse { error_message: None, results, ..Default::default() }
+}
+
+fn described(user: WireString, has: &ScramCredentials) -> DescribeUserScramCredentialsResult {
+    // The stronger first, as in Kafka.
+    let info = has.iter().rev().map(|(mechanism, credential)| CredentialInfo {
+        mechanism: mechanism.number(),
+        iterations: i32::try_from(credential.iterations).unwrap_or(i32::MAX),
+        ..Default::default()
+    });
+    DescribeUserScramCredentialsResult {
+        user,
+        error_message: None,
+        credential_infos: info.collect(),
+        ..Default::default()
+    }
+}
+
+fn failed(user: &UserName, code: ErrorCode, message: &str) -> DescribeUserScramCredentialsResult {
+    DescribeUserScramCredentialsResult {
+        user: user.name.clone(),
+        error_code: code.code(),
+        error_message: Some(WireString::copy_of(message)),
+        ..Default::default()
+    }
 }
 
 /// As many results as users were named, and the names of none, as in Kafka.

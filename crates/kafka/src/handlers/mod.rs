@@ -56,6 +56,7 @@ pub(crate) mod elect_leaders;
 pub(crate) mod list_partition_reassignments;
 
 pub(crate) mod alter_replica_log_dirs;
+pub(crate) mod alter_user_scram_credentials;
 pub(crate) mod describe_producers;
 pub(crate) mod describe_quorum;
 pub(crate) mod update_features;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use logway_metadata::Command;
 use logway_metadata::record::Endpoint;
+use logway_metadata::sasl::SaslMechanism;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ClusterId, ErrorCode, ProducerEpoch, ProducerId, Uuid};
 use logway_node::append::unpacking::UnpackingPlaces;
@@ -20,6 +21,7 @@ use logway_wire::WireString;
 
 use super::charge::RequestCharge;
 use super::connection_info::ConnectionInfo;
+use crate::authentication::{Answered, Carriage, NotBelieved, take_token};
 use crate::fetch_session::FetchSessions;
 use crate::service::Service;
 use crate::telemetry::{Push, Pusher, Subscribed};
@@ -97,7 +99,39 @@ impl RequestContext {
 
     /// The address to give to the client.
     pub(crate) fn advertised(&self) -> Endpoint {
-        self.node().advertised(self.connection.local)
+        self.connection.listener.settings.advertised_to(self.connection.local)
+    }
+
+    /// The name of the listener that the client came by: it is told of that listener alone.
+    pub(crate) fn listener_name(&self) -> &str {
+        &self.connection.listener.settings.name
+    }
+
+    /// How the client can say who it is; not at all, where it is not asked.
+    pub(crate) fn mechanisms(&self) -> &[SaslMechanism] {
+        let sasl = self.connection.listener.settings.sasl.as_ref();
+        sasl.map_or(&[], |sasl| &sasl.mechanisms)
+    }
+
+    /// The client chooses how it says who it is. See [`Authentication::choose`](crate::authentication::Authentication::choose).
+    pub(crate) fn choose_mechanism(
+        &self,
+        asked: &str,
+        carriage: Carriage,
+    ) -> Result<(), ErrorCode> {
+        match &self.connection.authentication {
+            Some(authentication) => authentication.choose(self.mechanisms(), asked, carriage),
+            None => Err(ErrorCode::IllegalSaslState),
+        }
+    }
+
+    /// The client says who it is, in a request.
+    pub(crate) async fn take_token(&self, token: &[u8]) -> Result<Answered, NotBelieved> {
+        let connection = &self.connection;
+        let Some(sasl) = &connection.listener.settings.sasl else {
+            return Err(NotBelieved { message: "this listener asks nobody".to_owned() });
+        };
+        take_token(&self.service, connection, sasl, Carriage::Requests, token).await
     }
 
     /// The memory for making answers.

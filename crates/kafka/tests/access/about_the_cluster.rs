@@ -8,6 +8,7 @@ use logway_wire::messages::alter_partition_reassignments_request::{
 use logway_wire::messages::alter_replica_log_dirs_request::{
     AlterReplicaLogDir, AlterReplicaLogDirTopic,
 };
+use logway_wire::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
 use logway_wire::messages::create_acls_request::AclCreation;
 use logway_wire::messages::delete_acls_request::DeleteAclsFilter;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
@@ -173,6 +174,18 @@ async fn quotas_and_users(probe: &mut Probe) {
         vec![response.error_code, response.results[0].error_code]
     };
     probe.told(describe, described, CLUSTER, "Describe Cluster").await;
+
+    let alter = |_| AlterUserScramCredentialsRequest {
+        deletions: vec![ScramCredentialDeletion {
+            name: "alice".into(),
+            mechanism: 1,
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let altered =
+        |_, response: AlterUserScramCredentialsResponse| vec![response.results[0].error_code];
+    probe.told(alter, altered, CLUSTER, "Alter Cluster").await;
 }
 
 /// What a client asks about itself takes no permission, and is answered as ever.

@@ -34,11 +34,11 @@ impl TestNode {
         let listener = PeerListener::bind(address).await.expect("it is free");
         let address = listener.address().to_string();
         let join = join.iter().map(|address| (*address).to_owned()).collect();
-        let options = |clients: std::net::SocketAddr| {
+        let options = |clients| {
             Some(ClusterOptions {
                 carrier: Arc::new(TcpCarrier::new(listener)),
                 host: None,
-                clients: (Some(clients.ip()), clients.port()),
+                clients,
                 join,
                 find_nodes: Arc::new(|_| Box::pin(async { None })),
                 mutation: None,

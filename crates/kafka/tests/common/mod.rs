@@ -13,7 +13,7 @@ use logway_kafka::{KafkaServer, Listeners};
 use logway_log::fs::{Fs, RealFs};
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ErrorCode, Offset, TimestampMs};
-use logway_node::cluster::ClusterOptions;
+use logway_node::cluster::{BoundListener, ClusterOptions};
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use logway_record::{BatchBuilder, Batches, Compression, DecodeLimit, Record};
@@ -68,13 +68,13 @@ impl TestBroker {
     pub async fn try_start_with(
         fs: Arc<dyn Fs>,
         settings: &[(&str, &str)],
-        cluster: impl FnOnce(SocketAddr) -> Option<ClusterOptions>,
+        cluster: impl FnOnce(Vec<BoundListener>) -> Option<ClusterOptions>,
     ) -> Result<TestBroker, NodeError> {
         let all = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = BrokerSettings::new(all).expect("the settings are valid");
         let mut registry = Registry::default();
-        let listeners = Listeners::bind(&settings.listeners).await.expect("any port will do");
-        let cluster = cluster(listeners.addresses().next().expect("there is one"));
+        let listeners = Listeners::bind(&settings).await.expect("any port will do");
+        let cluster = cluster(listeners.first_of_each());
         let levels = LogLevels::default();
         let node = Node::start_on(fs, settings, cluster, levels, &mut registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, &mut registry);
@@ -116,6 +116,11 @@ impl TestBroker {
         self.node.begin_stop();
         self.kafka.stop().await;
         self.node.stop().await.expect("stops cleanly");
+    }
+
+    /// Every address, in the order of the settings.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.kafka.addresses().to_vec()
     }
 
     pub fn broker_address(&self) -> BrokerAddress {

@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlteredPartition,
-    AssignReplicasToDirs, ControllerError, CreatePartitions, CreateTopics, CreatedTopic,
-    DeleteTopics, DeletedTopic, ElectLeaders, FinalizeMetadataLevel, IncrementalAlterConfigs,
-    ProducerIdBlock, RegisterBroker, SetBrokerState, StartBroker,
+    AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlterScramCredentials,
+    AlteredPartition, AssignReplicasToDirs, ControllerError, CreateAcls, CreatePartitions,
+    CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics, DeletedTopic, ElectLeaders,
+    FinalizeMetadataLevel, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
+    SetBrokerState, StartBroker,
 };
+use crate::acl::Acl;
 use crate::image::MetadataImage;
 use crate::record::{BrokerEpoch, MetadataRecord};
 use crate::settings::BrokerSettings;
@@ -114,6 +116,12 @@ controller_commands! {
     ElectLeaders;
     /// Lets records be written that older nodes cannot read.
     FinalizeMetadataLevel;
+    /// Gives users passwords, or takes them.
+    AlterScramCredentials;
+    /// Adds entries to access control lists.
+    CreateAcls;
+    /// Removes some.
+    DeleteAcls;
 }
 
 macro_rules! controller_replies {
@@ -162,6 +170,8 @@ controller_replies! {
     BrokerStarted(BrokerEpoch);
     /// Partitions as they are now.
     Altered(Results<AlteredPartition>);
+    /// The entries of access control lists that were removed, by filter.
+    AclsDeleted(Results<Vec<Acl>>);
     /// Producer ids of the asker's own.
     ProducerIds(ProducerIdBlock);
 }

@@ -42,6 +42,9 @@ pub enum BrokerState {
     ShuttingDown,
 }
 
+/// The name of the listener for other nodes, among those of a broker's session.
+pub const NODE_LISTENER: &str = "NODE";
+
 /// One way to a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

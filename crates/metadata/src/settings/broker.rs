@@ -21,6 +21,7 @@ use std::sync::LazyLock;
 
 use super::accepted::ACCEPTED_SETTINGS;
 use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
+use super::listener::LISTENER_SETTINGS;
 use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
 use crate::controller::COMMAND_RECORDS_MAX;
 use crate::error::MetadataError;
@@ -36,7 +37,7 @@ pub fn broker_setting(name: &str) -> Result<&'static Setting, MetadataError> {
 /// Every broker setting, by name: the broker's own, and the defaults of topic settings.
 pub fn broker_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| {
-        let own = OWN_SETTINGS.iter().chain(ACCEPTED_SETTINGS).copied();
+        let own = OWN_SETTINGS.iter().chain(LISTENER_SETTINGS).chain(ACCEPTED_SETTINGS).copied();
         let mut all: Vec<Setting> = own.chain(topic_defaults()).collect();
         all.sort_by_key(|setting| setting.name);
         all
@@ -132,19 +133,43 @@ pub const CONNECTIONS_OF_ADDRESSES_SETTING: &str = "max.connections.per.ip.overr
 /// How many connections are accepted per second.
 pub const CONNECTION_RATE_SETTING: &str = "max.connection.creation.rate";
 
+/// Kafka's authorizer of clusters without ZooKeeper.
+pub const STANDARD_AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
 /// How long an idempotent producer is remembered.
 pub const PRODUCER_EXPIRATION_SETTING: &str = "producer.id.expiration.ms";
 
 /// The settings of the broker itself.
 static OWN_SETTINGS: &[Setting] = &[
     row(
+        "allow.everyone.if.no.acl.found",
+        Kind::Boolean,
+        Some("false"),
+        "",
+        "Whether everybody may do what no ACL is about, where ACLs are in force.",
+    ),
+    row(
+        "authorizer.class.name",
+        Kind::Word(&["", STANDARD_AUTHORIZER]),
+        Some(""),
+        "",
+        "Puts ACLs in force, under the name of Kafka's authorizer. Empty, everybody may do everything.",
+    ),
+    row(
+        "super.users",
+        Kind::Text,
+        Some(""),
+        "",
+        "Who may do everything, whatever ACLs say, as `User:alice;User:bob`.",
+    ),
+    row(
         "advertised.listeners",
         Kind::Reachable,
         None,
         "",
-        "The address that clients are told to use. Not set, each client is told the address that \
-         it reached the broker by, which is right unless something between them translates \
-         addresses.",
+        "The addresses that clients are told to use, as `NAME://host:port` for the listener of that name. \
+         Of a listener that has none here, each client is told the address that it reached the broker by, \
+         which is right unless something between them translates addresses.",
     ),
     row(
         "auto.create.topics.enable",
@@ -271,11 +296,19 @@ static OWN_SETTINGS: &[Setting] = &[
     .without_effect(NO_THROTTLES),
     row(
         "listeners",
-        Kind::Addresses,
+        Kind::Listeners,
         Some("127.0.0.1:9092"),
         "",
-        "Where Kafka clients connect, as `host:port`; Kafka's `PLAINTEXT://host:port` is taken too. \
-         Port 0 takes a free one.",
+        "Where Kafka clients connect, as `NAME://host:port`; without a name it is `PLAINTEXT`. A listener may \
+         have several addresses. Port 0 takes a free one.",
+    ),
+    row(
+        "listener.security.protocol.map",
+        Kind::Protocols,
+        Some("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"),
+        "",
+        "What is spoken on the listener of each name: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`. \
+         `listener.name.NAME.SETTING` is a setting of one listener, of those about connections, `ssl.` and `sasl.`.",
     ),
     Setting::dynamic(
         CLEANER_BACKOFF_SETTING,

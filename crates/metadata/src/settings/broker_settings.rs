@@ -1,13 +1,14 @@
 //! What the broker was started with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use logway_model::BrokerId;
 
 use super::broker::broker_setting;
-use super::value::{Value, parse_address};
+use super::listeners::{GivenOfListeners, ListenerSettings, listener_setting, listeners};
+use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
 use crate::record::Endpoint;
 
@@ -21,14 +22,13 @@ pub const NODE_ID_SETTING: &str = "node.id";
 #[derive(Debug, Clone, PartialEq)]
 pub struct BrokerSettings {
     given: BTreeMap<&'static str, String>,
+    given_of_listeners: GivenOfListeners,
     /// `node.id`
     pub node_id: BrokerId,
     /// `log.dirs`, at least one. The first holds the metadata, too.
     pub log_dirs: Vec<PathBuf>,
     /// `listeners`, at least one.
-    pub listeners: Vec<Endpoint>,
-    /// `advertised.listeners`, or `None` to tell each client the address it came by.
-    pub advertised: Option<Endpoint>,
+    pub listeners: Vec<ListenerSettings>,
     /// `logway.http.listen`
     pub http_listen: Endpoint,
     /// `logway.log.format`
@@ -87,6 +87,17 @@ pub struct BrokerSettings {
     pub groups: GroupCoordinatorSettings,
     /// What the node goes by among others.
     pub cluster: ClusterSettings,
+    /// `authorizer.class.name`, or `None` where everybody may do everything.
+    pub authorizer: Option<AuthorizerSettings>,
+}
+
+/// What ACLs are read with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthorizerSettings {
+    /// `super.users`, each as `User:alice`.
+    pub super_users: BTreeSet<String>,
+    /// `allow.everyone.if.no.acl.found`
+    pub allows_where_no_acl: bool,
 }
 
 /// How the broker's own log is written.
@@ -181,13 +192,18 @@ impl BrokerSettings {
     pub fn new(
         settings: impl IntoIterator<Item = (String, String)>,
     ) -> Result<BrokerSettings, MetadataError> {
-        let mut given = BTreeMap::new();
+        let (mut given, mut given_of_listeners) = (BTreeMap::new(), GivenOfListeners::new());
         for (name, text) in settings {
+            if let Some(of_listener) = listener_setting(&name, &text) {
+                let (name, value) = of_listener?;
+                given_of_listeners.insert(name, value);
+                continue;
+            }
             let setting = broker_setting(&name)?;
             let value = setting.parse(&text)?;
             given.insert(setting.name, value.to_string());
         }
-        Ok(BrokerSettings::of_checked(given))
+        BrokerSettings::of_parsed(given, given_of_listeners)
     }
 
     /// The value that file or flags gave to a setting, in canonical text.
@@ -197,18 +213,22 @@ impl BrokerSettings {
 
     /// The same of the node with this number: that of its data directory, or the one that the cluster has given it.
     pub fn with_node_id(&self, id: BrokerId) -> BrokerSettings {
-        let mut given = self.given.clone();
-        given.insert(NODE_ID_SETTING, id.to_string());
-        BrokerSettings::of_checked(given)
+        let mut settings = self.clone();
+        settings.given.insert(NODE_ID_SETTING, id.to_string());
+        settings.node_id = id;
+        settings
     }
 
-    fn of_checked(given: BTreeMap<&'static str, String>) -> BrokerSettings {
-        let fields = Fields { given: &given };
-        BrokerSettings {
+    /// Of values each of which is one that its setting can have.
+    fn of_parsed(
+        given: BTreeMap<&'static str, String>,
+        given_of_listeners: GivenOfListeners,
+    ) -> Result<BrokerSettings, MetadataError> {
+        let fields = Fields { given: &given, of_listeners: &given_of_listeners, listener: None };
+        Ok(BrokerSettings {
             node_id: BrokerId(fields.int(NODE_ID_SETTING)),
             log_dirs: fields.paths("log.dirs"),
-            listeners: fields.addresses("listeners"),
-            advertised: fields.addresses("advertised.listeners").pop(),
+            listeners: listeners(&fields)?,
             http_listen: fields.address("logway.http.listen"),
             log_format: fields.log_format(),
             log_levels: fields.list("logway.log.level"),
@@ -243,21 +263,34 @@ impl BrokerSettings {
             },
             groups: fields.groups(),
             cluster: fields.cluster(),
+            authorizer: fields.authorizer(),
             given,
-        }
+            given_of_listeners,
+        })
     }
 }
 
 /// Reads fields out of checked texts. It panics on names and types that the table does not have,
 /// which the first test that makes any settings would show.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     given: &'a BTreeMap<&'static str, String>,
+    pub(super) of_listeners: &'a GivenOfListeners,
+    /// The listener whose own settings beat those of all.
+    listener: Option<&'a str>,
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    /// The fields as they are for one listener.
+    pub(super) fn of(&self, listener: &'a str) -> Fields<'a> {
+        Fields { listener: Some(listener), ..*self }
+    }
+
     fn value(&self, name: &str) -> Option<Value> {
         let setting = broker_setting(name).expect("the table has every field's setting");
-        match self.given.get(name) {
+        let of_listener = self
+            .listener
+            .and_then(|listener| self.of_listeners.get(&(listener.to_owned(), setting.name)));
+        match of_listener.or_else(|| self.given.get(name)) {
             Some(text) => Some(setting.parse(text).expect("given values were checked")),
             None => setting.default_value(),
         }
@@ -280,7 +313,7 @@ impl Fields<'_> {
     }
 
     /// A size that is never negative.
-    fn size(&self, name: &str) -> usize {
+    pub(super) fn size(&self, name: &str) -> usize {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
     }
 
@@ -288,7 +321,7 @@ impl Fields<'_> {
         u64::try_from(self.number(name)).ok().map(Duration::from_millis)
     }
 
-    fn interval(&self, name: &str) -> Duration {
+    pub(super) fn interval(&self, name: &str) -> Duration {
         self.duration(name).expect("the setting's least value is not negative")
     }
 
@@ -337,6 +370,16 @@ impl Fields<'_> {
         }
     }
 
+    fn authorizer(&self) -> Option<AuthorizerSettings> {
+        let is_on = !self.text("authorizer.class.name").is_empty();
+        let super_users = self.text("super.users");
+        let super_users = super_users.split(';').map(str::trim).filter(|user| !user.is_empty());
+        is_on.then(|| AuthorizerSettings {
+            super_users: super_users.map(str::to_owned).collect(),
+            allows_where_no_acl: self.boolean("allow.everyone.if.no.acl.found"),
+        })
+    }
+
     fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Boolean(value)) => value,
@@ -353,8 +396,17 @@ impl Fields<'_> {
         }
     }
 
-    fn list(&self, name: &str) -> Vec<String> {
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
         self.value(name).map(|value| value.items().to_vec()).unwrap_or_default()
+    }
+
+    /// A text; empty where none is set.
+    pub(super) fn text(&self, name: &str) -> String {
+        self.value(name).map(|value| value.to_string()).unwrap_or_default()
+    }
+
+    pub(super) fn named_addresses(&self, name: &str) -> Vec<NamedAddress> {
+        self.list(name).iter().filter_map(|item| parse_named_address(item)).collect()
     }
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {

@@ -38,6 +38,12 @@ impl Setting {
         Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
     }
 
+    /// The same, of which any value but the default is refused, for this reason.
+    pub(super) const fn default_only(mut self, reason: &'static str) -> Setting {
+        self.effect = Effect::DefaultOnly(reason);
+        self
+    }
+
     /// The same, kept and shown but without an effect here, for this reason.
     pub(super) const fn without_effect(mut self, reason: &'static str) -> Setting {
         self.effect = Effect::Nothing(reason);
@@ -110,6 +116,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// Any number of these words, separated by commas.
     Words(&'static [&'static str]),
+    /// Any text.
+    Text,
     /// Any texts, separated by commas.
     Texts,
     /// `name=pattern`, separated by commas: whom a subscription to metrics selects.
@@ -124,8 +132,12 @@ pub enum Kind {
     AddressLimits,
     /// `host:port`, also as `PLAINTEXT://host:port`.
     Address,
-    /// An address that clients can be told.
+    /// One or more of `NAME://host:port`, separated by commas.
+    Listeners,
+    /// The same, of addresses that clients can be told.
     Reachable,
+    /// `NAME:PROTOCOL`, separated by commas.
+    Protocols,
     /// One or more addresses, separated by commas.
     Addresses,
 }
@@ -153,13 +165,17 @@ impl Kind {
             Kind::Int { .. } => "int",
             Kind::Long { .. } => "long",
             Kind::Double { .. } => "double",
-            Kind::Word(_) | Kind::Address | Kind::AddressLimits | Kind::Reachable => "string",
+            Kind::Word(_) | Kind::Text | Kind::Address | Kind::AddressLimits | Kind::Protocols => {
+                "string"
+            }
             Kind::Words(_)
             | Kind::Texts
             | Kind::ClientMatches
             | Kind::LogLevels
             | Kind::ThrottledReplicas
             | Kind::Paths
+            | Kind::Listeners
+            | Kind::Reachable
             | Kind::Addresses => "list",
         }
     }
@@ -190,6 +206,7 @@ impl Kind {
             Kind::Double { min, max } => range(min, (max < f64::MAX).then_some(max)),
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Words(words) => format!("any of {}", words.join(", ")),
+            Kind::Text => "a text".to_owned(),
             Kind::Texts => "a list of texts".to_owned(),
             Kind::ClientMatches => "a list of name=pattern".to_owned(),
             Kind::LogLevels => format!(
@@ -200,7 +217,9 @@ impl Kind {
             Kind::Paths => "one or more paths, each once".to_owned(),
             Kind::AddressLimits => "a list of address:number".to_owned(),
             Kind::Address => "host:port".to_owned(),
-            Kind::Reachable => "host:port, with a host of up to 255 bytes other than 0.0.0.0 and \
+            Kind::Listeners => "one or more of host:port or NAME://host:port".to_owned(),
+            Kind::Protocols => "a list of name:protocol".to_owned(),
+            Kind::Reachable => "one or more of host:port or NAME://host:port, each name once, with a host of up to 255 bytes other than 0.0.0.0 and \
                                 a port other than 0"
                 .to_owned(),
             Kind::Addresses => "one or more of host:port".to_owned(),

@@ -4,7 +4,7 @@
 //! acknowledged means on disk; `retention.bytes` below -1 is refused, which Kafka takes for -1;
 //! and `min.cleanable.dirty.ratio` cannot be `NaN`.
 
-use super::definition::{Effect, Kind, Setting, Synonym, look_up};
+use super::definition::{Kind, Setting, Synonym, look_up};
 use crate::error::MetadataError;
 
 /// The topic setting of a name, or the error that says so and which name comes close.
@@ -32,13 +32,6 @@ const fn same(name: &'static str) -> Synonym {
 /// A broker setting in hours, which holds Kafka's default.
 const fn hours(name: &'static str, default: &'static str) -> Synonym {
     Synonym { name, factor: 3_600_000, unit: "hours", default: Some(default) }
-}
-
-impl Setting {
-    const fn default_only(mut self, reason: &'static str) -> Setting {
-        self.effect = Effect::DefaultOnly(reason);
-        self
-    }
 }
 
 pub(super) const NO_TIERS: &str = "there is no tiered storage";

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::client_metrics::parse_match;
 use super::definition::Kind;
+use super::listeners::UNNAMED_LISTENER;
 use crate::record::Endpoint;
 
 /// A checked value.
@@ -51,9 +52,13 @@ impl Value {
             }
             Kind::Word(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::Address => parse_address(text).map(|address| Value::Text(address.to_string())),
-            Kind::Reachable => parse_address(text)
-                .filter(is_reachable)
-                .map(|address| Value::Text(address.to_string())),
+            Kind::Listeners => named_addresses(text, |_| true),
+            Kind::Reachable => named_addresses(text, is_reachable).filter(have_names_of_their_own),
+            Kind::Text if text.len() > LIST_MAX_BYTES => {
+                return Err(format!("it must be no longer than {LIST_MAX_BYTES} bytes"));
+            }
+            // What is said of each protocol is checked with the listeners.
+            Kind::Text | Kind::Protocols => Some(Value::Text(text.to_owned())),
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
             }
@@ -187,6 +192,46 @@ pub(super) fn parse_address(text: &str) -> Option<Endpoint> {
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'%');
     let is_host = host.len() <= HOST_MAX_BYTES && host.bytes().all(is_legal);
     is_host.then_some(Endpoint { host, port })
+}
+
+/// An address with the name of its listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NamedAddress {
+    /// In capitals.
+    pub(super) name: String,
+    pub(super) endpoint: Endpoint,
+}
+
+/// The longest name of a listener.
+const LISTENER_NAME_MAX_BYTES: usize = 64;
+
+/// Reads `NAME://host:port`, or `host:port`, which is of the listener without a name.
+pub(super) fn parse_named_address(text: &str) -> Option<NamedAddress> {
+    let (name, address) = text.split_once("://").unwrap_or((UNNAMED_LISTENER, text));
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let is_name = !name.is_empty() && name.len() <= LISTENER_NAME_MAX_BYTES;
+    if !is_name || !name.bytes().all(is_legal) || address.contains("://") {
+        return None;
+    }
+    Some(NamedAddress { name: name.to_ascii_uppercase(), endpoint: parse_address(address)? })
+}
+
+/// The items of a list of addresses, with the names that they were given.
+fn named_addresses(text: &str, is_allowed: impl Fn(&Endpoint) -> bool) -> Option<Value> {
+    let to_text = |item: &str| {
+        let NamedAddress { name, endpoint } = parse_named_address(item)?;
+        is_allowed(&endpoint).then(|| match item.contains("://") {
+            true => format!("{name}://{endpoint}"),
+            false => endpoint.to_string(),
+        })
+    };
+    checked_list(text, to_text).filter(|list| !list.items().is_empty())
+}
+
+fn have_names_of_their_own(list: &Value) -> bool {
+    let names = list.items().iter().filter_map(|item| parse_named_address(item));
+    let mut seen = BTreeSet::new();
+    names.map(|address| address.name).all(|name| seen.insert(name))
 }
 
 /// Whether clients can connect to an address as it stands.

@@ -19,7 +19,7 @@ use logway_log::checkpoint::known_dirs::KNOWN_DIRS_FILE;
 use logway_log::checkpoint::{MetaProperties, joining};
 use logway_log::fs::Fs;
 use logway_log::{LogError, random_uuid};
-use logway_metadata::record::Endpoint;
+use logway_metadata::record::{Endpoint, Listener};
 use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
 use logway_model::{BrokerId, ClusterId, DirectoryId};
 use logway_peers::{Identity, QuorumCalls};
@@ -27,7 +27,7 @@ use logway_quorum::{JoinRequest, Start, join};
 use tokio::time::Instant;
 
 use super::seeds::{Found, Seeds};
-use super::{Cluster, ClusterOptions};
+use super::{BoundListener, Cluster, ClusterOptions};
 use crate::start::NodeError;
 use crate::tasks::off_thread;
 
@@ -79,7 +79,8 @@ impl Identified {
             let host = host.clone().unwrap_or_else(|| ip.to_string());
             Endpoint { host, port: bound.port() }
         };
-        let own = clients.0.map(|ip| SocketAddr::new(ip, clients.1)).into_iter().chain([bound]);
+        let of_clients = clients.iter().filter_map(|it| Some(SocketAddr::new(it.ip?, it.port)));
+        let own = of_clients.chain([bound]);
         let seeds = Seeds {
             carrier: Arc::clone(&carrier),
             addresses: join,
@@ -126,8 +127,8 @@ impl Identified {
                 (settings, address, Some(Joined { cluster, directory }), Start::Join)
             }
         };
-        let endpoint = client_endpoint(&settings, clients, &address);
-        let cluster = Cluster::new(carrier, address, endpoint, mutation);
+        let client_listeners = client_listeners(&settings, clients, &address);
+        let cluster = Cluster::new(carrier, address, client_listeners, mutation);
         Ok(Identified { settings, cluster: Some(cluster), joined, start })
     }
 }
@@ -214,14 +215,19 @@ fn way_out() -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// What clients of a cluster are told: what is configured, the address that is bound, or that of the node.
-fn client_endpoint(
+/// What clients of a cluster are told of each listener: what is configured, the address that is bound, or that of the
+/// node.
+fn client_listeners(
     settings: &BrokerSettings,
-    (ip, port): (Option<IpAddr>, u16),
+    bound: Vec<BoundListener>,
     of_node: &Endpoint,
-) -> Endpoint {
-    let configured = settings.advertised.clone();
-    let bound = ip.map(|ip| Endpoint { host: ip.to_canonical().to_string(), port });
-    let of_node = || Endpoint { port, ..of_node.clone() };
-    configured.or(bound).unwrap_or_else(of_node)
+) -> Vec<Listener> {
+    let told = bound.into_iter().map(|BoundListener { name, ip, port }| {
+        let known = settings.listeners.iter().find(|listener| listener.name == name);
+        let configured = known.and_then(|listener| listener.advertised.clone());
+        let bound = ip.map(|ip| Endpoint { host: ip.to_canonical().to_string(), port });
+        let of_node = || Endpoint { port, ..of_node.clone() };
+        Listener { name, endpoint: configured.or(bound).unwrap_or_else(of_node) }
+    });
+    told.collect()
 }

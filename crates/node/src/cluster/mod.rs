@@ -41,8 +41,7 @@ pub use mutation::Mutation;
 pub use seeds::WrongCluster;
 pub(crate) use session::live;
 
-/// The name of the listener for other nodes, among those of a broker's session.
-pub const NODE_LISTENER: &str = "NODE";
+pub use logway_metadata::record::NODE_LISTENER;
 
 /// Finds out where nodes listen for nodes, through an address that clients know; `None` if no broker is there.
 pub type FindNodes =
@@ -54,9 +53,8 @@ pub struct ClusterOptions {
     pub carrier: Arc<dyn Carrier>,
     /// The host that other nodes are told, if one is configured.
     pub host: Option<String>,
-    /// What clients are told, where no address is configured: the port that is bound, and the host if it is a certain
-    /// one.
-    pub clients: (Option<IpAddr>, u16),
+    /// Where clients connect, each listener once and in the order of the settings.
+    pub clients: Vec<BoundListener>,
     /// Addresses of nodes, for other nodes or for clients, of a cluster to join; none to found one.
     pub join: Vec<String>,
     /// Looks behind an address for clients.
@@ -66,13 +64,24 @@ pub struct ClusterOptions {
     pub mutation: Option<Mutation>,
 }
 
+/// A listener for clients that is bound: what they are told, where no address is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundListener {
+    /// Its name.
+    pub name: String,
+    /// The host, if it is a certain one.
+    pub ip: Option<IpAddr>,
+    /// The port.
+    pub port: u16,
+}
+
 /// What a node has that other nodes can reach.
 pub(crate) struct Cluster {
     pub(crate) carrier: Arc<dyn Carrier>,
     /// Where other nodes reach this one.
     pub(crate) address: Endpoint,
-    /// Where clients reach it.
-    pub(crate) endpoint: Endpoint,
+    /// Where clients reach it, by listener, at least one.
+    client_listeners: Vec<Listener>,
     /// This start of the process.
     incarnation: Uuid,
     /// The life that this start has begun, once the cluster knows of it.
@@ -91,13 +100,13 @@ impl Cluster {
     fn new(
         carrier: Arc<dyn Carrier>,
         address: Endpoint,
-        endpoint: Endpoint,
+        client_listeners: Vec<Listener>,
         mutation: Option<Mutation>,
     ) -> Cluster {
         Cluster {
             carrier,
             address,
-            endpoint,
+            client_listeners,
             incarnation: random_uuid(),
             session: watch::Sender::new(None),
             wanted: Mutex::new(BrokerState::Active),
@@ -118,9 +127,15 @@ impl Cluster {
         *self.session.borrow()
     }
 
-    /// How other nodes reach this broker.
+    /// Where clients reach it that name no listener.
+    pub(crate) fn endpoint(&self) -> Option<Endpoint> {
+        self.client_listeners.first().map(|listener| listener.endpoint.clone())
+    }
+
+    /// How other nodes and clients reach this broker.
     fn listeners(&self) -> Vec<Listener> {
-        vec![Listener { name: NODE_LISTENER.to_owned(), endpoint: self.address.clone() }]
+        let of_nodes = Listener { name: NODE_LISTENER.to_owned(), endpoint: self.address.clone() };
+        [of_nodes].into_iter().chain(self.client_listeners.iter().cloned()).collect()
     }
 
     fn wanted(&self) -> BrokerState {

@@ -77,7 +77,7 @@ async fn begin(node: &Weak<Node>, serves_already: bool) -> Option<Life> {
         let start = StartBroker {
             id: strong.settings.node_id,
             incarnation: cluster.incarnation,
-            endpoint: Some(cluster.endpoint.clone()),
+            endpoint: cluster.endpoint(),
             listeners: cluster.listeners(),
             rack: strong.settings.cluster.rack.clone(),
             log_dirs: strong.log_dirs.online_ids(),

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use logway_metadata::quota::QuotaKey;
+use logway_metadata::settings::{BrokerSettings, ListenerSettings};
 use tokio::time::{Instant, sleep_until};
 
-use super::connection_rates::Rated;
+use super::connection_rates::{ConnectionRates, Rated};
 use super::per_address::AddressSeat;
 use crate::{CLIENTS, Node};
 
@@ -24,10 +25,36 @@ pub(crate) struct ConnectionSeats {
     waiting: Seats,
 }
 
+/// How many connections one listener has, and may have (KIP-612). What is not limited is not counted.
+#[derive(Debug)]
+pub struct ListenerLimits {
+    name: String,
+    connections: Option<(Seats, usize)>,
+    rate: Option<(ConnectionRates, u32)>,
+}
+
+impl ListenerLimits {
+    /// Of a listener to which nobody has connected yet.
+    pub fn new(settings: &BrokerSettings, listener: &ListenerSettings) -> ListenerLimits {
+        let rate = |max| (ConnectionRates::new(settings, max), max);
+        ListenerLimits {
+            name: listener.name.clone(),
+            connections: listener.connections_max.map(|max| (Seats::default(), max)),
+            rate: listener.connections_per_second_max.map(rate),
+        }
+    }
+
+    /// Counts a connection; says for how long no further one is to be accepted.
+    fn count(&self) -> Duration {
+        self.rate.as_ref().map_or(Duration::ZERO, |(rate, max)| rate.count(*max))
+    }
+}
+
 /// A connection that is let in, as long as it lives.
 #[derive(Debug)]
 pub struct Admitted {
     _of_all: Seat,
+    _of_listener: Option<Seat>,
     _of_address: AddressSeat,
     /// Until when it waits, and its seat among those that do.
     waiting: Option<(Instant, Seat)>,
@@ -77,35 +104,53 @@ impl Admitted {
 
 impl Node {
     /// Judges a connection that was opened: `max.connections`, `max.connections.per.ip`, and the rates at
-    /// which all and each address may open them (KIP-612).
-    pub fn admit(&self, peer: SocketAddr) -> Admission {
+    /// which all and each address may open them (KIP-612), of the whole broker and of the listener.
+    pub fn admit(&self, peer: SocketAddr, listener: &ListenerLimits) -> Admission {
         let rated = self.connection_rates.admit(&self.image(), peer.ip());
         let pause = match rated {
-            Rated::In(_) => self.connection_rates.count(self.connections_per_second_max()),
+            Rated::In(_) => {
+                let of_all = self.connection_rates.count(self.connections_per_second_max());
+                of_all.max(listener.count())
+            }
             Rated::Refused => Duration::ZERO,
         };
-        Admission { admitted: self.seat(rated, peer), pause }
+        Admission { admitted: self.seat(rated, peer, listener), pause }
     }
 
-    fn seat(&self, rated: Rated, peer: SocketAddr) -> Option<Admitted> {
+    fn seat(&self, rated: Rated, peer: SocketAddr, listener: &ListenerLimits) -> Option<Admitted> {
         let max = self.connections_max();
         let Some(of_all) = self.connection_seats.all.take(max) else {
             return self.refuse_connection(peer, "max.connections", max);
+        };
+        let of_listener = match &listener.connections {
+            Some((seats, max)) => match seats.take(*max) {
+                Some(seat) => Some(seat),
+                None => {
+                    let setting = format!("max.connections of listener {}", listener.name);
+                    return self.refuse_connection(peer, &setting, *max);
+                }
+            },
+            None => None,
         };
         let of_address_max = self.connections_max_of(peer.ip());
         let Some(of_address) = self.connections_by_address.take(peer.ip(), of_address_max) else {
             return self.refuse_connection(peer, "max.connections.per.ip", of_address_max);
         };
         let Rated::In(wait) = rated else { return self.refuse_for_now(peer.ip()) };
+        let admitted = |waiting| Admitted {
+            _of_all: of_all,
+            _of_listener: of_listener,
+            _of_address: of_address,
+            waiting,
+        };
         if wait.is_zero() {
-            return Some(Admitted { _of_all: of_all, _of_address: of_address, waiting: None });
+            return Some(admitted(None));
         }
         let Some(seat) = self.connection_seats.waiting.take(max.div_ceil(WAITING_PART)) else {
             return self.refuse_for_now(peer.ip());
         };
         self.metrics.quotas.throttled(QuotaKey::ConnectionCreationRate, wait);
-        let waiting = Some((Instant::now() + wait, seat));
-        Some(Admitted { _of_all: of_all, _of_address: of_address, waiting })
+        Some(admitted(Some((Instant::now() + wait, seat))))
     }
 
     fn refuse_connection(&self, peer: SocketAddr, setting: &str, max: usize) -> Option<Admitted> {

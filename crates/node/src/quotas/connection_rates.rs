@@ -29,11 +29,10 @@ pub struct ConnectionRates {
 }
 
 impl ConnectionRates {
-    /// Nobody has connected yet.
-    pub fn new(settings: &BrokerSettings) -> ConnectionRates {
+    /// Nobody has connected yet. All together may open so many per second.
+    pub fn new(settings: &BrokerSettings, per_second_max: u32) -> ConnectionRates {
         let window = QuotaWindow::new(settings.quota_window_size, settings.quota_windows);
-        let rate_of_all = f64::from(settings.connections_per_second_max);
-        let all = Mutex::new(Balance::new(rate_of_all, window, Instant::now()));
+        let all = Mutex::new(Balance::new(f64::from(per_second_max), window, Instant::now()));
         ConnectionRates { window, all, by_address: Mutex::default() }
     }
 

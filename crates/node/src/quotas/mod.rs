@@ -29,7 +29,7 @@ use logway_metadata::settings::BrokerSettings;
 
 use crate::access::Principal;
 pub(crate) use admission::ConnectionSeats;
-pub use admission::{Admission, Admitted};
+pub use admission::{Admission, Admitted, ListenerLimits};
 use balance::{Balance, QuotaWindow};
 use balances::Balances;
 pub use connection_rates::{ConnectionRates, Rated};

@@ -3,6 +3,7 @@
 //! One file per command. stdout carries data, stderr everything else; failures end with an
 //! `error:` line, often a `hint:` line, and exit code 1, or 2 for wrong usage.
 
+mod acl;
 mod byte_encoding;
 mod bytes_text;
 mod cluster;
@@ -31,6 +32,7 @@ pub(crate) mod shapes;
 mod template;
 mod timestamp;
 mod topic;
+mod user;
 
 use std::process::ExitCode;
 
@@ -61,6 +63,8 @@ pub(crate) struct Cli {
 struct GlobalArgs {
     #[command(flatten)]
     brokers: BrokerArgs,
+    #[command(flatten)]
+    security: connect::SecurityArgs,
     /// How to print data: as tables, or as JSON, one document or a line per record
     #[arg(
         long,
@@ -87,6 +91,12 @@ enum Command {
     /// Show and change the settings of topics, brokers, groups and client metrics
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Create, list and delete users, and give them passwords
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Create, list, delete and check ACLs: who may do what
+    #[command(subcommand)]
+    Acl(acl::AclCommand),
     /// Look at the cluster as a whole
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
@@ -114,6 +124,8 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Consume(args) => in_runtime(consume::run(args, &global)),
         Command::Group(command) => in_runtime(group::run(command, &global)),
         Command::Config(command) => in_runtime(config::run(command, &global)),
+        Command::User(command) => in_runtime(user::run(command, &global)),
+        Command::Acl(command) => in_runtime(acl::run(command, &global)),
         Command::Cluster(command) => in_runtime(cluster::run(command, &global)),
         Command::Log(command) => log::run(command, &global),
         Command::Completions(args) => completions::run(&args),

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use super::json_record::JsonRecord;
-use super::{cluster, config, group, log, produce, topic};
+use super::{acl, cluster, config, group, log, produce, topic, user};
 
 /// What a command prints as JSON.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub fn shapes() -> Vec<Shape> {
     shapes.push(Shape::lines::<JsonRecord<'static>>("consume"));
     shapes.extend(group::shapes());
     shapes.extend(config::shapes());
+    shapes.extend(user::shapes());
+    shapes.extend(acl::shapes());
     shapes.extend(cluster::shapes());
     shapes.extend(log::shapes());
     shapes

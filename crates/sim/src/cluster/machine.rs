@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use logway_log::fs::SimFs;
 use logway_log::fs::sim::Fault;
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, UNNAMED_LISTENER};
 use logway_node::Node;
-use logway_node::cluster::{ClusterOptions, Mutation};
+use logway_node::cluster::{BoundListener, ClusterOptions, Mutation};
 use logway_node::log_levels::LogLevels;
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -128,7 +128,11 @@ impl Machine {
         let options = ClusterOptions {
             carrier,
             host: None,
-            clients: (Some(address_of(number).ip()), 9_092),
+            clients: vec![BoundListener {
+                name: UNNAMED_LISTENER.to_owned(),
+                ip: Some(address_of(number).ip()),
+                port: 9_092,
+            }],
             join: seeds.map(|seed| address_of(seed).to_string()).collect(),
             find_nodes: Arc::new(|_| Box::pin(async { None })),
             mutation: surroundings.mutation,

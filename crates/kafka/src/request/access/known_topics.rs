@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use logway_metadata::record::{BrokerRecord, BrokerState};
+use logway_metadata::record::{BrokerRecord, BrokerState, Endpoint};
 use logway_metadata::{MetadataImage, TopicImage};
 use logway_model::{BrokerId, DirectoryId, ErrorCode, TopicId};
 
@@ -70,6 +70,11 @@ impl KnownTopics {
     /// A broker.
     pub(crate) fn broker(&self, id: BrokerId) -> Option<&BrokerRecord> {
         self.0.broker(id)
+    }
+
+    /// Where clients of a listener reach a broker.
+    pub(crate) fn endpoint(&self, id: BrokerId, listener: &str) -> Option<&Endpoint> {
+        self.0.endpoint(id, listener)
     }
 
     /// Whether the controller keeps a broker from serving. No broker of a cluster of one is.

@@ -41,7 +41,13 @@ impl RequestContext {
     #[inline]
     pub(crate) fn may(&self, operation: Operation, resource: Resource<'_>) -> bool {
         let node = self.node();
-        node.access.is_open() || node.allows(&self.requester(), operation, resource)
+        node.access.is_open()
+            || node.allows(&self.requester(), operation, resource, &self.connection.access_memory)
+    }
+
+    /// Whether ACLs are in force.
+    pub(crate) fn has_acls(&self) -> bool {
+        self.node().access.has_acls()
     }
 
     fn requester(&self) -> Requester<'_> {

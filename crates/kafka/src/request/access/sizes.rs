@@ -44,6 +44,16 @@ impl Sizes {
         self.0.overriding().count()
     }
 
+    /// How many ACLs there are.
+    pub(crate) fn acl_count(&self) -> usize {
+        self.0.acls().count()
+    }
+
+    /// How many users have passwords.
+    pub(crate) fn user_count(&self) -> usize {
+        self.0.users().count()
+    }
+
     /// How many entities have quotas.
     pub(crate) fn quota_entity_count(&self) -> usize {
         self.0.client_quotas().entity_count()

@@ -1,0 +1,34 @@
+//! How a client is known: its certificate, and its password.
+
+use std::fmt;
+use std::sync::Arc;
+
+use logway_metadata::sasl::SaslMechanism;
+use rustls::ClientConfig;
+
+/// How connections are encrypted, and who the client is.
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    /// TLS, unless bytes travel as they are.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// Who the client says that it is by SASL, if it is asked.
+    pub password: Option<Password>,
+}
+
+/// A user, by name and password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password {
+    /// How it is told.
+    pub mechanism: SaslMechanism,
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Password { mechanism, user, .. } = self;
+        write!(f, "Password({user} by {mechanism})")
+    }
+}

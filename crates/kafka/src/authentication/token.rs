@@ -1,0 +1,135 @@
+//! A token of a client: what it leads to, and when the client learns of it.
+
+use logway_metadata::settings::SaslSettings;
+use logway_node::CLIENTS;
+use logway_node::access::Principal;
+use logway_security::sasl::{Exchange, Refusal, Step};
+use tokio::time::{Duration, Instant, sleep_until};
+
+use super::{Carriage, State};
+use crate::request::ConnectionInfo;
+use crate::service::Service;
+
+/// What a client is told that was believed so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The next token.
+    pub(crate) token: Vec<u8>,
+    /// For how long it is known, once it is; 0 is for ever.
+    pub(crate) lifetime_ms: i64,
+}
+
+/// A client was not believed. It is told no more than that.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct NotBelieved {
+    /// For the client.
+    pub(crate) message: String,
+}
+
+/// Looks at a token. A client that is not believed learns so after the delay that the listener has, counted from when
+/// the token came: how long it took to find out tells nothing.
+pub(crate) async fn take_token(
+    service: &Service,
+    connection: &ConnectionInfo,
+    settings: &SaslSettings,
+    carriage: Carriage,
+    token: &[u8],
+) -> Result<Answered, NotBelieved> {
+    let came_at = Instant::now();
+    let judged = judge(service, connection, settings, carriage, token).await;
+    let mechanism = match judged {
+        Ok(answered) => return Ok(answered),
+        Err((refusal, mechanism)) => {
+            let user = refusal.user.as_deref().map(shortened).unwrap_or_default();
+            tracing::info!(target: CLIENTS, peer = %connection.peer, user, mechanism, reason = refusal.reason,
+                "a client is not who it says");
+            mechanism
+        }
+    };
+    service.node.metrics.connections.not_believed.inc();
+    sleep_until(came_at + settings.failure_delay).await;
+    // Kafka's words, which clients' users know.
+    let message = format!(
+        "Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+    );
+    Err(NotBelieved { message })
+}
+
+/// A name that a stranger chose must not fill the log.
+fn shortened(name: &str) -> String {
+    const SHOWN_CHARS: usize = 64;
+    name.chars().take(SHOWN_CHARS).collect()
+}
+
+type Refused = (Refusal, &'static str);
+
+async fn judge(
+    service: &Service,
+    connection: &ConnectionInfo,
+    settings: &SaslSettings,
+    carriage: Carriage,
+    token: &[u8],
+) -> Result<Answered, Refused> {
+    let Some(authentication) = &connection.authentication else {
+        return Err((refusal("this listener asks nobody"), "none"));
+    };
+    let Some((mut exchange, expected, is_again)) = authentication.take_exchange() else {
+        return Err((refusal("no mechanism was chosen"), "none"));
+    };
+    let mechanism = exchange.mechanism();
+    let step = match expected == carriage {
+        true => step(service, &mut exchange, token).await,
+        false => Err(refusal("tokens come in another form than was chosen")),
+    };
+    let mut state = authentication.state();
+    let believed = step.and_then(|step| match step {
+        Step::Challenge(token) => Ok((token, None)),
+        Step::Done { user, token } => {
+            let principal = Principal::user(user);
+            match is_again && *connection.principal() != principal {
+                true => Err(Refusal {
+                    user: Some(principal.name().to_owned()),
+                    reason: "it was another user before",
+                }),
+                false => Ok((token, Some(principal))),
+            }
+        }
+    });
+    match believed {
+        Ok((token, None)) => {
+            *state = State::Telling { exchange, carriage, is_again };
+            Ok(Answered { token, lifetime_ms: 0 })
+        }
+        Ok((token, Some(principal))) => {
+            // The second time it is set, and the same.
+            let _ = connection.authenticated.set(principal);
+            *state = State::Known(mechanism);
+            authentication.session_end.set(settings.session_max);
+            let lifetime = settings.session_max.unwrap_or(Duration::ZERO);
+            let lifetime_ms = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+            Ok(Answered { token, lifetime_ms })
+        }
+        Err(refused) => {
+            authentication.refuse(&mut state);
+            Err((refused, mechanism.name()))
+        }
+    }
+}
+
+fn refusal(reason: &'static str) -> Refusal {
+    Refusal { user: None, reason }
+}
+
+/// A step that hashes a password waits for its turn, and for nobody's network.
+async fn step(service: &Service, exchange: &mut Exchange, token: &[u8]) -> Result<Step, Refusal> {
+    let image = service.node.image();
+    let find = |user: &str, mechanism| image.users().credential(user, mechanism).cloned();
+    match exchange.is_slow() {
+        true => {
+            let check = || exchange.step(token, &find, &service.strangers);
+            service.node.check_password(check).await
+        }
+        false => exchange.step(token, &find, &service.strangers),
+    }
+}

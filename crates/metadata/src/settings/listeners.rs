@@ -1,0 +1,323 @@
+//! Where clients connect, and what each way in asks of them.
+//!
+//! A listener has a name, addresses and a protocol. `listener.name.NAME.SETTING` is a setting of that listener
+//! alone and beats `SETTING`, which is that of all (KIP-103, KIP-226). Names of listeners are the same in any case
+//! of letters.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::broker::{CONNECTION_RATE_SETTING, CONNECTIONS_SETTING};
+use super::broker_settings::Fields;
+use super::listener::LISTENER_SETTINGS;
+use super::value::NamedAddress;
+use crate::error::{MetadataError, excerpt};
+use crate::record::{Endpoint, NODE_LISTENER};
+use crate::sasl::SaslMechanism;
+
+/// The listener of addresses that have no name in front of them.
+pub const UNNAMED_LISTENER: &str = "PLAINTEXT";
+
+/// What stands before a listener's name where a setting is of that listener alone.
+pub(super) const LISTENER_PREFIX: &str = "listener.name.";
+
+/// One way in for clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListenerSettings {
+    /// What it is called, in capitals.
+    pub name: String,
+    /// What is spoken there.
+    pub protocol: SecurityProtocol,
+    /// Where clients connect, at least one.
+    pub addresses: Vec<Endpoint>,
+    /// `advertised.listeners`, or `None` to tell each client the address it came by.
+    pub advertised: Option<Endpoint>,
+    /// What TLS needs, where the protocol has it.
+    pub tls: Option<TlsSettings>,
+    /// How clients say who they are, where the protocol has it.
+    pub sasl: Option<SaslSettings>,
+    /// `max.connections` of this listener alone.
+    pub connections_max: Option<usize>,
+    /// `max.connection.creation.rate` of this listener alone.
+    pub connections_per_second_max: Option<u32>,
+}
+
+impl ListenerSettings {
+    /// The address to give to a client that reached us at `local`: that one, unless another is configured. So what
+    /// a client is told to connect to is what it could connect to.
+    pub fn advertised_to(&self, local: SocketAddr) -> Endpoint {
+        match &self.advertised {
+            Some(endpoint) => endpoint.clone(),
+            None => Endpoint { host: local.ip().to_canonical().to_string(), port: local.port() },
+        }
+    }
+}
+
+/// What is spoken on a listener, under Kafka's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    /// Nothing is encrypted, and nobody is asked who he is.
+    Plaintext,
+    /// TLS. Who the client is, its certificate says.
+    Ssl,
+    /// Nothing is encrypted, and clients say who they are by SASL.
+    SaslPlaintext,
+    /// TLS, and SASL within it.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    /// Every protocol.
+    pub const ALL: [SecurityProtocol; 4] = [
+        SecurityProtocol::Plaintext,
+        SecurityProtocol::Ssl,
+        SecurityProtocol::SaslPlaintext,
+        SecurityProtocol::SaslSsl,
+    ];
+
+    /// Kafka's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SecurityProtocol::Plaintext => "PLAINTEXT",
+            SecurityProtocol::Ssl => "SSL",
+            SecurityProtocol::SaslPlaintext => "SASL_PLAINTEXT",
+            SecurityProtocol::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether it is encrypted.
+    pub const fn has_tls(self) -> bool {
+        matches!(self, SecurityProtocol::Ssl | SecurityProtocol::SaslSsl)
+    }
+
+    /// Whether clients have to say who they are.
+    pub const fn has_sasl(self) -> bool {
+        matches!(self, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl)
+    }
+}
+
+impl fmt::Display for SecurityProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads Kafka's name, in any case of letters.
+impl FromStr for SecurityProtocol {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<SecurityProtocol, ()> {
+        let found = SecurityProtocol::ALL.into_iter();
+        found.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text)).ok_or(())
+    }
+}
+
+/// What TLS needs on one listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// `ssl.keystore.location`: PEM files with one private key and its chain of certificates.
+    pub keystore: Vec<PathBuf>,
+    /// `ssl.truststore.location`: PEM files with the authorities of clients' certificates.
+    pub truststore: Vec<PathBuf>,
+    /// `ssl.client.auth`
+    pub client_auth: ClientAuth,
+    /// Whether `ssl.enabled.protocols` has `TLSv1.2`.
+    pub has_tls12: bool,
+    /// Whether `ssl.enabled.protocols` has `TLSv1.3`.
+    pub has_tls13: bool,
+    /// `ssl.principal.mapping.rules`
+    pub principal_rules: String,
+}
+
+/// Whether clients show certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked for one.
+    None,
+    /// They are asked, and may have none.
+    Requested,
+    /// Without one there is no connection.
+    Required,
+}
+
+/// How clients of one listener say who they are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaslSettings {
+    /// `sasl.enabled.mechanisms`, at least one.
+    pub mechanisms: Vec<SaslMechanism>,
+    /// `sasl.server.max.receive.size`
+    pub receive_max_bytes: usize,
+    /// `connections.max.reauth.ms`, or `None` where nobody has to say it again.
+    pub session_max: Option<Duration>,
+    /// `connection.failed.authentication.delay.ms`
+    pub failure_delay: Duration,
+}
+
+/// The settings of single listeners: by the name of the listener, in capitals, and of the setting.
+pub(super) type GivenOfListeners = BTreeMap<(String, &'static str), String>;
+
+/// One of them.
+pub(super) type GivenOfListener = ((String, &'static str), String);
+
+/// Takes `listener.name.NAME.SETTING` apart, and checks the value; `None` if the name is not of that form.
+pub(super) fn listener_setting(
+    name: &str,
+    text: &str,
+) -> Option<Result<GivenOfListener, MetadataError>> {
+    let rest = name.strip_prefix(LISTENER_PREFIX)?;
+    let own = [CONNECTIONS_SETTING, CONNECTION_RATE_SETTING];
+    let names = LISTENER_SETTINGS.iter().map(|setting| setting.name).chain(own);
+    // The listener's own name may have dots.
+    let found = names.into_iter().find_map(|setting| {
+        let listener = rest.strip_suffix(setting)?.strip_suffix('.')?;
+        (!listener.is_empty()).then_some((listener.to_uppercase(), setting))
+    });
+    Some(match found {
+        Some((listener, setting)) => super::broker::broker_setting(setting)
+            .and_then(|setting| setting.parse(text))
+            .map(|value| ((listener, setting), value.to_string())),
+        None => Err(MetadataError::UnknownSetting {
+            scope: "listener",
+            name: excerpt(name),
+            nearest: None,
+        }),
+    })
+}
+
+/// The listeners, in the order in which their names come first.
+///
+/// Fails with [`MetadataError::InvalidSetting`] where a listener lacks what its protocol needs, or something is set
+/// of a listener that there is not.
+pub(super) fn listeners(fields: &Fields<'_>) -> Result<Vec<ListenerSettings>, MetadataError> {
+    let protocols = protocols(fields)?;
+    let mut listeners: Vec<ListenerSettings> = Vec::new();
+    for NamedAddress { name, endpoint } in fields.named_addresses("listeners") {
+        match listeners.iter_mut().find(|listener| listener.name == name) {
+            Some(listener) => listener.addresses.push(endpoint),
+            None => listeners.push(listener(fields, &protocols, name, endpoint)?),
+        }
+    }
+    for NamedAddress { name, endpoint } in fields.named_addresses("advertised.listeners") {
+        match listeners.iter_mut().find(|listener| listener.name == name) {
+            Some(listener) => listener.advertised = Some(endpoint),
+            None => return Err(no_listener("advertised.listeners", &name)),
+        }
+    }
+    let strange = fields.of_listeners.keys().map(|(name, _)| name);
+    match strange.into_iter().find(|name| listeners.iter().all(|it| it.name != **name)) {
+        Some(name) => Err(no_listener("listeners", name)),
+        None => Ok(listeners),
+    }
+}
+
+fn no_listener(setting: &'static str, name: &str) -> MetadataError {
+    let reason = format!("`listeners` has no listener of the name {}", excerpt(name));
+    MetadataError::InvalidSetting { name: setting, value: excerpt(name), reason }
+}
+
+/// What is spoken, by the name of the listener.
+fn protocols(fields: &Fields<'_>) -> Result<BTreeMap<String, SecurityProtocol>, MetadataError> {
+    const NAME: &str = "listener.security.protocol.map";
+    let mut protocols = BTreeMap::new();
+    for item in fields.text(NAME).split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let pair = item.rsplit_once(':');
+        let parsed = pair.and_then(|(name, protocol)| {
+            Some((name.trim().to_uppercase(), protocol.trim().parse().ok()?))
+        });
+        let Some((name, protocol)) = parsed else {
+            let names = SecurityProtocol::ALL.map(SecurityProtocol::name).join(", ");
+            let reason = format!("it must be a list of name:protocol; the protocols are {names}");
+            return Err(MetadataError::InvalidSetting { name: NAME, value: excerpt(item), reason });
+        };
+        protocols.insert(name, protocol);
+    }
+    Ok(protocols)
+}
+
+fn listener(
+    fields: &Fields<'_>,
+    protocols: &BTreeMap<String, SecurityProtocol>,
+    name: String,
+    endpoint: Endpoint,
+) -> Result<ListenerSettings, MetadataError> {
+    let invalid = |setting: &'static str, reason: String| {
+        Err(MetadataError::InvalidSetting { name: setting, value: name.clone(), reason })
+    };
+    if name == NODE_LISTENER {
+        let reason =
+            format!("{NODE_LISTENER} is the listener for other nodes; choose another name");
+        return invalid("listeners", reason);
+    }
+    let Some(&protocol) = protocols.get(&name) else {
+        let reason = format!(
+            "what is spoken there? say it as listener.security.protocol.map={name}:SASL_SSL"
+        );
+        return invalid("listeners", reason);
+    };
+    let own = fields.of(&name);
+    let tls = protocol.has_tls().then(|| own.tls());
+    if tls.as_ref().is_some_and(|tls| tls.keystore.is_empty()) {
+        let reason = format!(
+            "{protocol} needs a certificate: a PEM file with a private key and its certificates"
+        );
+        return invalid("ssl.keystore.location", reason);
+    }
+    let shows_nobody =
+        |tls: &TlsSettings| tls.client_auth != ClientAuth::None && tls.truststore.is_empty();
+    if tls.as_ref().is_some_and(shows_nobody) {
+        let reason =
+            "ssl.client.auth needs a PEM file with the authorities of clients' certificates";
+        return invalid("ssl.truststore.location", reason.to_owned());
+    }
+    let sasl = protocol.has_sasl().then(|| own.sasl());
+    if sasl.as_ref().is_some_and(|sasl| sasl.mechanisms.is_empty()) {
+        let reason = format!("{protocol} needs a mechanism at least");
+        return invalid("sasl.enabled.mechanisms", reason);
+    }
+    let number = |setting| fields.of_listeners.get(&(name.clone(), setting))?.parse().ok();
+    Ok(ListenerSettings {
+        protocol,
+        addresses: vec![endpoint],
+        advertised: None,
+        tls,
+        sasl,
+        connections_max: number(CONNECTIONS_SETTING).map(|max: u32| max as usize),
+        connections_per_second_max: number(CONNECTION_RATE_SETTING),
+        name,
+    })
+}
+
+impl Fields<'_> {
+    fn tls(&self) -> TlsSettings {
+        let versions = self.list("ssl.enabled.protocols");
+        let has = |version: &str| versions.iter().any(|enabled| enabled == version);
+        let paths = |name: &str| self.list(name).iter().map(PathBuf::from).collect();
+        TlsSettings {
+            keystore: paths("ssl.keystore.location"),
+            truststore: paths("ssl.truststore.location"),
+            client_auth: match &*self.text("ssl.client.auth") {
+                "required" => ClientAuth::Required,
+                "requested" => ClientAuth::Requested,
+                _ => ClientAuth::None,
+            },
+            has_tls12: has("TLSv1.2"),
+            has_tls13: has("TLSv1.3"),
+            principal_rules: self.text("ssl.principal.mapping.rules"),
+        }
+    }
+
+    fn sasl(&self) -> SaslSettings {
+        let mechanisms = self.list("sasl.enabled.mechanisms");
+        let session_max = self.interval("connections.max.reauth.ms");
+        SaslSettings {
+            mechanisms: mechanisms.iter().filter_map(|name| name.parse().ok()).collect(),
+            receive_max_bytes: self.size("sasl.server.max.receive.size"),
+            session_max: Some(session_max).filter(|max| !max.is_zero()),
+            failure_delay: self.interval("connection.failed.authentication.delay.ms"),
+        }
+    }
+}
