@@ -64,8 +64,7 @@ pub(crate) async fn handle(
 }
 
 fn described(user: WireString, has: &ScramCredentials) -> DescribeUserScramCredentialsResult {
-    // The stronger first, as in Kafka.
-    let info = has.iter().rev().map(|(mechanism, credential)| CredentialInfo {
+    let info = has.iter().map(|(mechanism, credential)| CredentialInfo {
         mechanism: mechanism.number(),
         iterations: i32::try_from(credential.iterations).unwrap_or(i32::MAX),
         ..Default::default()
