@@ -31,6 +31,10 @@ const DELETION_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a run waits for the disk to finish with the one before.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// Until all replicas of a new partition copy, even if they are not to be counted before: a follower of Kafka that asks a
+/// leader which does not know of it yet asks again after a second (`replica.fetch.backoff.ms`).
+const NEW_REPLICAS: Duration = Duration::from_secs(2);
+
 /// Who writes so much in a second is warm, and would take the page cache from those that are measured.
 const WARM_BYTES: u64 = 256 << 20;
 
@@ -95,7 +99,7 @@ impl<'a> Session<'a> {
             }
         };
         let run = Run {
-            warm_up: lengths.warm_up,
+            warm_up: if nodes > 1 { lengths.warm_up.max(NEW_REPLICAS) } else { lengths.warm_up },
             measured: lengths.measured,
             preloaded_bytes: lengths.preloaded_bytes,
             empty_partitions: lengths.empty_partitions,
