@@ -85,7 +85,7 @@ impl Leader {
         let id = shared.next_command_id();
         let since = self.published.indexed_image().index.0;
         let deadline = Instant::now() + shared.submit_timeout();
-        let committed = self.submit_here(Forwarded { id, since, command }).await?;
+        let committed = self.submit_in_time(Forwarded { id, since, command }, deadline).await?;
         self.wait_for(committed.index, deadline).await?;
         Ok(committed)
     }
@@ -105,10 +105,22 @@ impl Leader {
     ) -> Result<Committed<ControllerReply>, QuorumError> {
         let Some(leader) = self.consensus.leader() else { return Err(QuorumError::NotLeader) };
         if self.consensus.is_own_id(leader) {
-            return self.submit_here(forwarded.clone()).await;
+            return self.submit_in_time(forwarded.clone(), deadline).await;
         }
         let asked = self.consensus.forward_command(leader, forwarded, deadline).await;
         asked.map(|(reply, index)| Committed { reply, index: MetadataIndex(index) })
+    }
+
+    /// As [`Leader::submit_here`], but not for ever, as it would be on a disk that hangs. The proposer knows more than that the
+    /// time is over, so it has a little longer.
+    async fn submit_in_time(
+        &self,
+        forwarded: Forwarded,
+        deadline: Instant,
+    ) -> Result<Committed<ControllerReply>, QuorumError> {
+        let until = deadline + self.consensus.shared().submit_timeout() / 5;
+        let submitted = timeout_at(until, self.submit_here(forwarded)).await;
+        submitted.unwrap_or(Err(QuorumError::OutcomeUnknown))
     }
 
     /// Has this node's proposer judge a command.

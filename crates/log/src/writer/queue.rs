@@ -24,6 +24,8 @@ pub(crate) struct CommandQueue {
     bytes_max: usize,
     state: Mutex<State>,
     wake: Condvar,
+    /// When the round began that the writer does.
+    round_began: Mutex<Option<Instant>>,
     failure_listener: Option<FailureListener>,
 }
 
@@ -110,7 +112,24 @@ impl CommandQueue {
         failure_listener: Option<FailureListener>,
     ) -> CommandQueue {
         let (state, wake) = (Mutex::default(), Condvar::new());
-        CommandQueue { dir, bytes_max, state, wake, failure_listener }
+        CommandQueue {
+            dir,
+            bytes_max,
+            state,
+            wake,
+            round_began: Mutex::default(),
+            failure_listener,
+        }
+    }
+
+    /// The writer begins a round, or has ended one.
+    pub(super) fn note_round(&self, began: Option<Instant>) {
+        *self.round_began.lock().unwrap_or_else(PoisonError::into_inner) = began;
+    }
+
+    /// When the round began that the writer does, if it does one.
+    pub(crate) fn round_began(&self) -> Option<Instant> {
+        *self.round_began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whom it concerns that the directory cannot be relied on any more.
