@@ -10,7 +10,7 @@ use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicName, TopicPar
 
 const TWO_IN_SYNC: &[(&str, &str)] = &[("min.insync.replicas", "2")];
 
-/// Three nodes, and a partition of which each has a replica.
+/// Three nodes, and a partition with a replica on each.
 async fn three_with_topic(dir: &Path) -> (Vec<TestNode>, TopicPartition) {
     let nodes = three_nodes(dir).await;
     let connection = nodes[0].broker.connect().await;

@@ -39,14 +39,11 @@ impl Leader {
         &self,
         command: ControllerCommand,
     ) -> Result<Committed<ControllerReply>, QuorumError> {
-        let shared = self.consensus.shared();
-        let id = shared.next_command_id();
-        let since = self.published.indexed_image().index.0;
-        let mut forwarded = Forwarded { id, since, command };
+        let mut forwarded = self.forwarded(command);
         if self.consensus.is_alone() {
             return self.submit_here(forwarded).await;
         }
-        let deadline = Instant::now() + shared.submit_timeout();
+        let deadline = Instant::now() + self.consensus.shared().submit_timeout();
         let mut may_be_done = false;
         loop {
             let attempt = self.attempt(&forwarded, deadline).await;
@@ -61,8 +58,7 @@ impl Leader {
                 QuorumError::OutcomeUnknown => may_be_done = true,
                 // This node was too far behind to ask in a way that can be answered.
                 QuorumError::Forgotten if !may_be_done => {
-                    forwarded.id = shared.next_command_id();
-                    forwarded.since = self.published.indexed_image().index.0;
+                    forwarded = self.forwarded(forwarded.command);
                 }
                 QuorumError::Forgotten => return Err(QuorumError::OutcomeUnknown),
                 ref error if error.is_retriable() => {}
@@ -81,13 +77,17 @@ impl Leader {
         &self,
         command: ControllerCommand,
     ) -> Result<Committed<ControllerReply>, QuorumError> {
-        let shared = self.consensus.shared();
-        let id = shared.next_command_id();
-        let since = self.published.indexed_image().index.0;
-        let deadline = Instant::now() + shared.submit_timeout();
-        let committed = self.submit_in_time(Forwarded { id, since, command }, deadline).await?;
+        let deadline = Instant::now() + self.consensus.shared().submit_timeout();
+        let committed = self.submit_in_time(self.forwarded(command), deadline).await?;
         self.wait_for(committed.index, deadline).await?;
         Ok(committed)
+    }
+
+    /// A command under an id of its own, with what this node knew then.
+    fn forwarded(&self, command: ControllerCommand) -> Forwarded {
+        let id = self.consensus.shared().next_command_id();
+        let since = self.published.indexed_image().index.0;
+        Forwarded { id, since, command }
     }
 
     /// Waits a moment, or until there is another leader.
@@ -213,9 +213,7 @@ impl Leader {
             if !request.id.is_some_and(|id| u64::try_from(id.0).is_ok_and(is_own)));
         if joins && image.metadata_level() < MetadataLevel::CLUSTER {
             let command = FinalizeMetadataLevel { level: MetadataLevel::NEWEST };
-            let id = self.consensus.shared().next_command_id();
-            let since = self.published.indexed_image().index.0;
-            self.submit_here(Forwarded { id, since, command: command.into() }).await?;
+            self.submit_here(self.forwarded(command.into())).await?;
         }
         let image = self.published.image();
         let brokers = image.brokers().filter_map(|broker| u64::try_from(broker.id.0).ok());
