@@ -59,7 +59,7 @@ pub(crate) use command::{Append, Command, LogKey, Offsets};
 pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
-pub(crate) use queue::CommandQueue;
+pub(crate) use queue::{CommandQueue, Unqueued};
 pub(crate) use reserve::RESERVE_FILE;
 pub(crate) use truncate::CutTo;
 
