@@ -16,4 +16,5 @@ mod server;
 mod service;
 mod telemetry;
 
+pub use listener::ListenerError;
 pub use server::{KafkaServer, ListenError, Listeners};

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use logway_metadata::record::Endpoint;
-use logway_metadata::settings::BrokerSettings;
+use logway_metadata::settings::{BrokerSettings, SecurityProtocol};
 use logway_node::Node;
 use logway_node::cluster::BoundListener;
-use logway_security::TlsError;
 use logway_security::sasl::Strangers;
 use logway_security::scram::NoRandomness;
 use prometheus_client::registry::Registry;
@@ -18,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection::accept_connections;
-use crate::listener::{Listener, follow_files};
+use crate::listener::{Listener, ListenerError, follow_files};
 use crate::metrics::RequestMetrics;
 use crate::routes::SERVED_APIS;
 use crate::service::{Service, ServiceState};
@@ -38,16 +37,29 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
+    /// Other machines could reach it, and it is not guarded.
+    #[error(
+        "listener {listener}: other machines could reach {address}, and it is {protocol}: clients there are not asked \
+         who they are, or nothing is encrypted"
+    )]
+    Exposed {
+        /// Which one.
+        listener: String,
+        /// Where.
+        address: SocketAddr,
+        /// What is spoken there.
+        protocol: SecurityProtocol,
+    },
     /// Secrets cannot be made.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// It cannot have TLS.
+    /// It cannot have TLS, or judge its clients' tokens.
     #[error("listener {listener}: {source}")]
-    Tls {
+    Files {
         /// Which one.
         listener: String,
         /// Why.
-        source: TlsError,
+        source: ListenerError,
     },
 }
 
@@ -74,9 +86,16 @@ impl Listeners {
         for of_listener in &settings.listeners {
             let name = || of_listener.name.clone();
             let listener = Listener::new(settings, of_listener)
-                .map_err(|source| ListenError::Tls { listener: name(), source })?;
+                .map_err(|source| ListenError::Files { listener: name(), source })?;
             let listener = Arc::new(listener);
-            for (socket, address) in listen(&of_listener.addresses).await? {
+            let check = |address: SocketAddr| {
+                let protocol = of_listener.protocol;
+                match settings.may_listen(address.ip(), of_listener.is_guarded()) {
+                    true => Ok(()),
+                    false => Err(ListenError::Exposed { listener: name(), address, protocol }),
+                }
+            };
+            for (socket, address) in listen(&of_listener.addresses, check).await? {
                 bound.push(Bound { socket, address, listener: Arc::clone(&listener) });
             }
         }
@@ -86,6 +105,16 @@ impl Listeners {
     /// What was bound: port 0 becomes a free one.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.bound.iter().map(|bound| bound.address)
+    }
+
+    /// What other machines can reach without a guard, by name and address.
+    pub fn exposed(&self) -> impl Iterator<Item = String> {
+        let is_exposed = |bound: &&Bound| {
+            !bound.listener.settings.is_guarded() && !bound.address.ip().is_loopback()
+        };
+        let described =
+            |bound: &Bound| format!("{} {}", bound.listener.settings.name, bound.address);
+        self.bound.iter().filter(is_exposed).map(described)
     }
 
     /// The first address of each listener, as nodes of a cluster tell their clients of each other.
@@ -119,8 +148,8 @@ impl KafkaServer {
         let (stopping, stop) = watch::channel(false);
         let mut acceptors = JoinSet::new();
         let mut addresses = Vec::new();
-        let with_tls = listeners.bound.iter().map(|bound| &bound.listener);
-        for listener in with_tls.filter(|listener| listener.tls.is_some()) {
+        let opened = listeners.bound.iter().map(|bound| &bound.listener);
+        for listener in opened.filter(|listener| listener.has_files()) {
             acceptors.spawn(follow_files(Arc::clone(listener), stop.clone()));
         }
         for Bound { socket, address, listener } in listeners.bound {
@@ -145,13 +174,18 @@ impl KafkaServer {
     }
 }
 
-async fn listen(endpoints: &[Endpoint]) -> Result<Vec<(TcpListener, SocketAddr)>, ListenError> {
+/// `check` refuses addresses before they are bound.
+async fn listen(
+    endpoints: &[Endpoint],
+    check: impl Fn(SocketAddr) -> Result<(), ListenError>,
+) -> Result<Vec<(TcpListener, SocketAddr)>, ListenError> {
     let mut listeners = Vec::new();
     for endpoint in endpoints {
         let fail = |source| ListenError::Bind { address: endpoint.clone(), source };
         let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await;
         let mut bound = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses.map_err(fail)? {
+            check(address)?;
             bound = bind(address);
             if bound.is_ok() {
                 break;

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::*;
+use logway_kafka::{ListenError, Listeners};
 use logway_log::fs::RealFs;
+use logway_metadata::settings::BrokerSettings;
 use logway_model::ErrorCode;
 
 /// A data directory with one record in the topic `t`, after a clean stop.
@@ -162,4 +164,18 @@ async fn a_first_start_that_ended_early_does_not_keep_the_next_from_starting() {
     }
     stopped_broker(dir.path()).await;
     assert_all_is_there(dir.path()).await;
+}
+
+#[tokio::test]
+async fn an_open_listener_is_no_place_for_other_machines() {
+    let listeners = ("listeners", "IN://127.0.0.1:0,OUT://0.0.0.0:0");
+    let protocols = ("listener.security.protocol.map", "IN:PLAINTEXT,OUT:PLAINTEXT");
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let settings = BrokerSettings::new([listeners, protocols].map(owned)).expect("are valid");
+    let error = Listeners::bind(&settings).await.expect_err("is refused before it is bound");
+    assert!(
+        matches!(&error, ListenError::Exposed { listener, .. } if listener == "OUT"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("PLAINTEXT"), "{error}");
 }

@@ -187,6 +187,12 @@ impl AclOperation {
         }
     }
 
+    /// Whether it changes what others find: what an audit asks for.
+    pub const fn is_administration(self) -> bool {
+        use AclOperation::*;
+        matches!(self, Create | Delete | Alter | AlterConfigs | CreateTokens)
+    }
+
     /// Its place in a field of operations (KIP-430).
     pub const fn bit(self) -> i32 {
         1 << self as i8

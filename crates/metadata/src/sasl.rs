@@ -12,6 +12,8 @@ pub enum SaslMechanism {
     Plain,
     /// A password that is proved and not sent (RFC 5802).
     Scram(ScramMechanism),
+    /// A token that an authority has signed (RFC 7628).
+    OauthBearer,
 }
 
 /// A hash of SCRAM.
@@ -52,10 +54,11 @@ impl ScramMechanism {
 
 impl SaslMechanism {
     /// Every mechanism.
-    pub const ALL: [SaslMechanism; 3] = [
+    pub const ALL: [SaslMechanism; 4] = [
         SaslMechanism::Plain,
         SaslMechanism::Scram(ScramMechanism::Sha256),
         SaslMechanism::Scram(ScramMechanism::Sha512),
+        SaslMechanism::OauthBearer,
     ];
 
     /// The name by which clients ask for it.
@@ -63,6 +66,7 @@ impl SaslMechanism {
         match self {
             SaslMechanism::Plain => "PLAIN",
             SaslMechanism::Scram(mechanism) => mechanism.name(),
+            SaslMechanism::OauthBearer => "OAUTHBEARER",
         }
     }
 }

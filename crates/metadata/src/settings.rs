@@ -24,7 +24,7 @@ mod describe;
 mod reference;
 
 pub use broker_settings::{
-    AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, LogFormat,
+    AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, LogFormat,
     NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
@@ -35,7 +35,8 @@ pub use describe::{
 };
 pub use layers::{ConfigSource, ConfigSynonym};
 pub use listeners::{
-    ClientAuth, ListenerSettings, SaslSettings, SecurityProtocol, TlsSettings, UNNAMED_LISTENER,
+    BearerSettings, ClientAuth, ListenerSettings, SaslSettings, SecurityProtocol, TlsSettings,
+    UNNAMED_LISTENER,
 };
 pub use reference::render_reference;
 pub use topic_settings::{CleanupPolicy, CompressionType, TimestampType, TopicSettings};

@@ -159,6 +159,26 @@ fn addresses_are_read_in_kafkas_form_too() {
 }
 
 #[test]
+fn what_others_can_reach_is_encrypted_and_asks_who_they_are() {
+    let is_guarded = |given: &[(&str, &str)]| {
+        let tls = [("ssl.keystore.location", "a.pem"), ("ssl.truststore.location", "ca.pem")];
+        broker(&[&tls, given].concat()).listeners[0].is_guarded()
+    };
+    assert!(!is_guarded(&[("listeners", "PLAINTEXT://:1")]));
+    assert!(!is_guarded(&[("listeners", "SASL_PLAINTEXT://:1")]));
+    assert!(!is_guarded(&[("listeners", "SSL://:1")]));
+    assert!(!is_guarded(&[("listeners", "SSL://:1"), ("ssl.client.auth", "requested")]));
+    assert!(is_guarded(&[("listeners", "SSL://:1"), ("ssl.client.auth", "required")]));
+    assert!(is_guarded(&[("listeners", "SASL_SSL://:1")]));
+    let elsewhere = "192.0.2.1".parse().expect("an address");
+    let settings = broker(&[]);
+    assert!(settings.may_listen(elsewhere, true) && !settings.may_listen(elsewhere, false));
+    assert!(settings.may_listen("127.0.0.2".parse().expect("an address"), false));
+    assert!(settings.may_listen("::1".parse().expect("an address"), false));
+    assert!(broker(&[("logway.insecure", "true")]).may_listen(elsewhere, false));
+}
+
+#[test]
 fn listeners_have_names_protocols_and_settings_of_their_own() {
     let settings = broker(&[
         ("listeners", "inside://127.0.0.1:1,Outside://0.0.0.0:2,:3,outside://[::]:2"),

@@ -85,7 +85,7 @@ impl Resource<'_> {
     }
 
     /// The kind of resource.
-    const fn kind(&self) -> ResourceType {
+    pub const fn kind(&self) -> ResourceType {
         match self {
             Resource::Topic(_) | Resource::SomeTopic => ResourceType::Topic,
             Resource::Group(_) => ResourceType::Group,
@@ -95,7 +95,7 @@ impl Resource<'_> {
     }
 
     /// Its name; `None` where any will do.
-    const fn name(&self) -> Option<&str> {
+    pub const fn name(&self) -> Option<&str> {
         match self {
             Resource::Topic(name) | Resource::Group(name) | Resource::TransactionalId(name) => {
                 Some(name)

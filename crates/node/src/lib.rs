@@ -52,3 +52,6 @@ pub use start::NodeError;
 
 /// The target of lines about what clients can cause at will, which are limited in number.
 pub const CLIENTS: &str = "logway_node::clients";
+
+/// The target of what the audit log tells, and no other log.
+pub const AUDIT: &str = "logway_audit";

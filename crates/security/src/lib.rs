@@ -1,11 +1,12 @@
-//! What front doors need to know who somebody is: TLS, SASL mechanisms and password credentials.
+//! What front doors need to know who somebody is: TLS, SASL mechanisms, password credentials and signed tokens.
 //!
 //! No sockets, no tasks and no metadata that changes: bytes in, values out. Who asks brings the users' credentials
 //! and the time.
 
-pub mod tls;
-
+pub mod bearer;
 pub mod sasl;
 pub mod scram;
+pub mod tls;
+mod watched_files;
 
 pub use tls::{ServerTls, TlsError};

@@ -55,7 +55,7 @@ pub(crate) async fn listen(
             return Ok(None);
         }
     };
-    if !listener.address().ip().is_loopback() && !cluster.insecure {
+    if !settings.may_listen(listener.address().ip(), false) {
         return match is_asked_for {
             true => Err(NodeListenError::Exposed { address }),
             false => Ok(None),

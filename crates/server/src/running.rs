@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use logway_kafka::{KafkaServer, ListenError, Listeners};
 use logway_metadata::settings::BrokerSettings;
@@ -9,6 +10,7 @@ use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
+use tokio::task::JoinSet;
 
 use crate::nodes::{self, NodeListenError};
 
@@ -30,6 +32,8 @@ pub enum BrokerError {
 pub struct RunningBroker {
     node: Arc<Node>,
     kafka: KafkaServer,
+    /// Ends with the broker.
+    _reminder: JoinSet<()>,
 }
 
 impl RunningBroker {
@@ -44,9 +48,13 @@ impl RunningBroker {
         // First, so that a port in use is known before anything is touched.
         let listeners = Listeners::bind(&settings).await?;
         let cluster = nodes::listen(&settings, &listeners).await?;
+        let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
+        let nodes = nodes.filter(|address| !address.ip().is_loopback());
+        let exposed = listeners.exposed().chain(nodes.map(|address| format!("nodes {address}")));
+        let reminder = remind_of(exposed.collect());
         let node = Node::start(settings, cluster, log_levels, registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
-        Ok(RunningBroker { node, kafka })
+        Ok(RunningBroker { node, kafka, _reminder: reminder })
     }
 
     /// Where Kafka clients connect.
@@ -73,4 +81,20 @@ impl RunningBroker {
         self.kafka.stop().await;
         Ok(self.node.stop().await?)
     }
+}
+
+/// Says now and each hour what others can reach without being asked who they are.
+fn remind_of(exposed: Vec<String>) -> JoinSet<()> {
+    let mut reminder = JoinSet::new();
+    if !exposed.is_empty() {
+        let exposed = exposed.join(", ");
+        reminder.spawn(async move {
+            let mut hours = tokio::time::interval(Duration::from_secs(3_600));
+            loop {
+                hours.tick().await;
+                tracing::warn!(%exposed, "other machines reach this without encryption or without being asked who they are (--insecure)");
+            }
+        });
+    }
+    reminder
 }

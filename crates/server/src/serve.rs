@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use logway_http::{HttpState, ProcessCollector, Refresh};
-use logway_kafka::ListenError;
+use logway_kafka::{ListenError, ListenerError};
 use logway_log::LogError;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
@@ -21,6 +21,7 @@ use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
 use logway_quorum::{AdmissionRefusal, QuorumError};
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -29,7 +30,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::log::{self, LEVEL_VARIABLE, Style};
+use crate::log::{self, AuditLog, LEVEL_VARIABLE, Logs};
 use crate::nodes::NodeListenError;
 use crate::notify::{self, notify};
 use crate::running::{BrokerError, RunningBroker};
@@ -71,7 +72,8 @@ pub(crate) struct ServeArgs {
     /// The failure domain that the node stands in, e.g. a zone
     #[arg(long, value_name = "NAME")]
     rack: Option<String>,
-    /// Lets other machines reach the address for nodes, where nothing is encrypted and nobody is asked who he is
+    /// Lets other machines reach addresses where nothing is encrypted or nobody is asked who he is: that for nodes, and
+    /// listeners without TLS or without users
     #[arg(long)]
     insecure: bool,
     /// Where health and metrics are served [default: 127.0.0.1:9644]
@@ -99,9 +101,7 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 pub(crate) struct Prepared {
     started_at: Instant,
     settings: BrokerSettings,
-    log_levels: LogLevels,
-    /// How the log is written.
-    pub(crate) log_style: Style,
+    pub(crate) logs: Logs,
 }
 
 impl Prepared {
@@ -109,8 +109,8 @@ impl Prepared {
     pub(crate) fn new(args: ServeArgs) -> anyhow::Result<Prepared> {
         let started_at = Instant::now();
         let settings = settings_of(args)?;
-        let (log_style, log_levels) = log::init_for_broker(&settings);
-        Ok(Prepared { started_at, settings, log_levels, log_style })
+        let logs = log::init_for_broker(&settings)?;
+        Ok(Prepared { started_at, settings, logs })
     }
 
     /// Runs the broker until SIGTERM, SIGINT or, when its terminal closes, SIGHUP; a clean stop is
@@ -119,7 +119,12 @@ impl Prepared {
         tracing::info!(version = VERSION, "starting");
         raise_descriptor_limit();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        run_to_end(runtime, serve(self))
+        let audit = self.logs.audit.clone();
+        let outcome = run_to_end(runtime, serve(self));
+        if let Some(audit) = audit {
+            audit.flush();
+        }
+        outcome
     }
 }
 
@@ -182,13 +187,24 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Some(BrokerError::Listen(ListenError::Bind { source, .. })) => {
             return Some(advice_for_address(source, Listener::Kafka));
         }
-        Some(BrokerError::Listen(ListenError::Tls { .. })) => {
+        Some(BrokerError::Listen(ListenError::Files {
+            source: ListenerError::Bearer(_), ..
+        })) => {
+            return Some("sasl.oauthbearer.jwks.endpoint.url names a JSON Web Key Set");
+        }
+        Some(BrokerError::Listen(ListenError::Files { source: ListenerError::Tls(_), .. })) => {
             return Some(
                 "ssl.keystore.location names the PEM files of the private key and its certificates, \
                  ssl.truststore.location those of authorities",
             );
         }
         Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
+        Some(BrokerError::Listen(ListenError::Exposed { .. })) => {
+            return Some(
+                "make it SASL_SSL, or SSL with ssl.client.auth=required (docs/OPERATING.md); or say --insecure where \
+                 the network is yours",
+            );
+        }
         Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
@@ -285,7 +301,8 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(prepared: Prepared) -> anyhow::Result<()> {
-    let Prepared { started_at, settings, log_levels, .. } = prepared;
+    let Prepared { started_at, settings, logs } = prepared;
+    let lost = logs.audit.as_ref().map(AuditLog::lost).unwrap_or_default();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = hangups()?;
@@ -298,7 +315,7 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     warn_of_settings_without_effect(&settings);
     // A node that comes back waits for a majority of its cluster, perhaps for long.
     let (broker, registry) = tokio::select! {
-        started = start_broker(settings, log_levels) => started?,
+        started = start_broker(settings, logs.levels, lost) => started?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
         () = next_of(&mut hangup) => return Ok(()),
@@ -380,8 +397,11 @@ async fn next_of(signals: &mut Option<Signal>) {
 pub async fn start_broker(
     settings: BrokerSettings,
     log_levels: LogLevels,
+    audit_lines_lost: Counter,
 ) -> anyhow::Result<(RunningBroker, Registry)> {
     let mut registry = Registry::default();
+    let help = "Lines of the audit log that came too fast or could not be written";
+    registry.register("audit_lines_lost", help, audit_lines_lost);
     registry.register_collector(Box::new(ProcessCollector));
     register_build_info(&mut registry);
     let broker = RunningBroker::start(settings, log_levels, &mut registry).await?;

@@ -1,9 +1,10 @@
 //! A token of a client: what it leads to, and when the client learns of it.
 
 use logway_metadata::settings::SaslSettings;
-use logway_node::CLIENTS;
 use logway_node::access::Principal;
-use logway_security::sasl::{Exchange, Refusal, Step};
+use logway_node::{AUDIT, CLIENTS};
+use logway_security::bearer::{BearerTokens, time_left};
+use logway_security::sasl::{Evidence, Exchange, Refusal, Step};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{Carriage, State};
@@ -44,6 +45,8 @@ pub(crate) async fn take_token(
             let user = refusal.user.as_deref().map(shortened).unwrap_or_default();
             tracing::info!(target: CLIENTS, peer = %connection.peer, user, mechanism, reason = refusal.reason,
                 "a client is not who it says");
+            tracing::info!(target: AUDIT, host = %connection.peer.ip().to_canonical(), user, mechanism,
+                reason = refusal.reason, "authentication failed");
             mechanism
         }
     };
@@ -62,6 +65,9 @@ fn shortened(name: &str) -> String {
     name.chars().take(SHOWN_CHARS).collect()
 }
 
+/// 0 would be for ever.
+const SESSION_MIN: Duration = Duration::from_millis(1);
+
 type Refused = (Refusal, &'static str);
 
 async fn judge(
@@ -79,20 +85,20 @@ async fn judge(
     };
     let mechanism = exchange.mechanism();
     let step = match expected == carriage {
-        true => step(service, &mut exchange, token).await,
+        true => step(service, connection.listener.tokens.as_ref(), &mut exchange, token).await,
         false => Err(refusal("tokens come in another form than was chosen")),
     };
     let mut state = authentication.state();
     let believed = step.and_then(|step| match step {
         Step::Challenge(token) => Ok((token, None)),
-        Step::Done { user, token } => {
+        Step::Done { user, token, expires } => {
             let principal = Principal::user(user);
             match is_again && *connection.principal() != principal {
                 true => Err(Refusal {
                     user: Some(principal.name().to_owned()),
                     reason: "it was another user before",
                 }),
-                false => Ok((token, Some(principal))),
+                false => Ok((token, Some((principal, expires)))),
             }
         }
     });
@@ -101,12 +107,16 @@ async fn judge(
             *state = State::Telling { exchange, carriage, is_again };
             Ok(Answered { token, lifetime_ms: 0 })
         }
-        Ok((token, Some(principal))) => {
+        Ok((token, Some((principal, expires)))) => {
             // The second time it is set, and the same.
             let _ = connection.authenticated.set(principal);
             *state = State::Known(mechanism);
-            authentication.session_end.set(settings.session_max);
-            let lifetime = settings.session_max.unwrap_or(Duration::ZERO);
+            // Nobody is known for longer than its token is good for, unlike in Kafka, which asks for
+            // connections.max.reauth.ms first.
+            let of_token = expires.map(|expires| time_left(expires).max(SESSION_MIN));
+            let session = settings.session_max.into_iter().chain(of_token).min();
+            authentication.session_end.set(session);
+            let lifetime = session.unwrap_or(Duration::ZERO);
             let lifetime_ms = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
             Ok(Answered { token, lifetime_ms })
         }
@@ -122,14 +132,17 @@ fn refusal(reason: &'static str) -> Refusal {
 }
 
 /// A step that hashes a password waits for its turn, and for nobody's network.
-async fn step(service: &Service, exchange: &mut Exchange, token: &[u8]) -> Result<Step, Refusal> {
+async fn step(
+    service: &Service,
+    tokens: Option<&BearerTokens>,
+    exchange: &mut Exchange,
+    token: &[u8],
+) -> Result<Step, Refusal> {
     let image = service.node.image();
     let find = |user: &str, mechanism| image.users().credential(user, mechanism).cloned();
+    let evidence = Evidence { find: &find, strangers: &service.strangers, tokens };
     match exchange.is_slow() {
-        true => {
-            let check = || exchange.step(token, &find, &service.strangers);
-            service.node.check_password(check).await
-        }
-        false => exchange.step(token, &find, &service.strangers),
+        true => service.node.check_password(|| exchange.step(token, evidence)).await,
+        false => exchange.step(token, evidence),
     }
 }

@@ -39,7 +39,7 @@ async fn the_right_password_opens_by_each_mechanism_and_no_other_does() {
     let dir = tempfile::tempdir().expect("a directory");
     let broker = start(dir.path(), &[]).await;
     let address = broker.addresses()[1];
-    for mechanism in SaslMechanism::ALL {
+    for mechanism in SaslMechanism::ALL.into_iter().filter(|it| *it != SaslMechanism::OauthBearer) {
         let connection = connect_to(address, as_user(mechanism, "alice", PASSWORD)).await;
         let connection = connection.unwrap_or_else(|error| panic!("{mechanism}: {error}"));
         connection.call(&MetadataRequest::default()).await.expect("is answered");

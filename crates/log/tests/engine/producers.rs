@@ -134,9 +134,9 @@ fn what_is_written_together_with_a_batch_that_fails_is_taken_behind_it() {
     disk.fs.hold_syncs();
     let before = log.append(append_of(batch(1, 10)));
     disk.fs.wait_for_held_syncs(1);
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).times(1));
     let together: Vec<_> =
         (1..4).map(|sequence| log.append(append_of(producer_batch(7, 0, sequence, 1)))).collect();
-    disk.fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).times(1));
     disk.fs.release_syncs();
     before.wait().expect("the disk works");
     for failed in together {

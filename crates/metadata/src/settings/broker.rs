@@ -371,6 +371,28 @@ static OWN_SETTINGS: &[Setting] = &[
          writing: for measurements.",
     ),
     Setting::at_start(
+        "logway.audit.log.file",
+        Kind::Text,
+        None,
+        "",
+        "The file of the audit log: a line of JSON for each change that was asked for, with who asked and whether it was \
+         allowed, and for each client that was not believed. Where it is not set there is none.",
+    ),
+    Setting::at_start(
+        "logway.audit.log.max.bytes",
+        Kind::Long { min: 1 << 16, max: i64::MAX },
+        Some("104857600"),
+        "bytes",
+        "How large a file of the audit log grows before the next one is begun.",
+    ),
+    Setting::at_start(
+        "logway.audit.log.max.files",
+        Kind::int(1),
+        Some("10"),
+        "files",
+        "How many files of the audit log are kept: FILE, FILE.1 and so on, the oldest last.",
+    ),
+    Setting::at_start(
         "logway.group.lag.partitions.max",
         Kind::int(0),
         Some("5000"),
@@ -402,8 +424,9 @@ static OWN_SETTINGS: &[Setting] = &[
         Kind::Boolean,
         Some("false"),
         "",
-        "Whether other machines may reach the address where nodes talk to each other. Nothing there is encrypted, and \
-         nobody is asked who he is: whoever reaches it can read and change all data.",
+        "Whether other machines may reach the address where nodes talk to each other, and listeners for clients that are \
+         not encrypted or ask nobody who he is. Who reaches those can read and change all data. The log says each hour \
+         which they are.",
     ),
     Setting::at_start(
         "logway.join",

@@ -1,6 +1,7 @@
 //! What the broker was started with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,6 +90,19 @@ pub struct BrokerSettings {
     pub cluster: ClusterSettings,
     /// `authorizer.class.name`, or `None` where everybody may do everything.
     pub authorizer: Option<AuthorizerSettings>,
+    /// The audit log, or `None` where there is none.
+    pub audit: Option<AuditSettings>,
+}
+
+/// Where the audit log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// `logway.audit.log.file`
+    pub file: PathBuf,
+    /// `logway.audit.log.max.bytes`
+    pub file_bytes_max: u64,
+    /// `logway.audit.log.max.files`
+    pub files_max: u32,
 }
 
 /// What ACLs are read with.
@@ -187,6 +201,12 @@ impl Default for BrokerSettings {
 }
 
 impl BrokerSettings {
+    /// Whether a front door may have this address: it is guarded, no other machine can reach it, or `logway.insecure` says
+    /// that this does not matter.
+    pub fn may_listen(&self, address: IpAddr, is_guarded: bool) -> bool {
+        is_guarded || address.is_loopback() || self.cluster.insecure
+    }
+
     /// Checks settings given by name, a later one winning over an earlier one of the same name:
     /// so the file's come first and the flags' after them.
     pub fn new(
@@ -264,6 +284,7 @@ impl BrokerSettings {
             groups: fields.groups(),
             cluster: fields.cluster(),
             authorizer: fields.authorizer(),
+            audit: fields.audit(),
             given,
             given_of_listeners,
         })
@@ -325,7 +346,7 @@ impl<'a> Fields<'a> {
         self.duration(name).expect("the setting's least value is not negative")
     }
 
-    fn seconds(&self, name: &str) -> Duration {
+    pub(super) fn seconds(&self, name: &str) -> Duration {
         let seconds = u64::try_from(self.number(name));
         Duration::from_secs(seconds.expect("the setting's least value is not negative"))
     }
@@ -377,6 +398,15 @@ impl<'a> Fields<'a> {
         is_on.then(|| AuthorizerSettings {
             super_users: super_users.map(str::to_owned).collect(),
             allows_where_no_acl: self.boolean("allow.everyone.if.no.acl.found"),
+        })
+    }
+
+    fn audit(&self) -> Option<AuditSettings> {
+        let file = self.text("logway.audit.log.file");
+        (!file.is_empty()).then(|| AuditSettings {
+            file: file.into(),
+            file_bytes_max: self.number("logway.audit.log.max.bytes").unsigned_abs(),
+            files_max: self.positive("logway.audit.log.max.files"),
         })
     }
 

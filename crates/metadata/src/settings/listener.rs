@@ -25,11 +25,54 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "sasl.enabled.mechanisms",
-        Kind::Words(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]),
+        Kind::Words(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]),
         Some("SCRAM-SHA-256,SCRAM-SHA-512"),
         "",
         "How clients can say who they are, on listeners with SASL. Passwords are those of \
          `logway user create`, for each mechanism. Kafka's own default is GSSAPI, which there is not.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.clock.skew.seconds",
+        Kind::int(0),
+        Some("30"),
+        "s",
+        "How far the clock of who signs tokens may be from this one's.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.expected.audience",
+        Kind::Texts,
+        Some(""),
+        "",
+        "For whom tokens have to be: one of these. Where it is not set, for anybody.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.expected.issuer",
+        Kind::Text,
+        None,
+        "",
+        "Who has to have issued tokens. Where it is not set, anybody whose key is known.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        Kind::Text,
+        None,
+        "",
+        "Where the public keys are of who signs tokens: `file:///PATH` of a JSON Web Key Set, which is read anew when it \
+         changes. OAUTHBEARER needs it. Addresses of servers are not taken yet.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.scope.claim.name",
+        Kind::Text,
+        Some("scope"),
+        "",
+        "The claim with a token's scope.",
+    ),
+    Setting::at_start(
+        "sasl.oauthbearer.sub.claim.name",
+        Kind::Text,
+        Some("sub"),
+        "",
+        "The claim that says whose a token is: the user.",
     ),
     Setting::at_start(
         "sasl.server.max.receive.size",

@@ -47,6 +47,12 @@ pub struct ListenerSettings {
 }
 
 impl ListenerSettings {
+    /// Whether it is encrypted, and nobody uses it who has not said and shown who he is.
+    pub fn is_guarded(&self) -> bool {
+        let Some(tls) = &self.tls else { return false };
+        self.sasl.is_some() || tls.client_auth == ClientAuth::Required
+    }
+
     /// The address to give to a client that reached us at `local`: that one, unless another is configured. So what
     /// a client is told to connect to is what it could connect to.
     pub fn advertised_to(&self, local: SocketAddr) -> Endpoint {
@@ -155,6 +161,25 @@ pub struct SaslSettings {
     pub session_max: Option<Duration>,
     /// `connection.failed.authentication.delay.ms`
     pub failure_delay: Duration,
+    /// How tokens are judged, where OAUTHBEARER is one of the mechanisms.
+    pub bearer: Option<BearerSettings>,
+}
+
+/// How tokens are judged that an authority has signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BearerSettings {
+    /// `sasl.oauthbearer.jwks.endpoint.url`: the file of the keys.
+    pub key_set: PathBuf,
+    /// `sasl.oauthbearer.expected.audience`
+    pub audiences: Vec<String>,
+    /// `sasl.oauthbearer.expected.issuer`
+    pub issuer: Option<String>,
+    /// `sasl.oauthbearer.sub.claim.name`
+    pub user_claim: String,
+    /// `sasl.oauthbearer.scope.claim.name`
+    pub scope_claim: String,
+    /// `sasl.oauthbearer.clock.skew.seconds`
+    pub clock_skew: Duration,
 }
 
 /// The settings of single listeners: by the name of the listener, in capitals, and of the setting.
@@ -278,6 +303,11 @@ fn listener(
         let reason = format!("{protocol} needs a mechanism at least");
         return invalid("sasl.enabled.mechanisms", reason);
     }
+    let bearer = sasl.as_ref().and_then(|sasl| sasl.bearer.as_ref());
+    if bearer.is_some_and(|bearer| !bearer.key_set.is_absolute()) {
+        let reason = "OAUTHBEARER needs the keys of who signs tokens, as file:///PATH";
+        return invalid("sasl.oauthbearer.jwks.endpoint.url", reason.to_owned());
+    }
     let number = |setting| fields.of_listeners.get(&(name.clone(), setting))?.parse().ok();
     Ok(ListenerSettings {
         protocol,
@@ -312,12 +342,30 @@ impl Fields<'_> {
 
     fn sasl(&self) -> SaslSettings {
         let mechanisms = self.list("sasl.enabled.mechanisms");
+        let mechanisms: Vec<SaslMechanism> =
+            mechanisms.iter().filter_map(|name| name.parse().ok()).collect();
+        let has_bearer = mechanisms.contains(&SaslMechanism::OauthBearer);
         let session_max = self.interval("connections.max.reauth.ms");
         SaslSettings {
-            mechanisms: mechanisms.iter().filter_map(|name| name.parse().ok()).collect(),
+            mechanisms,
             receive_max_bytes: self.size("sasl.server.max.receive.size"),
             session_max: Some(session_max).filter(|max| !max.is_zero()),
             failure_delay: self.interval("connection.failed.authentication.delay.ms"),
+            bearer: has_bearer.then(|| self.bearer()),
+        }
+    }
+
+    fn bearer(&self) -> BearerSettings {
+        let url = self.text("sasl.oauthbearer.jwks.endpoint.url");
+        let issuer = self.text("sasl.oauthbearer.expected.issuer");
+        BearerSettings {
+            // Whatever is no file is no absolute path either.
+            key_set: url.strip_prefix("file://").unwrap_or_default().into(),
+            audiences: self.list("sasl.oauthbearer.expected.audience"),
+            issuer: Some(issuer).filter(|issuer| !issuer.is_empty()),
+            user_claim: self.text("sasl.oauthbearer.sub.claim.name"),
+            scope_claim: self.text("sasl.oauthbearer.scope.claim.name"),
+            clock_skew: self.seconds("sasl.oauthbearer.clock.skew.seconds"),
         }
     }
 }

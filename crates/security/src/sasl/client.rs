@@ -22,6 +22,9 @@ pub struct Login {
     scram: Option<ScramLogin>,
 }
 
+/// What a client answers that was told that its token is not believed (RFC 7628).
+const HEARD: &[u8] = b"\x01";
+
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
@@ -42,7 +45,7 @@ struct ScramLogin {
 pub struct WrongAnswer(&'static str);
 
 impl Login {
-    /// Begins; gives the first token, too.
+    /// Begins; gives the first token, too. With OAUTHBEARER the password is the token, which says whose it is.
     pub fn new(
         mechanism: SaslMechanism,
         user: &str,
@@ -56,6 +59,10 @@ impl Login {
         };
         match mechanism {
             SaslMechanism::Plain => Ok((login(None), format!("\0{user}\0{password}").into_bytes())),
+            SaslMechanism::OauthBearer => {
+                let token = format!("n,,\u{1}auth=Bearer {password}\u{1}\u{1}");
+                Ok((login(None), token.into_bytes()))
+            }
             SaslMechanism::Scram(mechanism) => {
                 let nonce = STANDARD.encode(random_bytes::<NONCE_BYTES>()?);
                 let name = user.replace('=', "=3D").replace(',', "=2C");
@@ -73,7 +80,10 @@ impl Login {
 
     /// Takes what the server says; `None` when all is said.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, WrongAnswer> {
-        let Some(scram) = &mut self.scram else { return Ok(None) };
+        let Some(scram) = &mut self.scram else {
+            let is_refused = self.mechanism == SaslMechanism::OauthBearer && !token.is_empty();
+            return Ok(is_refused.then(|| HEARD.to_vec()));
+        };
         let text = std::str::from_utf8(token).map_err(|_| WrongAnswer("it is no UTF-8"))?;
         match scram.expected.take() {
             None => scram.prove(text, &self.password).map(Some),

@@ -2,23 +2,27 @@
 //!
 //! How tokens travel is the front door's affair, and so are deadlines and limits of size.
 
+mod bearer;
 mod client;
 mod plain;
 mod scram_exchange;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use logway_metadata::credential::ScramCredential;
 use logway_metadata::sasl::{SaslMechanism, ScramMechanism};
 use ring::hmac;
 
+use crate::bearer::BearerTokens;
 use crate::scram::{NoRandomness, mac, random_bytes};
 pub use client::{Login, WrongAnswer};
 use scram_exchange::ScramExchange;
 
 /// Looks up what is stored of a user's password.
-pub type FindCredential<'a> = dyn Fn(&str, ScramMechanism) -> Option<Arc<ScramCredential>> + 'a;
+pub type FindCredential<'a> =
+    dyn Fn(&str, ScramMechanism) -> Option<Arc<ScramCredential>> + Sync + 'a;
 
 /// What exchanges have in common: a secret of this process that strangers are told apart by.
 pub struct Strangers {
@@ -54,6 +58,17 @@ impl Strangers {
     }
 }
 
+/// What a client is judged by.
+#[derive(Clone, Copy)]
+pub struct Evidence<'a> {
+    /// Looks up what is stored of a user's password.
+    pub find: &'a FindCredential<'a>,
+    /// What those have who do not exist.
+    pub strangers: &'a Strangers,
+    /// Judges tokens, where there are any.
+    pub tokens: Option<&'a BearerTokens>,
+}
+
 /// One client that tells who it is, by one mechanism.
 #[derive(Debug)]
 pub struct Exchange {
@@ -65,6 +80,9 @@ pub struct Exchange {
 enum State {
     Plain,
     Scram(ScramExchange),
+    Bearer,
+    /// It is told that its token is not believed, and refused when it has heard it.
+    NotBelieved(Refusal),
     Ended,
 }
 
@@ -79,6 +97,8 @@ pub enum Step {
         user: String,
         /// The last token.
         token: Vec<u8>,
+        /// When it is not known any more, since 1970, if its own token says so.
+        expires: Option<Duration>,
     },
 }
 
@@ -104,6 +124,7 @@ impl Exchange {
         let state = match mechanism {
             SaslMechanism::Plain => State::Plain,
             SaslMechanism::Scram(mechanism) => State::Scram(ScramExchange::new(mechanism)),
+            SaslMechanism::OauthBearer => State::Bearer,
         };
         Exchange { mechanism, state }
     }
@@ -119,12 +140,8 @@ impl Exchange {
     }
 
     /// Takes a token of the client. After a refusal or the end, each further one is refused.
-    pub fn step(
-        &mut self,
-        token: &[u8],
-        find: &FindCredential<'_>,
-        strangers: &Strangers,
-    ) -> Result<Step, Refusal> {
+    pub fn step(&mut self, token: &[u8], evidence: Evidence<'_>) -> Result<Step, Refusal> {
+        let Evidence { find, strangers, tokens } = evidence;
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Plain => plain::check(token, find, strangers),
             State::Scram(mut exchange) => {
@@ -134,6 +151,11 @@ impl Exchange {
                 }
                 Ok(step)
             }
+            State::Bearer => bearer::check(token, tokens).or_else(|refusal| {
+                self.state = State::NotBelieved(refusal);
+                Ok(bearer::told())
+            }),
+            State::NotBelieved(refusal) => Err(refusal),
             State::Ended => Err(Refusal::new("the exchange has ended")),
         }
     }

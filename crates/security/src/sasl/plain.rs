@@ -37,7 +37,7 @@ pub(super) fn check(
         stored.unwrap_or_else(|| (STORED_AS[0], strangers.credential(user, STORED_AS[0])));
     // It is hashed for strangers, too, so that they take as long.
     match is_password(mechanism, password, &credential) && is_known {
-        true => Ok(Step::Done { user: user.to_owned(), token: Vec::new() }),
+        true => Ok(Step::Done { user: user.to_owned(), token: Vec::new(), expires: None }),
         false if is_known => Err(refuse("the password is wrong")),
         false => Err(refuse("there is no such user")),
     }

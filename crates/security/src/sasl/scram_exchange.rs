@@ -127,7 +127,7 @@ impl Begun {
             true => {
                 let signature = STANDARD.encode(mac(mechanism, &server_key.0, messages.as_bytes()));
                 let token = format!("v={signature}").into_bytes();
-                Ok(Step::Done { user: self.user, token })
+                Ok(Step::Done { user: self.user, token, expires: None })
             }
             false if self.is_known => Err(refuse("the password is wrong")),
             false => Err(refuse("there is no such user")),

@@ -14,6 +14,10 @@ fn find(user: &str, mechanism: ScramMechanism) -> Option<Arc<ScramCredential>> {
     (user == USER).then(|| Arc::new(make()))
 }
 
+fn evidence(strangers: &Strangers) -> Evidence<'_> {
+    Evidence { find: &find, strangers, tokens: None }
+}
+
 fn strangers() -> Strangers {
     Strangers::new().expect("there are random numbers")
 }
@@ -24,11 +28,11 @@ fn log_in(mechanism: ScramMechanism, user: &str, password: &str) -> Result<Step,
     let mut exchange = Exchange::new(mechanism);
     let (mut login, first) = Login::new(mechanism, user, password).expect("begins");
     let strangers = strangers();
-    let challenge = exchange.step(&first, &find, &strangers);
+    let challenge = exchange.step(&first, evidence(&strangers));
     let Ok(Step::Challenge(challenge)) = challenge else { panic!("{challenge:?}") };
     let proof = login.step(&challenge).expect("is a challenge").expect("there is more to say");
-    let step = exchange.step(&proof, &find, &strangers);
-    assert!(exchange.step(&proof, &find, &strangers).is_err(), "it has ended");
+    let step = exchange.step(&proof, evidence(&strangers));
+    assert!(exchange.step(&proof, evidence(&strangers)).is_err(), "it has ended");
     if let Ok(Step::Done { token, .. }) = &step {
         assert_eq!(login.step(token), Ok(None), "the server has proved itself, too");
     }
@@ -39,7 +43,7 @@ fn log_in(mechanism: ScramMechanism, user: &str, password: &str) -> Result<Step,
 fn who_knows_the_password_is_known() {
     for mechanism in ScramMechanism::ALL {
         let step = log_in(mechanism, USER, PASSWORD).expect("is known");
-        let Step::Done { user, token } = step else { panic!("{step:?}") };
+        let Step::Done { user, token, .. } = step else { panic!("{step:?}") };
         assert_eq!(user, USER);
         assert!(token.starts_with(b"v="), "{token:?}");
     }
@@ -62,7 +66,7 @@ fn log_in_with_nonce(nonce: impl Fn(&str) -> String) -> Result<Step, Refusal> {
     let mechanism = ScramMechanism::Sha256;
     let (mut exchange, strangers) = (Exchange::new(SaslMechanism::Scram(mechanism)), strangers());
     let bare = format!("n=a=2Cl=3Dice,r={OWN}");
-    let challenge = exchange.step(format!("n,,{bare}").as_bytes(), &find, &strangers);
+    let challenge = exchange.step(format!("n,,{bare}").as_bytes(), evidence(&strangers));
     let Ok(Step::Challenge(challenge)) = challenge else { panic!("{challenge:?}") };
     let challenge = String::from_utf8(challenge).expect("is text");
     let parts: Vec<&str> = challenge.splitn(3, ',').map(|part| &part[2..]).collect();
@@ -75,7 +79,7 @@ fn log_in_with_nonce(nonce: impl Fn(&str) -> String) -> Result<Step, Refusal> {
     let signature = mac(mechanism, &stored_key.0, messages.as_bytes());
     let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
     let last = format!("{without_proof},p={}", STANDARD.encode(proof));
-    exchange.step(last.as_bytes(), &find, &strangers)
+    exchange.step(last.as_bytes(), evidence(&strangers))
 }
 
 #[test]
@@ -103,9 +107,9 @@ fn the_example_of_the_rfc_is_understood() {
 #[test]
 fn plain_takes_name_and_password() {
     let check = |token: &str| {
-        Exchange::new(SaslMechanism::Plain).step(token.as_bytes(), &find, &strangers())
+        Exchange::new(SaslMechanism::Plain).step(token.as_bytes(), evidence(&strangers()))
     };
-    let done = || Step::Done { user: USER.to_owned(), token: Vec::new() };
+    let done = || Step::Done { user: USER.to_owned(), token: Vec::new(), expires: None };
     assert_eq!(check("\0a,l=ice\0pencil"), Ok(done()));
     assert_eq!(check("a,l=ice\0a,l=ice\0pencil"), Ok(done()));
     for wrong in [
@@ -143,8 +147,21 @@ fn first_messages_that_are_none_are_refused() {
         "n,,m=x,n=a,r=x",
     ] {
         let mut exchange = Exchange::new(SaslMechanism::Scram(ScramMechanism::Sha256));
-        assert!(exchange.step(wrong.as_bytes(), &find, &strangers()).is_err(), "{wrong}");
+        assert!(exchange.step(wrong.as_bytes(), evidence(&strangers())).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn who_has_a_token_that_is_not_believed_hears_so_before_it_is_refused() {
+    let strangers = strangers();
+    let mechanism = SaslMechanism::OauthBearer;
+    let (mut login, first) = Login::new(mechanism, "", "no.such.token").expect("begins");
+    let mut exchange = Exchange::new(mechanism);
+    let told = exchange.step(&first, evidence(&strangers));
+    let Ok(Step::Challenge(told)) = told else { panic!("{told:?}") };
+    assert!(told.starts_with(b"{\"status\":"), "{told:?}");
+    let heard = login.step(&told).expect("is an answer").expect("is answered");
+    assert!(exchange.step(&heard, evidence(&strangers)).is_err());
 }
 
 proptest! {
@@ -155,9 +172,9 @@ proptest! {
         tokens in prop::collection::vec("(n|y|p=x|,|=|[a-z]=|=2C|=3D|r=|p=|c=biws|.){0,20}", 1..4),
     ) {
         let (mut exchange, strangers) = (Exchange::new(mechanism), strangers());
-        let nobody = |_: &str, _: ScramMechanism| None;
+        let evidence = Evidence { find: &|_, _| None, ..evidence(&strangers) };
         for token in tokens {
-            let step = exchange.step(token.as_bytes(), &nobody, &strangers);
+            let step = exchange.step(token.as_bytes(), evidence);
             let is_in = matches!(step, Ok(Step::Done { .. }));
             prop_assert!(!is_in);
         }
@@ -165,9 +182,10 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_odd(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-        let nobody = |_: &str, _: ScramMechanism| None;
+        let strangers = strangers();
+        let evidence = Evidence { find: &|_, _| None, ..evidence(&strangers) };
         for mechanism in &SaslMechanism::ALL[1..] {
-            let _ = Exchange::new(*mechanism).step(&bytes, &nobody, &strangers());
+            let _ = Exchange::new(*mechanism).step(&bytes, evidence);
         }
     }
 }

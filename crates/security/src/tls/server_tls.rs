@@ -1,8 +1,6 @@
 //! The configuration of TLS in force, and the next one when its files change.
 
-use std::fs;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -16,6 +14,7 @@ use rustls::{RootCertStore, ServerConfig};
 use super::error::TlsError;
 use super::key_and_chain::{KeyAndChain, read_authorities, subject_of};
 use super::principal_rules::PrincipalRules;
+use crate::watched_files::WatchedFiles;
 
 /// TLS of one listener.
 ///
@@ -26,8 +25,7 @@ pub struct ServerTls {
     settings: TlsSettings,
     rules: PrincipalRules,
     current: ArcSwap<Current>,
-    /// The files as they were looked at last, whether they could be used or not.
-    looked_at: Mutex<Vec<Option<FileState>>>,
+    watched: WatchedFiles,
 }
 
 #[derive(Debug)]
@@ -35,14 +33,6 @@ struct Current {
     config: Arc<ServerConfig>,
     subject: String,
     not_after: SystemTime,
-}
-
-/// How one sees that a file is another one than before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FileState {
-    modified: Option<SystemTime>,
-    len_bytes: u64,
-    number: u64,
 }
 
 /// What became of a look at the files.
@@ -62,11 +52,12 @@ pub enum Reload {
 impl ServerTls {
     /// Reads the files that the settings name, and judges them as of `now`.
     pub fn load(settings: &TlsSettings, now: SystemTime) -> Result<ServerTls, TlsError> {
-        let looked_at = states(settings);
+        let files = settings.keystore.iter().chain(&settings.truststore);
+        let watched = WatchedFiles::new(files.cloned().collect());
         Ok(ServerTls {
             rules: PrincipalRules::parse(&settings.principal_rules)?,
             current: ArcSwap::from_pointee(read(settings, now)?),
-            looked_at: Mutex::new(looked_at),
+            watched,
             settings: settings.clone(),
         })
     }
@@ -89,13 +80,8 @@ impl ServerTls {
     /// Looks whether files have changed, and puts what they hold in force. It reads files, so it must not run where
     /// others would wait for it.
     pub fn reload(&self, now: SystemTime) -> Reload {
-        let states = states(&self.settings);
-        {
-            let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-            if *looked_at == states {
-                return Reload::Unchanged;
-            }
-            *looked_at = states;
+        if !self.watched.have_changed() {
+            return Reload::Unchanged;
         }
         match read(&self.settings, now) {
             Ok(next) => {
@@ -158,16 +144,4 @@ fn verifier(
         _ => verifier.allow_unauthenticated(),
     };
     verifier.build().map_err(|error| TlsError::Library(rustls::Error::General(error.to_string())))
-}
-
-/// How the files are now. What is not there has no state, and may come.
-fn states(settings: &TlsSettings) -> Vec<Option<FileState>> {
-    settings.keystore.iter().chain(&settings.truststore).map(|path| state(path)).collect()
-}
-
-fn state(path: &Path) -> Option<FileState> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = fs::metadata(path).ok()?;
-    let (modified, number) = (metadata.modified().ok(), metadata.ino());
-    Some(FileState { modified, len_bytes: metadata.len(), number })
 }

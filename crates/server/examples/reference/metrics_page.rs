@@ -16,6 +16,7 @@ use logway_node::log_levels::LogLevels;
 use logway_server::RunningBroker;
 use logway_wire::messages::{GetTelemetrySubscriptionsRequest, PushTelemetryRequest};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
 const TOP: &str = "<!-- Written by `cargo xtask reference`, from what a broker exports; edit the \
@@ -61,7 +62,8 @@ async fn exported() -> anyhow::Result<String> {
         ("log.dirs".to_owned(), data_dir),
         ("listeners".to_owned(), "127.0.0.1:0".to_owned()),
     ])?;
-    let (broker, registry) = logway_server::start_broker(settings, LogLevels::default()).await?;
+    let (broker, registry) =
+        logway_server::start_broker(settings, LogLevels::default(), Counter::default()).await?;
     let address = broker.addresses().first().context("a broker listens somewhere")?;
     let address = BrokerAddress::new(address.ip().to_string(), address.port());
     let client = Client::new(vec![address.clone()], ClientOptions::default());

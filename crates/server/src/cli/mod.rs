@@ -155,7 +155,7 @@ fn run_broker(args: ServeArgs) -> ExitCode {
         Ok(prepared) => prepared,
         Err(error) => return with_advice(error).report(&Subject::default()),
     };
-    let log_style = prepared.log_style;
+    let log_style = prepared.logs.style;
     match prepared.run().map_err(with_advice) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if log_style == Style::Text => error.report(&Subject::default()),

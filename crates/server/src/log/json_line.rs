@@ -54,6 +54,21 @@ pub(super) fn write_json(to: &mut impl Write, event: &Event<'_>, left_out: u64) 
     writeln!(to, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
 }
 
+/// Writes that so many lines are missing here.
+pub(super) fn write_lost(to: &mut impl Write, target: &str, lost: u64) -> fmt::Result {
+    let mut timestamp = String::new();
+    SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
+    let line = Line {
+        timestamp: &timestamp,
+        level: "WARN",
+        target,
+        message: "lines were lost".to_owned(),
+        fields: Map::from_iter([("lost".to_owned(), lost.into())]),
+        left_out: 0,
+    };
+    writeln!(to, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
+}
+
 #[derive(Debug, Default)]
 struct Parts {
     message: String,

@@ -4,24 +4,26 @@
 //! harmless: control characters are escaped, long texts are cut, and lines that clients can cause at
 //! will are limited in number. Each event is one line in every format.
 
-mod lines;
-
+mod audit;
 mod fields;
 mod journal;
 mod json_line;
+mod lines;
 
 use std::io::{self, IsTerminal, Write};
 use std::panic;
 
 use logway_metadata::settings::{BrokerSettings, LogFormat};
+use logway_node::AUDIT;
 use logway_node::log_levels::{Levels, LogLevels};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::{Registry, fmt, reload};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
+pub(crate) use self::audit::{AuditError, AuditLog};
 use self::fields::write_fields;
 use self::lines::LimitedLines;
 
@@ -42,8 +44,19 @@ pub(crate) enum Style {
     Journal,
 }
 
-/// Sets up the log of a broker. What is logged before goes nowhere.
-pub(crate) fn init_for_broker(settings: &BrokerSettings) -> (Style, LogLevels) {
+/// The logs of a broker.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    /// How lines on stderr are written.
+    pub(crate) style: Style,
+    /// Which there are.
+    pub(crate) levels: LogLevels,
+    /// The audit log, if there is one.
+    pub(crate) audit: Option<AuditLog>,
+}
+
+/// Sets up the logs of a broker. What is logged before goes nowhere. Fails if there is to be an audit log and cannot be.
+pub(crate) fn init_for_broker(settings: &BrokerSettings) -> Result<Logs, AuditError> {
     let style = match settings.log_format {
         LogFormat::Text => Style::Text,
         LogFormat::Json => Style::Json,
@@ -51,11 +64,13 @@ pub(crate) fn init_for_broker(settings: &BrokerSettings) -> (Style, LogLevels) {
         LogFormat::Auto if journal::is_stderr() => Style::Journal,
         LogFormat::Auto => Style::Text,
     };
-    let levels = init(style, levels(settings.log_levels.iter().map(String::as_str)));
+    let audit = settings.audit.as_ref().map(AuditLog::open).transpose()?;
+    let levels = levels(settings.log_levels.iter().map(String::as_str));
+    let levels = init(style, levels, audit.clone());
     if style != Style::Text {
         log_panics();
     }
-    (style, levels)
+    Ok(Logs { style, levels, audit })
 }
 
 /// Sets up the log of a command that is no broker.
@@ -66,7 +81,7 @@ pub(crate) fn init_for_command() -> Result<(), String> {
     let given = [("logway.log.level".to_owned(), named)];
     let settings =
         BrokerSettings::new(given).map_err(|error| format!("{LEVEL_VARIABLE}: {error}"))?;
-    init(Style::Text, levels(settings.log_levels.iter().map(String::as_str)));
+    init(Style::Text, levels(settings.log_levels.iter().map(String::as_str)), None);
     Ok(())
 }
 
@@ -88,12 +103,13 @@ fn levels<'a>(texts: impl Iterator<Item = &'a str>) -> Levels {
 
 fn targets(levels: &Levels) -> Targets {
     let of_parts = levels.of_parts.iter().map(|(part, level)| (part.as_str(), *level));
-    Targets::new().with_default(levels.root).with_targets(of_parts)
+    let targets = Targets::new().with_default(levels.root).with_targets(of_parts);
+    targets.with_target(AUDIT, LevelFilter::OFF)
 }
 
-/// Begins to write lines to stderr; the result changes which.
-fn init(style: Style, levels: Levels) -> LogLevels {
-    let (subscriber, levels) = subscriber(style, levels, || Unfailing(io::stderr()));
+/// Begins to write lines to stderr, and to the audit log if there is one; the result changes which on stderr.
+fn init(style: Style, levels: Levels, audit: Option<AuditLog>) -> LogLevels {
+    let (subscriber, levels) = subscriber(style, levels, || Unfailing(io::stderr()), audit);
     tracing::subscriber::set_global_default(subscriber).expect("the log is set up once");
     levels
 }
@@ -103,6 +119,7 @@ fn subscriber(
     style: Style,
     levels: Levels,
     writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    audit: Option<AuditLog>,
 ) -> (impl Subscriber + Send + Sync, LogLevels) {
     let (filter, in_force) = reload::Layer::new(targets(&levels));
     let lines = fmt::layer()
@@ -111,8 +128,18 @@ fn subscriber(
         .log_internal_errors(false)
         .with_ansi(style == Style::Text && io::stderr().is_terminal())
         .fmt_fields(write_fields())
-        .event_format(LimitedLines::new(style));
-    let subscriber = Registry::default().with(filter).with(lines);
+        .event_format(LimitedLines::new(style))
+        .with_filter(filter);
+    let audit = audit.map(|audit| {
+        let only_audit = Targets::new().with_target(AUDIT, LevelFilter::INFO);
+        fmt::layer()
+            .with_writer(audit)
+            .log_internal_errors(false)
+            .fmt_fields(write_fields())
+            .event_format(LimitedLines::new(Style::Json))
+            .with_filter(only_audit)
+    });
+    let subscriber = Registry::default().with(lines).with(audit);
     let levels = LogLevels::new(levels, move |levels| {
         // It fails only when the subscriber is gone, and with it every line.
         let _ = in_force.reload(targets(levels));
@@ -174,7 +201,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let written = Arc::new(file.reopen().expect("opens again"));
         let (subscriber, levels) =
-            subscriber(Style::Journal, levels(["info"].into_iter()), written);
+            subscriber(Style::Journal, levels(["info"].into_iter()), written, None);
         let log = |round: u8| {
             tracing::debug!(target: "logway_log::segment", round, "debug");
             tracing::info!(target: "logway_kafka", round, "info");

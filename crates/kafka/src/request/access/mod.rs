@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use logway_metadata::MetadataImage;
 use logway_model::ErrorCode;
-use logway_node::Failure;
 use logway_node::access::{Operation, Principal, Requester, Resource};
+use logway_node::{AUDIT, Failure};
 
 pub(crate) use cluster::Cluster;
 pub(crate) use known_topics::KnownTopics;
@@ -37,9 +37,33 @@ impl RequestContext {
         self.connection.principal()
     }
 
-    /// Whether the requester may do something with a resource.
+    /// Whether the requester may do something with a resource, which it is about to do.
     #[inline]
     pub(crate) fn may(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        let is_allowed = self.would_allow(operation, resource);
+        if operation.is_administration() {
+            self.audit(operation, resource, is_allowed);
+        }
+        is_allowed
+    }
+
+    fn audit(&self, operation: Operation, resource: Resource<'_>, is_allowed: bool) {
+        tracing::info!(
+            target: AUDIT,
+            principal = %self.principal(),
+            host = %self.connection.peer.ip().to_canonical(),
+            client_id = self.client_id.as_deref().unwrap_or_default(),
+            operation = operation.name(),
+            resource_type = resource.kind().name(),
+            resource = resource.name().unwrap_or_default(),
+            is_allowed,
+            "authorization"
+        );
+    }
+
+    /// As [`RequestContext::may`], of what is only told.
+    #[inline]
+    fn would_allow(&self, operation: Operation, resource: Resource<'_>) -> bool {
         let node = self.node();
         node.access.is_open()
             || node.allows(&self.requester(), operation, resource, &self.connection.access_memory)
@@ -70,7 +94,7 @@ impl RequestContext {
     /// Everything that the requester may do with a resource, as a field of bits (KIP-430).
     pub(crate) fn authorized_operations(&self, resource: Resource<'_>) -> i32 {
         let operations = resource.operations().iter();
-        let allowed = operations.filter(|operation| self.may(**operation, resource));
+        let allowed = operations.filter(|operation| self.would_allow(**operation, resource));
         allowed.fold(0, |bits, operation| bits | operation.bit())
     }
 

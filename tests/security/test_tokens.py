@@ -1,0 +1,110 @@
+"""Clients that say who they are with a token that somebody else has signed (OAUTHBEARER)."""
+
+import json
+import time
+import unittest
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from secure import SecureLogway
+from tokens import Signer, write_keys
+
+from harness.waiting import wait_until
+
+TIMEOUT_S = 20
+
+
+class Tokens(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.broker = SecureLogway("security-tokens")
+        directory = cls.broker.directory
+        cls.signer, cls.stranger = Signer(directory), Signer(directory, "stranger")
+        cls.keys = directory / "keys.json"
+        write_keys(cls.keys, cls.signer)
+        cls.broker.settings |= {
+            "sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-256",
+            "sasl.oauthbearer.jwks.endpoint.url": f"file://{cls.keys}",
+            "sasl.oauthbearer.expected.issuer": Signer.ISSUER,
+            "sasl.oauthbearer.expected.audience": "logway",
+        }
+        cls.broker.start()
+        cls.addClassCleanup(cls.broker.kill)
+        cls.broker.allow("alice", "--topic", "tokens", "--prefix", "--operation", "all")
+        cls.broker.allow("alice", "--group", "*", "--operation", "read")
+        cls.broker.logway("topic", "create", "tokens", "-p", "1")
+
+    def client(self, signer: Signer, user: str, lifetime_s: float = 300, **more) -> dict:
+        """librdkafka's settings, with a new token each time that it asks for one."""
+        self.asked = 0
+
+        def give(_config):
+            self.asked += 1
+            return signer.token(user, lifetime_s), time.time() + lifetime_s
+
+        settings = self.broker.client("SASL_SSL", "OAUTHBEARER") | more
+        for password_only in ("sasl.username", "sasl.password"):
+            del settings[password_only]
+        return settings | {"oauth_cb": give}
+
+    def test_librdkafka(self):
+        admin = AdminClient(self.client(self.signer, "alice"))
+        # Its callbacks are served by polling.
+        wait_until(lambda: admin.poll(0.1) or self.asked, "a token to be asked for", TIMEOUT_S)
+        topic = "tokens-of-librdkafka"
+        admin.create_topics([NewTopic(topic, 1)])[topic].result(TIMEOUT_S)
+        producer = Producer(self.client(self.signer, "alice"))
+        producer.produce(topic, "signed")
+        self.assertEqual(producer.flush(TIMEOUT_S), 0)
+        consumer = Consumer(self.client(self.signer, "alice", **{"group.id": "g", "auto.offset.reset": "earliest"}))
+        self.addCleanup(consumer.close)
+        consumer.subscribe([topic])
+        self.assertEqual(consumer.poll(TIMEOUT_S).value(), b"signed")
+
+    def test_kafka_python(self):
+        token = self.signer.token("alice")
+
+        class Provider(AbstractTokenProvider):
+            def token(self):
+                return token
+
+        settings = self.broker.client("SASL_SSL")
+        producer = KafkaProducer(
+            bootstrap_servers=settings["bootstrap.servers"], security_protocol="SASL_SSL",
+            ssl_cafile=settings["ssl.ca.location"], sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=Provider(),
+        )
+        self.addCleanup(producer.close)
+        self.assertEqual(producer.send("tokens", b"of kafka-python").get(TIMEOUT_S).partition, 0)
+
+    def error_of(self, settings: dict) -> str:
+        said = []
+        admin = AdminClient(settings | {"error_cb": lambda error: said.append(error.str()), "log_level": 0})
+        wait_until(lambda: admin.poll(0.1) or said, "an error", TIMEOUT_S)
+        return " ".join(said)
+
+    def test_who_signs_is_known_and_others_are_not(self):
+        self.assertIn("invalid credentials", self.error_of(self.client(self.stranger, "alice")))
+        write_keys(self.keys, self.signer, self.stranger)
+        wait_until(lambda: "new keys of who signs tokens are in force" in self.broker.log_path.read_text(),
+                   "the new keys to be in force", TIMEOUT_S)
+        listed = self.broker.logway("topic", "list", "--mechanism", "OAUTHBEARER", "--format", "json", user="alice",
+                                    listener="SASL_SSL", password=self.stranger.token("alice"))
+        self.assertIsInstance(json.loads(listed), list)
+        token = self.signer.token("alice", aud="somebody")
+        with self.assertRaisesRegex(AssertionError, "invalid credentials"):
+            self.broker.logway("topic", "list", "--mechanism", "OAUTHBEARER", user="alice", listener="SASL_SSL",
+                               password=token)
+        self.assertNotIn(token, self.broker.log_path.read_text())
+
+    def test_nobody_is_known_for_longer_than_the_token(self):
+        """librdkafka says it again before the end; the connection stays."""
+        producer = Producer(self.client(self.signer, "alice", 3))
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            producer.produce("tokens", "again")
+            self.assertEqual(producer.flush(TIMEOUT_S), 0)
+            time.sleep(0.2)
+        self.assertGreater(self.asked, 2)
