@@ -55,7 +55,7 @@ class Log(unittest.TestCase):
         lines = [json.loads(line) for line in log.splitlines()]
         self.assertEqual((code, lines[-1]["message"], lines[-1]["fields"]), (0, "stopping", {"signal": "SIGTERM"}))
         self.assertIn("DEBUG", {line["level"] for line in lines})
-        log, code = self.serve("--log-format", "json", "--set", "listeners=203.0.113.1:1")
+        log, code = self.serve("--log-format", "json", "--insecure", "--set", "listeners=203.0.113.1:1")
         failed = json.loads(log.splitlines()[-1])
         self.assertEqual((code, failed["level"]), (1, "ERROR"))
         self.assertIn("cannot listen on 203.0.113.1:1", failed["message"])

@@ -1,7 +1,7 @@
 //! Listening, serving and stopping.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use logway_metadata::record::Endpoint;
@@ -105,6 +105,20 @@ impl Listeners {
     /// What was bound: port 0 becomes a free one.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.bound.iter().map(|bound| bound.address)
+    }
+
+    /// Where clients find each guarded listener: what is advertised, or the address that is bound.
+    pub fn for_clients(&self) -> Vec<Endpoint> {
+        let guarded = self.bound.iter().filter(|bound| bound.listener.settings.is_guarded());
+        let told = guarded.map(|Bound { address, listener, .. }| {
+            let own = |ip: IpAddr| SocketAddr::new(ip, address.port());
+            let local = match address.ip().is_unspecified() {
+                true => own(Ipv4Addr::LOCALHOST.into()),
+                false => *address,
+            };
+            listener.settings.advertised_to(local)
+        });
+        told.collect()
     }
 
     /// What other machines can reach without a guard, by name and address.

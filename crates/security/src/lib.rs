@@ -3,6 +3,7 @@
 //! No sockets, no tasks and no metadata that changes: bytes in, values out. Who asks brings the users' credentials
 //! and the time.
 
+pub mod authority;
 pub mod bearer;
 pub mod sasl;
 pub mod scram;

@@ -25,6 +25,13 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], NoRandomness> {
     Ok(bytes)
 }
 
+/// A new password of letters and digits that are hard to confuse; 120 bits.
+pub fn made_up_password() -> Result<String, NoRandomness> {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let letters = random_bytes::<24>()?.map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
+    Ok(letters.iter().collect())
+}
+
 /// What is stored of a new password.
 pub fn new_credential(
     mechanism: ScramMechanism,

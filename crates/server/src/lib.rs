@@ -7,6 +7,7 @@ mod log;
 mod nodes;
 mod notify;
 mod running;
+mod secure;
 mod serve;
 
 use std::process::ExitCode;

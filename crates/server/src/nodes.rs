@@ -44,6 +44,10 @@ pub(crate) async fn listen(
     clients: &Listeners,
 ) -> Result<Option<ClusterOptions>, NodeListenError> {
     let cluster = &settings.cluster;
+    // Nodes do not talk by TLS yet.
+    if settings.secure {
+        return Ok(None);
+    }
     let is_asked_for = cluster.listen.is_some() || !cluster.join.is_empty();
     let Some(address) = address(settings, clients) else { return Ok(None) };
     let listener = PeerListener::bind(&address).await;

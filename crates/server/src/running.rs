@@ -13,6 +13,7 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 
 use crate::nodes::{self, NodeListenError};
+use crate::secure::{Secure, SecureError};
 
 /// Why a broker did not start, or did not stop cleanly.
 #[derive(Debug, Error)]
@@ -20,6 +21,9 @@ pub enum BrokerError {
     /// An address to listen on cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// There can be no TLS or no user.
+    #[error(transparent)]
+    Secure(#[from] SecureError),
     /// Nor can one for other nodes.
     #[error(transparent)]
     ListenForNodes(#[from] NodeListenError),
@@ -32,8 +36,8 @@ pub enum BrokerError {
 pub struct RunningBroker {
     node: Arc<Node>,
     kafka: KafkaServer,
-    /// Ends with the broker.
-    _reminder: JoinSet<()>,
+    /// What ends with the broker.
+    _tasks: JoinSet<()>,
 }
 
 impl RunningBroker {
@@ -45,16 +49,23 @@ impl RunningBroker {
         log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
-        // First, so that a port in use is known before anything is touched.
+        let secure = settings.secure.then(|| Secure::prepare(&settings)).transpose()?;
+        // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
         let cluster = nodes::listen(&settings, &listeners).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| !address.ip().is_loopback());
         let exposed = listeners.exposed().chain(nodes.map(|address| format!("nodes {address}")));
-        let reminder = remind_of(exposed.collect());
+        let mut tasks = JoinSet::new();
+        remind_of(exposed.collect(), &mut tasks);
+        let addresses = listeners.for_clients();
         let node = Node::start(settings, cluster, log_levels, registry).await?;
+        if let Some(secure) = secure {
+            secure.make_admin(&node, &addresses).await?;
+            tasks.spawn(secure.renew_in_time());
+        }
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
-        Ok(RunningBroker { node, kafka, _reminder: reminder })
+        Ok(RunningBroker { node, kafka, _tasks: tasks })
     }
 
     /// Where Kafka clients connect.
@@ -84,11 +95,10 @@ impl RunningBroker {
 }
 
 /// Says now and each hour what others can reach without being asked who they are.
-fn remind_of(exposed: Vec<String>) -> JoinSet<()> {
-    let mut reminder = JoinSet::new();
+fn remind_of(exposed: Vec<String>, tasks: &mut JoinSet<()>) {
     if !exposed.is_empty() {
         let exposed = exposed.join(", ");
-        reminder.spawn(async move {
+        tasks.spawn(async move {
             let mut hours = tokio::time::interval(Duration::from_secs(3_600));
             loop {
                 hours.tick().await;
@@ -96,5 +106,4 @@ fn remind_of(exposed: Vec<String>) -> JoinSet<()> {
             }
         });
     }
-    reminder
 }

@@ -34,7 +34,7 @@ use crate::log::{self, AuditLog, LEVEL_VARIABLE, Logs};
 use crate::nodes::NodeListenError;
 use crate::notify::{self, notify};
 use crate::running::{BrokerError, RunningBroker};
-use crate::{COMMIT, VERSION};
+use crate::{COMMIT, VERSION, secure};
 
 /// Run a broker.
 ///
@@ -59,6 +59,10 @@ pub(crate) struct ServeArgs {
     /// PEM files of the private key and its certificates, with commas between them
     #[arg(long, value_name = "FILE")]
     tls_files: Option<String>,
+    /// Sees to TLS, users and permissions: makes an authority, certificates, and a user 'admin' whose password and settings
+    /// for clients are below DIR/secure; listeners are SASL_SSL
+    #[arg(long, conflicts_with_all = ["kafka_secure_listen", "tls_files", "join", "insecure"])]
+    secure: bool,
     /// Addresses of nodes of a cluster to join, for clients or for nodes; a node with data belongs to its cluster
     /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
@@ -143,11 +147,13 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         None => Vec::new(),
     };
     let data_dir = args.data_dir.map(|dir| dir.to_string_lossy().into_owned());
-    let secure = args.kafka_secure_listen.map(|address| format!("SASL_SSL://{address}"));
+    let kafka_secure_listen =
+        args.kafka_secure_listen.map(|address| format!("SASL_SSL://{address}"));
     let flags = [
         ("log.dirs", data_dir),
-        ("listeners", listeners(args.kafka_listen, secure)),
+        ("listeners", listeners(args.kafka_listen, kafka_secure_listen)),
         ("ssl.keystore.location", args.tls_files),
+        ("logway.secure", args.secure.then(|| "true".to_owned())),
         ("logway.join", args.join),
         ("logway.node.listen", args.node_listen),
         ("node.id", args.node_id.map(|id| id.to_string())),
@@ -160,7 +166,7 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
     let given = |(name, value): (&str, Option<String>)| Some((name.to_owned(), value?));
     settings.extend(args.set);
     settings.extend(flags.into_iter().filter_map(given));
-    Ok(BrokerSettings::new(settings)?)
+    Ok(BrokerSettings::new(secure::with_defaults(settings))?)
 }
 
 /// The usual two listeners. With a secure one alone, the machine itself keeps the other.
@@ -208,6 +214,11 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
+            );
+        }
+        Some(BrokerError::Secure(_)) => {
+            return Some(
+                "what serve --secure has made is below 'secure' in the first log directory",
             );
         }
         Some(BrokerError::ListenForNodes(NodeListenError::Bind { .. })) => {

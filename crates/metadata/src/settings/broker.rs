@@ -521,6 +521,21 @@ static OWN_SETTINGS: &[Setting] = &[
          takes names of hosts, too; here they are refused.",
     ),
     Setting::at_start(
+        "logway.secure",
+        Kind::Boolean,
+        Some("false"),
+        "",
+        "Whether the broker sees to TLS and users itself, as `serve --secure` says: below `secure` in the first log directory it \
+         makes an authority, certificates and a user `admin`. Listeners are SASL_SSL then, and ACLs in force.",
+    ),
+    Setting::at_start(
+        "logway.secure.names",
+        Kind::Texts,
+        Some(""),
+        "",
+        "Names of hosts and addresses that certificates are for, beside those of the machine and its listeners.",
+    ),
+    Setting::at_start(
         "max.incremental.fetch.session.cache.slots",
         Kind::int(0),
         Some("1000"),

@@ -92,6 +92,10 @@ pub struct BrokerSettings {
     pub authorizer: Option<AuthorizerSettings>,
     /// The audit log, or `None` where there is none.
     pub audit: Option<AuditSettings>,
+    /// `logway.secure`
+    pub secure: bool,
+    /// `logway.secure.names`
+    pub secure_names: Vec<String>,
 }
 
 /// Where the audit log is.
@@ -285,6 +289,8 @@ impl BrokerSettings {
             cluster: fields.cluster(),
             authorizer: fields.authorizer(),
             audit: fields.audit(),
+            secure: fields.boolean("logway.secure"),
+            secure_names: fields.list("logway.secure.names"),
             given,
             given_of_listeners,
         })

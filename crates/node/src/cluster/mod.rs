@@ -35,6 +35,7 @@ use tokio::sync::{Notify, watch};
 use crate::replication::FetchSessions;
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
+pub use identity::way_out;
 pub(crate) use identity::{Identified, Joined, forget_joining};
 #[doc(hidden)]
 pub use mutation::Mutation;

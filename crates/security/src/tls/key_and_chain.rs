@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+    ServerName,
 };
+use rustls::server::ParsedCertificate;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 use x509_cert::name::Name;
@@ -74,6 +77,21 @@ impl Parsed {
 pub(super) fn subject_of(der: &CertificateDer<'_>) -> Option<String> {
     let parsed = Certificate::from_der(der).ok()?;
     Some(distinguished_name::to_text(&parsed.tbs_certificate.subject))
+}
+
+/// Until when a certificate is valid, if it is one.
+pub(crate) fn not_after_of(der: &CertificateDer<'_>) -> Option<SystemTime> {
+    let parsed = Certificate::from_der(der).ok()?;
+    Some(UNIX_EPOCH + parsed.tbs_certificate.validity.not_after.to_unix_duration())
+}
+
+/// Whether a certificate is for all these names of hosts and addresses.
+pub(crate) fn is_for_names(der: &CertificateDer<'_>, names: &[String]) -> bool {
+    let Ok(parsed) = ParsedCertificate::try_from(der) else { return false };
+    names.iter().all(|name| {
+        let name = ServerName::try_from(name.as_str());
+        name.is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
+    })
 }
 
 /// The authorities in some files, each with its subject.

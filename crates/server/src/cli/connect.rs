@@ -27,6 +27,9 @@ pub(super) struct SecurityArgs {
     /// The section of ~/.config/logway/config.toml to take brokers, certificates and user from
     #[arg(long, global = true, env = "LOGWAY_PROFILE", value_name = "NAME", help_heading = GLOBAL_OPTIONS)]
     profile: Option<String>,
+    /// The file of profiles [default: ~/.config/logway/config.toml]
+    #[arg(long, global = true, env = "LOGWAY_PROFILE_FILE", value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
+    profile_file: Option<PathBuf>,
     /// Encrypt, and trust the authorities of the system
     #[arg(long, global = true, env = "LOGWAY_TLS", help_heading = GLOBAL_OPTIONS)]
     tls: bool,
@@ -39,19 +42,20 @@ pub(super) struct SecurityArgs {
     /// The user to log in as; the password is in LOGWAY_PASSWORD or the profile
     #[arg(long = "user", global = true, env = "LOGWAY_USER", value_name = "NAME", help_heading = GLOBAL_OPTIONS)]
     as_user: Option<String>,
-    /// How to log in: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN [default: SCRAM-SHA-512]
+    /// How to log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, or OAUTHBEARER with a token for a password [default: SCRAM-SHA-512]
     #[arg(long, global = true, env = "LOGWAY_MECHANISM", value_name = "NAME", value_parser = parse_mechanism, help_heading = GLOBAL_OPTIONS)]
     mechanism: Option<SaslMechanism>,
 }
 
 fn parse_mechanism(text: &str) -> Result<SaslMechanism, String> {
-    text.parse().map_err(|()| "expected SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN".to_owned())
+    text.parse()
+        .map_err(|()| "expected SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER".to_owned())
 }
 
 impl GlobalArgs {
     /// A client of the cluster; connects when it is first used.
     pub(super) fn client(&self) -> Result<Client, CliError> {
-        let profile = Profile::of(self.security.profile.as_deref())?;
+        let profile = Profile::of(self.security.profile.as_deref(), &self.security.profile_file)?;
         let addresses = match profile.get("brokers") {
             Some(brokers) if !self.brokers.are_given() => BrokerAddress::parse_list(brokers)
                 .map_err(|error| CliError::Usage(format!("{error} (from the profile)")))?,
@@ -100,9 +104,9 @@ impl SecurityArgs {
 struct Profile(Vec<(String, String)>);
 
 impl Profile {
-    fn of(name: Option<&str>) -> Result<Profile, CliError> {
+    fn of(name: Option<&str>, file: &Option<PathBuf>) -> Result<Profile, CliError> {
         let Some(name) = name else { return Ok(Profile::default()) };
-        let path = path().ok_or_else(|| {
+        let path = file.clone().or_else(path).ok_or_else(|| {
             CliError::Usage("there is no folder of settings: HOME is not set".to_owned())
         })?;
         let text = fs::read_to_string(&path);

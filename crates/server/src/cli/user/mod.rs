@@ -6,7 +6,7 @@ mod list;
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use clap::Subcommand;
-use logway_security::scram::random_bytes;
+use logway_security::scram::made_up_password;
 
 use super::GlobalArgs;
 use super::error::CliError;
@@ -57,12 +57,8 @@ fn new_password() -> Result<(String, bool), CliError> {
     }
 }
 
-/// Letters and digits that are hard to confuse; 120 bits.
 fn made_up() -> Result<String, CliError> {
-    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let bytes = random_bytes::<24>();
-    let bytes = bytes.map_err(|error| CliError::Usage(error.to_string()))?;
-    Ok(bytes.map(|byte| char::from(LETTERS[usize::from(byte % 32)])).iter().collect())
+    made_up_password().map_err(|error| CliError::Usage(error.to_string()))
 }
 
 #[cfg(test)]
