@@ -24,7 +24,7 @@ mod describe;
 mod reference;
 
 pub use broker_settings::{
-    AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, LogFormat,
+    AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, KinesisSettings, LogFormat,
     NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;

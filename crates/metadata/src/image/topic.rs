@@ -2,7 +2,7 @@
 
 use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId, TopicName};
 
-use super::Overrides;
+use super::{Overrides, StreamImage};
 use crate::error::MetadataError;
 use crate::record::{MetadataRecord, PartitionRecord, TopicRecord};
 
@@ -17,6 +17,8 @@ pub struct TopicImage {
     pub partitions: Vec<PartitionImage>,
     /// The settings it overrides, by name, as text.
     pub overrides: Overrides,
+    /// What it is as a stream, if it is one.
+    pub stream: Option<StreamImage>,
 }
 
 /// One partition's place in the cluster.
@@ -65,7 +67,7 @@ impl TopicImage {
     }
 
     pub(super) fn new(name: TopicName, id: TopicId) -> TopicImage {
-        TopicImage { name, id, partitions: Vec::new(), overrides: Overrides::new() }
+        TopicImage { name, id, partitions: Vec::new(), overrides: Overrides::new(), stream: None }
     }
 
     pub(super) fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), MetadataError> {
@@ -111,5 +113,6 @@ impl TopicImage {
                 partition_epoch: image.partition_epoch,
             })
         }));
+        self.push_stream(records);
     }
 }

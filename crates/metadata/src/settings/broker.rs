@@ -2,7 +2,7 @@
 //!
 //! A broker is configured by one TOML file (`logway serve --config FILE`) and by flags, which win.
 //! A setting has Kafka's name where Kafka has the setting; names that Kafka does not have begin
-//! with `logway.`. TOML reads a dotted key as nested tables, and a setting's name is the path to
+//! with `logway.`, or with the name of another front door, as `kinesis.`. TOML reads a dotted key as nested tables, and a setting's name is the path to
 //! its value joined with dots, so these three say the same:
 //!
 //! ```toml
@@ -281,6 +281,44 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("6000"),
         "ms",
         "The shortest session timeout that a member may ask for.",
+    ),
+    row(
+        "kinesis.account.id",
+        Kind::Texts,
+        Some("000000000000"),
+        "",
+        "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
+    ),
+    row(
+        "kinesis.listen",
+        Kind::Address,
+        None,
+        "",
+        "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
+         takes a free one. Where it is not set, there is no such listener.",
+    ),
+    row(
+        "kinesis.region",
+        Kind::Texts,
+        Some("us-east-1"),
+        "",
+        "The region that Kinesis clients see in the names (ARNs) of streams and in messages.",
+    ),
+    row(
+        "kinesis.shard.limit",
+        Kind::int(1),
+        Some("500"),
+        "shards",
+        "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
+         may have.",
+    ),
+    row(
+        "kinesis.stream.delay.ms",
+        Kind::long(0),
+        Some("0"),
+        "ms",
+        "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \
+         ACTIVE at once; some programs wait for the phase before that.",
     ),
     row(
         "leader.imbalance.check.interval.seconds",

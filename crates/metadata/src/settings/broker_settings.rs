@@ -87,6 +87,8 @@ pub struct BrokerSettings {
     pub groups: GroupCoordinatorSettings,
     /// What the node goes by among others.
     pub cluster: ClusterSettings,
+    /// The front door for Kinesis clients.
+    pub kinesis: KinesisSettings,
     /// `authorizer.class.name`, or `None` where everybody may do everything.
     pub authorizer: Option<AuthorizerSettings>,
 }
@@ -151,6 +153,21 @@ pub struct ClusterSettings {
     pub fetch_wait_max: Duration,
     /// `replica.fetch.response.max.bytes`
     pub fetch_max_bytes: u32,
+}
+
+/// The settings of the front door for Kinesis clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KinesisSettings {
+    /// `kinesis.listen`, or `None` for no such listener.
+    pub listen: Option<Endpoint>,
+    /// `kinesis.account.id`
+    pub account_id: String,
+    /// `kinesis.region`
+    pub region: String,
+    /// `kinesis.shard.limit`
+    pub shard_limit: u32,
+    /// `kinesis.stream.delay.ms`
+    pub stream_delay: Duration,
 }
 
 /// The settings of the group coordinator.
@@ -264,6 +281,7 @@ impl BrokerSettings {
             groups: fields.groups(),
             cluster: fields.cluster(),
             authorizer: fields.authorizer(),
+            kinesis: fields.kinesis(),
             given,
             given_of_listeners,
         })
@@ -347,6 +365,16 @@ impl<'a> Fields<'a> {
                 .expect("its bounds are those of the codecs"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
             offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
+    }
+
+    fn kinesis(&self) -> KinesisSettings {
+        KinesisSettings {
+            listen: self.addresses("kinesis.listen").pop(),
+            account_id: self.list("kinesis.account.id").join(""),
+            region: self.list("kinesis.region").join(""),
+            shard_limit: self.positive("kinesis.shard.limit"),
+            stream_delay: self.interval("kinesis.stream.delay.ms"),
         }
     }
 
