@@ -1,12 +1,13 @@
 //! A replica of a partition: its log, its role, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use logway_log::{
     AppendBatches, AppendFuture, Completion, HeldAppend, InlineRound, Log, LogConfig, TailListener,
 };
+use logway_metadata::Intake;
 use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
 use logway_replication::{
@@ -44,6 +45,8 @@ pub struct Replica {
     log_end: RisingOffset,
     /// How many replicas are in sync, and below it how many have to be for `acks=all`.
     in_sync: AtomicU64,
+    /// Whether the partition takes records, as far as it is a shard: an [`Intake`]. Changes only under `gate`.
+    intake: AtomicU8,
     traffic: TopicTraffic,
     /// The place in a segment at which damage was last reported; consumers ask for it again and again.
     damage_reported_at: AtomicU64,
@@ -149,6 +152,7 @@ impl Replica {
             role: Mutex::new(Role::Offline),
             role_view: AtomicU64::new(offline.pack()),
             in_sync: AtomicU64::new(0),
+            intake: AtomicU8::new(Intake::Open as u8),
             traffic,
             damage_reported_at: AtomicU64::new(u64::MAX),
             gate: Mutex::new(Gate::Open),
@@ -428,6 +432,8 @@ impl Replica {
         let RoleView { kind, epoch } = self.role_view();
         let append = AppendBatches { batches, leader_epoch: epoch };
         let future = match (kind, gate) {
+            // Who asks again is told why.
+            _ if self.intake() != Intake::Open => self.waiting_append(append).1,
             (RoleKind::Leading, Gate::Open) => to_log(&self.location.load().log, append),
             (RoleKind::Leading, Gate::Closed(waiting)) => {
                 let (held, answer) = self.waiting_append(append);
@@ -440,6 +446,34 @@ impl Replica {
             }
         };
         StartedAppend { future, epoch }
+    }
+
+    /// Whether the partition takes records, as far as it is a shard.
+    pub fn intake(&self) -> Intake {
+        let intakes = [Intake::Open, Intake::NotYet, Intake::Closed];
+        let intake = self.intake.load(Ordering::SeqCst);
+        intakes.into_iter().find(|it| *it as u8 == intake).unwrap_or(Intake::Closed)
+    }
+
+    /// Takes records from now on, or none, as the metadata says.
+    pub(crate) fn set_intake(&self, intake: Intake) {
+        if self.intake() != intake {
+            // Under the gate, so that what was appended before is on its way to the log.
+            let _gate = self.gate();
+            self.intake.store(intake as u8, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes no more records. Gives the epoch, and what ends when all that were taken before are in the log; `None` where
+    /// the replica does not lead, or its log is being replaced.
+    pub(crate) fn close_intake(&self) -> Option<(LeaderEpoch, Completion<Offset>)> {
+        let gate = self.gate();
+        let RoleView { kind, epoch } = self.role_view();
+        if kind != RoleKind::Leading || !matches!(*gate, Gate::Open) {
+            return None;
+        }
+        self.intake.store(Intake::Closed as u8, Ordering::SeqCst);
+        Some((epoch, self.log().flush()))
     }
 
     fn waiting_append(&self, append: AppendBatches) -> (HeldAppend, AppendFuture) {

@@ -35,6 +35,7 @@ use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::{fetch_from_leaders, keep_isrs};
+use crate::streams::ShardEnds;
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
 use crate::users::PasswordTurns;
@@ -261,6 +262,7 @@ async fn open(
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciliation: Reconciliation::default(),
         reconciling: tokio::sync::Mutex::new(()),
+        shard_ends: ShardEnds::default(),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
         cluster,

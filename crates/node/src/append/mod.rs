@@ -16,6 +16,7 @@ use std::io;
 use std::sync::Arc;
 
 use logway_log::{AppendOutcome, LogConfig, LogError};
+use logway_metadata::Intake;
 use logway_model::{ErrorCode, TimestampMs, TopicPartition};
 use logway_record::{
     AppendRules, Batch, BatchHeader, BatchSummary, Compression, DecodeLimit, TimestampType,
@@ -105,6 +106,7 @@ impl Node {
         appender: &Appender,
     ) -> Result<Appending, Failure> {
         check_not_internal(replica)?;
+        check_intake(replica)?;
         refuse_transactional(&batch)?;
         check_in_sync(replica, acks)?;
         let acks = if self.breaks(Mutation::AcknowledgesAlone) { Acks::Leader } else { acks };
@@ -280,6 +282,28 @@ fn check_not_internal(replica: &Replica) -> Result<(), Failure> {
     }
     let message = format!("topic '{topic}' is internal and cannot be written to");
     Err(Failure::new(ErrorCode::InvalidTopicException, message))
+}
+
+/// A shard that was split or merged takes no record, and never will: clients must not try again. A shard that was made of
+/// others waits until it is known where they end.
+fn check_intake(replica: &Replica) -> Result<(), Failure> {
+    let TopicPartition { topic, partition } = replica.topic_partition();
+    match replica.intake() {
+        Intake::Open => Ok(()),
+        Intake::NotYet => {
+            let message = format!(
+                "shard {partition} of stream '{topic}' takes records when the shards that it was made of have ended"
+            );
+            Err(Failure::new(ErrorCode::LeaderNotAvailable, message))
+        }
+        Intake::Closed => {
+            let message = format!(
+                "partition {partition} of topic '{topic}' is a closed shard: it was split or merged, and its keys \
+                 belong to other partitions now; choose partitions by the stream's hash ranges"
+            );
+            Err(Failure::new(ErrorCode::PolicyViolation, message))
+        }
+    }
 }
 
 /// As Kafka refuses what is not part of a transaction that it knows of, before it looks further;

@@ -225,6 +225,8 @@ impl<'a> Draft<'a> {
                 },
             };
             let in_sync_min = u32::try_from(self.settings.min_insync_replicas).unwrap_or(0);
+            // First: who leads before it is known that a shard is closed takes records for it.
+            replica.set_intake(self.image.intake(id));
             give_role(&replica, wanted, self.node.settings.node_id, in_sync_min);
             if self.node.breaks(Mutation::ShowsItsEnd) && replica.is_leading() {
                 replica.high_watermark().raise(replica.log().log_end_offset());
