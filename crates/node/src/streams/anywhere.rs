@@ -273,10 +273,14 @@ impl Node {
         let (Some(cluster), Some(address)) = (&self.cluster, address) else {
             return Err(failure(ErrorCode::NotLeaderOrFollower));
         };
+        let lane = match task {
+            Task::Read { wait_ms, .. } if wait_ms > 0 => Lane::Waiting,
+            _ => Lane::Clients,
+        };
         let request = Request { topic: partition.topic, partition: partition.number, task };
         let left = deadline.saturating_duration_since(Instant::now()) + ANSWER_MAX;
         let calling =
-            cluster.carrier.request(&address, Lane::Bulk, Kind::Partition, request.encode(), left);
+            cluster.carrier.request(&address, lane, Kind::Partition, request.encode(), left);
         match calling.await {
             Ok(answer) => decode_answer(answer),
             Err(error) => {

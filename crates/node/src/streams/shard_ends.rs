@@ -168,9 +168,29 @@ async fn end_shards(node: Weak<Node>, topic: TopicId) {
 
 #[cfg(test)]
 mod tests {
-    use logway_model::Uuid;
+    use logway_log::fs::SimFs;
+    use logway_metadata::Intake;
+    use logway_model::{BrokerId, Uuid};
 
     use super::*;
+    use crate::replica::tests::{batch, durable, partition};
+
+    #[tokio::test]
+    async fn a_closed_shard_tells_its_end_and_takes_nothing_more() {
+        let (_dir, replica) = partition(&SimFs::new(1), durable());
+        let on_their_way: Vec<_> = (0..5).map(|_| replica.append(vec![batch()])).collect();
+        let (epoch, end) = end_of(&replica).await.expect("it leads");
+        assert_eq!((epoch, end), (LeaderEpoch(0), 5));
+        for append in on_their_way {
+            append.future.await.expect("was taken before");
+        }
+        assert_eq!(replica.intake(), Intake::Closed);
+        let late = replica.append(vec![batch()]).future.await;
+        assert!(late.is_err(), "{late:?}");
+        assert_eq!(replica.log().log_end_offset().0, end);
+        replica.follow(LeaderEpoch(1), BrokerId(2));
+        assert_eq!(end_of(&replica).await, None, "another one tells it");
+    }
 
     #[test]
     fn a_task_that_is_about_to_end_goes_on_if_there_is_more() {

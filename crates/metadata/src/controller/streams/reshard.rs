@@ -1,5 +1,7 @@
 //! Parents are closed and children made, in one commit.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use logway_model::{ErrorCode, PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
@@ -118,27 +120,29 @@ impl Draft {
     /// Splits where ranges have to begin, and merges where none has to.
     fn reach(&mut self, count: u32) -> Result<(), ControllerError> {
         let wanted = HashRange::evenly(usize::try_from(count).unwrap_or(usize::MAX));
-        for start in wanted.iter().map(|range| range.start) {
-            let open = self.by_keys().into_iter().find(|(_, range)| range.contains(start));
-            if let Some((number, range)) = open
-                && range.start != start
-            {
-                self.split(number, start)?;
+        let wanted: BTreeSet<HashKey> = wanted.into_iter().map(|range| range.start).collect();
+        let mut open = self.open_by_key();
+        for start in &wanted {
+            let Some((at, number)) = open.range(..=*start).next_back() else { continue };
+            if at != start {
+                let (at, number) = (*at, *number);
+                self.split(number, *start)?;
                 self.check_size()?;
+                let last = self.last();
+                open.insert(at, PartitionId(last.0 - 1));
+                open.insert(*start, last);
             }
         }
-        let mut open = self.by_keys();
-        // From behind, where the list is taken from.
-        let mut above = open.pop();
-        while let (Some((second, range)), Some((first, below))) = (above, open.pop()) {
-            let is_wanted = wanted.binary_search_by_key(&range.start, |range| range.start).is_ok();
-            above = Some(match is_wanted {
-                true => (first, below),
-                false => {
-                    self.merge(first, second)?;
+        // From below: each shard that begins where none has to goes into the one before it.
+        let mut before = None;
+        for (start, number) in open {
+            before = Some(match before {
+                Some(before) if !wanted.contains(&start) => {
+                    self.merge(before, number)?;
                     self.check_size()?;
-                    (self.last(), HashRange { start: below.start, end: range.end })
+                    self.last()
                 }
+                _ => number,
             });
         }
         Ok(())
@@ -151,13 +155,11 @@ impl Draft {
         }
     }
 
-    /// The open shards in the order of their keys.
-    fn by_keys(&self) -> Vec<(PartitionId, HashRange)> {
+    /// The open shards by the first of their keys.
+    fn open_by_key(&self) -> BTreeMap<HashKey, PartitionId> {
         let open = (0..).map(PartitionId).zip(&self.shards);
         let open = open.filter(|(_, shard)| shard.closed.is_none());
-        let mut open: Vec<_> = open.map(|(number, shard)| (number, shard.range)).collect();
-        open.sort_by_key(|(_, range)| range.start);
-        open
+        open.map(|(number, shard)| (shard.range.start, number)).collect()
     }
 
     fn close(&mut self, number: PartitionId) {
