@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use logway_kafka::{KafkaServer, ListenError, Listeners};
+use logway_kinesis::{BoundListener, KinesisServer};
 use logway_metadata::settings::BrokerSettings;
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
@@ -18,6 +19,9 @@ pub enum BrokerError {
     /// An address to listen on cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Nor can one for Kinesis clients.
+    #[error(transparent)]
+    ListenForKinesis(#[from] logway_kinesis::ListenError),
     /// Nor can one for other nodes.
     #[error(transparent)]
     ListenForNodes(#[from] NodeListenError),
@@ -30,6 +34,8 @@ pub enum BrokerError {
 pub struct RunningBroker {
     node: Arc<Node>,
     kafka: KafkaServer,
+    /// `None` where nobody asked for it.
+    kinesis: Option<KinesisServer>,
 }
 
 impl RunningBroker {
@@ -43,15 +49,25 @@ impl RunningBroker {
     ) -> Result<RunningBroker, BrokerError> {
         // First, so that a port in use is known before anything is touched.
         let listeners = Listeners::bind(&settings).await?;
+        let kinesis = match &settings.kinesis.listen {
+            Some(address) => Some(BoundListener::bind(address).await?),
+            None => None,
+        };
         let cluster = nodes::listen(&settings, &listeners).await?;
         let node = Node::start(settings, cluster, log_levels, registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
-        Ok(RunningBroker { node, kafka })
+        let kinesis = kinesis.map(|bound| KinesisServer::start(Arc::clone(&node), bound));
+        Ok(RunningBroker { node, kafka, kinesis })
     }
 
     /// Where Kafka clients connect.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.kafka.addresses()
+    }
+
+    /// Where Kinesis clients connect, if they can.
+    pub fn kinesis_address(&self) -> Option<SocketAddr> {
+        self.kinesis.as_ref().map(KinesisServer::address)
     }
 
     /// The node behind the front doors.
@@ -70,6 +86,9 @@ impl RunningBroker {
         // First, while clients are still told who leads instead.
         self.node.leave().await;
         self.node.begin_stop();
+        if let Some(kinesis) = self.kinesis {
+            kinesis.stop().await;
+        }
         self.kafka.stop().await;
         Ok(self.node.stop().await?)
     }

@@ -39,7 +39,8 @@ use crate::{COMMIT, VERSION};
 ///
 /// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
 /// file. When the broker accepts requests it prints one line to stdout:
-/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, and tells systemd if that has started it.
+/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, with `kinesis=ADDR` behind it where that listens, and tells systemd
+/// if that has started it.
 #[derive(Debug, Args)]
 #[command(version = VERSION, display_name = "logway")]
 pub(crate) struct ServeArgs {
@@ -58,6 +59,9 @@ pub(crate) struct ServeArgs {
     /// PEM files of the private key and its certificates, with commas between them
     #[arg(long, value_name = "FILE")]
     tls_files: Option<String>,
+    /// Where Kinesis clients connect, e.g. 127.0.0.1:4567; port 0 takes a free one [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    kinesis_listen: Option<String>,
     /// Addresses of nodes of a cluster to join, for clients or for nodes; a node with data belongs to its cluster
     /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
@@ -143,6 +147,7 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         ("log.dirs", data_dir),
         ("listeners", listeners(args.kafka_listen, secure)),
         ("ssl.keystore.location", args.tls_files),
+        ("kinesis.listen", args.kinesis_listen),
         ("logway.join", args.join),
         ("logway.node.listen", args.node_listen),
         ("node.id", args.node_id.map(|id| id.to_string())),
@@ -189,6 +194,9 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
             );
         }
         Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
+        Some(BrokerError::ListenForKinesis(error)) => {
+            return Some(advice_for_address(&error.source, Listener::Kinesis));
+        }
         Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
@@ -253,6 +261,10 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
             "something else listens there, maybe another broker: choose another address with \
              --kafka-listen HOST:PORT (and others with --http-listen and --data-dir)"
         }
+        (io::ErrorKind::AddrInUse, Listener::Kinesis) => {
+            "something else listens there: choose another with --kinesis-listen HOST:PORT"
+        }
+        (_, Listener::Kinesis) => "--kinesis-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Http) => "--http-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Kafka) => "--kafka-listen takes an address of this machine, as HOST:PORT",
     }
@@ -261,6 +273,7 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
 #[derive(Debug, Clone, Copy)]
 enum Listener {
     Kafka,
+    Kinesis,
     Http,
 }
 
@@ -321,8 +334,10 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let ready_ms = started_at.elapsed().as_millis();
     let kafka = listed(broker.addresses());
     let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
+    let kinesis = broker.kinesis_address().map(|address| format!(" kinesis={address}"));
+    let kinesis = kinesis.unwrap_or_default();
     print_line(&format!(
-        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}"
+        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}{kinesis}"
     ))?;
 
     notify(notify::READY);

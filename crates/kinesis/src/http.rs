@@ -1,0 +1,281 @@
+//! From an HTTP request to its response, in the order in which AWS checks.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use logway_log::random_uuid;
+use logway_node::access::Principal;
+
+use crate::authentication::check_form;
+use crate::body::{BodyError, ResponseBody, charged, receive};
+use crate::call::{Call, Reply};
+use crate::error::{ApiError, SERIALIZATION};
+use crate::operations::perform;
+use crate::service::Service;
+use crate::shape::{Kind, Operation, Shape};
+use crate::shapes::OPERATIONS;
+use crate::type_error::TypeErrors;
+use crate::validate::{conforms, validate};
+use crate::value::{Structure, Value};
+use crate::{cbor, event_stream, json};
+
+const SERVICE: &str = "Kinesis_20131202";
+
+const AMZ_JSON: &str = "application/x-amz-json-1.1";
+const AMZ_CBOR: &str = "application/x-amz-cbor-1.1";
+const PLAIN_JSON: &str = "application/json";
+
+/// Nothing, of which a request for an unknown operation is parsed.
+static NOTHING: Shape =
+    Shape { name: "Nothing", kind: Kind::Structure(&[]), min: None, max: None, pattern: None };
+
+/// How a request and its response are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Json,
+    Cbor,
+}
+
+impl Encoding {
+    fn content_type(self) -> &'static str {
+        match self {
+            Encoding::Json => AMZ_JSON,
+            Encoding::Cbor => AMZ_CBOR,
+        }
+    }
+
+    fn encode(self, structure: &Structure) -> Vec<u8> {
+        match self {
+            Encoding::Json => json::encode(structure),
+            Encoding::Cbor => cbor::encode(structure),
+        }
+    }
+
+    fn decode(self, body: &[u8], shape: &'static Shape, errors: &TypeErrors) -> Option<Structure> {
+        match self {
+            Encoding::Json => json::decode(body, shape, errors),
+            Encoding::Cbor => cbor::decode(body, shape, errors),
+        }
+    }
+}
+
+/// Answers a request.
+pub(crate) async fn answer(
+    service: Arc<Service>,
+    host: IpAddr,
+    request: Request<Incoming>,
+) -> Response<ResponseBody> {
+    let (head, body) = request.into_parts();
+    let mut response = match receive(body, &service.node.memory).await {
+        Ok(received) => respond(&service, host, &head, &received.bytes).await,
+        Err(BodyError::TooLarge) => empty(StatusCode::PAYLOAD_TOO_LARGE),
+        Err(BodyError::Late) => empty(StatusCode::REQUEST_TIMEOUT),
+        Err(BodyError::Broken) => empty(StatusCode::BAD_REQUEST),
+    };
+    add_common_headers(&head, response.headers_mut());
+    response
+}
+
+async fn respond(
+    service: &Arc<Service>,
+    host: IpAddr,
+    head: &Parts,
+    body: &Bytes,
+) -> Response<ResponseBody> {
+    if head.method == Method::OPTIONS && head.headers.contains_key(ORIGIN) {
+        return preflight(&head.headers);
+    }
+    let undetermined = || xml_error("AccessDeniedException", UNDETERMINED);
+    if head.method != Method::POST {
+        return undetermined();
+    }
+    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let content_type = text("content-type").unwrap_or_default();
+    let content_type = content_type.split(';').next().unwrap_or_default().trim();
+    let mut target = text("x-amz-target").unwrap_or_default().split('.');
+    let (target_service, target_operation) =
+        (target.next().unwrap_or_default(), target.next().unwrap_or_default());
+    let operation = OPERATIONS
+        .iter()
+        .find(|operation| operation.text == target_operation && target_service == SERVICE);
+    if body.is_empty() {
+        let encoding = if content_type == AMZ_JSON { Encoding::Json } else { Encoding::Cbor };
+        let name = if operation.is_some() { SERIALIZATION } else { UNKNOWN_OPERATION };
+        return error_response(encoding, &ApiError::bare(name));
+    }
+    let encoding = match content_type {
+        AMZ_JSON => Encoding::Json,
+        AMZ_CBOR => Encoding::Cbor,
+        PLAIN_JSON => return plain_json(body),
+        _ if target_service.is_empty() || target_operation.is_empty() => return undetermined(),
+        _ => {
+            let body = format!("<{UNKNOWN_OPERATION}/>\n");
+            return with_body(StatusCode::NOT_FOUND, None, body.into_bytes());
+        }
+    };
+    let outcome = match decoded(encoding, operation, head, body) {
+        Ok((operation, input)) => {
+            let principal = Principal::anonymous().clone();
+            let service = Arc::clone(service);
+            perform(&Call { service, operation, input, principal, host }).await
+        }
+        Err(error) => Err(error),
+    };
+    if let (Ok(Reply::Structure(response)), Some(operation)) = (&outcome, operation) {
+        let is_ours = |shape| conforms(shape, &Value::from(response.clone()));
+        debug_assert!(operation.output.is_some_and(is_ours), "{response:?}");
+    }
+    match outcome {
+        Ok(reply) => reply_response(service, encoding, reply).await,
+        Err(error) => {
+            if error.status >= 500 {
+                let (name, reason) = (error.name, error.message.as_deref());
+                tracing::debug!(operation = target_operation, name, reason, "a request failed");
+            }
+            error_response(encoding, &error)
+        }
+    }
+}
+
+/// Syntax, operation, authentication, types, constraints.
+fn decoded(
+    encoding: Encoding,
+    operation: Option<&'static Operation>,
+    head: &Parts,
+    body: &[u8],
+) -> Result<(&'static Operation, Structure), ApiError> {
+    let errors = TypeErrors::default();
+    let shape = operation.map_or(&NOTHING, |operation| operation.input);
+    let Some(input) = encoding.decode(body, shape, &errors) else {
+        return Err(ApiError::bare(SERIALIZATION));
+    };
+    let operation = operation.ok_or_else(|| ApiError::bare(UNKNOWN_OPERATION))?;
+    check_form(&head.headers, head.uri.query())?;
+    if let Some(message) = errors.into_first() {
+        return Err(ApiError::new(SERIALIZATION, message));
+    }
+    validate(operation.input, &input).map_err(ApiError::validation)?;
+    Ok((operation, input))
+}
+
+const UNKNOWN_OPERATION: &str = "UnknownOperationException";
+
+const UNDETERMINED: &str = "Unable to determine service/operation name to be authorized";
+
+async fn reply_response(
+    service: &Service,
+    encoding: Encoding,
+    reply: Reply,
+) -> Response<ResponseBody> {
+    let content_type = Some(encoding.content_type());
+    match reply {
+        Reply::Empty => with_body(StatusCode::OK, content_type, Vec::new()),
+        Reply::Structure(structure) => {
+            with_body(StatusCode::OK, content_type, encoding.encode(&structure))
+        }
+        Reply::Large(structure, share) => {
+            let bytes = encoding.encode(&structure);
+            drop((structure, share));
+            let bytes = charged(bytes.into(), &service.node.memory).await;
+            with_body(StatusCode::OK, content_type, bytes)
+        }
+        Reply::Events(events) => {
+            let mut response = Response::new(ResponseBody::Events(events));
+            let content_type = HeaderValue::from_static(event_stream::CONTENT_TYPE);
+            response.headers_mut().insert(CONTENT_TYPE, content_type);
+            response
+        }
+    }
+}
+
+fn error_response(encoding: Encoding, error: &ApiError) -> Response<ResponseBody> {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = encoding.encode(&error.to_structure());
+    let mut response = with_body(status, Some(encoding.content_type()), body);
+    response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(error.name));
+    response
+}
+
+/// What is not signed as a request of AWS's own gets no further than this.
+fn plain_json(body: &[u8]) -> Response<ResponseBody> {
+    let is_parsed = json::decode(body, &NOTHING, &TypeErrors::default()).is_some();
+    let (status, name) = match is_parsed {
+        true => (StatusCode::NOT_FOUND, UNKNOWN_OPERATION),
+        false => (StatusCode::BAD_REQUEST, SERIALIZATION),
+    };
+    let output = Structure::new().with("__type", format!("com.amazon.coral.service#{name}"));
+    let body = json::encode(&Structure::new().with("Output", output).with("Version", "1.0"));
+    with_body(status, Some(PLAIN_JSON), body)
+}
+
+fn xml_error(name: &str, message: &str) -> Response<ResponseBody> {
+    let body = format!("<{name}>\n  <Message>{message}</Message>\n</{name}>\n");
+    with_body(StatusCode::FORBIDDEN, None, body.into_bytes())
+}
+
+fn empty(status: StatusCode) -> Response<ResponseBody> {
+    with_body(status, None, Vec::new())
+}
+
+fn with_body(
+    status: StatusCode,
+    content_type: Option<&'static str>,
+    body: impl Into<Bytes>,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.status_mut() = status;
+    if let Some(content_type) = content_type {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    response
+}
+
+/// A browser asks whether it may ask.
+fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
+    let mut response = empty(StatusCode::OK);
+    let headers = response.headers_mut();
+    for (from, to) in [
+        ("access-control-request-headers", "access-control-allow-headers"),
+        ("access-control-request-method", "access-control-allow-methods"),
+    ] {
+        if let Some(value) = asked.get(from) {
+            headers.insert(to, value.clone());
+        }
+    }
+    headers.insert("access-control-max-age", HeaderValue::from_static("172800"));
+    response
+}
+
+fn add_common_headers(head: &Parts, headers: &mut HeaderMap) {
+    let id = random_uuid().0;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+    headers.insert("x-amzn-requestid", value(&id));
+    let from_browser = head.headers.contains_key(ORIGIN);
+    if !(from_browser && head.method == Method::OPTIONS) {
+        let longer: Vec<u8> = (0..5).flat_map(|_| random_uuid().0).take(72).collect();
+        headers.insert("x-amz-id-2", value(&STANDARD.encode(longer)));
+    }
+    if from_browser {
+        headers.insert("access-control-allow-origin", HeaderValue::from_static("*"));
+        if head.method != Method::OPTIONS {
+            headers.insert(
+                "access-control-expose-headers",
+                HeaderValue::from_static(
+                    "x-amzn-RequestId,x-amzn-ErrorType,x-amz-request-id,x-amz-id-2,x-amzn-ErrorMessage,Date",
+                ),
+            );
+        }
+    }
+}
+
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("it has letters and digits alone")
+}

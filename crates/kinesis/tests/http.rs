@@ -1,0 +1,190 @@
+//! The order of checks, as clients see it over HTTP/1.1: each request is refused for the first thing that is wrong.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use logway_kinesis::{BoundListener, KinesisServer};
+use logway_metadata::settings::BrokerSettings;
+use logway_node::Node;
+use logway_node::log_levels::LogLevels;
+use prometheus_client::registry::Registry;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const JSON: &str = "application/x-amz-json-1.1";
+const CBOR: &str = "application/x-amz-cbor-1.1";
+const SIGNED: &str = "authorization: AWS4-HMAC-SHA256 Credential=a, SignedHeaders=b, Signature=c\r\nx-amz-date: d\r\n";
+
+struct Door {
+    node: Arc<Node>,
+    server: KinesisServer,
+}
+
+impl Door {
+    async fn open(dir: &Path) -> Door {
+        let dir = dir.to_str().expect("a temporary directory's name is text");
+        let settings = [("log.dirs", dir), ("kinesis.listen", "127.0.0.1:0")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = BrokerSettings::new(settings).expect("the settings are valid");
+        let address = settings.kinesis.listen.clone().expect("was given");
+        let bound = BoundListener::bind(&address).await.expect("any port will do");
+        let mut registry = Registry::default();
+        let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
+        let node = node.expect("starts");
+        let server = KinesisServer::start(Arc::clone(&node), bound);
+        Door { node, server }
+    }
+
+    async fn close(self) {
+        self.node.begin_stop();
+        self.server.stop().await;
+        self.node.stop().await.expect("stops cleanly");
+    }
+
+    /// Sends what is given, and returns the status and the body of what comes.
+    async fn raw(&self, request: &[u8]) -> (u16, Vec<u8>) {
+        let mut socket = TcpStream::connect(self.server.address()).await.expect("connects");
+        socket.write_all(request).await.expect("is taken");
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).await.expect("is answered");
+        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("has a head");
+        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("has a status"), answer[end + 4..].to_vec())
+    }
+
+    async fn ask(&self, method: &str, headers: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let length = body.len();
+        let head = format!(
+            "{method} / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+        );
+        self.raw(&[head.as_bytes(), body].concat()).await
+    }
+
+    /// A request that is signed in form.
+    async fn call(&self, operation: &str, content_type: &str, body: &[u8]) -> (u16, Vec<u8>) {
+        let headers = format!(
+            "content-type: {content_type}\r\nx-amz-target: Kinesis_20131202.{operation}\r\n{SIGNED}"
+        );
+        self.ask("POST", &headers, body).await
+    }
+
+    async fn json(&self, operation: &str, body: &str) -> (u16, String) {
+        let (status, body) = self.call(operation, JSON, body.as_bytes()).await;
+        (status, String::from_utf8(body).expect("is text"))
+    }
+}
+
+fn text((status, body): (u16, Vec<u8>)) -> (u16, String) {
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_thing_that_is_wrong_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    let target = "x-amz-target: Kinesis_20131202.ListStreams\r\n";
+    let of_type = |content_type: &str| format!("content-type: {content_type}\r\n");
+    let denied = "<AccessDeniedException>\n  <Message>Unable to determine service/operation name to be \
+                  authorized</Message>\n</AccessDeniedException>\n";
+    let unknown = r#"{"__type":"UnknownOperationException"}"#;
+    let syntax = r#"{"__type":"SerializationException"}"#;
+    let cases: &[(&str, String, &str, u16, &str)] = &[
+        ("GET", String::new(), "", 403, denied),
+        ("POST", of_type(JSON), "", 400, unknown),
+        ("POST", of_type(JSON) + target, "", 400, syntax),
+        ("POST", of_type("text/plain"), "{}", 403, denied),
+        ("POST", of_type("text/plain") + target, "{}", 404, "<UnknownOperationException/>\n"),
+        ("POST", of_type(JSON) + target, "{", 400, syntax),
+        ("POST", of_type(JSON), "{", 400, syntax),
+        ("POST", of_type(JSON), "{}", 400, unknown),
+        (
+            "POST",
+            of_type(JSON) + "x-amz-target: Kinesis_20131202.CreateQueue\r\n",
+            "{}",
+            400,
+            unknown,
+        ),
+        (
+            "POST",
+            of_type("application/json") + target,
+            "{}",
+            404,
+            r#"{"Output":{"__type":"com.amazon.coral.service#UnknownOperationException"},"Version":"1.0"}"#,
+        ),
+        (
+            "POST",
+            of_type(JSON) + target,
+            r#"{"Limit":"x"}"#,
+            400,
+            r#"{"__type":"MissingAuthenticationTokenException","message":"Missing Authentication Token"}"#,
+        ),
+        (
+            "POST",
+            of_type(JSON) + target + "authorization: AWS4-HMAC-SHA256 Credential=a\r\n",
+            "{}",
+            400,
+            "{\"__type\":\"IncompleteSignatureException\",\"message\":\"Authorization header requires 'Signature' \
+             parameter. Authorization header requires 'SignedHeaders' parameter. Authorization header requires existence \
+             of either a 'X-Amz-Date' or a 'Date' header. Authorization=AWS4-HMAC-SHA256 Credential=a\"}",
+        ),
+        (
+            "POST",
+            of_type(JSON) + target + SIGNED,
+            r#"{"Limit":"x"}"#,
+            400,
+            "{\"__type\":\"SerializationException\",\"Message\":\"class java.lang.String can not be converted to an \
+             Integer\"}",
+        ),
+    ];
+    for (method, headers, body, status, expected) in cases {
+        let answer = text(door.ask(method, headers, body.as_bytes()).await);
+        assert_eq!(answer, (*status, (*expected).to_owned()), "{method} {headers} {body}");
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_encodings_reach_the_same_stream() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    let made = door.json("CreateStream", r#"{"StreamName":"s","ShardCount":1}"#).await;
+    assert_eq!(made, (200, String::new()));
+    // {"StreamName": "s", "Data": h'00ff', "PartitionKey": "k"}, as the Java SDK writes it
+    let put = b"\xbf\x6aStreamName\x61s\x64Data\x42\x00\xff\x6cPartitionKey\x61k\xff";
+    let (status, body) = door.call("PutRecord", CBOR, put).await;
+    assert_eq!((status, body[0]), (200, 0xbf), "{body:x?}");
+    let iterator =
+        r#"{"StreamName":"s","ShardId":"shardId-000000000000","ShardIteratorType":"TRIM_HORIZON"}"#;
+    let (status, answer) = door.json("GetShardIterator", iterator).await;
+    assert_eq!(status, 200, "{answer}");
+    let (status, answer) = door.json("GetRecords", &answer).await;
+    assert_eq!(status, 200);
+    assert!(answer.contains(r#""Data":"AP8=","PartitionKey":"k""#), "{answer}");
+    let (_, error) = door.call("DescribeStream", CBOR, b"\xa1\x6aStreamName\x64none").await;
+    let error = String::from_utf8_lossy(&error).into_owned();
+    assert!(error.contains("Stream none under account 000000000000 not found."), "{error}");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_is_refused_before_it_is_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    let head = format!(
+        "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: {JSON}\r\ncontent-length: 17000000\r\n\r\n"
+    );
+    assert_eq!(door.raw(head.as_bytes()).await.0, 413);
+    let chunk = [&b"10000\r\n"[..], &b" ".repeat(0x10000), b"\r\n"].concat();
+    let mut chunked =
+        b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+            .to_vec();
+    chunked.extend(chunk.repeat(257));
+    let mut socket = TcpStream::connect(door.server.address()).await.expect("connects");
+    // The door may close before all of it is sent.
+    _ = socket.write_all(&chunked).await;
+    let mut answer = Vec::new();
+    _ = socket.read_to_end(&mut answer).await;
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 413"), "{answer:?}");
+    door.close().await;
+}
