@@ -12,7 +12,7 @@ use crate::shape::{Kind, Shape};
 use crate::type_error::{Found, TypeErrors, blob_of_text, number_of_kind};
 use crate::value::{List, Structure, Value};
 
-/// Reads a request. `None` where it is no CBOR; what is wrong with its types is noted.
+/// Reads a request. `None` where it is no map in CBOR; what is wrong with its types is noted.
 pub(crate) fn decode(body: &[u8], shape: &'static Shape, errors: &TypeErrors) -> Option<Structure> {
     let mut reader = Reader { decoder: Decoder::new(body), errors };
     let value = reader.value(shape).ok()?;
@@ -21,8 +21,7 @@ pub(crate) fn decode(body: &[u8], shape: &'static Shape, errors: &TypeErrors) ->
     }
     match value {
         Some(Value::Structure(structure)) => Some(structure),
-        // A type that was noted.
-        _ => Some(Structure::new()),
+        _ => None,
     }
 }
 

@@ -13,15 +13,14 @@ use crate::shape::{Kind, Shape};
 use crate::type_error::{Found, TypeErrors, blob_of_text, number_of_kind};
 use crate::value::{List, Structure, Value};
 
-/// Reads a request. `None` where it is no JSON; what is wrong with its types is noted.
+/// Reads a request. `None` where it is no object in JSON; what is wrong with its types is noted.
 pub(crate) fn decode(body: &[u8], shape: &'static Shape, errors: &TypeErrors) -> Option<Structure> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let value = Seed { shape, errors }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     match value {
         Some(Value::Structure(structure)) => Some(structure),
-        // A type that was noted.
-        _ => Some(Structure::new()),
+        _ => None,
     }
 }
 

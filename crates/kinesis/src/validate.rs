@@ -323,7 +323,7 @@ mod tests {
                 "2 validation errors detected: Value 'NOW' at 'shardIteratorType' failed to satisfy constraint: Member \
                  must satisfy enum value set: [AT_SEQUENCE_NUMBER, AFTER_SEQUENCE_NUMBER, TRIM_HORIZON, LATEST, \
                  AT_TIMESTAMP]; Value '01' at 'startingSequenceNumber' failed to satisfy constraint: Member must satisfy \
-                 regular expression pattern: 0|([1-9]\\d{0,128})",
+                 regular expression pattern: ^(0|([1-9]\\d{0,128}))$",
             ),
             (
                 "PutRecords",
