@@ -3,20 +3,24 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use logway_node::memory::{BudgetShare, Memory};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
 
 /// The largest request: 10 MiB of records in base64, with 500 keys and what surrounds them.
 pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// How long a request may take to come, with the wait for memory.
 const RECEIVE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a large response may take to be sent.
+const SEND_MAX: Duration = Duration::from_secs(60);
 
 /// Requests up to this size are charged as small ones.
 const SMALL_BYTES: usize = 64 << 10;
@@ -154,6 +158,8 @@ impl Body for ResponseBody {
 struct Charged {
     bytes: Bytes,
     _share: BudgetShare,
+    /// Tells whether they are sent.
+    _unsent: Arc<()>,
 }
 
 impl AsRef<[u8]> for Charged {
@@ -162,11 +168,20 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// The same bytes, charged to replies until the last of them is sent.
-pub(crate) async fn charged(bytes: Bytes, memory: &Memory) -> Bytes {
+/// The same bytes, charged to replies until the last of them is sent. If that takes too long, the connection is given up: over
+/// HTTP/2 a client can be there and leave no room for a response, and others would wait for the memory.
+pub(crate) async fn charged(bytes: Bytes, memory: &Memory, give_up: &Arc<Notify>) -> Bytes {
     if bytes.len() < CHARGED_BYTES {
         return bytes;
     }
     let share = memory.replies.take(bytes.len()).await;
-    Bytes::from_owner(Charged { bytes, _share: share })
+    let unsent = Arc::new(());
+    let (is_unsent, give_up) = (Arc::downgrade(&unsent), Arc::clone(give_up));
+    tokio::spawn(async move {
+        sleep(SEND_MAX).await;
+        if is_unsent.strong_count() > 0 {
+            give_up.notify_one();
+        }
+    });
+    Bytes::from_owner(Charged { bytes, _share: share, _unsent: unsent })
 }

@@ -13,7 +13,7 @@ use logway_node::access::{Operation as Permission, Principal, Requester, Resourc
 use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::wall_clock;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::error::ApiError;
 use crate::names::{Account, Named, shard_id, shard_of_id};
@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) principal: Principal,
     /// From where.
     pub(crate) host: IpAddr,
+    /// Told when the connection is to be given up.
+    pub(crate) give_up: Arc<Notify>,
 }
 
 /// What comes of a request.

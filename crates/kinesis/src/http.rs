@@ -12,6 +12,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use logway_log::random_uuid;
 use logway_node::access::Principal;
+use tokio::sync::Notify;
 
 use crate::authentication::check_form;
 use crate::body::{BodyError, ResponseBody, charged, receive};
@@ -32,7 +33,7 @@ const AMZ_JSON: &str = "application/x-amz-json-1.1";
 const AMZ_CBOR: &str = "application/x-amz-cbor-1.1";
 const PLAIN_JSON: &str = "application/json";
 
-/// Nothing, of which a request for an unknown operation is parsed.
+/// Nothing: what a request for an unknown operation is read as.
 static NOTHING: Shape =
     Shape { name: "Nothing", kind: Kind::Structure(&[]), min: None, max: None, pattern: None };
 
@@ -66,15 +67,24 @@ impl Encoding {
     }
 }
 
+/// A client, at the other end of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    /// Its address.
+    pub(crate) host: IpAddr,
+    /// Told when the connection is to be given up.
+    pub(crate) give_up: Arc<Notify>,
+}
+
 /// Answers a request.
 pub(crate) async fn answer(
     service: Arc<Service>,
-    host: IpAddr,
+    peer: Peer,
     request: Request<Incoming>,
 ) -> Response<ResponseBody> {
     let (head, body) = request.into_parts();
     let mut response = match receive(body, &service.node.memory).await {
-        Ok(received) => respond(&service, host, &head, &received.bytes).await,
+        Ok(received) => respond(&service, peer, &head, &received.bytes).await,
         Err(BodyError::TooLarge) => empty(StatusCode::PAYLOAD_TOO_LARGE),
         Err(BodyError::Late) => empty(StatusCode::REQUEST_TIMEOUT),
         Err(BodyError::Broken) => empty(StatusCode::BAD_REQUEST),
@@ -85,7 +95,7 @@ pub(crate) async fn answer(
 
 async fn respond(
     service: &Arc<Service>,
-    host: IpAddr,
+    peer: Peer,
     head: &Parts,
     body: &Bytes,
 ) -> Response<ResponseBody> {
@@ -120,11 +130,13 @@ async fn respond(
             return with_body(StatusCode::NOT_FOUND, None, body.into_bytes());
         }
     };
+    let Peer { host, give_up } = peer;
     let outcome = match decoded(encoding, operation, head, body) {
         Ok((operation, input)) => {
             let principal = Principal::anonymous().clone();
             let service = Arc::clone(service);
-            perform(&Call { service, operation, input, principal, host }).await
+            let give_up = Arc::clone(&give_up);
+            perform(&Call { service, operation, input, principal, host, give_up }).await
         }
         Err(error) => Err(error),
     };
@@ -133,7 +145,7 @@ async fn respond(
         debug_assert!(operation.output.is_some_and(is_ours), "{response:?}");
     }
     match outcome {
-        Ok(reply) => reply_response(service, encoding, reply).await,
+        Ok(reply) => reply_response(service, encoding, reply, &give_up).await,
         Err(error) => {
             if error.status >= 500 {
                 let (name, reason) = (error.name, error.message.as_deref());
@@ -173,6 +185,7 @@ async fn reply_response(
     service: &Service,
     encoding: Encoding,
     reply: Reply,
+    give_up: &Arc<Notify>,
 ) -> Response<ResponseBody> {
     let content_type = Some(encoding.content_type());
     match reply {
@@ -183,7 +196,7 @@ async fn reply_response(
         Reply::Large(structure, share) => {
             let bytes = encoding.encode(&structure);
             drop((structure, share));
-            let bytes = charged(bytes.into(), &service.node.memory).await;
+            let bytes = charged(bytes.into(), &service.node.memory, give_up).await;
             with_body(StatusCode::OK, content_type, bytes)
         }
         Reply::Events(events) => {

@@ -14,11 +14,11 @@ use logway_node::quotas::Admission;
 use logway_node::{CLIENTS, Node};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::http::answer;
+use crate::http::{Peer, answer};
 use crate::names::Account;
 use crate::operations::delete_what_is_due;
 use crate::service::{Service, Subscriptions};
@@ -194,10 +194,11 @@ async fn serve(
     let idle_max = node.settings.connections_max_idle.unwrap_or(Duration::MAX);
     let idle_max = idle_max.clamp(IDLE_MIN, Duration::from_secs(u32::MAX.into()));
     let io = TimedIo::new(socket, FIRST_BYTE_MAX, idle_max, WRITE_MAX);
-    let host = peer.ip().to_canonical();
+    let give_up = Arc::new(Notify::new());
+    let client = Peer { host: peer.ip().to_canonical(), give_up: Arc::clone(&give_up) };
     let handler = service_fn(move |request| {
-        let service = Arc::clone(&service);
-        async move { Ok::<_, Infallible>(answer(service, host, request).await) }
+        let (service, client) = (Arc::clone(&service), client.clone());
+        async move { Ok::<_, Infallible>(answer(service, client, request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -214,6 +215,9 @@ async fn serve(
     let mut connection = std::pin::pin!(connection);
     let outcome = tokio::select! {
         outcome = &mut connection => outcome,
+        () = give_up.notified() => {
+            return tracing::debug!(%peer, "connection closed: its client does not read a response");
+        }
         () = stopped(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await

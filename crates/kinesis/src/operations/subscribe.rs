@@ -78,6 +78,7 @@ pub(super) async fn subscribe_to_shard(call: &Call) -> Result<Reply, ApiError> {
             input: Structure::new(),
             principal: call.principal.clone(),
             host: call.host,
+            give_up: Arc::clone(&call.give_up),
         },
         stream: found.id(),
         number,
@@ -139,7 +140,8 @@ impl Follower {
                     let event = frame(FrameKind::Event("SubscribeToShardEvent"), &payload);
                     drop(payload);
                     // What was read for it went back; this waits for the subscriber.
-                    let event = charged(event, &self.call.service.node.memory).await;
+                    let memory = &self.call.service.node.memory;
+                    let event = charged(event, memory, &self.call.give_up).await;
                     if !self.send(event).await || is_last {
                         return Over::Done;
                     }

@@ -58,7 +58,7 @@ impl HashRange {
     /// The whole space.
     pub const ALL: HashRange = HashRange { start: HashKey(0), end: HashKey(u128::MAX) };
 
-    /// The space in equal parts, of which the last takes what is left over.
+    /// The space in equal parts. The last one takes what is left over.
     pub fn evenly(count: usize) -> Vec<HashRange> {
         let count = u128::try_from(count).unwrap_or(1).max(1);
         // floor(2^128 / count), although 2^128 itself does not fit.
