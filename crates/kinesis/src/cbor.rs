@@ -257,10 +257,10 @@ mod tests {
 
     fn decoded(operation: &str, body: &[u8]) -> Result<Structure, Option<String>> {
         let errors = TypeErrors::default();
-        let decoded = decode(body, input(operation), &errors);
+        let decoded = decode(body, input(operation), &errors).ok_or(None)?;
         match errors.into_first() {
             Some(error) => Err(Some(error)),
-            None => decoded.ok_or(None),
+            None => Ok(decoded),
         }
     }
 
