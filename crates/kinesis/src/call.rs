@@ -9,7 +9,7 @@ use logway_metadata::controller::{ChangeStream, StreamChange};
 use logway_metadata::record::{Shard, StreamPhase, StreamState};
 use logway_metadata::{MetadataImage, StreamImage, TopicImage};
 use logway_model::{PartitionId, TopicId};
-use logway_node::access::{Operation as Permission, Principal, Requester, Resource};
+use logway_node::access::{AccessMemory, Operation as Permission, Principal, Requester, Resource};
 use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::Partition;
 use logway_node::tasks::wall_clock;
@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) principal: Principal,
     /// From where.
     pub(crate) host: IpAddr,
+    /// What was decided for who asks, on this connection.
+    pub(crate) access_memory: Arc<AccessMemory>,
     /// Told when the connection is to be given up.
     pub(crate) give_up: Arc<Notify>,
 }
@@ -137,7 +139,7 @@ impl Call {
     /// Whether the requester may do something.
     pub(crate) fn may(&self, permission: Permission, resource: Resource<'_>) -> bool {
         let requester = Requester { principal: &self.principal, host: self.host };
-        self.service.node.allows(&requester, permission, resource)
+        self.service.node.allows(&requester, permission, resource, &self.access_memory)
     }
 
     /// The stream that the request names, for who may do that with it.

@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use logway_log::random_uuid;
-use logway_node::access::Principal;
+use logway_node::access::{AccessMemory, Principal};
 use tokio::sync::Notify;
 
 use crate::authentication::check_form;
@@ -68,10 +68,12 @@ impl Encoding {
 }
 
 /// A client, at the other end of a connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Peer {
     /// Its address.
     pub(crate) host: IpAddr,
+    /// What was decided for it.
+    pub(crate) access_memory: Arc<AccessMemory>,
     /// Told when the connection is to be given up.
     pub(crate) give_up: Arc<Notify>,
 }
@@ -130,13 +132,14 @@ async fn respond(
             return with_body(StatusCode::NOT_FOUND, None, body.into_bytes());
         }
     };
-    let Peer { host, give_up } = peer;
+    let Peer { host, access_memory, give_up } = peer;
     let outcome = match decoded(encoding, operation, head, body) {
         Ok((operation, input)) => {
             let principal = Principal::anonymous().clone();
             let service = Arc::clone(service);
             let give_up = Arc::clone(&give_up);
-            perform(&Call { service, operation, input, principal, host, give_up }).await
+            let call = Call { service, operation, input, principal, host, access_memory, give_up };
+            perform(&call).await
         }
         Err(error) => Err(error),
     };

@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use logway_metadata::record::Endpoint;
-use logway_node::quotas::Admission;
+use logway_node::quotas::{Admission, ListenerLimits};
 use logway_node::{CLIENTS, Node};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
@@ -23,6 +23,9 @@ use crate::names::Account;
 use crate::operations::delete_what_is_due;
 use crate::service::{Service, Subscriptions};
 use crate::timed_io::TimedIo;
+
+/// The name of the listener, in what is told of it.
+const LISTENER: &str = "KINESIS";
 
 /// How long a client may take to say anything.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(30);
@@ -144,6 +147,7 @@ async fn accept_connections(
 ) {
     let mut connections = JoinSet::new();
     let mut next_accept = Instant::now();
+    let limits = ListenerLimits::none(LISTENER);
     loop {
         let accepted = tokio::select! {
             accepted = accept_at(next_accept, &listener) => accepted,
@@ -157,7 +161,7 @@ async fn accept_connections(
                 continue;
             }
         };
-        let Admission { admitted, pause } = service.node.admit(peer);
+        let Admission { admitted, pause } = service.node.admit(peer, &limits);
         if !pause.is_zero() {
             next_accept = Instant::now() + pause;
         }
@@ -195,7 +199,11 @@ async fn serve(
     let idle_max = idle_max.clamp(IDLE_MIN, Duration::from_secs(u32::MAX.into()));
     let io = TimedIo::new(socket, FIRST_BYTE_MAX, idle_max, WRITE_MAX);
     let give_up = Arc::new(Notify::new());
-    let client = Peer { host: peer.ip().to_canonical(), give_up: Arc::clone(&give_up) };
+    let client = Peer {
+        host: peer.ip().to_canonical(),
+        access_memory: Arc::default(),
+        give_up: Arc::clone(&give_up),
+    };
     let handler = service_fn(move |request| {
         let (service, client) = (Arc::clone(&service), client.clone());
         async move { Ok::<_, Infallible>(answer(service, client, request).await) }

@@ -24,8 +24,8 @@ mod describe;
 mod reference;
 
 pub use broker_settings::{
-    AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, KinesisSettings, LogFormat,
-    NODE_ID_SETTING,
+    AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, KinesisSettings,
+    LogFormat, NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};

@@ -78,6 +78,7 @@ pub(super) async fn subscribe_to_shard(call: &Call) -> Result<Reply, ApiError> {
             input: Structure::new(),
             principal: call.principal.clone(),
             host: call.host,
+            access_memory: Arc::clone(&call.access_memory),
             give_up: Arc::clone(&call.give_up),
         },
         stream: found.id(),

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlterScramCredentials,
-    AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ControllerError, CreateAcls,
-    CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics, DeletedTopic, ElectLeaders,
-    EndShards, FinalizeMetadataLevel, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, Reshard,
-    SetBrokerState, StartBroker,
+    AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ControllerError,
+    CreateAcls, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
+    DeleteTopics, DeletedTopic, ElectLeaders, EndShards, FinalizeMetadataLevel,
+    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, Reshard, SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::image::MetadataImage;
