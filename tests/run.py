@@ -179,7 +179,7 @@ def run_with_broker(suite: dict, against: str, log) -> int:
     environment = {**os.environ, "AGAINST": against}
     if not is_given(suite):
         return run_command(suite, environment, log)
-    with KINDS[against](suite["name"], SETTINGS) as broker:
+    with KINDS[against](suite["name"], SETTINGS | suite.get("settings", {})) as broker:
         of_broker = {"BOOTSTRAP": broker.bootstrap, "DATA_DIR": str(broker.data_dir)} | broker.environment()
         exit_code = run_command(suite, environment | of_broker, log)
         if exit_code != 0:

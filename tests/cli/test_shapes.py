@@ -95,6 +95,21 @@ class Shapes(unittest.TestCase):
         if DESCRIBE_QUORUM in served_apis():
             self.assert_all_seen("cluster info")
 
+    def test_users_and_acls(self):
+        user = "cli-shapes"
+        self.printed("user", "create", user)
+        self.printed("user", "passwd", user)
+        self.printed("user", "list")
+        topic = ["--topic", self.topic, "--operation", "read"]
+        self.printed("acl", "create", "--allow", user, *topic)
+        self.printed("acl", "list", "--principal", user)
+        self.printed("acl", "check", user, *topic)
+        self.printed("acl", "delete", "--principal", user)
+        self.printed("acl", "check", user, *topic, codes=[1])
+        self.printed("user", "delete", user)
+        self.assert_all_seen("user create", "user passwd", "user list", "user delete")
+        self.assert_all_seen("acl create", "acl list", "acl check", "acl delete")
+
     @unittest.skipUnless("DATA_DIR" in os.environ, "whose files they are is not known")
     def test_files(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -115,7 +130,7 @@ class Shapes(unittest.TestCase):
     def test_every_command_that_prints_json_is_documented(self):
         """A command is added here, to the page, and to a case above."""
         names = {command.split(" --")[0] for command in shapes.documented()}
-        groups = ["topic", "group", "config", "cluster", "log"]
+        groups = ["topic", "group", "config", "user", "acl", "cluster", "log"]
         listed = {f"{group} {verb}" for group in groups for verb in verbs_of(group)}
         self.assertEqual(names, listed | {"produce", "consume"})
 

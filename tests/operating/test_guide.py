@@ -46,8 +46,8 @@ class Guide(unittest.TestCase):
         for name in ("useradd", "userdel", "chown"):
             self.program(name, "exit 0")
         with contextlib.ExitStack() as held:
-            ports = [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(2)]
-        os.environ.update(PORT_9092=str(ports[0]), PORT_9644=str(ports[1]))
+            ports = [held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(3)]
+        os.environ.update({f"PORT_{port}": str(ours) for port, ours in zip((9092, 9093, 9644), ports, strict=True)})
         path = f"{self.root}/usr/local/bin:{self.root}/bin:{os.environ['PATH']}"
         self.environment = {**os.environ, "PATH": path, "ROOT": str(self.root), "PYTHONPATH": f"{HERE}:{TESTS}",
                             "LOGWAY_BROKERS": f"127.0.0.1:{ports[0]}"}
@@ -101,6 +101,7 @@ class Guide(unittest.TestCase):
             "Records are damaged": self.after_damage,
             "Run it in a container": lambda printed: None,
             "A cluster of several nodes": lambda printed: None,
+            "Listeners, users and permissions": self.after_users,
             "Uninstall it": self.after_uninstall,
         }
         found = blocks()
@@ -210,6 +211,10 @@ class Guide(unittest.TestCase):
     def after_damage(self, printed):
         self.assertIn("see above", printed[0])
         self.assertEqual(self.stored(), ["eight"])
+
+    def after_users(self, printed):
+        self.assertIn("denied: ", printed[1])
+        self.assertEqual(self.stored(), ["eight", "nine"])
 
     def after_uninstall(self, _printed):
         self.assertFalse((self.root / "pid").exists())

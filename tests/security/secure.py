@@ -70,7 +70,8 @@ class SecureLogway(Logway):
         self.addresses = dict(zip(LISTENERS, self.bootstrap.split(","), strict=True))
         return self
 
-    def logway(self, *words: str, user: str = "", listener: str = "PLAINTEXT", password: str = "") -> str:
+    def logway(self, *words: str, user: str = "", listener: str = "PLAINTEXT", password: str = "",
+               exit_code: int = 0) -> str:
         """What a command of ours prints."""
         command = [BINARY, *words, "-b", self.addresses[listener]]
         if "SSL" in listener:
@@ -78,7 +79,7 @@ class SecureLogway(Logway):
         environment = {"LOGWAY_PASSWORD": password or PASSWORD}
         command += ["--user", user] if user else []
         done = subprocess.run(command, input=f"{PASSWORD}\n", env=environment, capture_output=True, text=True)
-        if done.returncode != 0:
+        if done.returncode != exit_code:
             raise AssertionError(f"{' '.join(command)}: {done.stderr}")
         return done.stdout
 

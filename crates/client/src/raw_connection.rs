@@ -122,16 +122,7 @@ impl RawConnection {
             client_software_version: WireString::from_static(env!("CARGO_PKG_VERSION")),
             ..ApiVersionsRequest::default()
         };
-        let frame = encode(&request, version, 0, &self.options.client_id)?;
-        let patience = self.options.connect_timeout;
-        let response = timeout(patience, self.exchange(&frame))
-            .await
-            .unwrap_or(Err(ConnectionFailure::TimedOut(patience)))
-            .map_err(|failure| ClientError::Connection {
-                address: self.address.clone(),
-                api: ApiKey::ApiVersions.name(),
-                failure,
-            })?;
+        let response = self.exchange_in_time(&request, version).await?;
         let body_version = if refuses_version(&response) { 0 } else { version };
         let limit = self.options.response_bytes_max;
         decode::<ApiVersionsRequest>(response, body_version, limit, &self.address)
@@ -177,17 +168,25 @@ impl RawConnection {
         request: &R,
         version: i16,
     ) -> Result<R::Response, ClientError> {
+        let response = self.exchange_in_time(request, version).await?;
+        decode::<R>(response, version, self.options.response_bytes_max, &self.address)
+    }
+
+    async fn exchange_in_time<R: Request>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Result<Bytes, ClientError> {
         let frame = encode(request, version, 0, &self.options.client_id)?;
         let patience = self.options.connect_timeout;
-        let response = timeout(patience, self.exchange(&frame))
+        timeout(patience, self.exchange(&frame))
             .await
             .unwrap_or(Err(ConnectionFailure::TimedOut(patience)))
             .map_err(|failure| ClientError::Connection {
                 address: self.address.clone(),
                 api: R::API_KEY.name(),
                 failure,
-            })?;
-        decode::<R>(response, version, self.options.response_bytes_max, &self.address)
+            })
     }
 
     async fn exchange(&mut self, frame: &[u8]) -> Result<Bytes, ConnectionFailure> {

@@ -4,8 +4,7 @@ mod common;
 
 use common::*;
 use logway_client::Connection;
-use logway_model::{ErrorCode, ProducerEpoch, ProducerId, Sequence, TimestampMs};
-use logway_record::{BatchBuilder, Compression};
+use logway_model::ErrorCode;
 use logway_wire::WireString;
 use logway_wire::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
@@ -20,15 +19,11 @@ use logway_wire::messages::describe_producers_request::TopicRequest;
 use logway_wire::messages::describe_quorum_request::{PartitionData, TopicData};
 use logway_wire::messages::describe_user_scram_credentials_request::UserName;
 use logway_wire::messages::elect_leaders_request::TopicPartitions;
-use logway_wire::messages::incremental_alter_configs_request::{
-    AlterConfigsResource, AlterableConfig,
-};
 use logway_wire::messages::update_features_request::FeatureUpdateKey;
 use logway_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest, DescribeConfigsRequest,
     DescribeLogDirsRequest, DescribeProducersRequest, DescribeQuorumRequest, ElectLeadersRequest,
-    IncrementalAlterConfigsRequest, ListConfigResourcesRequest, ListPartitionReassignmentsRequest,
-    UpdateFeaturesRequest,
+    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, UpdateFeaturesRequest,
 };
 use logway_wire::messages::{
     CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, DescribeDelegationTokenRequest,
@@ -151,19 +146,6 @@ async fn a_partition_can_be_assigned_to_where_it_is() {
     let response = connection.call(&request).await.expect("is answered");
     assert_eq!((response.error_code, response.topics), (0, Vec::new()));
     broker.stop().await;
-}
-
-fn idempotent_batch(producer_id: i64, base_sequence: i32, records: i64) -> bytes::Bytes {
-    let mut builder = BatchBuilder::new(Compression::None).with_producer(
-        ProducerId(producer_id),
-        ProducerEpoch(4),
-        Sequence(base_sequence),
-    );
-    for number in 0..records {
-        let timestamp = TimestampMs(1_700_000_000_000 + number);
-        builder.append(timestamp, None, Some(b"value"), &[]).expect("fits");
-    }
-    builder.finish().expect("fits")
 }
 
 #[tokio::test]
@@ -309,30 +291,6 @@ async fn a_log_can_be_moved_to_the_directory_that_it_is_in() {
 const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
 
-async fn set(
-    connection: &Connection,
-    resource: (i8, &'static str),
-    name: &'static str,
-    value: Option<&'static str>,
-) -> ErrorCode {
-    let config = AlterableConfig {
-        name: name.into(),
-        config_operation: if value.is_some() { 0 } else { 1 },
-        value: value.map(Into::into),
-        ..Default::default()
-    };
-    let resource = AlterConfigsResource {
-        resource_type: resource.0,
-        resource_name: resource.1.into(),
-        configs: vec![config],
-        ..Default::default()
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
-    let response = connection.call(&request).await.expect("is answered");
-    ErrorCode::from_code(response.responses[0].error_code).expect("is known")
-}
-
 /// The settings of a resource that are not the defaults, as `name=value (source)`.
 async fn own_settings(connection: &Connection, resource: (i8, &'static str)) -> Vec<String> {
     let resource = DescribeConfigsResource {
@@ -370,16 +328,19 @@ async fn groups_and_subscriptions_have_settings_and_are_listed() {
     let (group, subscription) = ((GROUP, "g"), (CLIENT_METRICS, "s"));
     assert_eq!(own_settings(&connection, group).await, [] as [&str; 0]);
     let timeout = "consumer.session.timeout.ms";
-    assert_eq!(set(&connection, group, timeout, Some("50000")).await, ErrorCode::None);
-    assert_eq!(set(&connection, group, timeout, Some("0")).await, ErrorCode::InvalidConfig);
-    assert_eq!(set(&connection, group, "retention.ms", Some("1")).await, ErrorCode::InvalidConfig);
+    assert_eq!(set_config(&connection, group, timeout, Some("50000")).await, ErrorCode::None);
+    assert_eq!(set_config(&connection, group, timeout, Some("0")).await, ErrorCode::InvalidConfig);
+    assert_eq!(
+        set_config(&connection, group, "retention.ms", Some("1")).await,
+        ErrorCode::InvalidConfig
+    );
     assert_eq!(own_settings(&connection, group).await, ["consumer.session.timeout.ms=50000 (8)"]);
 
     assert_eq!(
-        set(&connection, subscription, "metrics", Some("org.a,org.b")).await,
+        set_config(&connection, subscription, "metrics", Some("org.a,org.b")).await,
         ErrorCode::None
     );
-    let refused = set(&connection, subscription, "match", Some("client_id=(")).await;
+    let refused = set_config(&connection, subscription, "match", Some("client_id=(")).await;
     assert_eq!(refused, ErrorCode::InvalidRequest);
     assert_eq!(own_settings(&connection, subscription).await, ["metrics=org.a,org.b (7)"]);
 
@@ -388,7 +349,7 @@ async fn groups_and_subscriptions_have_settings_and_are_listed() {
     assert_eq!(listed(&connection, &[]).await, all);
     assert_eq!(listed(&connection, &[GROUP]).await, all[4..]);
 
-    assert_eq!(set(&connection, group, timeout, None).await, ErrorCode::None);
+    assert_eq!(set_config(&connection, group, timeout, None).await, ErrorCode::None);
     assert_eq!(listed(&connection, &[GROUP]).await, []);
     broker.stop().await;
 }

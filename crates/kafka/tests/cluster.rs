@@ -5,12 +5,14 @@ mod common;
 use std::path::Path;
 
 use common::cluster::{TestNode, three_nodes, until};
-use common::{batch, create_replicated, fetch, produce, produce_request, values};
+use common::{
+    batch, create_replicated, fetch, idempotent_batch, produce, produce_request, set_config, values,
+};
 use logway_model::{BrokerId, ErrorCode, Offset, PartitionId, TopicName, TopicPartition};
 
 const TWO_IN_SYNC: &[(&str, &str)] = &[("min.insync.replicas", "2")];
 
-/// Three nodes, and a partition of which each has a replica.
+/// Three nodes, and a partition with a replica on each.
 async fn three_with_topic(dir: &Path) -> (Vec<TestNode>, TopicPartition) {
     let nodes = three_nodes(dir).await;
     let connection = nodes[0].broker.connect().await;
@@ -99,6 +101,36 @@ async fn a_node_that_was_away_gets_what_it_missed() {
     assert_eq!(nodes[2].id(), id);
     until("all have all", || nodes.iter().all(|node| log_end(node, &of) == Some(Offset(5)))).await;
     until("all are in sync", || nodes.iter().all(|node| in_sync(node, &of) == 3)).await;
+}
+
+/// What a producer has under way when too few are in sync, and again are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_behind_a_batch_that_too_few_could_take_is_not_out_of_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut nodes, of) = three_with_topic(dir.path()).await;
+    let first = until_led(&nodes, &of).await;
+    let away = nodes.iter().position(|node| node.id() != first).expect("there are three");
+    nodes.remove(away).broker.stop().await;
+    let at = nodes.iter().position(|node| node.id() == first).expect("is there");
+    let leading = nodes[at].broker.connect().await;
+    let set_min = async |value| {
+        const TOPIC: i8 = 2;
+        let set = set_config(&leading, (TOPIC, "t"), "min.insync.replicas", Some(value)).await;
+        assert_eq!(set, ErrorCode::None);
+    };
+    let send = async |sequence| {
+        let produced = produce(&leading, "t", 0, idempotent_batch(7, sequence, 1)).await;
+        ErrorCode::from_code(produced.error_code).expect("is known")
+    };
+    set_min("3").await;
+    until("two are in sync", || in_sync(&nodes[at], &of) == 2).await;
+    assert_eq!(send(0).await, ErrorCode::NotEnoughReplicas);
+    set_min("2").await;
+    assert_eq!(send(1).await, ErrorCode::NotEnoughReplicas, "not taken for the first of all");
+    for sequence in [0, 1, 2] {
+        assert_eq!(send(sequence).await, ErrorCode::None, "{sequence}");
+    }
+    assert_eq!(send(4).await, ErrorCode::OutOfOrderSequenceNumber);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,14 +18,8 @@ use logway_model::{
     BrokerId, DirectoryId, ErrorCode, ProducerEpoch, ProducerId, Sequence, TimestampMs,
 };
 use logway_record::{BatchBuilder, Compression};
-use logway_wire::WireString;
 use logway_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
-use logway_wire::messages::incremental_alter_configs_request::{
-    AlterConfigsResource, AlterableConfig,
-};
-use logway_wire::messages::{
-    DeleteRecordsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest,
-};
+use logway_wire::messages::{DeleteRecordsRequest, DescribeLogDirsRequest};
 
 impl Disks {
     /// A broker with partition 0 of `t` in the first directory.
@@ -437,22 +431,10 @@ async fn a_topic_can_be_deleted_while_it_moves() {
 
 /// Sets how fast replicas are copied, in bytes per second.
 async fn set_rate(connection: &Connection, rate: &str) {
-    let config = AlterableConfig {
-        name: "replica.alter.log.dirs.io.max.bytes.per.second".into(),
-        value: Some(WireString::copy_of(rate)),
-        ..Default::default()
-    };
     const BROKER: i8 = 4;
-    let resource = AlterConfigsResource {
-        resource_type: BROKER,
-        resource_name: "1".into(),
-        configs: vec![config],
-        ..Default::default()
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
-    let response = connection.call(&request).await.expect("is answered");
-    assert_eq!(response.responses[0].error_code, 0);
+    let name = "replica.alter.log.dirs.io.max.bytes.per.second";
+    let set = set_config(connection, (BROKER, "1"), name, Some(rate)).await;
+    assert_eq!(set, ErrorCode::None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

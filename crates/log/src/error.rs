@@ -11,6 +11,8 @@ use logway_model::{
 use logway_record::RecordError;
 use rustix::io::Errno;
 
+use crate::producer_state::Refusal;
+
 /// An error of the storage engine.
 ///
 /// It is cheap to clone, because one failed write or sync is the answer to every append that
@@ -360,6 +362,25 @@ pub enum LogError {
         got: Sequence,
     },
 
+    /// A batch does not continue its producer's sequence, because the one before it was refused a moment ago and
+    /// has not come again.
+    #[error(
+        "{partition}: the batch with sequence {got} of producer {producer_id} is behind the one with sequence \
+         {refused}, which was refused, {refusal}"
+    )]
+    BehindRefused {
+        /// The partition.
+        partition: TopicPartition,
+        /// The producer.
+        producer_id: ProducerId,
+        /// The first sequence of the batch that was refused.
+        refused: Sequence,
+        /// The first sequence of this one.
+        got: Sequence,
+        /// Why the other was refused.
+        refusal: Refusal,
+    },
+
     /// A batch of an incarnation of a producer that a newer one has fenced.
     #[error(
         "{partition}: epoch {got} of producer {producer_id} is fenced, its epoch is now {current}"
@@ -380,6 +401,19 @@ impl LogError {
     /// Makes a closure that turns an I/O error into a [`LogError::Io`], for `map_err`.
     pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
         move |source| LogError::Io { op, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    /// Whether an append that was refused with this can be taken later, with nothing else done.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            LogError::Io { .. }
+                | LogError::DiskFull { .. }
+                | LogError::NoRoomForJournal { .. }
+                | LogError::SyncDelayed { .. }
+                | LogError::QueueFull { .. }
+                | LogError::Busy { .. }
+        )
     }
 
     /// Whether the cause is a full disk or an exhausted quota.

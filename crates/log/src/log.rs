@@ -4,10 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use logway_model::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
-use logway_record::{Batch, DecodeLimit};
+use logway_record::{Batch, BatchHeader, DecodeLimit};
 
 use crate::checkpoint::offset_checkpoint::UNKNOWN;
 use crate::checkpoint::{Divergence, EpochEnd, ReplicaMove, TruncationPoint};
@@ -15,10 +16,10 @@ use crate::cleaner::LastWrites;
 use crate::dir_syncs::DirSyncs;
 use crate::follow::without_gaps;
 use crate::high_watermarks::HighWatermarks;
-use crate::producer_state::ProducerState;
+use crate::producer_state::{ProducerBatch, ProducerState, Refusal, RefusedBatches};
 use crate::segment::Segment;
 use crate::view::LogView;
-use crate::writer::{Append, Command, CommandQueue, InlineRound, LogKey, Offsets};
+use crate::writer::{Append, Command, CommandQueue, InlineRound, LogKey, Offsets, Unqueued};
 use crate::{
     AppendBatches, AppendFuture, Completion, HeldAppend, LogConfig, LogError, ReadRequest,
     ReadSlice, TailListener, TimestampLookup,
@@ -51,6 +52,7 @@ pub struct Log {
     cuts: AtomicU32,
     /// See [`Log::set_high_watermark`]; -1 if nobody has said any.
     high_watermark: AtomicI64,
+    refused: RefusedBatches,
     high_watermarks: Arc<HighWatermarks>,
 }
 
@@ -89,6 +91,7 @@ impl Log {
             leader_epoch: AtomicI32::new(LeaderEpoch::NONE.0),
             cuts: AtomicU32::new(0),
             high_watermark: AtomicI64::new(UNKNOWN.0),
+            refused: RefusedBatches::default(),
             high_watermarks,
         }
     }
@@ -154,8 +157,11 @@ impl Log {
         let command = self.append_command(append, Offsets::Assigned);
         match held {
             Some(round) if round.is_of(&self.queue) => round.add(command),
-            Some(_) => self.queue.push(command),
-            None => *held = self.queue.push_or_begin(command),
+            Some(_) => self.push(command),
+            None => match self.queue.push_or_begin(command) {
+                Ok(round) => *held = round,
+                Err(unqueued) => self.refuse(*unqueued),
+            },
         }
         completion
     }
@@ -186,7 +192,41 @@ impl Log {
     }
 
     fn push_append(&self, held: HeldAppend, offsets: Offsets) {
-        self.queue.push(self.append_command(held, offsets));
+        self.push(self.append_command(held, offsets));
+    }
+
+    fn push(&self, append: Command) {
+        if let Err(unqueued) = self.queue.try_push(append) {
+            self.refuse(*unqueued);
+        }
+    }
+
+    fn refuse(&self, unqueued: Unqueued) {
+        if let Command::Append(append) = &unqueued.command {
+            self.note_refused(&append.batches.batches, Refusal::Storage);
+        }
+        unqueued.fail();
+    }
+
+    /// Takes note that batches of clients were refused for a reason that will pass. Until they come
+    /// again, what their producers have sent behind them is refused with [`LogError::BehindRefused`], and
+    /// not as out of order.
+    pub fn note_refused(&self, batches: &[Batch], refusal: Refusal) {
+        let now = Instant::now();
+        for batch in batches {
+            self.note_refused_batch(batch.header(), refusal, now);
+        }
+    }
+
+    pub(crate) fn note_refused_batch(&self, header: &BatchHeader, refusal: Refusal, now: Instant) {
+        if let Some(batch) = ProducerBatch::of(header) {
+            self.refused.note(&batch, refusal, now);
+        }
+    }
+
+    /// What was refused and is awaited.
+    pub(crate) fn refused(&self) -> &RefusedBatches {
+        &self.refused
     }
 
     /// The command that appends what the leader has from an offset on.

@@ -501,7 +501,7 @@ fn a_level_is_finalised_once_and_says_which_records_may_be_written() {
     assert_eq!(records.iter().filter(needs).count(), 3, "the sessions of three brokers");
 }
 
-/// Three replicas, of which two are needed, at the level that has eligible ones.
+/// Three replicas, two are needed, at the level that has eligible ones.
 fn three_of_which_two_are_needed(flush_messages: &str) -> Cluster {
     let mut cluster = Cluster::of(&[(1, None), (2, None), (3, None)]);
     let level = MetadataLevel::ELIGIBLE_REPLICAS;

@@ -3,6 +3,7 @@
 use std::io;
 
 use logway_log::LogError;
+use logway_log::producer_state::Refusal;
 use logway_metadata::controller::ControllerError;
 use logway_model::{ErrorCode, PartitionId, TopicPartition, Uuid};
 use logway_quorum::QuorumError;
@@ -68,6 +69,9 @@ impl From<LogError> for Failure {
         let code = match &error {
             LogError::OffsetOutOfRange { .. } => ErrorCode::OffsetOutOfRange,
             LogError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
+            LogError::BehindRefused { refusal: Refusal::TooFewInSync, .. } => {
+                ErrorCode::NotEnoughReplicas
+            }
             LogError::FencedProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             // Deleted or stopping: the client should ask for new metadata.
             LogError::Closed { .. } | LogError::EpochOver { .. } => ErrorCode::NotLeaderOrFollower,
@@ -94,6 +98,7 @@ impl From<LogError> for Failure {
             | LogError::Poisoned { .. }
             | LogError::SyncDelayed { .. }
             | LogError::DiskFull { .. }
+            | LogError::BehindRefused { refusal: Refusal::Storage, .. }
             | LogError::NoRoomForJournal { .. }
             | LogError::Locked { .. } => ErrorCode::KafkaStorageError,
         };

@@ -39,14 +39,11 @@ impl Leader {
         &self,
         command: ControllerCommand,
     ) -> Result<Committed<ControllerReply>, QuorumError> {
-        let shared = self.consensus.shared();
-        let id = shared.next_command_id();
-        let since = self.published.indexed_image().index.0;
-        let mut forwarded = Forwarded { id, since, command };
+        let mut forwarded = self.forwarded(command);
         if self.consensus.is_alone() {
             return self.submit_here(forwarded).await;
         }
-        let deadline = Instant::now() + shared.submit_timeout();
+        let deadline = Instant::now() + self.consensus.shared().submit_timeout();
         let mut may_be_done = false;
         loop {
             let attempt = self.attempt(&forwarded, deadline).await;
@@ -61,8 +58,7 @@ impl Leader {
                 QuorumError::OutcomeUnknown => may_be_done = true,
                 // This node was too far behind to ask in a way that can be answered.
                 QuorumError::Forgotten if !may_be_done => {
-                    forwarded.id = shared.next_command_id();
-                    forwarded.since = self.published.indexed_image().index.0;
+                    forwarded = self.forwarded(forwarded.command);
                 }
                 QuorumError::Forgotten => return Err(QuorumError::OutcomeUnknown),
                 ref error if error.is_retriable() => {}
@@ -81,13 +77,17 @@ impl Leader {
         &self,
         command: ControllerCommand,
     ) -> Result<Committed<ControllerReply>, QuorumError> {
-        let shared = self.consensus.shared();
-        let id = shared.next_command_id();
-        let since = self.published.indexed_image().index.0;
-        let deadline = Instant::now() + shared.submit_timeout();
-        let committed = self.submit_here(Forwarded { id, since, command }).await?;
+        let deadline = Instant::now() + self.consensus.shared().submit_timeout();
+        let committed = self.submit_in_time(self.forwarded(command), deadline).await?;
         self.wait_for(committed.index, deadline).await?;
         Ok(committed)
+    }
+
+    /// A command under an id of its own, with what this node knew then.
+    fn forwarded(&self, command: ControllerCommand) -> Forwarded {
+        let id = self.consensus.shared().next_command_id();
+        let since = self.published.indexed_image().index.0;
+        Forwarded { id, since, command }
     }
 
     /// Waits a moment, or until there is another leader.
@@ -105,10 +105,22 @@ impl Leader {
     ) -> Result<Committed<ControllerReply>, QuorumError> {
         let Some(leader) = self.consensus.leader() else { return Err(QuorumError::NotLeader) };
         if self.consensus.is_own_id(leader) {
-            return self.submit_here(forwarded.clone()).await;
+            return self.submit_in_time(forwarded.clone(), deadline).await;
         }
         let asked = self.consensus.forward_command(leader, forwarded, deadline).await;
         asked.map(|(reply, index)| Committed { reply, index: MetadataIndex(index) })
+    }
+
+    /// As [`Leader::submit_here`], but not for ever, as it would be on a disk that hangs. The proposer knows more than that the
+    /// time is over, so it has a little longer.
+    async fn submit_in_time(
+        &self,
+        forwarded: Forwarded,
+        deadline: Instant,
+    ) -> Result<Committed<ControllerReply>, QuorumError> {
+        let until = deadline + self.consensus.shared().submit_timeout() / 5;
+        let submitted = timeout_at(until, self.submit_here(forwarded)).await;
+        submitted.unwrap_or(Err(QuorumError::OutcomeUnknown))
     }
 
     /// Has this node's proposer judge a command.
@@ -201,9 +213,7 @@ impl Leader {
             if !request.id.is_some_and(|id| u64::try_from(id.0).is_ok_and(is_own)));
         if joins && image.metadata_level() < MetadataLevel::CLUSTER {
             let command = FinalizeMetadataLevel { level: MetadataLevel::NEWEST };
-            let id = self.consensus.shared().next_command_id();
-            let since = self.published.indexed_image().index.0;
-            self.submit_here(Forwarded { id, since, command: command.into() }).await?;
+            self.submit_here(self.forwarded(command.into())).await?;
         }
         let image = self.published.image();
         let brokers = image.brokers().filter_map(|broker| u64::try_from(broker.id.0).ok());

@@ -145,6 +145,7 @@ impl Consensus {
             })
             .await?;
         let mut state_machine = state_machine;
+        let log = log.with_progress(Arc::clone(&shared.disk_progress));
         let mut log = match mutation {
             Some(Mutation::PurgesEarly) => log,
             _ => log.with_snapshots(state_machine.snapshot_file()),

@@ -59,6 +59,8 @@ pub struct FollowerLimits {
     /// acknowledgement waits for such a follower: its disk may hang. It counts only while enough others are in
     /// sync.
     pub stall_max: Duration,
+    /// The leader's own disk has made no progress for that long, though it has something to write.
+    pub own_stalls: bool,
 }
 
 /// A follower asks for what is behind its end.
@@ -343,10 +345,9 @@ impl Leader {
     ) -> bool {
         let (_, min) = self.in_sync();
         let others = isr.iter().filter(|id| **id != self.own && !is_barred(**id)).count();
-        self.durable
-            && self.local.flushed < self.local.log_end
-            && now.saturating_sub(self.flushed_at) > limits.stall_max
-            && others >= usize::try_from(min).unwrap_or(usize::MAX).max(1)
+        let is_behind = self.durable && self.local.flushed < self.local.log_end;
+        let stalls = is_behind && now.saturating_sub(self.flushed_at) > limits.stall_max;
+        (stalls || limits.own_stalls) && others >= usize::try_from(min).unwrap_or(usize::MAX).max(1)
     }
 
     /// Whether a follower could be in sync and is not: then somebody should ask for a proposal.
@@ -424,8 +425,11 @@ mod tests {
     const OWN: BrokerId = BrokerId(1);
     const SECOND: BrokerId = BrokerId(2);
     const THIRD: BrokerId = BrokerId(3);
-    const LIMITS: FollowerLimits =
-        FollowerLimits { lag_max: Duration::from_secs(30), stall_max: Duration::from_secs(2) };
+    const LIMITS: FollowerLimits = FollowerLimits {
+        lag_max: Duration::from_secs(30),
+        stall_max: Duration::from_secs(2),
+        own_stalls: false,
+    };
 
     fn nobody(_: BrokerId) -> bool {
         false
@@ -656,6 +660,9 @@ mod tests {
         assert_eq!(leader.propose(LIMITS, seconds(102), nobody), None, "it had nothing to flush");
         leader.on_local_tail(tail(9, 7), seconds(102));
         assert_eq!(leader.propose(LIMITS, seconds(104), nobody), None, "it makes progress");
+        let writes_nothing = FollowerLimits { own_stalls: true, ..LIMITS };
+        let proposal = leader.propose(writes_nothing, seconds(104), nobody);
+        assert_eq!(brokers(proposal), Some(vec![SECOND, THIRD]));
     }
 
     #[test]

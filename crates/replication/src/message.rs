@@ -17,7 +17,7 @@
 //! | 4 | max wait | ms; the leader answers no later |
 //! | 4 | max bytes | of records; the first batch may be larger |
 //! | 4 | begun | partitions that the follower follows from now on |
-//! | 4 | told | partitions of which it tells how far they are |
+//! | 4 | told | partitions whose ends it tells |
 //! | 4 | ended | partitions that it does not follow any more |
 //!
 //! for each that is begun, which has the next slot of the session:

@@ -25,13 +25,12 @@ impl Client {
     /// As of any call; `SECURITY_DISABLED` where no ACLs are in force, `CLUSTER_AUTHORIZATION_FAILED` for who may not
     /// describe the cluster.
     pub async fn describe_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, ClientError> {
-        let text = |text: &Option<String>| text.as_deref().map(WireString::copy_of);
         let request = DescribeAclsRequest {
             resource_type_filter: filter.resource_type.map_or(ANY, ResourceType::number),
-            resource_name_filter: text(&filter.name),
+            resource_name_filter: text_of(&filter.name),
             pattern_type_filter: pattern_number(filter.pattern),
-            principal_filter: text(&filter.principal),
-            host_filter: text(&filter.host),
+            principal_filter: text_of(&filter.principal),
+            host_filter: text_of(&filter.host),
             operation: filter.operation.map_or(ANY, AclOperation::number),
             permission_type: filter.permission.map_or(ANY, Permission::number),
             ..Default::default()
@@ -91,13 +90,12 @@ impl Client {
     ///
     /// As of any call.
     pub async fn delete_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, ClientError> {
-        let text = |text: &Option<String>| text.as_deref().map(WireString::copy_of);
         let filters = vec![DeleteAclsFilter {
             resource_type_filter: filter.resource_type.map_or(ANY, ResourceType::number),
-            resource_name_filter: text(&filter.name),
+            resource_name_filter: text_of(&filter.name),
             pattern_type_filter: pattern_number(filter.pattern),
-            principal_filter: text(&filter.principal),
-            host_filter: text(&filter.host),
+            principal_filter: text_of(&filter.principal),
+            host_filter: text_of(&filter.host),
             operation: filter.operation.map_or(ANY, AclOperation::number),
             permission_type: filter.permission.map_or(ANY, Permission::number),
             ..Default::default()
@@ -122,6 +120,10 @@ impl Client {
         }
         Ok(removed)
     }
+}
+
+fn text_of(filter: &Option<String>) -> Option<WireString> {
+    filter.as_deref().map(WireString::copy_of)
 }
 
 fn pattern_number(pattern: PatternFilter) -> i8 {

@@ -62,7 +62,6 @@ impl Client {
         password: &str,
         mechanisms: &[ScramMechanism],
     ) -> Result<(), ClientError> {
-        let mut upsertions = Vec::new();
         for &mechanism in mechanisms {
             let salt = random_bytes::<SALT_BYTES>().map_err(|error| ClientError::Refused {
                 what: format!("make a password of user '{user}'"),
@@ -70,17 +69,20 @@ impl Client {
                 message: Some(error.to_string()),
             })?;
             let salted = salted_password(mechanism, password.as_bytes(), &salt, DEFAULT_ITERATIONS);
-            upsertions.push(ScramCredentialUpsertion {
+            let upsertion = ScramCredentialUpsertion {
                 name: WireString::copy_of(user),
                 mechanism: mechanism.number(),
                 iterations: i32::try_from(DEFAULT_ITERATIONS).unwrap_or(i32::MAX),
                 salt: salt.to_vec().into(),
                 salted_password: salted.into(),
                 ..Default::default()
-            });
+            };
+            // Kafka takes one change of a user with each request.
+            let upsertions = vec![upsertion];
+            let request = AlterUserScramCredentialsRequest { upsertions, ..Default::default() };
+            self.alter_users(&request, || format!("set the password of user '{user}'")).await?;
         }
-        let request = AlterUserScramCredentialsRequest { upsertions, ..Default::default() };
-        self.alter_users(&request, || format!("set the password of user '{user}'")).await
+        Ok(())
     }
 
     /// Takes a user's password, for these mechanisms.
@@ -93,14 +95,16 @@ impl Client {
         user: &str,
         mechanisms: &[ScramMechanism],
     ) -> Result<(), ClientError> {
-        let deletion = |mechanism: &ScramMechanism| ScramCredentialDeletion {
-            name: WireString::copy_of(user),
-            mechanism: mechanism.number(),
-            ..Default::default()
-        };
-        let deletions = mechanisms.iter().map(deletion).collect();
-        let request = AlterUserScramCredentialsRequest { deletions, ..Default::default() };
-        self.alter_users(&request, || format!("delete user '{user}'")).await
+        for mechanism in mechanisms {
+            let deletions = vec![ScramCredentialDeletion {
+                name: WireString::copy_of(user),
+                mechanism: mechanism.number(),
+                ..Default::default()
+            }];
+            let request = AlterUserScramCredentialsRequest { deletions, ..Default::default() };
+            self.alter_users(&request, || format!("delete user '{user}'")).await?;
+        }
+        Ok(())
     }
 
     async fn alter_users(

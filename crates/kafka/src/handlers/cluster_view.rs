@@ -15,7 +15,7 @@ pub(super) struct ClusterView {
     topics: ServedTopics,
     own_id: BrokerId,
     own_address: Endpoint,
-    /// The listener of which the client is told.
+    /// The client is told the addresses of this listener.
     listener: String,
 }
 

@@ -1,4 +1,4 @@
-//! DescribeUserScramCredentials: who has a password, and of which kind (KIP-554). Nobody is told more of it.
+//! DescribeUserScramCredentials: who has a password, and what kind (KIP-554). Nobody is told more of it.
 
 use logway_metadata::image::ScramCredentials;
 use logway_model::ErrorCode;

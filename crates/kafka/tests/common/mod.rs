@@ -12,7 +12,7 @@ use logway_client::{BrokerAddress, Connection, ConnectionOptions, RawConnection}
 use logway_kafka::{KafkaServer, Listeners};
 use logway_log::fs::{Fs, RealFs};
 use logway_metadata::settings::BrokerSettings;
-use logway_model::{ErrorCode, Offset, TimestampMs};
+use logway_model::{ErrorCode, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use logway_node::cluster::{BoundListener, ClusterOptions};
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
@@ -25,11 +25,14 @@ use logway_wire::messages::create_topics_request::{CreatableTopic, CreatableTopi
 use logway_wire::messages::delete_topics_request::DeleteTopicState;
 use logway_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use logway_wire::messages::fetch_response::PartitionData;
+use logway_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use logway_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use logway_wire::messages::produce_response::PartitionProduceResponse;
 use logway_wire::messages::{
     AlterReplicaLogDirsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
-    FetchResponse, MetadataRequest, ProduceRequest,
+    FetchResponse, IncrementalAlterConfigsRequest, MetadataRequest, ProduceRequest,
 };
 use prometheus_client::registry::Registry;
 
@@ -186,9 +189,48 @@ pub fn batch(values: &[&str]) -> Bytes {
     builder.finish().expect("fits")
 }
 
+/// A batch of an idempotent producer, in its epoch 4.
+pub fn idempotent_batch(producer_id: i64, base_sequence: i32, records: i64) -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None).with_producer(
+        ProducerId(producer_id),
+        ProducerEpoch(4),
+        Sequence(base_sequence),
+    );
+    for number in 0..records {
+        let timestamp = TimestampMs(1_700_000_000_000 + number);
+        builder.append(timestamp, None, Some(b"value"), &[]).expect("fits");
+    }
+    builder.finish().expect("fits")
+}
+
 pub fn now_ms() -> i64 {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     i64::try_from(since_epoch.expect("after 1970").as_millis()).expect("fits")
+}
+
+/// Sets a setting of a resource, or deletes it.
+pub async fn set_config(
+    connection: &Connection,
+    (resource_type, resource_name): (i8, &str),
+    name: &str,
+    value: Option<&str>,
+) -> ErrorCode {
+    let config = AlterableConfig {
+        name: WireString::copy_of(name),
+        config_operation: if value.is_some() { 0 } else { 1 },
+        value: value.map(WireString::copy_of),
+        ..Default::default()
+    };
+    let resource = AlterConfigsResource {
+        resource_type,
+        resource_name: WireString::copy_of(resource_name),
+        configs: vec![config],
+        ..Default::default()
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    let response = connection.call(&request).await.expect("is answered");
+    ErrorCode::from_code(response.responses[0].error_code).expect("is known")
 }
 
 /// A produce request of one batch by topic name, which versions up to 12 do.

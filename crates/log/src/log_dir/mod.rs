@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use logway_model::{DirectoryId, TimestampMs, TopicPartition};
 
@@ -121,6 +122,14 @@ impl LogDir {
     /// What opening found and did.
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.report
+    }
+
+    /// For how long the writer has been doing the round that it does; zero if it does none. A disk that hangs holds
+    /// it up: nothing that was appended since then is in any log yet.
+    pub fn in_round_for(&self) -> Duration {
+        let began = self.queue.round_began();
+        let now = self.options.clock.instant();
+        began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began))
     }
 
     /// All logs, in the order of their partitions.

@@ -2,11 +2,14 @@
 
 pub use limits::ProducerLimits;
 pub use producer::{AppendedBatch, ProducerState};
+pub use refused::Refusal;
+pub(crate) use refused::RefusedBatches;
 pub(crate) use table::LastUse;
 pub use table::{PreviousState, ProducerBatch, ProducerStateTable, SequenceCheck};
 
 mod limits;
 mod producer;
+mod refused;
 pub mod snapshot;
 mod table;
 

@@ -5,6 +5,7 @@
 //! staged is taken back and its appends fail; the log is as if they had never been made.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use logway_model::{LeaderEpoch, Offset, TimestampMs};
 use logway_record::{Batch, BatchHeader, PatchedHeader, TimestampType};
@@ -14,7 +15,7 @@ use super::log_tail::{KEPT_PER_LOG, LogTail, Waiter};
 use super::round::Round;
 use super::write_vector::WriteVector;
 use crate::completion::Completer;
-use crate::producer_state::{PreviousState, ProducerBatch, SequenceCheck};
+use crate::producer_state::{PreviousState, ProducerBatch, Refusal, SequenceCheck};
 use crate::scan::ScannedBatch;
 use crate::view::LogPoint;
 use crate::{AppendBatches, AppendOutcome, LogError};
@@ -61,18 +62,31 @@ impl LogTail {
         if let Some(error) = self.refusal() {
             // At once, and not in the turn of those that wait for the sync.
             round.metrics.failed_appends.inc_by(incoming.len() as u64);
-            incoming.drain(..).for_each(|append| append.done.complete(Err(error.clone())));
+            for append in incoming.drain(..) {
+                self.note_failed(append.offsets, &append.batches, &error);
+                append.done.complete(Err(error.clone()));
+            }
         }
         for Append { batches, offsets, done, .. } in incoming.drain(..) {
             let result = match offsets {
                 Offsets::Followed(from) => self.stage_followed(batches, from, round),
-                _ => self.stage(&batches, offsets, round),
+                _ => {
+                    let staged = self.stage(&batches, offsets, round);
+                    staged.inspect_err(|error| self.note_failed(offsets, &batches, error))
+                }
             };
             round.staging.answers.push(Answer { result, done });
         }
         self.write_staged(round);
         incoming.shrink_to(KEPT_PER_LOG);
         self.incoming = incoming;
+    }
+
+    /// What clients send behind an append that has failed is refused like it, if they can send that again.
+    fn note_failed(&self, offsets: Offsets, append: &AppendBatches, error: &LogError) {
+        if offsets == Offsets::Assigned && error.is_passing() {
+            self.log.note_refused(&append.batches, Refusal::Storage);
+        }
     }
 
     /// Why the log takes no appends now, if it does not.
@@ -194,7 +208,7 @@ impl LogTail {
     ) -> Result<AppendOutcome, LogError> {
         let outcome = self.outcome(header);
         let Some(batch) = ProducerBatch::of(header) else { return Ok(outcome) };
-        match self.producers.check(&batch)? {
+        match self.check_sequence(&batch)? {
             SequenceCheck::Append => {
                 undo.push(self.producers.update(&batch, header.base_offset, now));
                 Ok(outcome)
@@ -210,6 +224,33 @@ impl LogTail {
                 ..outcome
             }),
         }
+    }
+
+    fn check_sequence(&self, batch: &ProducerBatch) -> Result<SequenceCheck, LogError> {
+        let checked = self.producers.check(batch);
+        let refused = self.log.refused();
+        if refused.is_empty() {
+            return checked;
+        }
+        let may_be_behind = match &checked {
+            Ok(SequenceCheck::Duplicate(_)) => false,
+            // Of one that is not known, any sequence would be the first.
+            Ok(SequenceCheck::Append) => self.producers.get(batch.producer_id).is_none(),
+            Err(error) => matches!(error, LogError::OutOfOrderSequence { .. }),
+        };
+        if let Some(before) = refused.before(batch, Instant::now()).filter(|_| may_be_behind) {
+            return Err(LogError::BehindRefused {
+                partition: self.log.topic_partition().clone(),
+                producer_id: batch.producer_id,
+                refused: before.base_sequence,
+                got: batch.base_sequence,
+                refusal: before.refusal,
+            });
+        }
+        if matches!(checked, Ok(SequenceCheck::Append)) {
+            refused.forget(batch.producer_id);
+        }
+        checked
     }
 
     /// Notes a copied batch with its producer; says where it is, which is where it was: at `end`.
@@ -301,6 +342,12 @@ impl LogTail {
         tracing::warn!(target: CLIENTS, %partition, %error, "appends failed");
         if let Err(cut_error) = self.cut_to_end() {
             self.poison(&cut_error);
+        }
+        if error.is_passing() {
+            let now = Instant::now();
+            for batch in &round.staging.batches {
+                self.log.note_refused_batch(&batch.header, Refusal::Storage, now);
+            }
         }
         let error = self.poisoned().unwrap_or(error);
         for answer in &mut round.staging.answers {

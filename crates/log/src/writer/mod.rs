@@ -59,7 +59,7 @@ pub(crate) use command::{Append, Command, LogKey, Offsets};
 pub use inline_round::InlineRound;
 pub(crate) use log_tail::{LogTail, OpenedTail};
 pub(crate) use offset_checkpoints::OffsetCheckpoints;
-pub(crate) use queue::CommandQueue;
+pub(crate) use queue::{CommandQueue, Unqueued};
 pub(crate) use reserve::RESERVE_FILE;
 pub(crate) use truncate::CutTo;
 
@@ -312,6 +312,7 @@ impl Writer {
         self.run_due_timers();
         self.start_seals();
         self.start_checkpoint();
+        self.queue.note_round(None);
         next
     }
 
@@ -324,12 +325,14 @@ impl Writer {
             self.take_group();
             is_thread_wanted |= self.append_and_sync(syncs);
         }
+        self.queue.note_round(None);
         is_thread_wanted || self.are_syncs_delayed || !self.round.rolled.is_empty()
     }
 
     fn begin_round(&mut self) {
         self.round.now = self.clock.now();
         self.round.started = self.clock.instant();
+        self.queue.note_round(Some(self.round.started));
         self.are_syncs_delayed = false;
     }
 

@@ -24,7 +24,23 @@ pub(crate) struct CommandQueue {
     bytes_max: usize,
     state: Mutex<State>,
     wake: Condvar,
+    /// When the round began that the writer does.
+    round_began: Mutex<Option<Instant>>,
     failure_listener: Option<FailureListener>,
+}
+
+/// An append that did not fit, on its way back to who made it.
+#[derive(Debug)]
+pub(crate) struct Unqueued {
+    pub(crate) command: Command,
+    error: LogError,
+}
+
+impl Unqueued {
+    /// Answers it: [`LogError::QueueFull`].
+    pub(crate) fn fail(self) {
+        self.command.fail(self.error);
+    }
 }
 
 /// A longer vector is given back after the burst that needed it.
@@ -110,7 +126,24 @@ impl CommandQueue {
         failure_listener: Option<FailureListener>,
     ) -> CommandQueue {
         let (state, wake) = (Mutex::default(), Condvar::new());
-        CommandQueue { dir, bytes_max, state, wake, failure_listener }
+        CommandQueue {
+            dir,
+            bytes_max,
+            state,
+            wake,
+            round_began: Mutex::default(),
+            failure_listener,
+        }
+    }
+
+    /// The writer begins a round, or has ended one.
+    pub(super) fn note_round(&self, began: Option<Instant>) {
+        *self.round_began.lock().unwrap_or_else(PoisonError::into_inner) = began;
+    }
+
+    /// When the round began that the writer does, if it does one.
+    pub(crate) fn round_began(&self) -> Option<Instant> {
+        *self.round_began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whom it concerns that the directory cannot be relied on any more.
@@ -132,19 +165,29 @@ impl CommandQueue {
     /// [`LogError::Closed`] once the writer has ended, [`LogError::QueueFull`] for an append that
     /// does not fit.
     pub(crate) fn push(&self, command: Command) {
-        self.push_under(self.state(), command);
+        if let Err(unqueued) = self.try_push(command) {
+            unqueued.fail();
+        }
     }
 
-    /// As [`CommandQueue::push`]; but if the writer has nothing to do and the command is quick, the
+    /// As [`CommandQueue::push`], but the caller gets back an append that does not fit.
+    pub(crate) fn try_push(&self, command: Command) -> Result<(), Box<Unqueued>> {
+        self.push_under(self.state(), command)
+    }
+
+    /// As [`CommandQueue::try_push`]; but if the writer has nothing to do and the command is quick, the
     /// caller gets both, for a round of its own.
-    pub(crate) fn push_or_begin(self: &Arc<Self>, command: Command) -> Option<InlineRound> {
+    pub(crate) fn push_or_begin(
+        self: &Arc<Self>,
+        command: Command,
+    ) -> Result<Option<InlineRound>, Box<Unqueued>> {
         let mut state = self.state();
         if let Some(writer) = state.lend_writer(&command) {
             drop(state);
-            return Some(InlineRound::new(Arc::clone(self), writer, command));
+            return Ok(Some(InlineRound::new(Arc::clone(self), writer, command)));
         }
-        self.push_under(state, command);
-        None
+        self.push_under(state, command)?;
+        Ok(None)
     }
 
     /// As [`CommandQueue::push`], of several commands with none of others between them: the writer takes
@@ -175,18 +218,20 @@ impl CommandQueue {
         }
     }
 
-    fn push_under(&self, mut state: MutexGuard<'_, State>, command: Command) {
+    fn push_under(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        command: Command,
+    ) -> Result<(), Box<Unqueued>> {
         let command_bytes = command.cost_bytes();
         if state.is_closed {
             // Its completer goes with it, outside of the lock.
             drop(state);
-            return;
+            return Ok(());
         }
         if !state.has_room_for(command_bytes, self.bytes_max) {
-            let queued_bytes = state.append_bytes;
-            drop(state);
-            command.fail(self.full(queued_bytes));
-            return;
+            let error = self.full(state.append_bytes);
+            return Err(Box::new(Unqueued { command, error }));
         }
         state.append_bytes += command_bytes;
         state.commands.push(command);
@@ -195,6 +240,7 @@ impl CommandQueue {
         if wake {
             self.wake.notify_one();
         }
+        Ok(())
     }
 
     /// Gives the writer up until there is something for its thread, for at most `timeout`, and then

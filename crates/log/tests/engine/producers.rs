@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use logway_log::fs::sim::{Failure, Fault, SimOperation};
 use logway_log::fs::{Fs, OpenMode, read_to_end};
-use logway_log::{AppendBatches, LogConfig, LogDir, LogDirOptions, LogError};
+use logway_log::{AppendBatches, AppendOutcome, LogConfig, LogDir, LogDirOptions, LogError};
 use logway_model::{Offset, ProducerEpoch, Sequence};
 
 use crate::support::*;
@@ -62,6 +62,90 @@ fn gaps_and_old_epochs_are_refused() {
     append(&log, producer_batch(7, 1, 2, 1)).expect("it is the next");
     append(&log, producer_batch(7, 2, 0, 1)).expect("a new epoch begins with 0");
     assert_eq!(log.log_end_offset(), Offset(4));
+}
+
+fn assert_behind(result: Result<AppendOutcome, LogError>, refused: i32) {
+    let error = result.expect_err("the one before it was refused");
+    assert!(
+        matches!(error, LogError::BehindRefused { refused: got, .. } if got == Sequence(refused)),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_was_sent_behind_a_batch_that_the_disk_had_no_room_for_is_taken_behind_it() {
+    // Of one producer the log knows a batch, of the other none.
+    for first in [0, 1] {
+        let disk = TestDisk::new(1);
+        let dir = disk.open();
+        let log = disk.log(&dir);
+        append_records(&log, 1, 10);
+        if first > 0 {
+            append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+        }
+        disk.leave_free(0);
+        let error = append(&log, producer_batch(7, 0, first, 1)).expect_err("the disk is full");
+        assert!(error.is_disk_full(), "{error}");
+        let end = log.log_end_offset();
+        assert_behind(append(&log, producer_batch(7, 0, first + 1, 1)), first);
+        disk.fs.set_capacity_bytes(1 << 30);
+        for sequence in [first + 1, first + 2] {
+            assert_behind(append(&log, producer_batch(7, 0, sequence, 1)), first);
+        }
+        assert_eq!(log.log_end_offset(), end);
+        for (sequence, offset) in (first..first + 3).zip(end.0..) {
+            let appended = append(&log, producer_batch(7, 0, sequence, 1));
+            assert_eq!(appended.expect("it is the next").base_offset, Offset(offset));
+        }
+        let error = append(&log, producer_batch(7, 0, first + 4, 1)).expect_err("there is a gap");
+        assert!(matches!(error, LogError::OutOfOrderSequence { .. }), "{error}");
+    }
+}
+
+#[test]
+fn what_was_sent_behind_a_batch_that_found_the_queue_full_is_taken_behind_it() {
+    let disk = TestDisk::new(1);
+    let mut options = disk.options();
+    options.queue_bytes_max = 1000;
+    let dir = LogDir::open(options, disk.metrics.clone()).expect("it opens");
+    let log = disk.log(&dir);
+    disk.fs.hold_syncs();
+    let with_the_writer = log.append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    let alone = log.append(append_of(batch(1, 2000)));
+    let error = append(&log, producer_batch(7, 0, 0, 1)).expect_err("it does not fit");
+    assert!(matches!(error, LogError::QueueFull { .. }), "{error}");
+    disk.fs.release_syncs();
+    for accepted in [with_the_writer, alone] {
+        accepted.wait().expect("the disk works");
+    }
+    assert_behind(append(&log, producer_batch(7, 0, 1, 1)), 0);
+    for sequence in [0, 1] {
+        append(&log, producer_batch(7, 0, sequence, 1)).expect("it is the next");
+    }
+}
+
+#[test]
+fn what_is_written_together_with_a_batch_that_fails_is_taken_behind_it() {
+    let disk = TestDisk::new(1);
+    let dir = disk.open();
+    let log = disk.log(&dir);
+    append(&log, producer_batch(7, 0, 0, 1)).expect("it is the first");
+    disk.fs.hold_syncs();
+    let before = log.append(append_of(batch(1, 10)));
+    disk.fs.wait_for_held_syncs(1);
+    let together: Vec<_> =
+        (1..4).map(|sequence| log.append(append_of(producer_batch(7, 0, sequence, 1)))).collect();
+    disk.fs.inject(Fault::new(SimOperation::Write, Failure::NoSpace).times(1));
+    disk.fs.release_syncs();
+    before.wait().expect("the disk works");
+    for failed in together {
+        failed.wait().expect_err("the write fails");
+    }
+    assert_behind(append(&log, producer_batch(7, 0, 2, 1)), 1);
+    for sequence in 1..4 {
+        append(&log, producer_batch(7, 0, sequence, 1)).expect("it is the next");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::broker_session::check_epoch;
 use super::partition_change::PartitionChange;
 use super::{Command, ControllerError, Decision};
 use crate::image::{MetadataImage, PartitionImage};
-use crate::record::{BrokerEpoch, BrokerState, MetadataRecord};
+use crate::record::{BrokerEpoch, BrokerState, MetadataRecord, PartitionRecord};
 use crate::settings::BrokerSettings;
 
 /// New in-sync replicas of partitions that one broker leads.
@@ -106,20 +106,10 @@ fn alter(
         true => changed.record(),
         false => changed.without_leader().record(),
     };
-    let after = match &record {
-        Some(record) => AlteredPartition {
-            leader: record.leader,
-            leader_epoch: record.leader_epoch,
-            isr: record.isr.clone(),
-            partition_epoch: record.partition_epoch,
-        },
-        None => AlteredPartition {
-            leader: partition.leader,
-            leader_epoch: partition.leader_epoch,
-            isr: partition.isr.clone(),
-            partition_epoch: partition.partition_epoch,
-        },
-    };
+    let state = record.clone();
+    let state = state.unwrap_or_else(|| partition.to_record(change.topic_id, change.partition));
+    let PartitionRecord { leader, leader_epoch, isr, partition_epoch, .. } = state;
+    let after = AlteredPartition { leader, leader_epoch, isr, partition_epoch };
     Ok((record.map(MetadataRecord::partition), after))
 }
 

@@ -66,15 +66,6 @@ fn assigned(
     let mut directories = known.directories.clone();
     directories.resize(known.replicas.len(), DirectoryId::UNASSIGNED);
     directories[index] = directory;
-    Some(PartitionRecord {
-        topic_id,
-        partition,
-        replicas: known.replicas.clone(),
-        directories,
-        isr: known.isr.clone(),
-        eligible: known.eligible.clone(),
-        leader: known.leader,
-        leader_epoch: known.leader_epoch,
-        partition_epoch: known.partition_epoch + 1,
-    })
+    let partition_epoch = known.partition_epoch + 1;
+    Some(PartitionRecord { directories, partition_epoch, ..known.to_record(topic_id, partition) })
 }

@@ -29,17 +29,7 @@ impl<'a> PartitionChange<'a> {
         partition: PartitionId,
         before: &'a PartitionImage,
     ) -> PartitionChange<'a> {
-        let record = PartitionRecord {
-            topic_id: topic.id,
-            partition,
-            replicas: before.replicas.clone(),
-            directories: before.directories.clone(),
-            isr: before.isr.clone(),
-            eligible: before.eligible.clone(),
-            leader: before.leader,
-            leader_epoch: before.leader_epoch,
-            partition_epoch: before.partition_epoch,
-        };
+        let record = before.to_record(topic.id, partition);
         PartitionChange {
             image,
             settings,

@@ -48,6 +48,21 @@ impl PartitionImage {
         let directory = index.and_then(|index| self.directories.get(index));
         directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
     }
+
+    /// The record that makes this of a partition.
+    pub(crate) fn to_record(&self, topic_id: TopicId, partition: PartitionId) -> PartitionRecord {
+        PartitionRecord {
+            topic_id,
+            partition,
+            replicas: self.replicas.clone(),
+            directories: self.directories.clone(),
+            isr: self.isr.clone(),
+            eligible: self.eligible.clone(),
+            leader: self.leader,
+            leader_epoch: self.leader_epoch,
+            partition_epoch: self.partition_epoch,
+        }
+    }
 }
 
 impl TopicImage {
@@ -101,17 +116,7 @@ impl TopicImage {
         let (name, topic_id) = (self.name.clone(), self.id);
         records.push(MetadataRecord::Topic(TopicRecord { name, id: topic_id }));
         records.extend(self.numbered_partitions().map(|(partition, image)| {
-            MetadataRecord::partition(PartitionRecord {
-                topic_id,
-                partition,
-                replicas: image.replicas.clone(),
-                directories: image.directories.clone(),
-                isr: image.isr.clone(),
-                eligible: image.eligible.clone(),
-                leader: image.leader,
-                leader_epoch: image.leader_epoch,
-                partition_epoch: image.partition_epoch,
-            })
+            MetadataRecord::partition(image.to_record(topic_id, partition))
         }));
         self.push_stream(records);
     }

@@ -20,7 +20,7 @@
 use std::sync::LazyLock;
 
 use super::accepted::ACCEPTED_SETTINGS;
-use super::definition::{Effect, Kind, Setting, Synonym, Update, look_up};
+use super::definition::{Kind, Setting, Synonym, Update, look_up};
 use super::listener::LISTENER_SETTINGS;
 use super::topic::{NO_THROTTLES, TOPIC_SETTINGS};
 use crate::controller::COMMAND_RECORDS_MAX;
@@ -89,17 +89,6 @@ fn coarser(kind: &Kind) -> Kind {
     }
 }
 
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    default: Option<&'static str>,
-    unit: &'static str,
-    doc: &'static str,
-) -> Setting {
-    let (update, effect) = (Update::Restart, Effect::Now);
-    Setting { name, kind, default, unit, synonyms: &[], update, effect, doc }
-}
-
 /// Bytes per second; not limited by default. It can be changed while the broker runs.
 const fn rate(name: &'static str, doc: &'static str) -> Setting {
     const UNLIMITED: &str = "9223372036854775807";
@@ -141,28 +130,28 @@ pub const PRODUCER_EXPIRATION_SETTING: &str = "producer.id.expiration.ms";
 
 /// The settings of the broker itself.
 static OWN_SETTINGS: &[Setting] = &[
-    row(
+    Setting::at_start(
         "allow.everyone.if.no.acl.found",
         Kind::Boolean,
         Some("false"),
         "",
         "Whether everybody may do what no ACL is about, where ACLs are in force.",
     ),
-    row(
+    Setting::at_start(
         "authorizer.class.name",
         Kind::Word(&["", STANDARD_AUTHORIZER]),
         Some(""),
         "",
         "Puts ACLs in force, under the name of Kafka's authorizer. Empty, everybody may do everything.",
     ),
-    row(
+    Setting::at_start(
         "super.users",
         Kind::Text,
         Some(""),
         "",
         "Who may do everything, whatever ACLs say, as `User:alice;User:bob`.",
     ),
-    row(
+    Setting::at_start(
         "advertised.listeners",
         Kind::Reachable,
         None,
@@ -171,7 +160,7 @@ static OWN_SETTINGS: &[Setting] = &[
          Of a listener that has none here, each client is told the address that it reached the broker by, \
          which is right unless something between them translates addresses.",
     ),
-    row(
+    Setting::at_start(
         "auto.create.topics.enable",
         Kind::Boolean,
         Some("true"),
@@ -179,14 +168,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "Whether asking for the metadata of a topic that does not exist creates it, if the client \
          allows that.",
     ),
-    row(
+    Setting::at_start(
         "auto.leader.rebalance.enable",
         Kind::Boolean,
         Some("true"),
         "",
         "Whether partitions go back to the first of their replicas when it is in sync again.",
     ),
-    row(
+    Setting::at_start(
         "broker.heartbeat.interval.ms",
         Kind::int(1),
         Some("50"),
@@ -194,7 +183,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "How often a broker of a cluster tells the active controller that it lives; Kafka's own default is \
          2000.",
     ),
-    row(
+    Setting::at_start(
         "broker.rack",
         Kind::Texts,
         None,
@@ -202,7 +191,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "The failure domain that the broker stands in, e.g. a zone. Replicas of a partition are spread over \
          them.",
     ),
-    row(
+    Setting::at_start(
         "broker.session.timeout.ms",
         Kind::int(1),
         Some("1000"),
@@ -210,14 +199,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "A broker that was not heard for so long leads nothing any more; Kafka's own default is 9000. Of a \
          broker whose process has ended the others know at once.",
     ),
-    row(
+    Setting::at_start(
         "connections.max.idle.ms",
         Kind::long(-1),
         Some("600000"),
         "ms",
         "How long a connection may be silent before it is closed; -1 is for ever.",
     ),
-    row(
+    Setting::at_start(
         "controller.quota.window.num",
         Kind::int(1),
         Some("11"),
@@ -226,14 +215,14 @@ static OWN_SETTINGS: &[Setting] = &[
          its `controller_mutation_rate` (KIP-599): so many seconds' worth of partitions can be \
          made or deleted at once.",
     ),
-    row(
+    Setting::at_start(
         "controller.quota.window.size.seconds",
         Kind::int(1),
         Some("1"),
         "seconds",
         "The length of one window of `controller.quota.window.num`.",
     ),
-    row(
+    Setting::at_start(
         "default.replication.factor",
         Kind::Int { min: 1, max: i16::MAX as i32, special: None },
         Some("1"),
@@ -241,8 +230,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "How many replicas the partitions of a topic get where its creator does not say. Not set, it is 1, and 3 \
          as soon as three brokers serve.",
     ),
-    row("delete.topic.enable", Kind::Boolean, Some("true"), "", "Whether topics can be deleted."),
-    row(
+    Setting::at_start(
+        "delete.topic.enable",
+        Kind::Boolean,
+        Some("true"),
+        "",
+        "Whether topics can be deleted.",
+    ),
+    Setting::at_start(
         "fetch.max.bytes",
         Kind::int(1_024),
         Some("57671680"),
@@ -254,42 +249,42 @@ static OWN_SETTINGS: &[Setting] = &[
         "How fast throttled replicas catch up, on the followers' side.",
     )
     .without_effect(NO_THROTTLES),
-    row(
+    Setting::at_start(
         "group.initial.rebalance.delay.ms",
         Kind::int(0),
         Some("3000"),
         "ms",
         "How long the first rebalance of an empty group waits for more members (KIP-134).",
     ),
-    row(
+    Setting::at_start(
         "group.max.session.timeout.ms",
         Kind::int(1),
         Some("1800000"),
         "ms",
         "The longest session timeout that a member may ask for.",
     ),
-    row(
+    Setting::at_start(
         "group.max.size",
         Kind::int(1),
         Some("10000"),
         "members",
         "How many members a group may have (KIP-389); Kafka's own default is no limit.",
     ),
-    row(
+    Setting::at_start(
         "group.min.session.timeout.ms",
         Kind::int(1),
         Some("6000"),
         "ms",
         "The shortest session timeout that a member may ask for.",
     ),
-    row(
+    Setting::at_start(
         "kinesis.account.id",
         Kind::Texts,
         Some("000000000000"),
         "",
         "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
     ),
-    row(
+    Setting::at_start(
         "kinesis.listen",
         Kind::Address,
         None,
@@ -297,14 +292,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
          takes a free one. Where it is not set, there is no such listener.",
     ),
-    row(
+    Setting::at_start(
         "kinesis.region",
         Kind::Texts,
         Some("us-east-1"),
         "",
         "The region that Kinesis clients see in the names (ARNs) of streams and in messages.",
     ),
-    row(
+    Setting::at_start(
         "kinesis.shard.limit",
         Kind::int(1),
         Some("500"),
@@ -312,7 +307,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
          may have.",
     ),
-    row(
+    Setting::at_start(
         "kinesis.stream.delay.ms",
         Kind::long(0),
         Some("0"),
@@ -320,7 +315,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \
          ACTIVE at once; some programs wait for the phase before that.",
     ),
-    row(
+    Setting::at_start(
         "leader.imbalance.check.interval.seconds",
         Kind::long(1),
         Some("300"),
@@ -332,7 +327,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "How fast throttled replicas catch up, on the leaders' side.",
     )
     .without_effect(NO_THROTTLES),
-    row(
+    Setting::at_start(
         "listeners",
         Kind::Listeners,
         Some("127.0.0.1:9092"),
@@ -340,7 +335,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "Where Kafka clients connect, as `NAME://host:port`; without a name it is `PLAINTEXT`. A listener may \
          have several addresses. Port 0 takes a free one.",
     ),
-    row(
+    Setting::at_start(
         "listener.security.protocol.map",
         Kind::Protocols,
         Some("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"),
@@ -379,7 +374,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "How many logs are compacted at the same time; 0, which only the broker's file can give, \
          compacts none.",
     ),
-    row(
+    Setting::at_start(
         "log.dirs",
         Kind::Paths,
         Some("./logway-data"),
@@ -389,7 +384,7 @@ static OWN_SETTINGS: &[Setting] = &[
          first holds the metadata, too, without which the broker does not run, so it must stay the \
          first.",
     ),
-    row(
+    Setting::at_start(
         "log.flush.offset.checkpoint.interval.ms",
         Kind::int(1),
         Some("60000"),
@@ -397,14 +392,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "How often each log's recovery point is written down: a restart after a crash looks at \
          what came later.",
     ),
-    row(
+    Setting::at_start(
         "log.retention.check.interval.ms",
         Kind::long(1),
         Some("300000"),
         "ms",
         "How often segments that are too old or too many are looked for.",
     ),
-    row(
+    Setting::at_start(
         "logway.append.inline",
         Kind::Boolean,
         Some("true"),
@@ -413,7 +408,7 @@ static OWN_SETTINGS: &[Setting] = &[
          hand-overs between threads. Without it the writer's thread of the log directory does all \
          writing: for measurements.",
     ),
-    row(
+    Setting::at_start(
         "logway.group.lag.partitions.max",
         Kind::int(0),
         Some("5000"),
@@ -422,7 +417,7 @@ static OWN_SETTINGS: &[Setting] = &[
          Groups are shown whole, those with the fewest first; those that find no room are counted \
          in `logway_group_lag_groups_left_out`. 0 measures none.",
     ),
-    row(
+    Setting::at_start(
         "logway.groups.max.bytes",
         Kind::long(1_048_576),
         Some("268435456"),
@@ -433,14 +428,14 @@ static OWN_SETTINGS: &[Setting] = &[
          with COORDINATOR_LOAD_IN_PROGRESS, at which clients try again; the rest is for the groups \
          that are there.",
     ),
-    row(
+    Setting::at_start(
         "logway.http.listen",
         Kind::Address,
         Some("127.0.0.1:9644"),
         "",
         "Where health and metrics are served, as `host:port`. Port 0 takes a free one.",
     ),
-    row(
+    Setting::at_start(
         "logway.insecure",
         Kind::Boolean,
         Some("false"),
@@ -448,7 +443,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "Whether other machines may reach the address where nodes talk to each other. Nothing there is encrypted, and \
          nobody is asked who he is: whoever reaches it can read and change all data.",
     ),
-    row(
+    Setting::at_start(
         "logway.join",
         Kind::Addresses,
         None,
@@ -456,7 +451,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "Addresses of nodes of a cluster, for nodes or for clients: a node without data asks to be admitted there. A \
          node that has data is simply back; addresses of another cluster than its own are an error.",
     ),
-    row(
+    Setting::at_start(
         "logway.journal.bytes",
         Kind::Int { min: 0, max: 1 << 30, special: None },
         Some("33554432"),
@@ -466,7 +461,7 @@ static OWN_SETTINGS: &[Setting] = &[
          of them, where else each partition's file is synced. Larger batches, of 96 KiB and more for \
          a partition, are not written twice. 0 for none. It takes no memory.",
     ),
-    row(
+    Setting::at_start(
         "logway.log.format",
         Kind::Word(&["auto", "text", "json", "journal"]),
         Some("auto"),
@@ -475,7 +470,7 @@ static OWN_SETTINGS: &[Setting] = &[
          object a line. `journal` is for systemd: lines without a time, each with its priority in \
          front. `auto` is `journal` where stderr is connected to systemd's journal, else `text`.",
     ),
-    row(
+    Setting::at_start(
         "logway.log.level",
         Kind::LogLevels,
         Some("info"),
@@ -483,7 +478,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "The least important lines that the broker's own log has. Parts of the program can have \
          other levels, as in `info,logway_log=debug`.",
     ),
-    row(
+    Setting::at_start(
         "logway.node.advertised",
         Kind::Texts,
         None,
@@ -491,7 +486,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "The host by which other nodes reach this one. Not set, it is the address that it listens on, or that of the \
          machine's way out.",
     ),
-    row(
+    Setting::at_start(
         "logway.node.listen",
         Kind::Address,
         None,
@@ -499,7 +494,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "Where other nodes connect, as `host:port`. Not set, it is the port after that of Kafka clients, on the same \
          address, if only this machine can reach it.",
     ),
-    row(
+    Setting::at_start(
         "logway.replica.stall.max.ms",
         Kind::int(1),
         Some("2000"),
@@ -540,7 +535,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "Addresses with another number than `max.connections.per.ip`, as `10.0.0.7:100,[::1]:5`. Kafka \
          takes names of hosts, too; here they are refused.",
     ),
-    row(
+    Setting::at_start(
         "max.incremental.fetch.session.cache.slots",
         Kind::int(0),
         Some("1000"),
@@ -548,7 +543,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "How many fetch sessions are remembered (KIP-227). A consumer without one repeats its \
          partitions in every request.",
     ),
-    row(
+    Setting::at_start(
         "max.request.partition.size.limit",
         Kind::int(1),
         Some("2000"),
@@ -556,7 +551,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "How many partitions one DescribeTopicPartitions response lists; clients ask again for the \
          rest.",
     ),
-    row(
+    Setting::at_start(
         "node.id",
         Kind::int(0),
         Some("1"),
@@ -564,14 +559,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "The broker's number in its cluster. It belongs to the data directory and never changes. Not set, a \
          node that joins a cluster gets the next free number.",
     ),
-    row(
+    Setting::at_start(
         "num.partitions",
         PARTITIONS,
         Some("1"),
         "partitions",
         "How many partitions a topic gets where its creator does not say.",
     ),
-    row(
+    Setting::at_start(
         "offset.metadata.max.bytes",
         Kind::int(0),
         Some("4096"),
@@ -579,21 +574,21 @@ static OWN_SETTINGS: &[Setting] = &[
         "The longest text that may be committed with an offset. As in Kafka it is measured in UTF-16 \
          code units, in spite of its name: `ü` counts one, an emoji two.",
     ),
-    row(
+    Setting::at_start(
         "offsets.retention.check.interval.ms",
         Kind::long(1),
         Some("600000"),
         "ms",
         "How often committed offsets are looked through for those that have expired.",
     ),
-    row(
+    Setting::at_start(
         "offsets.retention.minutes",
         Kind::int(1),
         Some("10080"),
         "minutes",
         "How long the committed offsets of a group without members are kept (KIP-211).",
     ),
-    row(
+    Setting::at_start(
         "offsets.topic.compression.codec",
         Kind::Int { min: 0, max: 4, special: None },
         Some("0"),
@@ -601,7 +596,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "What the batches of `__consumer_offsets` are compressed with: 0 for nothing, 1 gzip, \
          2 snappy, 3 lz4, 4 zstd. `compression.type` of that topic goes before it.",
     ),
-    row(
+    Setting::at_start(
         "offsets.topic.num.partitions",
         PARTITIONS,
         Some("50"),
@@ -609,7 +604,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "The partitions of `__consumer_offsets`, which keeps the groups and their offsets; it is \
          made when the first group asks for its coordinator.",
     ),
-    row(
+    Setting::at_start(
         "offsets.topic.segment.bytes",
         Kind::int(1),
         Some("104857600"),
@@ -623,7 +618,7 @@ static OWN_SETTINGS: &[Setting] = &[
         "ms",
         "How long a partition remembers an idempotent producer that has stopped writing.",
     ),
-    row(
+    Setting::at_start(
         "queued.max.request.bytes",
         Kind::long(1_048_576),
         Some("134217728"),
@@ -633,7 +628,7 @@ static OWN_SETTINGS: &[Setting] = &[
          being made, as much for large ones on their way, and as much for batches that are compressed \
          anew; a request that names more than can be answered with that ends its connection.",
     ),
-    row(
+    Setting::at_start(
         "quota.window.num",
         Kind::int(1),
         Some("11"),
@@ -642,7 +637,7 @@ static OWN_SETTINGS: &[Setting] = &[
          averaged for its quota. It may use one window less than that at once after it was idle, \
          and is held up for all of them at most.",
     ),
-    row(
+    Setting::at_start(
         "quota.window.size.seconds",
         Kind::int(1),
         Some("1"),
@@ -650,35 +645,35 @@ static OWN_SETTINGS: &[Setting] = &[
         "The length of one window of `quota.window.num`.",
     ),
     rate(MOVES_RATE_SETTING, "How fast the replicas that move to one log directory are copied."),
-    row(
+    Setting::at_start(
         "replica.fetch.response.max.bytes",
         Kind::int(1),
         Some("10485760"),
         "bytes",
         "The most that a follower gets from a leader in one answer; the first batch may be larger.",
     ),
-    row(
+    Setting::at_start(
         "replica.fetch.wait.max.ms",
         Kind::int(1),
         Some("500"),
         "ms",
         "How long a leader waits for something new before it answers a follower that has everything.",
     ),
-    row(
+    Setting::at_start(
         "replica.lag.time.max.ms",
         Kind::long(1),
         Some("30000"),
         "ms",
         "A replica in sync that had not everything for so long is not in sync any more.",
     ),
-    row(
+    Setting::at_start(
         "socket.request.max.bytes",
         Kind::int(1_024),
         Some("104857600"),
         "bytes",
         "The largest request that is read; a connection that announces a larger one is closed.",
     ),
-    row(
+    Setting::at_start(
         "telemetry.max.bytes",
         Kind::Int { min: 1, max: 8 << 20, special: None },
         Some("1048576"),

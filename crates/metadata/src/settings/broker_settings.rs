@@ -236,7 +236,7 @@ impl BrokerSettings {
         settings
     }
 
-    /// Of values each of which is one that its setting can have.
+    /// Of values that their settings can have.
     fn of_parsed(
         given: BTreeMap<&'static str, String>,
         given_of_listeners: GivenOfListeners,

@@ -38,7 +38,19 @@ impl Setting {
         Setting { name, kind, default: Some(default), unit, synonyms: &[], update, effect, doc }
     }
 
-    /// The same, of which any value but the default is refused, for this reason.
+    /// A setting that is given with a start, has an effect, and no synonym.
+    pub(super) const fn at_start(
+        name: &'static str,
+        kind: Kind,
+        default: Option<&'static str>,
+        unit: &'static str,
+        doc: &'static str,
+    ) -> Setting {
+        let (update, effect) = (Update::Restart, Effect::Now);
+        Setting { name, kind, default, unit, synonyms: &[], update, effect, doc }
+    }
+
+    /// The same; any value but the default is refused, for this reason.
     pub(super) const fn default_only(mut self, reason: &'static str) -> Setting {
         self.effect = Effect::DefaultOnly(reason);
         self

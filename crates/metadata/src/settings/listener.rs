@@ -1,17 +1,6 @@
 //! The settings that each listener may have of its own: `listener.name.NAME.SETTING` beats `SETTING`.
 
-use super::definition::{Effect, Kind, Setting, Update};
-
-const fn row(
-    name: &'static str,
-    kind: Kind,
-    default: Option<&'static str>,
-    unit: &'static str,
-    doc: &'static str,
-) -> Setting {
-    let (update, effect) = (Update::Restart, Effect::Now);
-    Setting { name, kind, default, unit, synonyms: &[], update, effect, doc }
-}
+use super::definition::{Kind, Setting};
 
 const ONLY_PEM: &str =
     "keys and certificates are PEM files here; `openssl pkcs12 -in STORE -nodes` writes one";
@@ -19,14 +8,14 @@ const ONLY_PEM: &str =
 /// They are given with a start, like all that a listener is made of. Files that they name are read anew when
 /// they change.
 pub(super) static LISTENER_SETTINGS: &[Setting] = &[
-    row(
+    Setting::at_start(
         "connection.failed.authentication.delay.ms",
         Kind::int(0),
         Some("100"),
         "ms",
         "A client that could not say who it is learns so this long after its last word.",
     ),
-    row(
+    Setting::at_start(
         "connections.max.reauth.ms",
         Kind::long(0),
         Some("0"),
@@ -34,7 +23,7 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "How long a client is known that has said who it is by SASL; then it has to say it again, on the \
          same connection (KIP-368). 0 is for ever.",
     ),
-    row(
+    Setting::at_start(
         "sasl.enabled.mechanisms",
         Kind::Words(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]),
         Some("SCRAM-SHA-256,SCRAM-SHA-512"),
@@ -42,7 +31,7 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "How clients can say who they are, on listeners with SASL. Passwords are those of \
          `logway user create`, for each mechanism. Kafka's own default is GSSAPI, which there is not.",
     ),
-    row(
+    Setting::at_start(
         "sasl.server.max.receive.size",
         Kind::Int { min: 1_024, max: 1 << 20, special: None },
         Some("16384"),
@@ -50,7 +39,7 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "The largest request that is read of a client that has not said who it is; Kafka's own default is \
          524288.",
     ),
-    row(
+    Setting::at_start(
         "ssl.client.auth",
         Kind::Word(&["none", "requested", "required"]),
         Some("none"),
@@ -58,14 +47,14 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "Whether clients show certificates, of an authority in `ssl.truststore.location`: not, if they have \
          one, or each of them.",
     ),
-    row(
+    Setting::at_start(
         "ssl.enabled.protocols",
         Kind::Words(&["TLSv1.2", "TLSv1.3"]),
         Some("TLSv1.2,TLSv1.3"),
         "",
         "The versions of TLS that clients may speak.",
     ),
-    row(
+    Setting::at_start(
         "ssl.keystore.location",
         Kind::Paths,
         None,
@@ -73,7 +62,7 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "A PEM file with the private key and the chain of its certificates, the key's own first; or several \
          files that have these together. They are read anew when they change.",
     ),
-    row(
+    Setting::at_start(
         "ssl.keystore.type",
         Kind::Word(&["PEM", "JKS", "PKCS12"]),
         Some("PEM"),
@@ -81,7 +70,7 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "What `ssl.keystore.location` is; Kafka's own default is JKS.",
     )
     .default_only(ONLY_PEM),
-    row(
+    Setting::at_start(
         "ssl.principal.mapping.rules",
         Kind::Text,
         Some("DEFAULT"),
@@ -89,14 +78,14 @@ pub(super) static LISTENER_SETTINGS: &[Setting] = &[
         "Makes users' names of the subjects of certificates: `RULE:pattern/replacement/L`, with `U` or `L` for \
          capitals or small letters, or `DEFAULT` for the subject as it is; the first rule that fits counts.",
     ),
-    row(
+    Setting::at_start(
         "ssl.truststore.location",
         Kind::Paths,
         None,
         "",
         "PEM files with the authorities whose certificates clients may show. They are read anew when they change.",
     ),
-    row(
+    Setting::at_start(
         "ssl.truststore.type",
         Kind::Word(&["PEM", "JKS", "PKCS12"]),
         Some("PEM"),

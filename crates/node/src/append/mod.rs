@@ -13,8 +13,10 @@ mod rounds;
 pub mod unpacking;
 
 use std::io;
+use std::slice;
 use std::sync::Arc;
 
+use logway_log::producer_state::Refusal;
 use logway_log::{AppendOutcome, LogConfig, LogError};
 use logway_metadata::Intake;
 use logway_model::{ErrorCode, TimestampMs, TopicPartition};
@@ -108,7 +110,10 @@ impl Node {
         check_not_internal(replica)?;
         check_intake(replica)?;
         refuse_transactional(&batch)?;
-        check_in_sync(replica, acks)?;
+        check_in_sync(replica, acks).inspect_err(|_refused| {
+            // Its producer may have sent others already, and more replicas may be in sync when they come.
+            replica.log().note_refused(slice::from_ref(&batch), Refusal::TooFewInSync);
+        })?;
         let acks = if self.breaks(Mutation::AcknowledgesAlone) { Acks::Leader } else { acks };
         let size_bytes = batch.size_bytes();
         let config = replica.log().config();

@@ -9,7 +9,7 @@ mod unread_age;
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 pub use logway_coordinator::OFFSETS_TOPIC;
@@ -65,7 +65,8 @@ pub struct GroupCoordinator {
     /// that are on another.
     loads: Mutex<HashMap<DirectoryId, Arc<Semaphore>>>,
     shards: ArcSwap<Vec<Option<ShardHandle>>>,
-    drivers: Mutex<JoinSet<()>>,
+    /// `None` once the shards are to end. Held while shards change: none begins or stays after that.
+    drivers: Mutex<Option<JoinSet<()>>>,
 }
 
 impl GroupCoordinator {
@@ -81,13 +82,15 @@ impl GroupCoordinator {
             reply_memory,
             loads: Mutex::default(),
             shards: ArcSwap::default(),
-            drivers: Mutex::default(),
+            drivers: Mutex::new(Some(JoinSet::new())),
         }
     }
 
     /// Begins the shards of partitions that are led here now, and ends those of partitions that
     /// are not any more. To be called in a runtime.
     pub(crate) fn follow(&self, offsets_topic: Option<&Arc<Topic>>) {
+        let mut drivers = self.drivers();
+        let Some(drivers) = &mut *drivers else { return };
         let before = self.shards.load_full();
         let partitions = offsets_topic.map_or(&[][..], |topic| &topic.partitions);
         let running = |number: usize, partition: &Arc<Replica>| {
@@ -108,14 +111,18 @@ impl GroupCoordinator {
         }
         let shards = partitions.iter().enumerate().map(|(number, partition)| {
             let partition = partition.as_ref()?;
-            running(number, partition).or_else(|| Some(self.start_shard(partition)))
+            running(number, partition).or_else(|| Some(self.start_shard(partition, drivers)))
         });
         self.shards.store(Arc::new(shards.collect()));
     }
 
-    fn start_shard(&self, partition: &Arc<Replica>) -> ShardHandle {
+    fn drivers(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
+        // What it guards is right after each step.
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_shard(&self, partition: &Arc<Replica>, drivers: &mut JoinSet<()>) -> ShardHandle {
         let loads = self.loads_from(partition.directory());
-        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that have ended are forgotten here, or their results would pile up.
         while drivers.try_join_next().is_some() {}
         let (shard, driver) = shards::new(
@@ -206,9 +213,12 @@ impl GroupCoordinator {
 
     /// Ends all shards, and waits until what they have begun to write is written.
     pub(crate) async fn stop(&self) {
-        self.shards.store(Arc::default());
-        let mut drivers =
-            std::mem::take(&mut *self.drivers.lock().unwrap_or_else(PoisonError::into_inner));
+        let drivers = {
+            let mut drivers = self.drivers();
+            self.shards.store(Arc::default());
+            drivers.take()
+        };
+        let Some(mut drivers) = drivers else { return };
         while drivers.join_next().await.is_some() {}
     }
 }

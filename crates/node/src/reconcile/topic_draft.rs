@@ -227,10 +227,12 @@ impl<'a> Draft<'a> {
             let in_sync_min = u32::try_from(self.settings.min_insync_replicas).unwrap_or(0);
             // First: who leads before it is known that a shard is closed takes records for it.
             replica.set_intake(self.image.intake(id));
-            give_role(&replica, wanted, self.node.settings.node_id, in_sync_min);
-            if self.node.breaks(Mutation::ShowsItsEnd) && replica.is_leading() {
-                replica.high_watermark().raise(replica.log().log_end_offset());
+            if self.node.breaks(Mutation::ShowsItsEnd) && !replica.is_leading() {
+                // Without a role nobody else moves the watermark.
+                replica.go_offline();
+                replica.high_watermark().reset(replica.log().log_end_offset());
             }
+            give_role(&replica, wanted, self.node.settings.node_id, in_sync_min);
             *slot = Some(replica);
         }
         // Of replicas that were taken away while others were opened.

@@ -113,7 +113,7 @@ pub(super) async fn say_what_is_due(
             }
             Marked::Copies(replica, end) => {
                 let read =
-                    records_behind(&replica, end, max_bytes - bytes.min(max_bytes), bytes).await;
+                    records_behind(&replica, end, max_bytes.saturating_sub(bytes), bytes).await;
                 let part = session.copied(slot, &replica, end, read);
                 bytes += part.as_ref().map_or(0, |part| part.records.len() as u64);
                 parts.extend(part);

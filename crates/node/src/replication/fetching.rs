@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use logway_model::{BrokerId, TopicPartition};
 use logway_peers::{Carried, Kind, Lane, PeerError};
 use logway_replication::message::{LeaderReply, LedPartition, Wants};
@@ -25,6 +26,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// What cannot be copied is said this often.
 const FAILURES_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A request that was made, and what the leader says to it.
+type Replying = Carried<Result<Bytes, PeerError>>;
 
 /// Keeps a task for each broker that leads something which this one follows, for as long as the node exists.
 pub(crate) async fn fetch_from_leaders(node: Weak<Node>) {
@@ -161,7 +165,7 @@ impl Fetching {
             max_bytes: settings.fetch_max_bytes,
         };
         let mut answer = self.send(node, Some(wants), wait + ANSWER_MAX).await?;
-        let mut telling: Option<Carried<Result<bytes::Bytes, PeerError>>> = None;
+        let mut telling: Option<Replying> = None;
         loop {
             let has_told = telling.is_none();
             let news_at = self.asking.news_at();
@@ -193,7 +197,7 @@ impl Fetching {
         node: &Arc<Node>,
         wants: Option<Wants>,
         time_max: Duration,
-    ) -> Result<Carried<Result<bytes::Bytes, PeerError>>, String> {
+    ) -> Result<Replying, String> {
         let cluster = node.cluster.as_ref().ok_or("this node is alone")?;
         let epoch = cluster.session().ok_or("this broker has not started yet")?;
         let address = node_address(&node.image(), self.leader).ok_or("its address is not known")?;
@@ -215,7 +219,7 @@ impl Fetching {
 }
 
 /// What the leader has to say, if it has taken the request.
-fn taken(reply: Result<bytes::Bytes, PeerError>) -> Result<Vec<LedPartition>, String> {
+fn taken(reply: Result<Bytes, PeerError>) -> Result<Vec<LedPartition>, String> {
     let bytes = reply.map_err(|error| error.to_string())?;
     match LeaderReply::decode(bytes).map_err(|error| error.to_string())? {
         LeaderReply::Taken(parts) => Ok(parts),

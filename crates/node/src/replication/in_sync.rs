@@ -50,10 +50,13 @@ pub(crate) async fn keep_isrs(node: Weak<Node>) {
 
 fn proposals(node: &Node) -> Vec<Proposed> {
     let settings = &node.settings.cluster;
-    let limits =
-        FollowerLimits { lag_max: settings.replica_lag_max, stall_max: settings.replica_stall_max };
+    let (lag_max, stall_max) = (settings.replica_lag_max, settings.replica_stall_max);
     let (topics, image) = (node.topics(), node.image());
+    let stalled = node.log_dirs.online().filter(|dir| dir.in_round_for() > stall_max);
+    let stalled: Vec<DirectoryId> = stalled.map(|dir| dir.directory_id()).collect();
     let proposed = topics.replicas().filter_map(|(topic, replica)| {
+        let own_stalls = stalled.contains(&replica.directory());
+        let limits = FollowerLimits { lag_max, stall_max, own_stalls };
         let proposal = replica.propose(limits, |broker| !image.is_active(broker))?;
         Some(Proposed { topic, replica: Arc::clone(replica), proposal })
     });

@@ -12,6 +12,7 @@ use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset};
 use logway_replication::FollowerFetch;
 use logway_replication::message::{FetchFromLeader, FollowedPartition, FollowerEnd, LedPartition};
 use tokio::sync::Notify;
+use tokio::time::{Duration, Instant};
 
 use crate::replica::Replica;
 use crate::rising_offset::{RisingOffset, WaitKey};
@@ -19,8 +20,14 @@ use crate::rising_offset::{RisingOffset, WaitKey};
 /// Partitions that a session may have had. A follower begins another session long before.
 const SLOTS_MAX: usize = 2_000_000;
 
-/// Nothing tells when a log's beginning moves: with each answer, so many partitions are looked at.
+/// Nothing tells when a log's beginning moves: with each answer, so many partitions are looked at where answers are rare.
 const LOOKED_AT: usize = 512;
+
+/// And so many where one answer follows the other.
+const LOOKED_AT_OFTEN: usize = 32;
+
+/// Answers with more time between them are rare.
+const RARE: Duration = Duration::from_millis(100);
 
 /// The sessions of this node's followers: one each.
 #[derive(Default)]
@@ -87,6 +94,8 @@ struct State {
     slots: Vec<Option<Slot>>,
     /// Where to go on looking for logs whose beginning has moved.
     looked_at: usize,
+    /// When it was looked last.
+    last_look: Instant,
 }
 
 /// A partition of a session.
@@ -121,7 +130,7 @@ pub(super) enum Marked {
     Copies(Arc<Replica>, Offset),
 }
 
-/// The partitions of which there is something to say.
+/// The partitions that there is something to say about.
 #[derive(Default)]
 struct Marks {
     sets: Mutex<MarkSets>,
@@ -249,7 +258,8 @@ impl Slot {
 
 impl FetchSession {
     fn new(follower: BrokerId, id: (i64, u64)) -> FetchSession {
-        let state = State { next_number: 0, slots: Vec::new(), looked_at: 0 };
+        let last_look = Instant::now();
+        let state = State { next_number: 0, slots: Vec::new(), looked_at: 0, last_look };
         FetchSession { follower, id, state: Mutex::new(state), marks: Arc::default() }
     }
 
@@ -408,7 +418,9 @@ impl FetchSession {
             self.tell_quietly(number, slot, &mut parts);
         }
         let count = state.slots.len();
-        for _ in 0..count.min(LOOKED_AT) {
+        let since = std::mem::replace(&mut state.last_look, Instant::now()).elapsed();
+        let looks = if since > RARE { LOOKED_AT } else { LOOKED_AT_OFTEN };
+        for _ in 0..count.min(looks) {
             let number = state.looked_at % count;
             state.looked_at = number + 1;
             let Some(slot) = &mut state.slots[number] else { continue };

@@ -28,6 +28,10 @@ const SLOTS: u32 = 3;
 /// be counted in time.
 const TRIES_MAX: u32 = 5;
 
+/// A leader whose disk has done nothing for so long, though there is something to do, speaks to nobody any more: what
+/// the others have to commit waits for it.
+const DISK_STALL_MAX: Duration = Duration::from_secs(2);
+
 /// What the driver does next.
 enum Part {
     /// Nothing, until something changes.
@@ -122,9 +126,13 @@ impl Driver {
     }
 
     /// Speaks to everybody: through openraft, which also tells them what is committed, and past it, so
-    /// that a disk on which openraft's task waits does not look like the end of this leader.
+    /// that a disk on which openraft's task waits for a moment does not look like the end of this leader. While a disk
+    /// hangs it is silent, and the others elect another one.
     async fn lead(&mut self, vote: Vote) -> Instant {
         let (shared, now) = (self.shared().clone(), Instant::now());
+        if shared.disk_progress.stalled_for() > DISK_STALL_MAX {
+            return now + shared.timings.lease;
+        }
         let term = vote.leader_id.term;
         shared.contacts.leads(term, now);
         let has_majority = !shared.is_silent(term);

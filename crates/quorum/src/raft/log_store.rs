@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::snapshot_file::SnapshotFile;
 use super::{Entry, LogId, StorageError, TypeConfig, Vote, any_error};
+use crate::disk_work::DiskProgress;
 use crate::error::QuorumError;
 use crate::log_file::LogFile;
 use crate::options::{DiskWork, Mutation};
@@ -29,6 +30,7 @@ const APPEND_BYTES: usize = 1 << 20;
 pub(super) struct LogStore {
     file: Arc<LogFile>,
     disk_work: DiskWork,
+    progress: Arc<DiskProgress>,
     /// Where the snapshot is that must have what is purged here.
     snapshot_file: Option<SnapshotFile>,
     mutation: Option<Mutation>,
@@ -36,7 +38,13 @@ pub(super) struct LogStore {
 
 impl LogStore {
     pub(super) fn new(file: LogFile, disk_work: DiskWork) -> LogStore {
-        LogStore { file: Arc::new(file), disk_work, snapshot_file: None, mutation: None }
+        let (file, progress) = (Arc::new(file), Arc::default());
+        LogStore { file, disk_work, progress, snapshot_file: None, mutation: None }
+    }
+
+    /// Tells whether its disk makes progress.
+    pub(super) fn with_progress(self, progress: Arc<DiskProgress>) -> LogStore {
+        LogStore { progress, ..self }
     }
 
     /// Breaks a rule.
@@ -70,6 +78,7 @@ impl LogStore {
         work: impl FnOnce(&LogFile) -> Result<T, QuorumError> + Send + 'static,
     ) -> Result<T, QuorumError> {
         let file = self.file.clone();
+        let _under_way = self.progress.begin();
         self.disk_work.try_run(move || work(&file)).await
     }
 

@@ -16,6 +16,7 @@ use super::receive::Receiving;
 use super::{Metrics, StoredMembership};
 use crate::command_id::CommandId;
 use crate::contact::Contacts;
+use crate::disk_work::DiskProgress;
 use crate::membership::{Member, Members, broker_id};
 use crate::options::{Mutation, QuorumOptions, Timings};
 use crate::peer::{Identity, Peer, PeerError, PeerNetwork};
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(super) submit_timeout: Duration,
     pub(super) mutation: Option<Mutation>,
     pub(super) disk_work: crate::options::DiskWork,
+    /// Of the log and the vote.
+    pub(super) disk_progress: Arc<DiskProgress>,
     network: Option<Arc<dyn PeerNetwork>>,
     pub(super) contacts: Contacts,
     members: Mutex<Arc<Members>>,
@@ -90,6 +93,7 @@ impl Shared {
             submit_timeout: options.submit_timeout,
             mutation: options.mutation,
             disk_work: options.disk_work.clone(),
+            disk_progress: Arc::default(),
             network: options.network.clone(),
             contacts: Contacts::default(),
             members: Mutex::default(),

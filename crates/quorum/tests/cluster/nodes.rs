@@ -51,6 +51,8 @@ pub(crate) struct Nodes {
     seed: u64,
     pub(crate) mutation: Option<Mutation>,
     pace: Arc<Mutex<DiskPace>>,
+    /// The node whose disk hangs, after so many pieces of work.
+    hung: Arc<Mutex<Option<(usize, usize)>>>,
     pub(crate) submit_timeout: Duration,
     pub(crate) snapshot_interval_entries: u64,
 }
@@ -63,6 +65,7 @@ impl Nodes {
             seed,
             mutation: None,
             pace: Arc::new(Mutex::new(DiskPace::FAST)),
+            hung: Arc::default(),
             submit_timeout: Duration::from_secs(5),
             snapshot_interval_entries: SNAPSHOT_INTERVAL_ENTRIES,
         }
@@ -72,10 +75,21 @@ impl Nodes {
         *self.pace.lock().expect("no panic") = pace;
     }
 
-    fn disk_work(&self, seed: u64) -> DiskWork {
-        let pace = Arc::clone(&self.pace);
+    /// Has the disk of one node, or of none, take a minute for each piece of work after so many. To judge a command is one,
+    /// too.
+    pub(crate) fn hang_disk(&self, of: Option<(usize, usize)>) {
+        *self.hung.lock().expect("no panic") = of;
+    }
+
+    fn disk_work(&self, number: usize, seed: u64) -> DiskWork {
+        let (pace, hung) = (Arc::clone(&self.pace), Arc::clone(&self.hung));
         let rng = Mutex::new(Rng::new(seed ^ 0x6469_736b));
         DiskWork::Inline(Arc::new(move || {
+            match &mut *hung.lock().expect("no panic") {
+                Some((of, 0)) if *of == number => return Duration::from_secs(60),
+                Some((of, before)) if *of == number => *before -= 1,
+                _ => {}
+            }
             let DiskPace { pause_max_ms, stalls, stall_max_ms } = *pace.lock().expect("no panic");
             let mut rng = rng.lock().expect("no panic");
             let ms = match rng.below(1_000) < stalls {
@@ -123,7 +137,7 @@ impl Nodes {
         let node = self.all.get_mut(&number).expect("was added");
         node.lives += 1;
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(number as u64 * 100 + node.lives);
-        let disk_work = self.disk_work(seed);
+        let disk_work = self.disk_work(number, seed);
         let node = self.all.get_mut(&number).expect("was added");
         node.is_alive = Arc::new(AtomicBool::new(true));
         let id = node.id.expect("has a number").to_string();

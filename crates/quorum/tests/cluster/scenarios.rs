@@ -125,6 +125,39 @@ fn what_a_controller_decides_by_itself_goes_to_no_other_one() {
     });
 }
 
+/// Whatever the change of the voters has come to then: who leads without the first node gets changes committed.
+#[test]
+fn a_first_node_that_is_lost_while_others_become_voters_is_done_without_or_nobody_leads() {
+    let mut led = 0;
+    for seed in 0..60 {
+        in_virtual_time(async {
+            let mut nodes = Nodes::new(seed);
+            nodes.found().await;
+            for number in 2..=3 {
+                nodes.add(number, None, Start::Join);
+                nodes.join(number).await.unwrap_or_else(|error| panic!("node {number}: {error}"));
+            }
+            sleep(Duration::from_millis(seed * 12)).await;
+            for other in 2..=3 {
+                nodes.network.cut_both(&nodes.address(1), &nodes.address(other));
+            }
+            sleep(Duration::from_secs(3)).await;
+            let leads = |number: usize| {
+                let quorum = nodes.quorum(number);
+                quorum.status().leader == nodes.all[&number].id
+            };
+            if leads(2) || leads(3) {
+                led += 1;
+                let committed = nodes.quorum(2).submit(AllocateProducerIds).await;
+                committed.unwrap_or_else(|error| {
+                    panic!("seed {seed}: {error}: {:#?}", nodes.statuses())
+                });
+            }
+        });
+    }
+    assert!(led > 10, "{led} led");
+}
+
 #[test]
 fn a_leader_that_stops_cleanly_is_followed_at_once() {
     for seed in 0..10 {
@@ -374,6 +407,30 @@ fn a_disk_that_stalls_under_the_leader_ends_no_leadership() {
             create(&nodes.quorum(leader), number).await.expect("is created");
         }
         assert_eq!(nodes.quorum(leader).status().epoch, epoch);
+    });
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_is_followed_by_another_one() {
+    in_virtual_time(async {
+        let mut nodes = Nodes::new(14);
+        nodes.grow_to(3, 3).await;
+        register(&nodes.quorum(1)).await.expect("is registered");
+        let leader = nodes.led().await;
+        let other = (1..=3).find(|&number| number != leader).expect("is one");
+        nodes.hang_disk(Some((leader, 1)));
+        let began = Instant::now();
+        // The leader cannot write it down; nobody knows what comes of it.
+        let unknown = nodes.quorum(leader).submit(topic(1)).await.map(|_| ());
+        assert!(matches!(unknown, Err(QuorumError::OutcomeUnknown)), "{unknown:?}");
+        create(&nodes.quorum(other), 2).await.expect("another one leads");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        nodes.hang_disk(None);
+        sleep(Duration::from_secs(60)).await;
+        create(&nodes.quorum(leader), 3).await.expect("it follows again");
+        let (one, two) = (nodes.quorum(leader), nodes.quorum(other));
+        nodes.until("both have the same", |_| one.image() == two.image()).await;
     });
 }
 

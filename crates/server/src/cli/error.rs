@@ -37,6 +37,12 @@ pub(super) enum CliError {
     /// The cluster is not as it should be; what is wrong has been printed.
     #[error("the cluster is not healthy")]
     Unhealthy,
+    /// Somebody may not do what was asked about; why has been printed.
+    #[error("{who} may not do that")]
+    NotAllowed {
+        /// Who, as a principal.
+        who: String,
+    },
     /// The local system refused.
     #[error("cannot {what}: {source}")]
     Io {

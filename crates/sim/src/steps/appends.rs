@@ -160,7 +160,7 @@ impl World {
         let leader_epoch = self.epoch();
         let batches = vec![batch(&too_early)];
         match log.append(AppendBatches { batches, leader_epoch }).wait() {
-            Err(LogError::OutOfOrderSequence { .. }) => Ok(()),
+            Err(LogError::OutOfOrderSequence { .. } | LogError::BehindRefused { .. }) => Ok(()),
             Err(error) => self.forgive(&format!("{name}: an append fails"), &error),
             Ok(outcome) => Err(Violation::new(format!("{name} took a gap: {outcome:?}"))),
         }

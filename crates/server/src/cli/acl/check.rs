@@ -17,6 +17,8 @@ use crate::cli::error::CliError;
 use crate::cli::output::{self, Format};
 
 /// Tell whether a principal may do something, and which rule says so
+///
+/// Exits with 1 if not.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   logway acl check alice --topic orders --operation write
@@ -85,12 +87,13 @@ pub(super) async fn run(args: CheckArgs, global: &GlobalArgs) -> Result<(), CliE
         }
     };
     match global.format {
-        Format::Json => output::print_json(&checked),
+        Format::Json => output::print_json(&checked)?,
         Format::Text => {
             let word = if checked.is_allowed { "allowed" } else { "denied" };
-            output::print(&format!("{word}: {}\n", checked.reason))
+            output::print(&format!("{word}: {}\n", checked.reason))?;
         }
     }
+    if checked.is_allowed { Ok(()) } else { Err(CliError::NotAllowed { who }) }
 }
 
 /// What beside ACLs decides.

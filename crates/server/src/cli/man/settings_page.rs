@@ -51,7 +51,8 @@ fn meaning(setting: &Setting, is_broker: bool) -> String {
     let default = match setting.default {
         None => "not set".to_owned(),
         Some("") => "empty".to_owned(),
-        Some(text) => format!("`{text}`"),
+        // The formatter breaks a list only where there is space.
+        Some(text) => format!("`{}`", text.replace(',', "`, `")),
     };
     let unit = Some(setting.unit).filter(|unit| !unit.is_empty()).map(|unit| format!(" {unit}"));
     let update = match setting.update {

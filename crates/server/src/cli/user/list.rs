@@ -1,7 +1,5 @@
 //! `logway user list`.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,15 +16,27 @@ pub(in crate::cli) struct ListArgs {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Row {
     user: String,
-    /// How often the password is hashed, by the mechanism that it can be told by
-    mechanisms: BTreeMap<&'static str, u32>,
+    /// By which the password can be told
+    mechanisms: Vec<Mechanism>,
+}
+
+/// A mechanism of SASL.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Mechanism {
+    name: &'static str,
+    /// How often the password is hashed
+    iterations: u32,
 }
 
 pub(super) async fn run(_args: ListArgs, global: &GlobalArgs) -> Result<(), CliError> {
     let users = global.client()?.describe_users().await?;
     let rows = users.into_iter().map(|user| Row {
         user: user.name,
-        mechanisms: user.mechanisms.into_iter().map(|(it, count)| (it.name(), count)).collect(),
+        mechanisms: user
+            .mechanisms
+            .into_iter()
+            .map(|(mechanism, iterations)| Mechanism { name: mechanism.name(), iterations })
+            .collect(),
     });
     let rows: Vec<Row> = rows.collect();
     if global.format == Format::Json {
@@ -34,7 +44,7 @@ pub(super) async fn run(_args: ListArgs, global: &GlobalArgs) -> Result<(), CliE
     }
     let mut table = Table::new(&["USER", "MECHANISMS"]);
     for row in rows {
-        let mechanisms: Vec<&str> = row.mechanisms.into_keys().collect();
+        let mechanisms: Vec<&str> = row.mechanisms.iter().map(|it| it.name).collect();
         table.row([row.user, mechanisms.join(",")]);
     }
     output::print(&table.render())
