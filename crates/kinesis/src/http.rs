@@ -85,13 +85,16 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Response<ResponseBody> {
     let (head, body) = request.into_parts();
-    let mut response = match receive(body, &service.node.memory).await {
-        Ok(received) => respond(&service, peer, &head, &received.bytes).await,
-        Err(BodyError::TooLarge) => empty(StatusCode::PAYLOAD_TOO_LARGE),
-        Err(BodyError::Late) => empty(StatusCode::REQUEST_TIMEOUT),
-        Err(BodyError::Broken) => empty(StatusCode::BAD_REQUEST),
+    let mut response = match head.headers.contains_key(ORIGIN) {
+        true => xml_error("AccessDeniedException", OF_WEB_PAGE),
+        false => match receive(body, &service.node.memory).await {
+            Ok(received) => respond(&service, peer, &head, &received.bytes).await,
+            Err(BodyError::TooLarge) => empty(StatusCode::PAYLOAD_TOO_LARGE),
+            Err(BodyError::Late) => empty(StatusCode::REQUEST_TIMEOUT),
+            Err(BodyError::Broken) => empty(StatusCode::BAD_REQUEST),
+        },
     };
-    add_common_headers(&head, response.headers_mut());
+    add_ids(response.headers_mut());
     response
 }
 
@@ -101,9 +104,6 @@ async fn respond(
     head: &Parts,
     body: &Bytes,
 ) -> Response<ResponseBody> {
-    if head.method == Method::OPTIONS && head.headers.contains_key(ORIGIN) {
-        return preflight(&head.headers);
-    }
     let undetermined = || xml_error("AccessDeniedException", UNDETERMINED);
     if head.method != Method::POST {
         return undetermined();
@@ -182,6 +182,9 @@ fn decoded(
 
 const UNKNOWN_OPERATION: &str = "UnknownOperationException";
 
+/// Browsers say which page a request is of. A page must not use a broker that its reader can reach: keys are not checked.
+const OF_WEB_PAGE: &str = "Requests of web pages are not served";
+
 const UNDETERMINED: &str = "Unable to determine service/operation name to be authorized";
 
 async fn reply_response(
@@ -253,43 +256,14 @@ fn with_body(
     response
 }
 
-/// A browser asks whether it may ask.
-fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
-    let mut response = empty(StatusCode::OK);
-    let headers = response.headers_mut();
-    for (from, to) in [
-        ("access-control-request-headers", "access-control-allow-headers"),
-        ("access-control-request-method", "access-control-allow-methods"),
-    ] {
-        if let Some(value) = asked.get(from) {
-            headers.insert(to, value.clone());
-        }
-    }
-    headers.insert("access-control-max-age", HeaderValue::from_static("172800"));
-    response
-}
-
-fn add_common_headers(head: &Parts, headers: &mut HeaderMap) {
+/// By these AWS's support finds a request; here they only have to be there.
+fn add_ids(headers: &mut HeaderMap) {
     let id = random_uuid().0;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let id = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
     headers.insert("x-amzn-requestid", value(&id));
-    let from_browser = head.headers.contains_key(ORIGIN);
-    if !(from_browser && head.method == Method::OPTIONS) {
-        let longer: Vec<u8> = (0..5).flat_map(|_| random_uuid().0).take(72).collect();
-        headers.insert("x-amz-id-2", value(&STANDARD.encode(longer)));
-    }
-    if from_browser {
-        headers.insert("access-control-allow-origin", HeaderValue::from_static("*"));
-        if head.method != Method::OPTIONS {
-            headers.insert(
-                "access-control-expose-headers",
-                HeaderValue::from_static(
-                    "x-amzn-RequestId,x-amzn-ErrorType,x-amz-request-id,x-amz-id-2,x-amzn-ErrorMessage,Date",
-                ),
-            );
-        }
-    }
+    let longer: Vec<u8> = (0..5).flat_map(|_| random_uuid().0).take(72).collect();
+    headers.insert("x-amz-id-2", value(&STANDARD.encode(longer)));
 }
 
 fn value(text: &str) -> HeaderValue {

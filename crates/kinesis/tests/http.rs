@@ -41,16 +41,21 @@ impl Door {
         self.node.stop().await.expect("stops cleanly");
     }
 
-    /// Sends what is given, and returns the status and the body of what comes.
-    async fn raw(&self, request: &[u8]) -> (u16, Vec<u8>) {
+    /// Sends what is given, and returns the head and the body of what comes.
+    async fn exchange(&self, request: &[u8]) -> (String, Vec<u8>) {
         let mut socket = TcpStream::connect(self.server.address()).await.expect("connects");
         socket.write_all(request).await.expect("is taken");
         let mut answer = Vec::new();
         socket.read_to_end(&mut answer).await.expect("is answered");
         let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("has a head");
-        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        (String::from_utf8_lossy(&answer[..end]).into_owned(), answer[end + 4..].to_vec())
+    }
+
+    /// Sends what is given, and returns the status and the body of what comes.
+    async fn raw(&self, request: &[u8]) -> (u16, Vec<u8>) {
+        let (head, body) = self.exchange(request).await;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        (status.expect("has a status"), answer[end + 4..].to_vec())
+        (status.expect("has a status"), body)
     }
 
     async fn ask(&self, method: &str, headers: &str, body: &[u8]) -> (u16, Vec<u8>) {
@@ -186,5 +191,22 @@ async fn what_is_too_large_is_refused_before_it_is_read() {
     let mut answer = Vec::new();
     _ = socket.read_to_end(&mut answer).await;
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 413"), "{answer:?}");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn web_pages_are_not_served() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let door = Door::open(dir.path()).await;
+    for method in ["OPTIONS", "POST"] {
+        let request = format!(
+            "{method} / HTTP/1.1\r\nhost: a\r\nconnection: close\r\norigin: http://page.example\r\n\
+             access-control-request-method: POST\r\ncontent-type: {JSON}\r\ncontent-length: 2\r\n\
+             x-amz-target: Kinesis_20131202.ListStreams\r\n{SIGNED}\r\n{{}}"
+        );
+        let (head, _body) = door.exchange(request.as_bytes()).await;
+        assert!(head.starts_with("HTTP/1.1 403"), "{method}: {head}");
+        assert!(!head.to_lowercase().contains("access-control"), "{method}: {head}");
+    }
     door.close().await;
 }
