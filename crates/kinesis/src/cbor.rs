@@ -12,6 +12,9 @@ use crate::shape::{Kind, Shape};
 use crate::type_error::{Found, TypeErrors, blob_of_text, number_of_kind};
 use crate::value::{List, Structure, Value};
 
+/// Values that nobody wants may be nested so deep, as in JSON.
+const DEPTH_MAX: usize = 128;
+
 /// Reads a request. `None` where it is no map in CBOR; what is wrong with its types is noted.
 pub(crate) fn decode(body: &[u8], shape: &'static Shape, errors: &TypeErrors) -> Option<Structure> {
     let mut reader = Reader { decoder: Decoder::new(body), errors };
@@ -36,7 +39,7 @@ impl Reader<'_, '_> {
         let kind = &shape.kind;
         match self.decoder.datatype()? {
             Type::Null | Type::Undefined => {
-                self.decoder.skip()?;
+                self.skip(DEPTH_MAX)?;
                 Ok(None)
             }
             Type::Bool => {
@@ -89,13 +92,38 @@ impl Reader<'_, '_> {
             Type::Array | Type::ArrayIndef => match kind {
                 Kind::List(of) => self.list(shape, of).map(Some),
                 _ => {
-                    self.decoder.skip()?;
+                    self.skip(DEPTH_MAX)?;
                     Ok(self.refuse(kind, Found::List))
                 }
             },
             Type::Map | Type::MapIndef => self.map(shape),
             _ => Err(Error::message("no value that AWS has")),
         }
+    }
+
+    /// Passes over a value. The decoder's own way remembers each list of a known length within one of an unknown length,
+    /// for which a byte each is enough.
+    fn skip(&mut self, depth_left: usize) -> Result<(), Error> {
+        let depth_left =
+            depth_left.checked_sub(1).ok_or_else(|| Error::message("it is nested too deep"))?;
+        let (length, values_each) = match self.decoder.datatype()? {
+            Type::Array | Type::ArrayIndef => (self.decoder.array()?, 1),
+            Type::Map | Type::MapIndef => (self.decoder.map()?, 2),
+            Type::Tag => {
+                self.decoder.tag()?;
+                return self.skip(depth_left);
+            }
+            Type::Break => return Err(Error::message("there is nothing to end")),
+            _ => return self.decoder.skip(),
+        };
+        let mut taken = 0;
+        while self.has_more(length, taken)? {
+            taken += 1;
+            for _ in 0..values_each {
+                self.skip(depth_left)?;
+            }
+        }
+        Ok(())
     }
 
     fn refuse(&self, kind: &Kind, found: Found<'_>) -> Option<Value> {
@@ -152,7 +180,7 @@ impl Reader<'_, '_> {
             list.count += 1;
             match list.entries.len() < max {
                 true => list.entries.extend(self.value(of)?),
-                false => self.decoder.skip()?,
+                false => self.skip(DEPTH_MAX)?,
             }
         }
         Ok(Value::List(list))
@@ -166,7 +194,7 @@ impl Reader<'_, '_> {
             Kind::Structure(members) => (members, None),
             Kind::Map(_, of) => (&[][..], Some(of)),
             _ => {
-                self.decoder.skip()?;
+                self.skip(DEPTH_MAX)?;
                 return Ok(self.refuse(kind, Found::Map));
             }
         };
@@ -183,7 +211,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             let Some(member) = members.iter().find(|member| member.name == key) else {
-                self.decoder.skip()?;
+                self.skip(DEPTH_MAX)?;
                 continue;
             };
             let value = self.value(member.shape)?;
@@ -298,6 +326,18 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_wants_may_be_nested_but_not_for_ever() {
+        for (depth, is_taken) in [(DEPTH_MAX - 1, true), (DEPTH_MAX, false)] {
+            for open in [b"\x81", b"\x9f"] {
+                let ends: &[u8] = if *open == [0x9f] { b"\xff" } else { b"" };
+                let body =
+                    [b"\xa1\x61x", &open.repeat(depth)[..], b"\x00", &ends.repeat(depth)].concat();
+                assert_eq!(decoded("ListStreams", &body).is_ok(), is_taken, "{depth} {open:x?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_request_is_refused() {
         for body in [
             &b""[..],
@@ -313,8 +353,16 @@ mod tests {
         ] {
             assert_eq!(decoded("ListStreams", body), Err(None), "{body:x?}");
         }
-        let deep = [&b"\xa1\x61x"[..], &b"\x81".repeat(1_000_000)].concat();
-        assert_eq!(decoded("ListStreams", &deep), Err(None));
+        for (nested, end) in [
+            (&b"\x81"[..], &b""[..]),
+            (b"\x9f", b""),
+            (b"\xa1\x00", b""),
+            (b"\xc1", b"\x00"),
+            (b"\x82\x9f\x81\x81", b""),
+        ] {
+            let deep = [b"\xa1\x61x", &nested.repeat(1_000_000)[..], end].concat();
+            assert_eq!(decoded("ListStreams", &deep), Err(None), "{nested:x?}");
+        }
         let wrong = decoded("ListStreams", b"\xa1\x65Limit\x61x");
         let text = "class java.lang.String can not be converted to an Integer";
         assert_eq!(wrong, Err(Some(text.to_owned())));
