@@ -15,6 +15,12 @@ const VIOLATIONS_MAX: usize = 10;
 /// As much of a value is repeated in a violation.
 const SHOWN_CHARS: usize = 1_024;
 
+/// A character takes so many bytes at most.
+const CHAR_BYTES_MAX: usize = 4;
+
+/// Where the model has no greatest length, its patterns are those of numbers, which are shorter.
+const NUMBER_BYTES_MAX: usize = 1_024;
+
 /// Checks a request; the error is the message of a `ValidationException`.
 pub(crate) fn validate(shape: &'static Shape, input: &Structure) -> Result<(), String> {
     let mut violations = Vec::new();
@@ -98,7 +104,7 @@ fn check(shape: &'static Shape, value: &Value, path: &str, violations: &mut Vec<
             fail(format!("Member must satisfy enum value set: [{words}]"));
         }
         (Kind::Text, Value::Text(text)) => {
-            if let Some(pattern) = shape.pattern.filter(|pattern| !matches(pattern, text)) {
+            if let Some(pattern) = broken_pattern(shape, text) {
                 fail(format!("Member must satisfy regular expression pattern: {pattern}"));
             }
             check_length(shape, value, &mut fail);
@@ -241,6 +247,19 @@ fn push_shown(shape: &Shape, value: &Value, text: &mut String) {
             text.push_str("com.amazonaws.kinesis.v20131202.");
             text.push_str(shape.name);
         }
+    }
+}
+
+/// The pattern that a text breaks. Matching takes long with long texts. So it is left out where the length says enough.
+fn broken_pattern(shape: &Shape, text: &str) -> Option<&'static str> {
+    let pattern = shape.pattern?;
+    let max_bytes =
+        shape.max.and_then(|max| usize::try_from(max).ok()).map(|max| max * CHAR_BYTES_MAX);
+    match max_bytes {
+        // It is told its length.
+        Some(max_bytes) if text.len() > max_bytes => None,
+        None if text.len() > NUMBER_BYTES_MAX => Some(pattern),
+        _ => (!matches(pattern, text)).then_some(pattern),
     }
 }
 
@@ -400,6 +419,23 @@ mod tests {
         for (operation, body, expected) in cases {
             assert_eq!(said(operation, body), Err(expected.to_owned()), "{operation} {body}");
         }
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_told_so_before_any_pattern() {
+        for (length, told) in [(128, 0), (129, 1), (16 << 20, 1)] {
+            let name = "a".repeat(length);
+            let body = format!(r#"{{"StreamName":"{name}"}}"#);
+            let said = said("DescribeStream", &body).err().unwrap_or_default();
+            assert_eq!(said.matches("length less than or equal to 128").count(), told, "{length}");
+        }
+        let body = format!(r#"{{"StreamName":"{}"}}"#, "!".repeat(600));
+        let length_only = said("DescribeStream", &body).expect_err("is too long");
+        assert!(!length_only.contains("pattern"), "{length_only}");
+        let key = format!("1{}", "0".repeat(2_000));
+        let body = format!(r#"{{"Data":"","PartitionKey":"k","ExplicitHashKey":"{key}"}}"#);
+        let said = said("PutRecord", &body).expect_err("is no number of the model");
+        assert!(said.contains("regular expression pattern: ^(0|([1-9]\\d{0,38}))$"), "{said}");
     }
 
     #[test]
