@@ -18,7 +18,7 @@ pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use difference::TopicsDifference;
 pub use stream::{Intake, StreamImage};
-pub use topic::{PartitionImage, TopicImage};
+pub use topic::{PartitionImage, TopicImage, is_internal};
 pub use users::{ScramCredentials, Users};
 
 use crate::error::MetadataError;

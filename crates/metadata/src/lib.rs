@@ -27,7 +27,7 @@ pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
 pub use image::{
     Acls, ClientQuotas, Intake, MetadataImage, Overrides, PartitionImage, StreamImage, TopicImage,
-    TopicsDifference, Users,
+    TopicsDifference, Users, is_internal,
 };
 pub use level::{METADATA_FEATURE, MetadataLevel, STREAMS_FEATURE, STREAMS_LEVEL};
 pub use record::{ConfigResource, MetadataRecord};

@@ -122,6 +122,15 @@ fn the_first_stream_turns_streams_on_and_has_even_shards() {
 }
 
 #[test]
+fn what_kafka_keeps_its_state_in_is_no_stream() {
+    let mut cluster = Cluster::with_stream(1);
+    for name in ["__consumer_offsets", "__transaction_state", "__share_group_state"] {
+        let internal = CreateStream { topic_id: TopicId(Uuid([4; 16])), ..create(name, 1) };
+        assert_eq!(code(cluster.submit(internal)), ErrorCode::InvalidTopicException, "{name}");
+    }
+}
+
+#[test]
 fn a_child_takes_records_when_it_is_known_where_its_parent_ends() {
     let mut cluster = Cluster::with_stream(1);
     let at = HashKey(1 << 100);

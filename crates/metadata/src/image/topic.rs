@@ -6,6 +6,15 @@ use super::{Overrides, StreamImage};
 use crate::error::MetadataError;
 use crate::record::{MetadataRecord, PartitionRecord, TopicRecord};
 
+/// The topics that Kafka keeps its own state in; clients must not write to them.
+const INTERNAL_TOPICS: [&str; 3] =
+    ["__consumer_offsets", "__transaction_state", "__share_group_state"];
+
+/// Whether a topic of this name is one of Kafka's own.
+pub fn is_internal(topic: &str) -> bool {
+    INTERNAL_TOPICS.contains(&topic)
+}
+
 /// A topic, its partitions and its own settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicImage {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use logway_model::{PartitionId, TopicId, Uuid};
+use logway_model::{ErrorCode, PartitionId, TopicId, Uuid};
 use serde::{Deserialize, Serialize};
 
 use super::super::config_change::STREAM_BATCH_BYTES;
@@ -11,7 +11,7 @@ use super::super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, NewTopic, too_many_partitions,
 };
 use super::check_shard_limit;
-use crate::image::MetadataImage;
+use crate::image::{MetadataImage, is_internal};
 use crate::level::{STREAMS_FEATURE, STREAMS_LEVEL};
 use crate::record::{
     FeatureRecord, HashRange, MetadataRecord, Shard, ShardRecord, StreamMode, StreamPhase,
@@ -59,6 +59,10 @@ impl Command for CreateStream {
         image: &MetadataImage,
         broker: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
+        if is_internal(&self.name) {
+            let message = format!("Topic '{}' is internal and no stream.", self.name);
+            return Err(ControllerError::new(ErrorCode::InvalidTopicException, message));
+        }
         let mut records = first_records(image, self.token_key);
         let count = usize::try_from(self.shard_count.max(1)).unwrap_or(usize::MAX);
         // A partition and a shard each, the topic, the stream, and settings.
