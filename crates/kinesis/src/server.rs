@@ -10,6 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
 use logway_node::quotas::{Admission, ListenerLimits};
 use logway_node::{CLIENTS, Node};
 use thiserror::Error;
@@ -57,14 +58,25 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How often streams are looked for that were to be deleted.
 const DELETE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The address to listen on cannot be had.
+/// Why the address to listen on cannot be had.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address} (Kinesis): {source}")]
-pub struct ListenError {
-    /// The configured address.
-    pub address: Endpoint,
-    /// Why.
-    pub source: io::Error,
+pub enum ListenError {
+    /// It cannot be bound.
+    #[error("cannot listen on {address} (Kinesis): {source}")]
+    Bind {
+        /// The configured address.
+        address: Endpoint,
+        /// Why.
+        source: io::Error,
+    },
+    /// Other machines could reach it, and nobody there is asked who he is.
+    #[error(
+        "other machines could reach {address} (Kinesis): nothing there is encrypted, and any access key is taken"
+    )]
+    Exposed {
+        /// Where.
+        address: SocketAddr,
+    },
 }
 
 /// An address that is bound. Connections to it wait until they are served.
@@ -72,14 +84,20 @@ pub struct ListenError {
 pub struct BoundListener(TcpListener, SocketAddr);
 
 impl BoundListener {
-    /// Binds an address. To be done before a node starts, so that a port in use is known before any file is touched.
-    pub async fn bind(endpoint: &Endpoint) -> Result<BoundListener, ListenError> {
-        let fail = |source| ListenError { address: endpoint.clone(), source };
+    /// Binds the configured address; `None` if there is none. To be done before a node starts, so that a port in use is known
+    /// before any file is touched.
+    pub async fn bind(settings: &BrokerSettings) -> Result<Option<BoundListener>, ListenError> {
+        let Some(endpoint) = &settings.kinesis.listen else { return Ok(None) };
+        let fail = |source| ListenError::Bind { address: endpoint.clone(), source };
         let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(fail)?;
         let addresses: Vec<SocketAddr> = addresses.collect();
+        let is_exposed = |address: &&SocketAddr| !settings.may_listen(address.ip(), false);
+        if let Some(&address) = addresses.iter().find(is_exposed) {
+            return Err(ListenError::Exposed { address });
+        }
         let listener = TcpListener::bind(&addresses[..]).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
-        Ok(BoundListener(listener, address))
+        Ok(Some(BoundListener(listener, address)))
     }
 }
 

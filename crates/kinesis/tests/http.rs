@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use logway_kinesis::{BoundListener, KinesisServer};
+use logway_kinesis::{BoundListener, KinesisServer, ListenError};
 use logway_metadata::settings::BrokerSettings;
 use logway_node::Node;
 use logway_node::log_levels::LogLevels;
@@ -26,8 +26,8 @@ impl Door {
         let settings = [("log.dirs", dir), ("kinesis.listen", "127.0.0.1:0")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let settings = BrokerSettings::new(settings).expect("the settings are valid");
-        let address = settings.kinesis.listen.clone().expect("was given");
-        let bound = BoundListener::bind(&address).await.expect("any port will do");
+        let bound = BoundListener::bind(&settings).await.expect("any port will do");
+        let bound = bound.expect("was asked for");
         let mut registry = Registry::default();
         let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
         let node = node.expect("starts");
@@ -209,4 +209,16 @@ async fn web_pages_are_not_served() {
         assert!(!head.to_lowercase().contains("access-control"), "{method}: {head}");
     }
     door.close().await;
+}
+
+#[tokio::test]
+async fn other_machines_are_not_let_in_by_accident() {
+    let bind = async |insecure: &str| {
+        let settings = [("kinesis.listen", "0.0.0.0:0"), ("logway.insecure", insecure)];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        BoundListener::bind(&BrokerSettings::new(settings).expect("the settings are valid")).await
+    };
+    let refused = bind("false").await.expect_err("nobody is asked who he is");
+    assert!(matches!(refused, ListenError::Exposed { .. }), "{refused}");
+    bind("true").await.expect("it was asked for").expect("it was asked for");
 }

@@ -49,10 +49,7 @@ impl RunningBroker {
     ) -> Result<RunningBroker, BrokerError> {
         // First, so that a port in use is known before anything is touched.
         let listeners = Listeners::bind(&settings).await?;
-        let kinesis = match &settings.kinesis.listen {
-            Some(address) => Some(BoundListener::bind(address).await?),
-            None => None,
-        };
+        let kinesis = BoundListener::bind(&settings).await?;
         let cluster = nodes::listen(&settings, &listeners).await?;
         let node = Node::start(settings, cluster, log_levels, registry).await?;
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use logway_http::{HttpState, ProcessCollector, Refresh};
 use logway_kafka::ListenError;
+use logway_kinesis::ListenError as KinesisListenError;
 use logway_log::LogError;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
@@ -194,10 +195,13 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
             );
         }
         Some(BrokerError::Listen(ListenError::NoRandomness(_))) => return None,
-        Some(BrokerError::ListenForKinesis(error)) => {
-            return Some(advice_for_address(&error.source, Listener::Kinesis));
+        Some(BrokerError::ListenForKinesis(KinesisListenError::Bind { source, .. })) => {
+            return Some(advice_for_address(source, Listener::Kinesis));
         }
-        Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
+        Some(
+            BrokerError::ListenForNodes(NodeListenError::Exposed { .. })
+            | BrokerError::ListenForKinesis(KinesisListenError::Exposed { .. }),
+        ) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
             );

@@ -1,6 +1,7 @@
 //! What the broker was started with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -204,6 +205,12 @@ impl Default for BrokerSettings {
 }
 
 impl BrokerSettings {
+    /// Whether a front door may have this address: it is guarded, no other machine can reach it, or `logway.insecure` says
+    /// that this does not matter.
+    pub fn may_listen(&self, address: IpAddr, is_guarded: bool) -> bool {
+        is_guarded || address.is_loopback() || self.cluster.insecure
+    }
+
     /// Checks settings given by name, a later one winning over an earlier one of the same name:
     /// so the file's come first and the flags' after them.
     pub fn new(
