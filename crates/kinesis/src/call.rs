@@ -136,6 +136,14 @@ impl Call {
         }
     }
 
+    /// Refuses who may not do something with all streams.
+    pub(crate) fn check_cluster(&self, permission: Permission) -> Result<(), ApiError> {
+        match self.may(permission, Resource::Cluster) {
+            true => Ok(()),
+            false => Err(ApiError::denied(self.operation.text, "*")),
+        }
+    }
+
     /// Whether the requester may do something.
     pub(crate) fn may(&self, permission: Permission, resource: Resource<'_>) -> bool {
         let requester = Requester { principal: &self.principal, host: self.host };

@@ -3,7 +3,7 @@
 use logway_log::random_uuid;
 use logway_metadata::controller::ChangeStreamsAccount;
 use logway_metadata::record::StreamMode;
-use logway_node::access::{Operation as Permission, Resource};
+use logway_node::access::Operation as Permission;
 
 use crate::call::{Call, Reply};
 use crate::error::ApiError;
@@ -16,6 +16,7 @@ const ON_DEMAND_STREAMS_MAX: i64 = 50;
 const COMMITMENT_MS: i64 = 86_400_000;
 
 pub(super) fn describe_limits(call: &Call) -> Result<Reply, ApiError> {
+    call.check_cluster(Permission::Describe)?;
     let image = call.image();
     let streams = image.topics().filter_map(|topic| topic.stream.as_ref());
     let on_demand = streams.filter(|stream| stream.state.mode == StreamMode::OnDemand).count();
@@ -28,15 +29,14 @@ pub(super) fn describe_limits(call: &Call) -> Result<Reply, ApiError> {
 }
 
 pub(super) fn describe_settings(call: &Call) -> Result<Reply, ApiError> {
+    call.check_cluster(Permission::Describe)?;
     let image = call.image();
     let since_ms = image.streams().and_then(|streams| streams.commitment_since_ms);
     Ok(settings(since_ms).into())
 }
 
 pub(super) async fn update_settings(call: &Call) -> Result<Reply, ApiError> {
-    if !call.may(Permission::AlterConfigs, Resource::Cluster) {
-        return Err(ApiError::denied(call.operation.text, "*"));
-    }
+    call.check_cluster(Permission::AlterConfigs)?;
     let wanted = call.input.structure("MinimumThroughputBillingCommitment");
     let is_on = wanted.and_then(|wanted| wanted.text("Status")) == Some("ENABLED");
     let commitment_since_ms = is_on.then(|| call.now_ms());

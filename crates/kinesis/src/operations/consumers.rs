@@ -58,7 +58,7 @@ pub(super) async fn register(call: &Call) -> Result<Reply, ApiError> {
 }
 
 pub(super) async fn deregister(call: &Call) -> Result<Reply, ApiError> {
-    let (found, name) = consumer_of_request(call, Permission::Read)?;
+    let (found, name) = consumer_of_request(call, Permission::Alter)?;
     call.change(&found, StreamChange::Deregister(name)).await?;
     Ok(Reply::Empty)
 }
