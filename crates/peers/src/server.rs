@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use logway_model::ClusterId;
 use tokio::io::AsyncWrite;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -156,10 +157,24 @@ async fn serve(mut socket: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
         return Verdict::OtherCluster.send(cluster, &mut socket).await;
     }
     Verdict::Welcome.send(cluster, &mut socket).await?;
-    let (mut read, write) = socket.into_split();
+    let (read, write) = socket.into_split();
     let (replies, to_send) = mpsc::channel(CALLS_MAX);
+    let mut writer = JoinSet::new();
+    writer.spawn(write_replies(write, to_send));
+    tokio::select! {
+        ended = answer_calls(read, from, shared, replies) => ended,
+        // One reply could not be sent. The caller would wait for it, and for all that come behind it.
+        _ = writer.join_next() => Ok(()),
+    }
+}
+
+async fn answer_calls(
+    mut read: OwnedReadHalf,
+    from: Identity,
+    shared: Arc<Shared>,
+    replies: mpsc::Sender<Frame>,
+) -> io::Result<()> {
     let mut calls = JoinSet::new();
-    calls.spawn(write_replies(write, to_send));
     let under_way = Arc::new(Semaphore::new(CALLS_MAX));
     let mut frames = FrameReader::default();
     loop {

@@ -98,6 +98,18 @@ async fn a_large_message_holds_up_no_vote() {
 }
 
 #[tokio::test]
+async fn a_reply_that_cannot_be_sent_is_not_waited_for() {
+    let (_server, address, _signal) = server(1).await;
+    let peers = Peers::new(identity(1, 7));
+    // The reply is longer than the request, and than a message may be.
+    let payload = vec![0; logway_quorum::PEER_MESSAGE_MAX_BYTES];
+    let lost = peers.request(&address, Lane::Bulk, Kind::Fetch, payload, PATIENCE).await;
+    assert!(matches!(lost, Err(PeerError::Unreachable(_))), "{lost:?}");
+    let next = peers.request(&address, Lane::Bulk, Kind::Fetch, b"!".to_vec(), PATIENCE).await;
+    assert_eq!(next.expect("goes by another connection"), "7 Fetch !");
+}
+
+#[tokio::test]
 async fn a_node_of_another_cluster_is_told_so() {
     let (_server, address, _signal) = server(1).await;
     let refused = ask(&Peers::new(identity(2, 7)), &address, b"hello").await;
