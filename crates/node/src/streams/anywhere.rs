@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::read::{Isolation, Patience, ReadBounds, ReadWish, Unread};
 use crate::replica::Replica;
 use crate::tasks::off_thread;
+use crate::topics::is_internal;
 
 /// A partition, by the id of its topic: one that is made again under its name is another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,6 +77,9 @@ pub enum Search {
 
 /// What the leader's answer may take longer than its own deadline.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// The most that another node is given of a partition at once: as much as a batch of a stream may have.
+const READ_BYTES_MAX: u32 = 12 << 20;
 
 /// How long a search may take.
 const SEARCH_MAX: Duration = Duration::from_secs(10);
@@ -290,14 +294,20 @@ impl Node {
         }
     }
 
-    /// Does for another node what it asks of a partition that this one leads; `None` for what is no request.
+    /// Does for another node what it asks of a partition that this one leads; `None` for what is no request, and for who
+    /// is no node of the cluster.
     pub(crate) async fn answer_for_leader(
         self: &Arc<Self>,
-        _from: BrokerId,
+        from: BrokerId,
         request: &Bytes,
     ) -> Option<Vec<u8>> {
+        self.image().broker(from)?;
         let Request { topic, partition: number, task } = Request::decode(request)?;
         let partition = Partition { topic, number };
+        if self.image().topic_by_id(topic).is_some_and(|topic| is_internal(topic.name.as_str())) {
+            // No client is served these, so no node asks for one.
+            return Some(encode_answer::<Offset>(&Err(failure(ErrorCode::InvalidTopicException))));
+        }
         Some(match task {
             Task::Append { wait_ms, batch } => {
                 let deadline = Instant::now() + Duration::from_millis(wait_ms).min(SEARCH_MAX);
@@ -316,7 +326,7 @@ impl Node {
             }
             Task::Read { offset, max_bytes, wait_ms } => {
                 let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
-                let wish = PartitionWish { offset, max_bytes, wait };
+                let wish = PartitionWish { offset, max_bytes: max_bytes.min(READ_BYTES_MAX), wait };
                 encode_answer(&self.read_here(partition, wish).await)
             }
             Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
@@ -389,9 +399,13 @@ fn failure(code: ErrorCode) -> Failure {
             "no node leads the partition just now"
         }
         ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition => "it does not exist",
+        ErrorCode::InvalidTopicException => "the topic is internal",
         ErrorCode::OffsetOutOfRange => "the offset is outside of the partition",
         ErrorCode::CorruptMessage => "the records there are damaged",
         _ => "the partition cannot be served",
     };
     Failure::new(code, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use logway_log::random_uuid;
+use logway_metadata::controller::CreateStream;
+use logway_metadata::record::StreamMode;
+use logway_metadata::settings::BrokerSettings;
+use logway_model::Uuid;
+use logway_record::{BatchBuilder, Compression};
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::groups::{OFFSETS_TOPIC, ensure_offsets_topic};
+use crate::log_levels::LogLevels;
+use crate::tasks::wall_clock;
+
+/// A node alone, with a stream of one shard.
+struct Alone {
+    _dir: tempfile::TempDir,
+    node: Arc<Node>,
+    shard: Partition,
+}
+
+impl Alone {
+    async fn start() -> Alone {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().to_str().expect("is text");
+        let settings = [("log.dirs", path), ("offsets.topic.num.partitions", "1")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = BrokerSettings::new(settings).expect("are valid");
+        let mut registry = Registry::default();
+        let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
+        let node = node.expect("starts");
+        let topic = TopicId(random_uuid());
+        let stream = CreateStream {
+            name: "clicks".to_owned(),
+            topic_id: topic,
+            shard_count: 1,
+            mode: StreamMode::Provisioned,
+            max_record_kib: 1_024,
+            warm_mibps: None,
+            retention_ms: 86_400_000,
+            tags: Default::default(),
+            shards_max: None,
+            now_ms: wall_clock().0,
+            token_key: [Uuid([1; 16]), Uuid([2; 16])],
+        };
+        node.submit(stream, None, None).await.expect("is new");
+        Alone { _dir: dir, node, shard: Partition { topic, number: PartitionId(0) } }
+    }
+
+    async fn append(&self, value_bytes: usize) -> Result<Appended, Failure> {
+        let deadline = Instant::now() + SEARCH_MAX;
+        let batches = vec![(self.shard, batch(value_bytes))];
+        self.node.append_anywhere(batches, deadline).await.remove(0)
+    }
+
+    async fn asked_by<A: Answer>(&self, from: BrokerId, task: Task) -> Option<Result<A, Failure>> {
+        let Partition { topic, number: partition } = self.shard;
+        let request = Request { topic, partition, task }.encode().into();
+        let answer = self.node.answer_for_leader(from, &request).await?;
+        Some(decode_answer(answer.into()))
+    }
+}
+
+fn batch(value_bytes: usize) -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None);
+    builder.append(wall_clock(), None, Some(&vec![0; value_bytes]), &[]).expect("fits");
+    builder.finish().expect("fits")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_of_the_cluster_are_served_what_clients_may_have_and_not_all_at_once() {
+    let mut alone = Alone::start().await;
+    for _ in 0..13 {
+        alone.append(1 << 20).await.expect("is taken");
+    }
+    let own = alone.node.settings.node_id;
+    let all = Task::Read { offset: Offset(0), max_bytes: u32::MAX, wait_ms: 0 };
+    let read: PartitionRead =
+        alone.asked_by(own, all.clone()).await.expect("is known").expect("is led");
+    assert_eq!(read.end, Offset(13));
+    assert!(read.batches.len() <= READ_BYTES_MAX as usize, "{}", read.batches.len());
+    let stranger = alone.asked_by::<PartitionRead>(BrokerId(own.0 + 1), all.clone()).await;
+    assert_eq!(stranger, None);
+    ensure_offsets_topic(&alone.node).await.expect("is made");
+    alone.shard.topic = alone.node.image().topic(OFFSETS_TOPIC).expect("was made").id;
+    let refused = alone.asked_by::<PartitionRead>(own, all).await.expect("is known");
+    assert_eq!(refused.expect_err("is internal").code, ErrorCode::InvalidTopicException);
+    alone.node.stop().await.expect("stops");
+}
