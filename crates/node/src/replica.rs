@@ -14,6 +14,7 @@ use logway_replication::{
     FollowerFetch, FollowerLimits, IsrProposal, Leader, LeaderStart, LocalTail, Membership,
 };
 
+use crate::append::NotTaken;
 use crate::log_dirs::LocatedLog;
 use crate::metrics::TopicTraffic;
 use crate::rising_offset::RisingOffset;
@@ -125,6 +126,8 @@ pub struct StartedAppend {
     pub future: AppendFuture,
     /// For [`Replica::committed`].
     pub epoch: LeaderEpoch,
+    /// Why the log was not asked at all, if the partition is a shard that takes nothing.
+    pub not_taken: Option<NotTaken>,
 }
 
 /// The leader epoch of an append has ended before the append was committed.
@@ -431,9 +434,9 @@ impl Replica {
         let gate = &mut *self.gate();
         let RoleView { kind, epoch } = self.role_view();
         let append = AppendBatches { batches, leader_epoch: epoch };
+        let not_taken = NotTaken::of(self.intake(), &self.topic_partition);
         let future = match (kind, gate) {
-            // Who asks again is told why.
-            _ if self.intake() != Intake::Open => self.waiting_append(append).1,
+            _ if not_taken.is_some() => self.waiting_append(append).1,
             (RoleKind::Leading, Gate::Open) => to_log(&self.location.load().log, append),
             (RoleKind::Leading, Gate::Closed(waiting)) => {
                 let (held, answer) = self.waiting_append(append);
@@ -445,7 +448,7 @@ impl Replica {
                 self.waiting_append(append).1
             }
         };
-        StartedAppend { future, epoch }
+        StartedAppend { future, epoch, not_taken }
     }
 
     /// Whether the partition takes records, as far as it is a shard.
@@ -455,11 +458,12 @@ impl Replica {
         intakes.into_iter().find(|it| *it as u8 == intake).unwrap_or(Intake::Closed)
     }
 
-    /// Takes records from now on, or none, as the metadata says.
+    /// Takes records from now on, or none, as the metadata says. A closed shard stays closed: its end may have been told
+    /// by who has seen newer metadata.
     pub(crate) fn set_intake(&self, intake: Intake) {
-        if self.intake() != intake {
-            // Under the gate, so that what was appended before is on its way to the log.
-            let _gate = self.gate();
+        // Under the gate, so that what was appended before is on its way to the log.
+        let _gate = self.gate();
+        if self.intake() != Intake::Closed {
             self.intake.store(intake as u8, Ordering::SeqCst);
         }
     }

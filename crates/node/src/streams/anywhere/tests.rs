@@ -1,8 +1,9 @@
 use logway_log::random_uuid;
+use logway_metadata::Intake;
 use logway_metadata::controller::CreateStream;
 use logway_metadata::record::StreamMode;
 use logway_metadata::settings::BrokerSettings;
-use logway_model::Uuid;
+use logway_model::{ProducerEpoch, ProducerId, Sequence, Uuid};
 use logway_record::{BatchBuilder, Compression};
 use prometheus_client::registry::Registry;
 
@@ -84,5 +85,35 @@ async fn nodes_of_the_cluster_are_served_what_clients_may_have_and_not_all_at_on
     alone.shard.topic = alone.node.image().topic(OFFSETS_TOPIC).expect("was made").id;
     let refused = alone.asked_by::<PartitionRead>(own, all).await.expect("is known");
     assert_eq!(refused.expect_err("is internal").code, ErrorCode::InvalidTopicException);
+    alone.node.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_behind_a_batch_that_came_too_early_is_refused_like_it() {
+    let alone = Alone::start().await;
+    let replica = alone.node.leading(alone.shard).expect("it leads");
+    let append = async |sequence: i32| {
+        let builder = BatchBuilder::new(Compression::None);
+        let mut builder =
+            builder.with_producer(ProducerId(7), ProducerEpoch(0), Sequence(sequence));
+        builder.append(wall_clock(), None, Some(b"value"), &[]).expect("fits");
+        let batch = Batch::parse(builder.finish().expect("fits")).expect("is whole");
+        let appender = Appender::default();
+        let appending = alone.node.append(&replica, batch, Acks::All, &appender);
+        let appending = appender.drive(async { Ok(appending.await?.finish().await?) }).await;
+        appending.map(|outcome| outcome.base_offset).map_err(|failure: Failure| failure.code)
+    };
+    replica.set_intake(Intake::NotYet);
+    assert_eq!(append(0).await, Err(ErrorCode::LeaderNotAvailable));
+    replica.set_intake(Intake::Open);
+    assert_eq!(
+        append(1).await,
+        Err(ErrorCode::LeaderNotAvailable),
+        "not taken for the first of all"
+    );
+    assert_eq!(append(0).await, Ok(Offset(0)));
+    assert_eq!(append(1).await, Ok(Offset(1)));
+    replica.set_intake(Intake::Closed);
+    assert_eq!(append(2).await, Err(ErrorCode::PolicyViolation));
     alone.node.stop().await.expect("stops");
 }
