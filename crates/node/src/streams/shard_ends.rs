@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use logway_log::Completion;
 use logway_metadata::TopicImage;
 use logway_metadata::controller::{EndShards, EndedShard};
-use logway_model::{LeaderEpoch, PartitionId, TopicId};
-use tokio::time::{sleep, timeout};
+use logway_model::{LeaderEpoch, Offset, PartitionId, TopicId};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Node;
 use crate::backoff::Backoff;
@@ -21,7 +22,7 @@ use crate::replica::Replica;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// How long one try waits for records to be committed. The role may change meanwhile.
+/// How long one try waits for the records of all shards to be committed. The role may change meanwhile.
 const COMMIT_MAX: Duration = Duration::from_secs(5);
 
 /// The streams that have a task which ends their shards.
@@ -66,13 +67,19 @@ impl ShardEnds {
 }
 
 /// What became of a try.
-enum Tried {
-    /// No shard waits for this node.
-    Nothing,
-    /// Some have ended.
-    Some,
-    /// Some could not be ended yet.
-    Failed,
+#[derive(Debug, Default)]
+struct Tried {
+    /// How many shards have ended.
+    ended: usize,
+    /// Those that could not be ended yet, with the reason.
+    failed: Vec<NotEnded>,
+}
+
+/// A shard that cannot be ended yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NotEnded {
+    partition: PartitionId,
+    reason: String,
 }
 
 impl Node {
@@ -105,64 +112,98 @@ impl Node {
 
     async fn try_to_end_shards(&self, topic_id: TopicId) -> Tried {
         let waiting = self.shards_to_end(topic_id);
-        if waiting.is_empty() {
-            return Tried::Nothing;
-        }
-        let mut shards = Vec::new();
-        let mut has_failed = false;
-        for (partition, replica) in waiting {
-            match timeout(COMMIT_MAX, end_of(&replica)).await {
-                Ok(Some((leader_epoch, offset))) => {
-                    shards.push(EndedShard { topic_id, partition, leader_epoch, offset });
-                }
-                Ok(None) | Err(_) => has_failed = true,
-            }
-        }
+        let (shards, mut failed) = ends_of(topic_id, &waiting, Instant::now() + COMMIT_MAX).await;
         if shards.is_empty() {
-            return Tried::Failed;
+            return Tried { ended: 0, failed };
         }
-        match self.quorum.submit(EndShards { shards }).await {
+        let numbers: Vec<PartitionId> = shards.iter().map(|shard| shard.partition).collect();
+        let told = match self.quorum.submit(EndShards { shards }).await {
             Ok(committed) => {
-                has_failed |= committed.reply.iter().any(Result::is_err);
+                let replies =
+                    committed.reply.into_iter().map(|reply| reply.map_err(|it| it.message));
+                let replies = replies.collect();
                 // What is to be done next is seen in the image that has the ends.
-                has_failed |= self.reconciliation.reached(committed.index).await.is_err();
+                match self.reconciliation.reached(committed.index).await {
+                    Ok(()) => replies,
+                    Err(failure) => vec![Err(failure.message); numbers.len()],
+                }
             }
-            Err(error) => {
-                tracing::warn!(%error, "it cannot be told yet where closed shards end");
-                has_failed = true;
-            }
-        }
-        if has_failed { Tried::Failed } else { Tried::Some }
+            Err(error) => vec![Err(error.to_string()); numbers.len()],
+        };
+        let ended = told.iter().filter(|told| told.is_ok()).count();
+        let refused = numbers.into_iter().zip(told);
+        failed.extend(
+            refused
+                .filter_map(|(partition, told)| Some(NotEnded { partition, reason: told.err()? })),
+        );
+        Tried { ended, failed }
     }
 }
 
-/// Where the records of a shard end that takes no more, once all of them are committed; with the epoch.
-async fn end_of(replica: &Replica) -> Option<(LeaderEpoch, i64)> {
-    let (epoch, all_written) = replica.close_intake()?;
-    all_written.await.ok()?;
+/// The ends of shards that take no more. All are closed before one is waited for, and all are waited for until the same
+/// deadline: one that is held up holds up no other.
+async fn ends_of(
+    topic_id: TopicId,
+    waiting: &[(PartitionId, Arc<Replica>)],
+    deadline: Instant,
+) -> (Vec<EndedShard>, Vec<NotEnded>) {
+    let closed: Vec<_> = waiting.iter().map(|(_, replica)| replica.close_intake()).collect();
+    let (mut ended, mut failed) = (Vec::new(), Vec::new());
+    for ((partition, replica), closed) in waiting.iter().zip(closed) {
+        let end = timeout_at(deadline, end_of(replica, closed)).await;
+        let late = |_| "its records are not on all in-sync replicas yet".to_owned();
+        match end.map_err(late).flatten() {
+            Ok((leader_epoch, offset)) => {
+                let partition = *partition;
+                ended.push(EndedShard { topic_id, partition, leader_epoch, offset });
+            }
+            Err(reason) => failed.push(NotEnded { partition: *partition, reason }),
+        }
+    }
+    (ended, failed)
+}
+
+/// Where the records of a shard end that was closed, once all of them are committed; with the epoch. Else why not.
+async fn end_of(
+    replica: &Replica,
+    closed: Option<(LeaderEpoch, Completion<Offset>)>,
+) -> Result<(LeaderEpoch, i64), String> {
+    let moved = || "another node leads it, or its log is moved".to_owned();
+    let (epoch, all_written) = closed.ok_or_else(moved)?;
+    all_written.await.map_err(|error| error.to_string())?;
     let end = replica.log().log_end_offset();
-    replica.committed(end, epoch).await.ok()?;
-    Some((epoch, end.0))
+    replica.committed(end, epoch).await.map_err(|error| error.to_string())?;
+    Ok((epoch, end.0))
 }
 
 /// Ends the shards of a stream, until none waits for this node.
 async fn end_shards(node: Weak<Node>, topic: TopicId) {
     let mut backoff = Backoff::between(RETRY_MIN, RETRY_MAX);
+    let mut told = Vec::new();
     loop {
         let Some(strong) = node.upgrade() else { return };
-        let tried = strong.try_to_end_shards(topic).await;
-        match tried {
-            Tried::Nothing => {
+        let Tried { ended, failed } = strong.try_to_end_shards(topic).await;
+        tell_news(topic, &failed, &told);
+        match (ended, failed.is_empty()) {
+            (0, true) => {
                 if strong.shard_ends.finish(topic) {
                     return;
                 }
             }
-            Tried::Some => backoff.reset(),
-            Tried::Failed => {
+            (_, true) => backoff.reset(),
+            (_, false) => {
                 drop(strong);
                 sleep(backoff.pause()).await;
             }
         }
+        told = failed;
+    }
+}
+
+/// Each reason is told once, as long as it stays.
+fn tell_news(topic: TopicId, failed: &[NotEnded], told: &[NotEnded]) {
+    for NotEnded { partition, reason } in failed.iter().filter(|failed| !told.contains(failed)) {
+        tracing::warn!(%topic, %partition, reason, "a closed shard cannot be ended yet");
     }
 }
 
@@ -180,7 +221,7 @@ mod tests {
     async fn a_closed_shard_tells_its_end_and_takes_nothing_more() {
         let (_dir, replica) = partition(&SimFs::new(1), durable());
         let on_their_way: Vec<_> = (0..5).map(|_| replica.append(vec![batch()])).collect();
-        let (epoch, end) = end_of(&replica).await.expect("it leads");
+        let (epoch, end) = end_of(&replica, replica.close_intake()).await.expect("it leads");
         assert_eq!((epoch, end), (LeaderEpoch(0), 5));
         for append in on_their_way {
             append.future.await.expect("was taken before");
@@ -193,7 +234,25 @@ mod tests {
         late.future.await.expect_err("the log was not asked");
         assert_eq!(replica.log().log_end_offset().0, end);
         replica.follow(LeaderEpoch(1), BrokerId(2));
-        assert_eq!(end_of(&replica).await, None, "another one tells it");
+        end_of(&replica, replica.close_intake()).await.expect_err("another one tells it");
+    }
+
+    #[tokio::test]
+    async fn a_shard_that_is_held_up_holds_up_no_other() {
+        let stuck_fs = SimFs::new(1);
+        let (_stuck_dir, stuck) = partition(&stuck_fs, durable());
+        let (_dir, free) = partition(&SimFs::new(2), durable());
+        stuck_fs.hold_syncs();
+        let _under_way = stuck.append(vec![batch()]);
+        let waiting = [(PartitionId(0), stuck), (PartitionId(1), free)];
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let (ended, failed) = ends_of(TopicId(Uuid([2; 16])), &waiting, deadline).await;
+        let numbers = |shard: &EndedShard| shard.partition;
+        assert_eq!(ended.iter().map(numbers).collect::<Vec<_>>(), [PartitionId(1)]);
+        assert_eq!(failed.len(), 1);
+        assert!(failed[0].reason.contains("not on all in-sync replicas"), "{failed:?}");
+        assert!(waiting.iter().all(|(_, replica)| replica.intake() == Intake::Closed));
+        stuck_fs.release_syncs();
     }
 
     #[test]
