@@ -10,7 +10,7 @@ use bytes::Bytes;
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId};
 use logway_peers::{Kind, Lane};
 use logway_record::{Batch, RecordError};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::{Answer, Request, Task, decode_answer, encode_answer};
 use crate::Node;
@@ -19,7 +19,7 @@ use crate::cluster::node_address;
 use crate::failure::Failure;
 use crate::read::{Isolation, Patience, ReadBounds, ReadWish, Unread};
 use crate::replica::Replica;
-use crate::tasks::off_thread;
+use crate::tasks::{join_all, off_thread};
 use crate::topics::is_internal;
 
 /// A partition, by the id of its topic: one that is made again under its name is another one.
@@ -110,21 +110,16 @@ impl Node {
             outcomes.push(None);
             match self.leading(partition) {
                 Ok(replica) => here.push((index, replica, batch)),
-                Err(code) if is_elsewhere(code) => {
-                    let node = Arc::clone(self);
-                    let forwarded =
-                        async move { node.append_there(partition, batch, deadline).await };
-                    elsewhere.push((index, tokio::spawn(forwarded)));
-                }
+                Err(code) if is_elsewhere(code) => elsewhere.push(async move {
+                    (index, self.append_there(partition, batch, deadline).await)
+                }),
                 Err(code) => outcomes[index] = Some(Err(failure(code))),
             }
         }
-        for (index, outcome) in self.append_here(here, deadline).await {
+        // What is for others is on its way before this node writes. All of it ends with the caller, whose memory it takes.
+        let (elsewhere, here) = tokio::join!(join_all(elsewhere), self.append_here(here, deadline));
+        for (index, outcome) in elsewhere.into_iter().chain(here) {
             outcomes[index] = Some(outcome);
-        }
-        for (index, outcome) in elsewhere {
-            let lost = |_| Err(failure(ErrorCode::UnknownServerError));
-            outcomes[index] = Some(outcome.await.unwrap_or_else(lost));
         }
         let missing = || Err(failure(ErrorCode::UnknownServerError));
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
@@ -218,17 +213,13 @@ impl Node {
             let mut started = Vec::with_capacity(batches.len());
             self.note_request(&appender);
             for (index, replica, batch) in batches {
-                started.push((index, self.start_append(&replica, batch, &appender).await));
+                let start = self.start_append(&replica, batch, &appender);
+                started.push((index, in_time(deadline, start).await));
             }
-            let mut outcomes = Vec::with_capacity(started.len());
-            for (index, appending) in started {
-                let outcome = match appending {
-                    Ok(appending) => appended(appending, deadline).await,
-                    Err(failure) => Err(failure),
-                };
-                outcomes.push((index, outcome));
-            }
-            outcomes
+            // Side by side: one whose disk hangs says nothing about the others.
+            let finish =
+                |(index, started)| async move { (index, appended(started, deadline).await) };
+            join_all(started.into_iter().map(finish).collect()).await
         };
         appender.drive(appending).await
     }
@@ -383,9 +374,22 @@ impl Node {
     }
 }
 
-async fn appended(appending: Appending, deadline: Instant) -> Result<Appended, Failure> {
-    let outcome = appending.finish_by(Some(deadline)).await?;
+async fn appended(
+    started: Result<Appending, Failure>,
+    deadline: Instant,
+) -> Result<Appended, Failure> {
+    let finishing = async { Ok(started?.finish_by(Some(deadline)).await?) };
+    let outcome = in_time(deadline, finishing).await?;
     Ok(Appended { base_offset: outcome.base_offset, time: outcome.log_append_time })
+}
+
+/// The same until a deadline. A disk that hangs holds nobody up for longer.
+async fn in_time<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let late = |_elapsed| Err(failure(ErrorCode::RequestTimedOut));
+    timeout_at(deadline, work).await.unwrap_or_else(late)
 }
 
 /// Whether another node may lead, or will.
@@ -399,6 +403,7 @@ fn failure(code: ErrorCode) -> Failure {
             "no node leads the partition just now"
         }
         ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition => "it does not exist",
+        ErrorCode::RequestTimedOut => "it was not done in time, and may still be",
         ErrorCode::InvalidTopicException => "the topic is internal",
         ErrorCode::OffsetOutOfRange => "the offset is outside of the partition",
         ErrorCode::CorruptMessage => "the records there are damaged",

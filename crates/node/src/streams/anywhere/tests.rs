@@ -1,3 +1,4 @@
+use logway_log::fs::{Fs, RealFs, SimFs};
 use logway_log::random_uuid;
 use logway_metadata::Intake;
 use logway_metadata::controller::CreateStream;
@@ -21,13 +22,22 @@ struct Alone {
 
 impl Alone {
     async fn start() -> Alone {
+        Alone::start_on(Arc::new(RealFs)).await
+    }
+
+    async fn start_on(fs: Arc<dyn Fs>) -> Alone {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().to_str().expect("is text");
-        let settings = [("log.dirs", path), ("offsets.topic.num.partitions", "1")];
+        let settings = [
+            ("log.dirs", path),
+            ("offsets.topic.num.partitions", "1"),
+            // A disk that hangs must not hang the test's own thread.
+            ("logway.append.inline", "false"),
+        ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let settings = BrokerSettings::new(settings).expect("are valid");
         let mut registry = Registry::default();
-        let node = Node::start(settings, None, LogLevels::default(), &mut registry).await;
+        let node = Node::start_on(fs, settings, None, LogLevels::default(), &mut registry).await;
         let node = node.expect("starts");
         let topic = TopicId(random_uuid());
         let stream = CreateStream {
@@ -115,5 +125,20 @@ async fn what_is_behind_a_batch_that_came_too_early_is_refused_like_it() {
     assert_eq!(append(1).await, Ok(Offset(1)));
     replica.set_intake(Intake::Closed);
     assert_eq!(append(2).await, Err(ErrorCode::PolicyViolation));
+    alone.node.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_hangs_holds_up_nobody_beyond_the_deadline() {
+    let fs = SimFs::new(1);
+    let alone = Alone::start_on(Arc::new(fs.clone())).await;
+    alone.append(10).await.expect("the disk works");
+    fs.hold_syncs();
+    let deadline = Instant::now() + Duration::from_millis(200);
+    let appending = alone.node.append_anywhere(vec![(alone.shard, batch(10))], deadline);
+    let outcome = timeout_at(Instant::now() + SEARCH_MAX, appending).await.expect("ends in time");
+    let refused = outcome.into_iter().next().expect("there is one").expect_err("it is not synced");
+    assert_eq!(refused.code, ErrorCode::RequestTimedOut);
+    fs.release_syncs();
     alone.node.stop().await.expect("stops");
 }
