@@ -70,9 +70,14 @@ impl Cluster {
     /// As the leaders do, until nothing more changes.
     fn end_all(&mut self) {
         while self.stream().is_resharding() {
-            for partition in 0..i32::try_from(self.stream().shards.len()).expect("few") {
-                _ = self.end(partition, 0);
-            }
+            let shard = |(partition, _)| EndedShard {
+                topic_id: id(),
+                partition,
+                leader_epoch: LeaderEpoch(0),
+                offset: 7,
+            };
+            let shards = self.stream().numbered_shards().map(shard).collect();
+            self.submit(EndShards { shards }).expect("each by itself");
         }
     }
 
@@ -189,6 +194,30 @@ fn any_number_of_shards_is_reached_by_splits_and_merges() {
 }
 
 #[test]
+fn a_stream_is_resharded_as_long_as_its_numbers_last() {
+    let mut cluster = Cluster::with_stream(1);
+    let reshard = |cluster: &mut Cluster, count| {
+        let resharding = Resharding::Count(count);
+        cluster.submit(Reshard { topic_id: id(), resharding, shards_max: None, now_ms: NOW_MS })
+    };
+    for count in [u32::MAX, 10_001] {
+        let refused = reshard(&mut cluster, count).expect_err("there are not so many numbers");
+        assert_eq!(refused.code, ErrorCode::PolicyViolation);
+        assert!(refused.message.contains("10000 shards"), "{}", refused.message);
+    }
+    let mut count = 1;
+    let refused = loop {
+        count = if count < 2_000 { count * 2 } else { count / 2 };
+        match reshard(&mut cluster, count) {
+            Ok(()) => cluster.end_all(),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(refused.message.contains("10000 shards"), "{}", refused.message);
+    assert!(cluster.stream().shards.len() > 5_000, "{}", cluster.stream().shards.len());
+}
+
+#[test]
 fn what_a_stream_stands_on_cannot_be_changed_from_elsewhere() {
     let mut cluster = Cluster::with_stream(1);
     let topic = PartitionsIncrease { name: "clicks".to_owned(), count: 2, assignments: None };
@@ -239,4 +268,26 @@ fn consumers_and_tags_are_bounded() {
     change(StreamChange::Retention(172_800_000)).expect("is valid");
     let topic = cluster.image.topic("clicks").expect("exists");
     assert_eq!(topic.overrides["retention.ms"], "172800000");
+}
+
+#[test]
+fn what_is_to_be_deleted_stays_so() {
+    let mut cluster = Cluster::with_stream(1);
+    let change = |cluster: &mut Cluster, change, now_ms| {
+        cluster.submit(ChangeStream { topic_id: id(), change, now_ms })
+    };
+    change(&mut cluster, StreamChange::BeginDeletion, NOW_MS).expect("it is there");
+    for changed in [
+        StreamChange::Mode(StreamMode::OnDemand),
+        StreamChange::MaxRecord(2_048),
+        StreamChange::Encryption(None),
+        StreamChange::Retention(172_800_000),
+        StreamChange::Register("c".to_owned(), BTreeMap::new()),
+    ] {
+        let refused = change(&mut cluster, changed, NOW_MS + 1);
+        assert_eq!(code(refused), ErrorCode::ReassignmentInProgress);
+    }
+    change(&mut cluster, StreamChange::BeginDeletion, NOW_MS + 5).expect("it is so already");
+    let state = &cluster.stream().state;
+    assert_eq!((state.phase, state.phase_since_ms), (StreamPhase::Deleting, NOW_MS));
 }

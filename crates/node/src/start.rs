@@ -35,7 +35,7 @@ use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::{fetch_from_leaders, keep_isrs};
-use crate::streams::ShardEnds;
+use crate::streams::{ShardEnds, delete_streams};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
 use crate::users::PasswordTurns;
@@ -147,6 +147,7 @@ impl Node {
         }
         let life = node.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
+        tokio::spawn(delete_streams(Arc::downgrade(&node)));
         if !node.lives_in_cluster() {
             node.register().await.map_err(NodeError::Register)?;
         }

@@ -17,11 +17,14 @@ pub use change_stream::{
 };
 pub use create_stream::CreateStream;
 pub use end_shards::{EndShards, EndedShard};
-use logway_model::{ErrorCode, TopicId};
+use logway_model::{ErrorCode, TopicId, TopicName};
 pub use reshard::{Reshard, Resharding};
 
 use super::ControllerError;
 use crate::image::{MetadataImage, StreamImage, TopicImage};
+
+/// Shards that a stream may have, with those that were split or merged. A number is never used again.
+const STREAM_SHARDS_MAX: usize = 10_000;
 
 /// The stream of a topic's id.
 fn stream_of(
@@ -35,6 +38,18 @@ fn stream_of(
     })
 }
 
+/// Refuses so many shards of one stream, where that is more than there may be.
+fn check_stream_size(name: &TopicName, count: usize) -> Result<(), ControllerError> {
+    if count <= STREAM_SHARDS_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "Stream '{name}' would have had more than {STREAM_SHARDS_MAX} shards, with those that were split or merged: go on \
+         with another stream."
+    );
+    Err(ControllerError::new(ErrorCode::PolicyViolation, message))
+}
+
 /// Refuses so many more open shards than there are, where that would be more than there may be.
 fn check_shard_limit(
     image: &MetadataImage,
@@ -43,7 +58,7 @@ fn check_shard_limit(
 ) -> Result<(), ControllerError> {
     let Some(max) = shards_max else { return Ok(()) };
     let open = image.open_shard_count();
-    if open + more <= usize::try_from(max).unwrap_or(usize::MAX) {
+    if open.saturating_add(more) <= usize::try_from(max).unwrap_or(usize::MAX) {
         return Ok(());
     }
     let message = format!("There are {open} open shards; with {more} more there were over {max}.");

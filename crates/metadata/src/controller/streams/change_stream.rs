@@ -25,7 +25,7 @@ pub const TAGS_MAX: usize = 50;
 /// Changes a stream, but for its shards.
 ///
 /// Errors: `UNKNOWN_TOPIC_ID`, `RESOURCE_NOT_FOUND` for a consumer, `DUPLICATE_RESOURCE` for a consumer that is there,
-/// `POLICY_VIOLATION` for too many consumers or tags, and what settings of topics are refused with.
+/// `POLICY_VIOLATION` for too many consumers or tags, `REASSIGNMENT_IN_PROGRESS` for a stream that is being deleted, and what settings of topics are refused with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeStream {
     /// The stream's topic.
@@ -78,6 +78,13 @@ impl Command for ChangeStream {
         broker: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let (topic, stream) = stream_of(image, self.topic_id)?;
+        if stream.state.phase == StreamPhase::Deleting {
+            return match self.change {
+                // Its time goes on.
+                StreamChange::BeginDeletion => Ok(Decision { records: Vec::new(), reply: () }),
+                _ => Err(is_going(topic)),
+            };
+        }
         if let StreamChange::Retention(ms) = self.change {
             let records = retention_records(topic, ms, image, broker)?;
             return Ok(Decision { records, reply: () });
@@ -89,6 +96,12 @@ impl Command for ChangeStream {
         let records = is_news.then(|| MetadataRecord::Stream(Box::new(record)));
         Ok(Decision { records: records.into_iter().collect(), reply: () })
     }
+}
+
+/// A change would take it back that the stream is to be deleted.
+fn is_going(topic: &TopicImage) -> ControllerError {
+    let message = format!("Stream '{}' is being deleted.", topic.name);
+    ControllerError::new(ErrorCode::ReassignmentInProgress, message)
 }
 
 fn retention_records(

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use logway_model::{ErrorCode, PartitionId, TopicId};
+use logway_model::{ErrorCode, PartitionId, TopicId, TopicName};
 use serde::{Deserialize, Serialize};
 
 use super::super::placement::{NewPartitions, place_replicas};
 use super::super::{COMMAND_RECORDS_MAX, Command, ControllerError, Decision, too_many_records};
-use super::{check_shard_limit, stream_of};
+use super::{check_shard_limit, check_stream_size, stream_of};
 use crate::image::{MetadataImage, StreamImage, TopicImage};
 use crate::record::{
     HashKey, HashRange, MetadataRecord, Shard, ShardEnd, ShardRecord, StreamPhase, StreamRecord,
@@ -65,27 +65,40 @@ impl Command for Reshard {
             let message = format!("Stream '{}' is changing.", topic.name);
             return Err(ControllerError::new(ErrorCode::ReassignmentInProgress, message));
         }
-        let mut draft = Draft { shards: stream.shards.clone(), now_ms: self.now_ms };
+        let open = |shards: &[Shard]| shards.iter().filter(|shard| shard.closed.is_none()).count();
+        let open_before = open(&stream.shards);
+        if let Resharding::Count(count) = self.resharding {
+            // Before anything is made of so large a number.
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            check_stream_size(&topic.name, count)?;
+            let more = count.saturating_sub(open_before);
+            check_shard_limit(image, more, self.shards_max.filter(|_| more > 0))?;
+        }
+        let (shards, before) = (stream.shards.clone(), stream.shards.len());
+        let mut draft = Draft { name: &topic.name, shards, before, now_ms: self.now_ms };
         match self.resharding {
             Resharding::Split { shard, at } => draft.split(shard, at)?,
             Resharding::Merge { first, second } => draft.merge(first, second)?,
             Resharding::Count(count) => draft.reach(count)?,
         }
-        let open = |shards: &[Shard]| shards.iter().filter(|shard| shard.closed.is_none()).count();
-        let more = open(&draft.shards).saturating_sub(open(&stream.shards));
+        let more = open(&draft.shards).saturating_sub(open_before);
         check_shard_limit(image, more, self.shards_max.filter(|_| more > 0))?;
+        draft.check_size()?;
         let records = draft.records(image, topic, stream)?;
         Ok(Decision { records, reply: () })
     }
 }
 
 /// A stream's shards on their way.
-struct Draft {
+struct Draft<'a> {
+    name: &'a TopicName,
     shards: Vec<Shard>,
+    /// How many there were.
+    before: usize,
     now_ms: i64,
 }
 
-impl Draft {
+impl Draft<'_> {
     /// An open shard.
     fn open(&self, number: PartitionId) -> Result<&Shard, ControllerError> {
         let shard = usize::try_from(number.0).ok().and_then(|index| self.shards.get(index));
@@ -148,8 +161,10 @@ impl Draft {
         Ok(())
     }
 
+    /// Whether the stream may have so many shards, and one command make those that are new: a partition and a shard each.
     fn check_size(&self) -> Result<(), ControllerError> {
-        match self.shards.len() < COMMAND_RECORDS_MAX {
+        check_stream_size(self.name, self.shards.len())?;
+        match 2 * (self.shards.len() - self.before) < COMMAND_RECORDS_MAX {
             true => Ok(()),
             false => Err(too_many_records(COMMAND_RECORDS_MAX)),
         }

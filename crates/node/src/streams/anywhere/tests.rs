@@ -1,7 +1,7 @@
 use logway_log::fs::{Fs, RealFs, SimFs};
 use logway_log::random_uuid;
 use logway_metadata::Intake;
-use logway_metadata::controller::CreateStream;
+use logway_metadata::controller::{ChangeStream, CreateStream, StreamChange};
 use logway_metadata::record::StreamMode;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ProducerEpoch, ProducerId, Sequence, Uuid};
@@ -140,5 +140,21 @@ async fn a_disk_that_hangs_holds_up_nobody_beyond_the_deadline() {
     let refused = outcome.into_iter().next().expect("there is one").expect_err("it is not synced");
     assert_eq!(refused.code, ErrorCode::RequestTimedOut);
     fs.release_syncs();
+    alone.node.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_to_be_deleted_goes_whatever_the_front_door_does() {
+    let alone = Alone::start().await;
+    let (topic_id, now_ms) = (alone.shard.topic, wall_clock().0);
+    let begin = ChangeStream { topic_id, change: StreamChange::BeginDeletion, now_ms };
+    let mut images = alone.node.quorum.watch();
+    alone.node.submit(begin, None, None).await.expect("is there");
+    let gone = async {
+        while alone.node.image().topic_by_id(topic_id).is_some() {
+            images.changed().await.expect("the node runs");
+        }
+    };
+    timeout_at(Instant::now() + SEARCH_MAX, gone).await.expect("goes in time");
     alone.node.stop().await.expect("stops");
 }
