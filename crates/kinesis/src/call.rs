@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use logway_metadata::controller::{ChangeStream, StreamChange};
 use logway_metadata::record::{Shard, StreamPhase, StreamState};
+use logway_metadata::settings::{BrokerSettings, TopicSettings};
 use logway_metadata::{MetadataImage, StreamImage, TopicImage};
 use logway_model::{PartitionId, TopicId};
 use logway_node::access::{AccessMemory, Operation as Permission, Principal, Requester, Resource};
@@ -62,12 +63,18 @@ impl From<Structure> for Reply {
     }
 }
 
+/// The longest retention period that AWS knows.
+pub(crate) const RETENTION_HOURS_MAX: i64 = 8_760;
+
+const HOUR_MS: i64 = 3_600_000;
+
 /// A stream, as of one image.
 #[derive(Clone)]
 pub(crate) struct FoundStream {
     /// All of the metadata.
     pub(crate) image: Arc<MetadataImage>,
     topic: Arc<TopicImage>,
+    broker: Arc<BrokerSettings>,
 }
 
 impl FoundStream {
@@ -91,11 +98,15 @@ impl FoundStream {
         &self.stream().state
     }
 
-    /// How long records are kept, in ms.
-    pub(crate) fn retention_ms(&self) -> i64 {
-        const DAY_MS: i64 = 86_400_000;
-        let set = self.topic.overrides.get("retention.ms").and_then(|text| text.parse().ok());
-        set.filter(|ms| *ms >= 0).unwrap_or(DAY_MS)
+    /// How long records are kept, in ms; `None` is for ever. Kafka clients may have set it.
+    pub(crate) fn retention_ms(&self) -> Option<i64> {
+        TopicSettings::retention_ms(&self.topic.overrides, &self.image, &self.broker)
+    }
+
+    /// The same as AWS tells it.
+    pub(crate) fn retention_hours(&self) -> i64 {
+        let hours = self.retention_ms().map_or(RETENTION_HOURS_MAX, |ms| ms / HOUR_MS);
+        hours.clamp(1, RETENTION_HOURS_MAX)
     }
 
     /// A shard as nodes name it.
@@ -105,7 +116,8 @@ impl FoundStream {
 
     /// Whether nothing is left of a shard: it was closed before all that is kept.
     pub(crate) fn has_expired(&self, shard: &Shard, now_ms: i64) -> bool {
-        shard.closed.is_some_and(|end| end.at_ms + self.retention_ms() < now_ms)
+        let ends = shard.closed.zip(self.retention_ms());
+        ends.is_some_and(|(end, retention_ms)| end.at_ms.saturating_add(retention_ms) < now_ms)
     }
 }
 
@@ -195,7 +207,11 @@ impl Call {
     pub(crate) fn find(&self, name: &str) -> Option<FoundStream> {
         let image = self.image();
         let topic = image.topic(name).filter(|topic| topic.stream.is_some()).cloned()?;
-        Some(FoundStream { image, topic })
+        Some(self.found(image, topic))
+    }
+
+    fn found(&self, image: Arc<MetadataImage>, topic: Arc<TopicImage>) -> FoundStream {
+        FoundStream { image, topic, broker: Arc::clone(&self.service.node.settings) }
     }
 
     /// The stream that a token was made for, for who may do that with it.
@@ -208,7 +224,7 @@ impl Call {
         let topic = image.topic_by_id(id).filter(|topic| topic.stream.is_some()).cloned();
         let Some(topic) = topic else { return Ok(None) };
         self.check(permission, topic.name.as_str())?;
-        Ok(Some(FoundStream { image, topic }))
+        Ok(Some(self.found(image, topic)))
     }
 
     /// What is said of a stream that does not exist.

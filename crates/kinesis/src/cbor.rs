@@ -179,7 +179,10 @@ impl Reader<'_, '_> {
         while self.has_more(length, list.count as u64)? {
             list.count += 1;
             match list.entries.len() < max {
-                true => list.entries.extend(self.value(of)?),
+                true => match self.value(of)? {
+                    Some(entry) => list.entries.push(entry),
+                    None => self.errors.note_absent_entry(),
+                },
                 false => self.skip(DEPTH_MAX)?,
             }
         }
@@ -335,6 +338,16 @@ mod tests {
                 assert_eq!(decoded("ListStreams", &body).is_ok(), is_taken, "{depth} {open:x?}");
             }
         }
+    }
+
+    #[test]
+    fn an_entry_that_is_null_is_refused() {
+        let body = b"\xa1\x67Records\x82\xf6\xa0";
+        let refused = decoded("PutRecords", body).expect_err("would be lost");
+        assert!(refused.is_some_and(|error| error.contains("null")));
+        let errors = TypeErrors::default();
+        json::decode(br#"{"Records":[{},null]}"#, input("PutRecords"), &errors).expect("is JSON");
+        assert!(errors.into_first().is_some_and(|error| error.contains("null")));
     }
 
     #[test]

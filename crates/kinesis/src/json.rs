@@ -112,7 +112,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
         loop {
             if list.entries.len() < max {
                 match seq.next_element_seed(self.of(of))? {
-                    Some(entry) => list.entries.extend(entry),
+                    Some(Some(entry)) => list.entries.push(entry),
+                    Some(None) => self.errors.note_absent_entry(),
                     None => break,
                 }
             } else if seq.next_element::<IgnoredAny>()?.is_none() {

@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::http::{Peer, answer};
 use crate::names::Account;
-use crate::operations::delete_what_is_due;
 use crate::service::{Service, Subscriptions};
 use crate::timed_io::TimedIo;
 
@@ -54,9 +53,6 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// How long connections may take to send their last responses when the broker stops.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-
-/// How often streams are looked for that were to be deleted.
-const DELETE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why the address to listen on cannot be had.
 #[derive(Debug, Error)]
@@ -127,9 +123,6 @@ impl KinesisServer {
             stopping: stop.clone(),
         });
         let mut tasks = JoinSet::new();
-        if stream_delay_ms > 0 {
-            tasks.spawn(delete_streams(Arc::clone(&service), stop.clone()));
-        }
         tasks.spawn(accept_connections(listener, service, stop));
         KinesisServer { address, stopping, tasks }
     }
@@ -144,16 +137,6 @@ impl KinesisServer {
         // Nobody listens any more if every task has ended by itself.
         let _ = self.stopping.send(true);
         while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-/// Deletes streams when their time is over.
-async fn delete_streams(service: Arc<Service>, mut stopping: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            () = sleep(DELETE_INTERVAL) => delete_what_is_due(&service).await,
-            () = stopped(&mut stopping) => return,
-        }
     }
 }
 

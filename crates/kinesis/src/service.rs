@@ -29,7 +29,14 @@ pub(crate) type Subscriber = (TopicId, String, PartitionId);
 
 /// The subscriptions that are open here: one for each consumer and shard.
 #[derive(Debug, Default)]
-pub(crate) struct Subscriptions(Mutex<HashMap<Subscriber, Open>>);
+pub(crate) struct Subscriptions(Mutex<OpenSubscriptions>);
+
+#[derive(Debug, Default)]
+struct OpenSubscriptions {
+    by_subscriber: HashMap<Subscriber, Open>,
+    /// Only rises: one that ends late must not take another one for itself.
+    next_number: u64,
+}
 
 #[derive(Debug)]
 struct Open {
@@ -40,7 +47,7 @@ struct Open {
 }
 
 impl Subscriptions {
-    fn open(&self) -> MutexGuard<'_, HashMap<Subscriber, Open>> {
+    fn open(&self) -> MutexGuard<'_, OpenSubscriptions> {
         // What it guards is right after each step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,13 +59,15 @@ impl Subscriptions {
         young: std::time::Duration,
     ) -> Option<Subscription> {
         let mut open = self.open();
-        let before = open.get(&subscriber);
+        let before = open.by_subscriber.get(&subscriber);
         if before.is_some_and(|before| before.since.elapsed() < young) {
             return None;
         }
-        let number = before.map_or(0, |before| before.number + 1);
+        let number = open.next_number;
+        open.next_number += 1;
         let (end, ended) = watch::channel(());
-        open.insert(subscriber.clone(), Open { since: Instant::now(), number, _end: end });
+        let since = Instant::now();
+        open.by_subscriber.insert(subscriber.clone(), Open { since, number, _end: end });
         Some(Subscription { of: Arc::clone(self), subscriber, number, ended })
     }
 }
@@ -80,9 +89,33 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut open = self.of.open();
+        let open = &mut self.of.open().by_subscriber;
         if open.get(&self.subscriber).is_some_and(|open| open.number == self.number) {
             open.remove(&self.subscriber);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use logway_model::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn one_that_ends_late_does_not_end_another() {
+        let subscriptions = Arc::new(Subscriptions::default());
+        let subscriber = || (TopicId(Uuid([1; 16])), "app".to_owned(), PartitionId(0));
+        let subscribe = |young| subscriptions.subscribe(subscriber(), young);
+        let first = subscribe(Duration::ZERO).expect("nobody is there");
+        let second = subscribe(Duration::ZERO).expect("the first is displaced");
+        drop(second);
+        let third = subscribe(Duration::ZERO).expect("nobody is there");
+        drop(first);
+        assert!(subscribe(Duration::from_secs(60)).is_none(), "the third is there");
+        drop(third);
+        assert!(subscribe(Duration::from_secs(60)).is_some());
     }
 }

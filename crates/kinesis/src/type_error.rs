@@ -38,6 +38,11 @@ impl TypeErrors {
         self.note(mismatch(kind, found));
     }
 
+    /// Notes that there is no entry where a list has one. What is of another type has been noted before.
+    pub(crate) fn note_absent_entry(&self) {
+        self.note("An entry of a list must not be null".to_owned());
+    }
+
     /// What was noted.
     pub(crate) fn into_first(self) -> Option<String> {
         self.0.into_inner()

@@ -229,6 +229,7 @@ fn what_a_stream_stands_on_cannot_be_changed_from_elsewhere() {
         ("message.timestamp.type", "CreateTime"),
         ("cleanup.policy", "compact"),
         ("max.message.bytes", "1000"),
+        ("retention.ms", "-1"),
     ] {
         let (name, value) = (name.to_owned(), Some(value.to_owned()));
         let operations = vec![ConfigOperation { name, kind: OperationKind::Set, value }];

@@ -30,8 +30,6 @@ mod streams;
 mod subscribe;
 mod tags;
 
-pub(crate) use streams::delete_what_is_due;
-
 use crate::call::{Call, Reply};
 use crate::error::ApiError;
 use crate::shapes::OperationName as Name;

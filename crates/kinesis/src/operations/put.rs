@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use logway_metadata::Intake;
 use logway_metadata::record::HashKey;
+use logway_metadata::{Intake, StreamImage};
 use logway_model::{ErrorCode, PartitionId};
 use logway_node::Failure;
 use logway_node::access::Operation as Permission;
@@ -51,7 +51,7 @@ pub(super) async fn put_record(call: &Call) -> Result<Reply, ApiError> {
     let record = record_of(&call.input, &found, "")?;
     if let Some(text) = call.input.text("SequenceNumberForOrdering") {
         let is_known = SequenceNumber::parse(text)
-            .is_some_and(|sequence| sequence.time_s <= call.now_ms().div_euclid(1_000));
+            .is_some_and(|sequence| may_be_known(sequence, found.stream(), call.now_ms()));
         if !is_known {
             return Err(ApiError::argument(format!(
                 "ExclusiveMinimumSequenceNumber {text} used in PutRecord on stream {} under account {} is invalid.",
@@ -95,6 +95,13 @@ pub(super) async fn put_records(call: &Call) -> Result<Reply, ApiError> {
     let entries: Vec<Value> = placed.into_iter().map(|placed| entry(placed).into()).collect();
     let response = Structure::new().with("FailedRecordCount", failed).with("Records", entries);
     Ok(with_encryption(response, &found).into())
+}
+
+/// Whether a record can have this sequence number by now. The first ones of a shard have times after its making, which is
+/// ahead of the clock behind a resharding.
+fn may_be_known(sequence: SequenceNumber, stream: &StreamImage, now_ms: i64) -> bool {
+    let earliest_s = stream.shard(sequence.shard).map_or(i64::MIN, |shard| shard.created_s + 1);
+    sequence.time_s <= earliest_s.max(now_ms.div_euclid(1_000))
 }
 
 fn entry(placed: Placed) -> Structure {

@@ -4,7 +4,7 @@ use logway_metadata::controller::StreamChange;
 use logway_metadata::record::StreamMode;
 use logway_node::access::Operation as Permission;
 
-use crate::call::{Call, Reply};
+use crate::call::{Call, RETENTION_HOURS_MAX, Reply};
 use crate::error::ApiError;
 use crate::value::Structure;
 
@@ -24,10 +24,16 @@ const SHARD_METRICS: [&str; 7] = [
 pub(super) async fn change_retention(call: &Call, is_increase: bool) -> Result<Reply, ApiError> {
     let found = call.stream(Permission::AlterConfigs)?;
     let hours = call.input.number("RetentionPeriodHours").unwrap_or(0);
-    let present = found.retention_ms() / HOUR_MS;
+    let present = found.retention_hours();
     if hours < 24 {
         return Err(ApiError::argument(format!(
             "Minimum allowed retention period is 24 hours. Requested retention period ({hours} hours) is too short."
+        )));
+    }
+    if hours > RETENTION_HOURS_MAX {
+        return Err(ApiError::argument(format!(
+            "Maximum allowed retention period is {RETENTION_HOURS_MAX} hours. Requested retention period ({hours} hours) is \
+             too long."
         )));
     }
     let (is_wrong, word, other) = match is_increase {

@@ -143,7 +143,8 @@ fn filter_of(call: &Call, found: &FoundStream) -> Result<(Filter, PartitionId), 
 
 /// The time before which nothing is kept.
 fn trim_horizon_ms(call: &Call, found: &FoundStream) -> i64 {
-    (call.now_ms() - found.retention_ms()).max(found.state().created_ms)
+    let kept_since_ms = found.retention_ms().map(|ms| call.now_ms().saturating_sub(ms));
+    kept_since_ms.unwrap_or(i64::MIN).max(found.state().created_ms)
 }
 
 fn is_wanted(stream: &StreamImage, shard: &Shard, filter: Filter) -> bool {

@@ -10,7 +10,6 @@ use logway_metadata::controller::{
 use logway_metadata::record::{StreamMode, StreamPhase, StreamState};
 use logway_model::{ErrorCode, Offset, PartitionId, TopicId};
 use logway_node::access::{Operation as Permission, Resource};
-use logway_node::tasks::wall_clock;
 use logway_node::{Failure, Node};
 
 use super::reshard::check_shard_limit;
@@ -19,7 +18,6 @@ use super::tags::check_tags;
 use crate::call::{Call, FoundStream, Reply};
 use crate::error::ApiError;
 use crate::names::shard_of_id;
-use crate::service::Service;
 use crate::token::{LIFE_MS, Purpose, Token};
 use crate::value::{Structure, Value};
 
@@ -133,24 +131,6 @@ async fn delete(node: &Arc<Node>, id: TopicId) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Deletes the streams that were seen as DELETING for long enough. Any node may do that.
-pub(crate) async fn delete_what_is_due(service: &Service) {
-    let now_ms = wall_clock().0;
-    let is_due = |topic: &&Arc<TopicImage>| {
-        topic.stream.as_ref().is_some_and(|stream| {
-            let state = &stream.state;
-            let until_ms = state.phase_since_ms + service.stream_delay_ms;
-            state.phase == StreamPhase::Deleting && until_ms <= now_ms
-        })
-    };
-    let image = service.node.image();
-    for topic in image.topics().filter(is_due) {
-        if let Err(error) = delete(&service.node, topic.id).await {
-            tracing::warn!(stream = %topic.name, ?error, "a stream cannot be deleted yet");
-        }
-    }
-}
-
 pub(super) fn list_streams(call: &Call) -> Result<Reply, ApiError> {
     let input = &call.input;
     let image = call.image();
@@ -227,7 +207,7 @@ fn description(call: &Call, found: &FoundStream) -> Structure {
     let state = found.state();
     let metrics = Structure::new().with("ShardLevelMetrics", state.shard_metrics.clone());
     summary(call, found)
-        .with("RetentionPeriodHours", found.retention_ms() / 3_600_000)
+        .with("RetentionPeriodHours", found.retention_hours())
         .with("EnhancedMonitoring", vec![Value::from(metrics)])
         .with("EncryptionType", if state.encryption_key.is_some() { "KMS" } else { "NONE" })
         .with_some("KeyId", state.encryption_key.clone())

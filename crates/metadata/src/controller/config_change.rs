@@ -166,6 +166,9 @@ fn check_stream(settings: &TopicSettings) -> Result<(), ControllerError> {
         "cleanup.policy is delete"
     } else if settings.max_message_bytes < STREAM_BATCH_BYTES {
         "max.message.bytes is 12582912 or more"
+    } else if settings.retention_ms.is_none() {
+        // Shards are listed as long as they may have records, and clients are told a period in hours.
+        "retention.ms is 0 or more"
     } else {
         return Ok(());
     };
