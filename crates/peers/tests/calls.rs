@@ -11,6 +11,7 @@ use logway_peers::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(200);
@@ -95,6 +96,24 @@ async fn a_large_message_holds_up_no_vote() {
     let refused = peers.request(&address, Lane::Bulk, Kind::Fetch, too_large, PATIENCE).await;
     assert!(matches!(refused, Err(PeerError::Unreachable(_))), "{refused:?}");
     assert!(ask(&peers, &address, b"next").await.is_ok(), "the next connection is whole");
+}
+
+#[tokio::test]
+async fn many_calls_that_wait_hold_up_no_other() {
+    let (_server, address, _signal) = server(1).await;
+    let peers = Peers::new(identity(1, 7));
+    let mut waiting = JoinSet::new();
+    for _ in 0..1_000 {
+        let (peers, address) = (peers.clone(), address.clone());
+        waiting.spawn(async move {
+            let payload = b"wait".to_vec();
+            peers.request(&address, Lane::Waiting, Kind::Partition, payload, PATIENCE).await
+        });
+        tokio::task::yield_now().await;
+    }
+    let payload = b"!".to_vec();
+    let next = peers.request(&address, Lane::Waiting, Kind::Partition, payload, PATIENCE / 2);
+    assert_eq!(next.await.expect("is answered"), "7 Partition !");
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ pub struct PartitionRead {
 pub struct PartitionWish {
     /// From this offset on.
     pub offset: Offset,
-    /// At most so many bytes; the first batch may be larger.
+    /// At most so many bytes; the first batch may be larger. With 0 nothing is read, and it is only said what there is.
     pub max_bytes: u32,
     /// Where there is nothing, wait for so long.
     pub wait: Duration,
@@ -83,6 +83,9 @@ const READ_BYTES_MAX: u32 = 12 << 20;
 
 /// How long a search may take.
 const SEARCH_MAX: Duration = Duration::from_secs(10);
+
+/// How long who does not want to wait for records waits for a leader.
+const HURRIED_LEADER_MAX: Duration = Duration::from_secs(1);
 
 /// Between two looks who leads.
 const LEADER_RETRY: Duration = Duration::from_millis(20);
@@ -136,8 +139,22 @@ impl Node {
         let PartitionWish { offset, max_bytes, wait } = wish;
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let task = Task::Read { offset, max_bytes, wait_ms };
-        let deadline = Instant::now() + wait.max(SEARCH_MAX);
-        self.of_leader(partition, task, deadline, || self.read_here(partition, wish)).await
+        let leader_max = if wait.is_zero() { HURRIED_LEADER_MAX } else { wait.max(SEARCH_MAX) };
+        self.of_leader(partition, task, leader_max, || self.read_here(partition, wish)).await
+    }
+
+    /// Waits until a node leads a partition, for a short time: before who wants to read it takes memory for that.
+    pub async fn await_leader(&self, partition: Partition) -> Result<(), Failure> {
+        let deadline = Instant::now() + HURRIED_LEADER_MAX;
+        loop {
+            match self.leading(partition) {
+                Ok(_) => return Ok(()),
+                Err(code) if !is_elsewhere(code) => return Err(failure(code)),
+                Err(_) if self.leader_elsewhere(partition).is_some() => return Ok(()),
+                Err(code) if Instant::now() >= deadline => return Err(failure(code)),
+                Err(_) => sleep_until(deadline.min(Instant::now() + LEADER_RETRY)).await,
+            }
+        }
     }
 
     /// Looks for an offset of a partition.
@@ -146,24 +163,25 @@ impl Node {
         partition: Partition,
         search: Search,
     ) -> Result<Offset, Failure> {
-        let deadline = Instant::now() + SEARCH_MAX;
         let here = || self.search_here(partition, search);
-        self.of_leader(partition, Task::Search(search), deadline, here).await
+        self.of_leader(partition, Task::Search(search), SEARCH_MAX, here).await
     }
 
-    /// Does a task here if this node leads, else asks the leader; until there is one.
+    /// Does a task here if this node leads, else asks the leader. Waits for one no longer than `leader_max`.
     async fn of_leader<A: Answer, F: Future<Output = Result<A, Failure>>>(
         self: &Arc<Self>,
         partition: Partition,
         task: Task,
-        deadline: Instant,
+        leader_max: Duration,
         here: impl Fn() -> F,
     ) -> Result<A, Failure> {
+        let deadline = Instant::now() + leader_max;
         loop {
             let outcome = match self.leading(partition) {
                 Ok(_) => here().await,
                 Err(code) if is_elsewhere(code) => {
-                    self.ask_leader(partition, task.clone(), deadline).await
+                    let answer_by = deadline.max(Instant::now() + SEARCH_MAX);
+                    self.ask_leader(partition, task.clone(), answer_by).await
                 }
                 Err(code) => Err(failure(code)),
             };
@@ -350,6 +368,9 @@ impl Node {
         };
         let (start, next) = (found.slice.log_start_offset, found.slice.next_offset);
         let end = found.replica.last_stable_offset();
+        if max_bytes == 0 {
+            return Ok(PartitionRead { start, end, next: offset, batches: Bytes::new() });
+        }
         let name = found.replica.topic_partition().clone();
         let read = move || found.slice.read().map_err(|error| Failure::of_reading(&name, &error));
         let batches = off_thread(read).await?;

@@ -158,3 +158,30 @@ async fn a_stream_that_is_to_be_deleted_goes_whatever_the_front_door_does() {
     timeout_at(Instant::now() + SEARCH_MAX, gone).await.expect("goes in time");
     alone.node.stop().await.expect("stops");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_waits_is_given_no_records() {
+    let alone = Alone::start().await;
+    let wait = SEARCH_MAX;
+    let wish = PartitionWish { offset: Offset(0), max_bytes: 0, wait };
+    let (woken, appended) =
+        tokio::join!(alone.node.read_anywhere(alone.shard, wish), alone.append(10));
+    appended.expect("is taken");
+    let woken = woken.expect("it leads");
+    assert_eq!((woken.next, woken.end, woken.batches.len()), (Offset(0), Offset(1), 0));
+    alone.node.stop().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_in_a_hurry_waits_for_no_leader_for_long() {
+    let alone = Alone::start().await;
+    alone.node.await_leader(alone.shard).await.expect("it leads");
+    alone.node.leading(alone.shard).expect("it leads").go_offline();
+    let begun = Instant::now();
+    let refused = alone.node.await_leader(alone.shard).await.expect_err("nobody leads");
+    assert_eq!(refused.code, ErrorCode::NotLeaderOrFollower);
+    let wish = PartitionWish { offset: Offset(0), max_bytes: 1, wait: Duration::ZERO };
+    alone.node.read_anywhere(alone.shard, wish).await.expect_err("nobody leads");
+    assert!(begun.elapsed() < SEARCH_MAX, "{:?}", begun.elapsed());
+    alone.node.stop().await.expect("stops");
+}
