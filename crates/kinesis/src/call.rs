@@ -52,7 +52,7 @@ pub(crate) enum Reply {
     /// A response.
     Structure(Structure),
     /// A large response, with the memory that it takes.
-    Large(Structure, BudgetShare),
+    Large(Structure, Vec<BudgetShare>),
     /// Frames of an event stream, as they come.
     Events(mpsc::Receiver<Bytes>),
 }
@@ -96,6 +96,11 @@ impl FoundStream {
     /// The same, but for its shards.
     pub(crate) fn state(&self) -> &StreamState {
         &self.stream().state
+    }
+
+    /// Whether nothing has changed about it since another look.
+    pub(crate) fn is_as_before(&self, before: &FoundStream) -> bool {
+        Arc::ptr_eq(&self.topic, &before.topic)
     }
 
     /// How long records are kept, in ms; `None` is for ever. Kafka clients may have set it.

@@ -199,10 +199,12 @@ async fn reply_response(
         Reply::Structure(structure) => {
             with_body(StatusCode::OK, content_type, encoding.encode(&structure))
         }
-        Reply::Large(structure, share) => {
+        Reply::Large(structure, shares) => {
             let bytes = encoding.encode(&structure);
-            drop((structure, share));
+            drop(structure);
+            // What was taken to build it goes back when the response itself is charged: until then it is held.
             let bytes = charged(bytes.into(), &service.node.memory, give_up).await;
+            drop(shares);
             with_body(StatusCode::OK, content_type, bytes)
         }
         Reply::Events(events) => {

@@ -24,6 +24,9 @@ pub(crate) struct Service {
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
+/// Subscriptions that may be open here. Each may wait for another node, which lets fewer than twice as many wait.
+pub(crate) const SUBSCRIPTIONS_MAX: usize = 2_000;
+
 /// A consumer of a shard.
 pub(crate) type Subscriber = (TopicId, String, PartitionId);
 
@@ -52,24 +55,36 @@ impl Subscriptions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes. One that was there before ends, unless it is so young that two are at odds; `None` then.
+    /// Subscribes. One that was there before ends, unless it is so young that two are at odds.
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         subscriber: Subscriber,
         young: std::time::Duration,
-    ) -> Option<Subscription> {
+    ) -> Result<Subscription, Unsubscribed> {
         let mut open = self.open();
         let before = open.by_subscriber.get(&subscriber);
         if before.is_some_and(|before| before.since.elapsed() < young) {
-            return None;
+            return Err(Unsubscribed::AtOdds);
+        }
+        if before.is_none() && open.by_subscriber.len() >= SUBSCRIPTIONS_MAX {
+            return Err(Unsubscribed::TooMany);
         }
         let number = open.next_number;
         open.next_number += 1;
         let (end, ended) = watch::channel(());
         let since = Instant::now();
         open.by_subscriber.insert(subscriber.clone(), Open { since, number, _end: end });
-        Some(Subscription { of: Arc::clone(self), subscriber, number, ended })
+        Ok(Subscription { of: Arc::clone(self), subscriber, number, ended })
     }
+}
+
+/// Why somebody is not subscribed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unsubscribed {
+    /// Another one has subscribed just now.
+    AtOdds,
+    /// There are [`SUBSCRIPTIONS_MAX`].
+    TooMany,
 }
 
 /// A subscription, as long as it lives.
@@ -114,8 +129,24 @@ mod tests {
         drop(second);
         let third = subscribe(Duration::ZERO).expect("nobody is there");
         drop(first);
-        assert!(subscribe(Duration::from_secs(60)).is_none(), "the third is there");
+        let at_odds = subscribe(Duration::from_secs(60)).err();
+        assert_eq!(at_odds, Some(Unsubscribed::AtOdds), "the third is there");
         drop(third);
-        assert!(subscribe(Duration::from_secs(60)).is_some());
+        assert!(subscribe(Duration::from_secs(60)).is_ok());
+    }
+
+    #[test]
+    fn there_are_no_more_than_there_may_be() {
+        let subscriptions = Arc::new(Subscriptions::default());
+        let subscribe = |number: usize| {
+            let subscriber = (TopicId(Uuid([1; 16])), number.to_string(), PartitionId(0));
+            subscriptions.subscribe(subscriber, Duration::ZERO)
+        };
+        let mut open: Vec<_> = (0..SUBSCRIPTIONS_MAX).map(subscribe).collect();
+        assert!(open.iter().all(Result::is_ok));
+        assert_eq!(subscribe(SUBSCRIPTIONS_MAX).err(), Some(Unsubscribed::TooMany));
+        assert!(subscribe(0).is_ok(), "it takes the place of another");
+        open.pop();
+        assert!(subscribe(SUBSCRIPTIONS_MAX).is_ok());
     }
 }

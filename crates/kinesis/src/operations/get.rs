@@ -54,6 +54,8 @@ pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
     };
     let limit = call.input.number("Limit").and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.unwrap_or(RECORDS_MAX);
+    // Who waits for a leader takes no memory for what it may read.
+    call.service.node.await_leader(found.partition(number)).await?;
     let memory = &call.service.node.memory.building;
     let share = memory.take(READ_BYTES as usize * HELD_FACTOR).await;
     let mut shares = vec![share];
@@ -80,10 +82,7 @@ pub(super) async fn get_records(call: &Call) -> Result<Reply, ApiError> {
         true => response.with("ChildShards", child_shards(&found, number)),
         false => response.with("NextShardIterator", token(call, &found, number, records.next)?),
     };
-    let first = shares.swap_remove(0);
-    // The others go back when the response is made: it holds less than what was read.
-    drop(shares);
-    Ok(Reply::Large(response, first))
+    Ok(Reply::Large(response, shares))
 }
 
 /// Reads a shard. What was removed by retention is passed over; beyond the end there is nothing.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use logway_metadata::record::Shard;
 use logway_model::{Offset, PartitionId, TimestampMs};
 use logway_node::append::is_plain;
-use logway_record::{Batch, Batches, DecodeLimit, Record, RecordError};
+use logway_record::{Batch, Batches, DecodeLimit, Record, RecordError, RecordIter};
 
 use crate::call::Call;
 use crate::error::ApiError;
@@ -57,25 +57,42 @@ impl ShardRecords {
                 continue;
             }
             if !batch.header().attributes.is_control() {
-                for record in unpacked(call, &batch).await? {
-                    if record.offset < self.next {
-                        continue;
-                    }
-                    let size_bytes = size_of(&record);
-                    let is_full = self.records.len() >= records_max
-                        || !self.records.is_empty() && self.size_bytes + size_bytes > bytes_max;
-                    if is_full {
-                        return Ok(false);
-                    }
-                    self.next = record.offset.next();
-                    self.last_time = Some(record.timestamp);
-                    self.size_bytes += size_bytes;
-                    self.records.push(seen(number, shard, record).into());
+                let records = unpacked(call, &batch).await?;
+                let has_room = self.add_records((number, shard), records, (records_max, bytes_max));
+                if !has_room.map_err(|error| unreadable(&error))? {
+                    return Ok(false);
                 }
             }
             self.next = self.next.max(batch.last_offset().next());
         }
         Ok(self.records.len() < records_max && self.size_bytes < bytes_max)
+    }
+
+    /// Adds those of a batch, one by one: a batch may have far more than there is room for. Says whether there was room for
+    /// all.
+    fn add_records(
+        &mut self,
+        (number, shard): (PartitionId, &Shard),
+        records: impl Iterator<Item = Result<Record, RecordError>>,
+        (records_max, bytes_max): (usize, usize),
+    ) -> Result<bool, RecordError> {
+        for record in records {
+            let record = record?;
+            if record.offset < self.next {
+                continue;
+            }
+            let size_bytes = size_of(&record);
+            let is_full = self.records.len() >= records_max
+                || !self.records.is_empty() && self.size_bytes + size_bytes > bytes_max;
+            if is_full {
+                return Ok(false);
+            }
+            self.next = record.offset.next();
+            self.last_time = Some(record.timestamp);
+            self.size_bytes += size_bytes;
+            self.records.push(seen(number, shard, record).into());
+        }
+        Ok(true)
     }
 }
 
@@ -83,12 +100,18 @@ fn size_of(record: &Record) -> usize {
     record.value.as_ref().map_or(0, Bytes::len) + record.key.as_ref().map_or(0, Bytes::len)
 }
 
-async fn unpacked(call: &Call, batch: &Batch) -> Result<Vec<Record>, ApiError> {
-    let unpack = || batch.records(UNPACKED_MAX)?.collect::<Result<Vec<Record>, RecordError>>();
+/// The records of a batch, decoded one by one. Those that are compressed are unpacked at once, where others are unpacked for
+/// their readers: in a place for what is small, and if that is not enough in the place for what takes long.
+async fn unpacked(call: &Call, batch: &Batch) -> Result<RecordIter, ApiError> {
+    let unpack = |limit: DecodeLimit| {
+        let limit_bytes = limit.bytes().min(UNPACKED_MAX.bytes());
+        batch.records(DecodeLimit::new(limit_bytes))
+    };
+    let is_cut_short =
+        |outcome: &Result<_, RecordError>| outcome.as_ref().is_err_and(RecordError::is_over_limit);
     let records = match is_plain(batch.bytes()) {
-        true => unpack(),
-        // Where others that are unpacked for their readers are.
-        false => call.service.node.search_unpacking.run(|_| unpack(), |_| false).await?,
+        true => unpack(UNPACKED_MAX),
+        false => call.service.node.search_unpacking.run(unpack, is_cut_short).await?,
     };
     records.map_err(|error| unreadable(&error))
 }
@@ -123,7 +146,33 @@ fn partition_key(key: Option<&[u8]>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use logway_metadata::record::HashRange;
+
     use super::*;
+
+    #[test]
+    fn of_a_batch_no_more_is_decoded_than_is_wanted() {
+        let shard =
+            Shard { range: HashRange::ALL, parents: Vec::new(), created_s: 0, closed: None };
+        let decoded = Cell::new(0);
+        let all = (0..).map(|offset| {
+            decoded.set(decoded.get() + 1);
+            let value = Some(Bytes::from_static(b"value"));
+            let (offset, timestamp) = (Offset(offset), TimestampMs(1));
+            Ok(Record { offset, timestamp, key: None, value, headers: Vec::new() })
+        });
+        let mut records = ShardRecords::from(Offset(10));
+        let has_room = records.add_records((PartitionId(0), &shard), all, (5, 1_000));
+        assert_eq!(has_room, Ok(false));
+        assert_eq!((records.records.len(), records.next), (5, Offset(15)));
+        assert_eq!(
+            decoded.get(),
+            16,
+            "the ten before, five, and the one for which there is no room"
+        );
+    }
 
     #[test]
     fn keys_of_kafka_clients_become_partition_keys() {

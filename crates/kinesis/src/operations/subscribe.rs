@@ -1,5 +1,6 @@
 //! SubscribeToShard: records as they come, for five minutes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,9 @@ use bytes::Bytes;
 use logway_metadata::record::Shard;
 use logway_model::{Offset, PartitionId, TimestampMs, TopicId};
 use logway_node::access::Operation as Permission;
+use logway_node::memory::BudgetShare;
 use logway_node::streams::anywhere::PartitionWish;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::consumers::consumer_of_arn;
@@ -22,7 +24,7 @@ use crate::event_stream::{FrameKind, frame};
 use crate::json;
 use crate::names::shard_id;
 use crate::sequence::SequenceNumber;
-use crate::service::Subscription;
+use crate::service::{SUBSCRIPTIONS_MAX, Subscription, Unsubscribed};
 use crate::shapes::SUBSCRIBE_TO_SHARD_EVENT;
 use crate::validate::conforms;
 use crate::value::Structure;
@@ -62,14 +64,18 @@ pub(super) async fn subscribe_to_shard(call: &Call) -> Result<Reply, ApiError> {
     };
     let offset = begin(call, &found, (number, shard), position).await?;
     let subscriber = (found.id(), consumer.clone(), number);
-    let Some(subscription) = call.service.subscriptions.subscribe(subscriber, YOUNG) else {
-        return Err(ApiError::in_use(format!(
+    let subscribed = call.service.subscriptions.subscribe(subscriber, YOUNG);
+    let subscription = subscribed.map_err(|reason| match reason {
+        Unsubscribed::AtOdds => ApiError::in_use(format!(
             "Another active subscription exists for this consumer: {}:{}:{}:{consumer}",
             call.account().id,
             found.name(),
             shard_id(number)
-        )));
-    };
+        )),
+        Unsubscribed::TooMany => ApiError::limit(format!(
+            "{SUBSCRIPTIONS_MAX} subscriptions are open at the node that was asked. Ask another one."
+        )),
+    })?;
     let (events, receiver) = mpsc::channel(1);
     let follower = Follower {
         call: Call {
@@ -122,7 +128,7 @@ impl Follower {
         };
         if let Over::Failed(error) = over {
             let payload = json::encode(&Structure::new().with_some("message", error.message));
-            let last = frame(FrameKind::Exception(error.name), &payload);
+            let last = frame(FrameKind::Exception(exception_type(error.name)), &payload);
             _ = tokio::time::timeout(SEND_MAX, events.send(last)).await;
         }
     }
@@ -137,12 +143,13 @@ impl Follower {
         let mut is_first = true;
         while Instant::now() < until {
             match self.step(until, heard_at, is_first).await {
-                Ok(Some(Event { payload, is_last })) => {
+                Ok(Some(Event { payload, is_last, held })) => {
                     let event = frame(FrameKind::Event("SubscribeToShardEvent"), &payload);
                     drop(payload);
-                    // What was read for it went back; this waits for the subscriber.
+                    // What was taken to read goes back when the event itself is charged, which waits for the subscriber.
                     let memory = &self.call.service.node.memory;
                     let event = charged(event, memory, &self.call.give_up).await;
+                    drop(held);
                     if !self.send(event).await || is_last {
                         return Over::Done;
                     }
@@ -181,13 +188,12 @@ impl Follower {
             true => Duration::ZERO,
             false => due.saturating_duration_since(Instant::now()),
         };
-        let wish = PartitionWish { offset: self.next, max_bytes: READ_BYTES, wait };
-        let read = tokio::select! {
-            read = read_from(call, &found, self.number, wish) => read?,
-            // The shard may have ended, or the stream is gone.
-            _ = images.changed(), if !wait.is_zero() => return Ok(None),
-        };
-        let _held = call.service.node.memory.building.take(HELD_BYTES).await;
+        if !wait.is_zero() && !self.wait_for_more(&found, wait, images).await? {
+            return Ok(None);
+        }
+        let held = call.service.node.memory.building.take(HELD_BYTES).await;
+        let wish = PartitionWish { offset: self.next, max_bytes: READ_BYTES, wait: Duration::ZERO };
+        let read = read_from(call, &found, self.number, wish).await?;
         let mut records = ShardRecords::from(self.next.max(read.start));
         let limits = (RECORDS_MAX, 2 * READ_BYTES as usize);
         records.add(call, (self.number, &shard), read.batches, limits).await?;
@@ -198,7 +204,32 @@ impl Follower {
             return Ok(None);
         }
         let payload = self.payload(&found, &shard, records, read.end, is_last);
-        Ok(Some(Event { payload, is_last }))
+        Ok(Some(Event { payload, is_last, held }))
+    }
+
+    /// Waits for records, without reading any, or until something is to be said. It is no use to go on where the stream has
+    /// changed: the shard may have ended. Other changes of the metadata do not disturb the wait, which another node may have
+    /// begun.
+    async fn wait_for_more(
+        &self,
+        found: &FoundStream,
+        wait: Duration,
+        mut images: watch::Receiver<impl Send + Sync>,
+    ) -> Result<bool, ApiError> {
+        let wish = PartitionWish { offset: self.next, max_bytes: 0, wait };
+        let mut waiting = pin!(read_from(&self.call, found, self.number, wish));
+        loop {
+            tokio::select! {
+                read = &mut waiting => return read.map(|_| true),
+                changed = images.changed() => {
+                    let now = self.call.stream_of_id(self.stream, Permission::Read)?;
+                    let is_same = now.is_some_and(|now| now.is_as_before(found));
+                    if changed.is_err() || !is_same {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
     }
 
     fn payload(
@@ -235,8 +266,37 @@ impl Follower {
     }
 }
 
+/// What an error is called in an event stream: the model has these there, and some of KMS. SDKs take other names for a broken
+/// stream. The message says what it was.
+fn exception_type(name: &str) -> &'static str {
+    match name {
+        "ResourceNotFoundException" => "ResourceNotFoundException",
+        "ResourceInUseException" => "ResourceInUseException",
+        _ => "InternalFailureException",
+    }
+}
+
 struct Event {
     payload: Vec<u8>,
     /// Nothing comes behind it.
     is_last: bool,
+    /// The memory that was taken to make it.
+    held: BudgetShare,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_streams_have_only_errors_of_the_model() {
+        for (name, told) in [
+            ("InternalFailure", "InternalFailureException"),
+            ("ServiceUnavailable", "InternalFailureException"),
+            ("ResourceInUseException", "ResourceInUseException"),
+            ("ResourceNotFoundException", "ResourceNotFoundException"),
+        ] {
+            assert_eq!(exception_type(name), told);
+        }
+    }
 }
