@@ -292,3 +292,26 @@ fn what_is_to_be_deleted_stays_so() {
     let state = &cluster.stream().state;
     assert_eq!((state.phase, state.phase_since_ms), (StreamPhase::Deleting, NOW_MS));
 }
+
+#[test]
+fn what_is_part_of_names_has_the_form_of_one() {
+    let kinesis = |name: &str, value: &str| {
+        let settings = BrokerSettings::new([(name.to_owned(), value.to_owned())]);
+        settings.map(|settings| settings.kinesis).map_err(|error| error.to_string())
+    };
+    let of_another = kinesis("kinesis.account.id", "123456789012").expect("has twelve digits");
+    assert_eq!(of_another.account_id, "123456789012");
+    assert_eq!(kinesis("kinesis.region", "eu-west-3").expect("is one").region, "eu-west-3");
+    for (name, value) in [
+        ("kinesis.account.id", "12345678901"),
+        ("kinesis.account.id", "1234567890ab"),
+        ("kinesis.account.id", "123456,789012"),
+        ("kinesis.region", ""),
+        ("kinesis.region", "eu:west"),
+        ("kinesis.region", "eu,west"),
+        ("kinesis.stream.delay.ms", "3600001"),
+    ] {
+        let refused = kinesis(name, value).expect_err("has not the form");
+        assert!(refused.contains(name), "{refused}");
+    }
+}

@@ -279,7 +279,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "kinesis.account.id",
-        Kind::Texts,
+        Kind::Text,
         Some("000000000000"),
         "",
         "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
@@ -294,10 +294,10 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "kinesis.region",
-        Kind::Texts,
+        Kind::Text,
         Some("us-east-1"),
         "",
-        "The region that Kinesis clients see in the names (ARNs) of streams and in messages.",
+        "The region that Kinesis clients see in the names (ARNs) of streams and in messages: letters, digits and `-`.",
     ),
     Setting::at_start(
         "kinesis.shard.limit",
@@ -309,7 +309,7 @@ static OWN_SETTINGS: &[Setting] = &[
     ),
     Setting::at_start(
         "kinesis.stream.delay.ms",
-        Kind::long(0),
+        Kind::Long { min: 0, max: 3_600_000 },
         Some("0"),
         "ms",
         "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \

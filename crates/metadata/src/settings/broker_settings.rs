@@ -288,7 +288,7 @@ impl BrokerSettings {
             groups: fields.groups(),
             cluster: fields.cluster(),
             authorizer: fields.authorizer(),
-            kinesis: fields.kinesis(),
+            kinesis: fields.kinesis()?,
             given,
             given_of_listeners,
         })
@@ -375,13 +375,39 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn kinesis(&self) -> KinesisSettings {
-        KinesisSettings {
+    fn kinesis(&self) -> Result<KinesisSettings, MetadataError> {
+        const ACCOUNT_ID_DIGITS: usize = 12;
+        const REGION_CHARS_MAX: usize = 64;
+        let account_id =
+            self.text_of("kinesis.account.id", "it must be twelve digits", |text| {
+                text.len() == ACCOUNT_ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit())
+            })?;
+        // Both are parts of names in which `:` and `/` separate.
+        let region = "it must be 1 to 64 letters, digits and '-'";
+        let region = self.text_of("kinesis.region", region, |text| {
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            (1..=REGION_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_legal)
+        })?;
+        Ok(KinesisSettings {
             listen: self.addresses("kinesis.listen").pop(),
-            account_id: self.list("kinesis.account.id").join(""),
-            region: self.list("kinesis.region").join(""),
+            account_id,
+            region,
             shard_limit: self.positive("kinesis.shard.limit"),
             stream_delay: self.interval("kinesis.stream.delay.ms"),
+        })
+    }
+
+    /// A text that has to be of a form.
+    fn text_of(
+        &self,
+        name: &str,
+        form: &str,
+        is_of_form: impl Fn(&str) -> bool,
+    ) -> Result<String, MetadataError> {
+        let text = self.text(name);
+        match is_of_form(&text) {
+            true => Ok(text),
+            false => Err(broker_setting(name)?.invalid(&text, form.to_owned())),
         }
     }
 
