@@ -13,6 +13,8 @@ use logway_node::memory::{BudgetShare, Memory, RequestMemory};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
+use crate::timed_io::RequestInWork;
+
 /// The largest request: 10 MiB of records in base64, with 500 keys and what surrounds them.
 pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
 
@@ -175,6 +177,34 @@ impl Body for ResponseBody {
             }
             ResponseBody::Events(_) => SizeHint::default(),
         }
+    }
+}
+
+/// The body of a response whose request is in work until it is sent.
+pub(crate) struct InWork {
+    /// What is sent.
+    pub(crate) body: ResponseBody,
+    /// Ends with it.
+    pub(crate) _request: RequestInWork,
+}
+
+impl Body for InWork {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

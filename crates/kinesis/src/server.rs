@@ -19,10 +19,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::body::InWork;
 use crate::http::{Peer, answer};
 use crate::names::Account;
 use crate::service::{Service, Subscriptions};
-use crate::timed_io::TimedIo;
+use crate::timed_io::{Patience, Requests, TimedIo};
 
 /// The name of the listener, in what is told of it.
 const LISTENER: &str = "KINESIS";
@@ -198,7 +199,10 @@ async fn serve(
     }
     let idle_max = node.settings.connections_max_idle.unwrap_or(Duration::MAX);
     let idle_max = idle_max.clamp(IDLE_MIN, Duration::from_secs(u32::MAX.into()));
-    let io = TimedIo::new(socket, FIRST_BYTE_MAX, idle_max, WRITE_MAX);
+    let patience =
+        Patience { first: FIRST_BYTE_MAX, head: HEAD_MAX, read: idle_max, write: WRITE_MAX };
+    let requests = Arc::new(Requests::default());
+    let io = TimedIo::new(socket, patience, Arc::clone(&requests));
     let give_up = Arc::new(Notify::new());
     let client = Peer {
         host: peer.ip().to_canonical(),
@@ -206,14 +210,17 @@ async fn serve(
         give_up: Arc::clone(&give_up),
     };
     let handler = service_fn(move |request| {
-        let (service, client) = (Arc::clone(&service), client.clone());
-        async move { Ok::<_, Infallible>(answer(service, client, request).await) }
+        let (service, client, in_work) = (Arc::clone(&service), client.clone(), requests.begin());
+        async move {
+            let response = answer(service, client, request).await;
+            Ok::<_, Infallible>(response.map(|body| InWork { body, _request: in_work }))
+        }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_MAX)
+        .header_read_timeout(None)
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
