@@ -258,7 +258,8 @@ impl Call {
     /// How a stream is seen.
     pub(crate) fn status(&self, found: &FoundStream) -> &'static str {
         let state = found.state();
-        let is_in_phase = self.now_ms() < state.phase_since_ms + self.service.stream_delay_ms;
+        let is_in_phase =
+            is_in_phase(state.phase_since_ms, self.service.stream_delay_ms, self.now_ms());
         match state.phase {
             StreamPhase::Deleting => "DELETING",
             StreamPhase::Created if is_in_phase => "CREATING",
@@ -303,5 +304,22 @@ impl Call {
     ) -> Result<(), ApiError> {
         let command = ChangeStream { topic_id: found.id(), change, now_ms: self.now_ms() };
         Ok(self.submit(command).await?)
+    }
+}
+
+/// Whether a change is still seen. Another node may have made it, whose clock is ahead: without a delay no change ever is.
+fn is_in_phase(since_ms: i64, delay_ms: i64, now_ms: i64) -> bool {
+    delay_ms > 0 && now_ms < since_ms.saturating_add(delay_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_seen_for_its_delay() {
+        assert!(is_in_phase(1_000, 500, 1_499));
+        assert!(!is_in_phase(1_000, 500, 1_500));
+        assert!(!is_in_phase(1_000, 0, 900), "made by a clock that is ahead");
     }
 }

@@ -11,6 +11,7 @@
 //! | 8 | when it was made, in ms since 1970 |
 //! | 8 | what else a page needs |
 //! | 64 | zero: AWS's tokens are at least this long, and some clients store them so |
+//! | N | the name of a stream, for a page of streams |
 //! | 16 | the beginning of HMAC-SHA-256 over all before it |
 
 use base64::Engine as _;
@@ -26,6 +27,9 @@ const HEAD: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 1];
 const CONTENT_BYTES: usize = 128;
 const SEAL_BYTES: usize = 16;
 const TOKEN_BYTES: usize = 8 + CONTENT_BYTES + SEAL_BYTES;
+
+/// Names of topics are not longer.
+const NAME_BYTES_MAX: usize = 249;
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +73,12 @@ impl Sealer {
 
     /// The text of a token.
     pub(crate) fn seal(&self, token: &Token) -> String {
-        let mut bytes = [0; TOKEN_BYTES];
+        self.seal_with_name(token, "")
+    }
+
+    /// The text of a token with a name. That of a stream is not found by its id when the stream was deleted.
+    pub(crate) fn seal_with_name(&self, token: &Token, name: &str) -> String {
+        let mut bytes = vec![0; TOKEN_BYTES - SEAL_BYTES];
         bytes[..8].copy_from_slice(&HEAD);
         bytes[8] = token.purpose as u8;
         bytes[16..32].copy_from_slice(&token.stream.0.0);
@@ -77,34 +86,42 @@ impl Sealer {
         bytes[40..48].copy_from_slice(&token.offset.0.to_be_bytes());
         bytes[48..56].copy_from_slice(&token.made_ms.to_be_bytes());
         bytes[56..64].copy_from_slice(&token.extra.to_be_bytes());
-        let (content, seal) = bytes.split_at_mut(TOKEN_BYTES - SEAL_BYTES);
-        let mac = self.mac(content).finalize().into_bytes();
-        seal.copy_from_slice(&mac[..SEAL_BYTES]);
+        bytes.extend_from_slice(name.as_bytes());
+        let mac = self.mac(&bytes).finalize().into_bytes();
+        bytes.extend_from_slice(&mac[..SEAL_BYTES]);
         STANDARD.encode(bytes)
     }
 
     /// What a text says; `None` if it was not sealed with this key for this purpose, or was altered. Quotes around it are
     /// what shells leave.
     pub(crate) fn open(&self, text: &str, purpose: Purpose) -> Option<Token> {
+        let (token, name) = self.open_with_name(text, purpose)?;
+        name.is_empty().then_some(token)
+    }
+
+    /// The same, with the name that it was sealed with.
+    pub(crate) fn open_with_name(&self, text: &str, purpose: Purpose) -> Option<(Token, String)> {
         let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
-        let mut bytes = [0; TOKEN_BYTES + 3];
-        if text.len() > TOKEN_BYTES.div_ceil(3) * 4 {
+        if text.len() > (TOKEN_BYTES + NAME_BYTES_MAX).div_ceil(3) * 4 {
             return None;
         }
-        let length = STANDARD.decode_slice(text, &mut bytes).ok()?;
-        let bytes: &[u8; TOKEN_BYTES] = bytes[..length].try_into().ok()?;
-        let (content, seal) = bytes.split_at(TOKEN_BYTES - SEAL_BYTES);
+        let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_BYTES)?;
+        let (content, seal) = bytes.split_at(bytes.len() - SEAL_BYTES);
         self.mac(content).verify_truncated_left(seal).ok()?;
         let number = |at: usize| i64::from_be_bytes(std::array::from_fn(|index| bytes[at + index]));
-        let is_ours = bytes[..8] == HEAD && bytes[8] == purpose as u8;
-        is_ours.then_some(Token {
+        if bytes[..8] != HEAD || bytes[8] != purpose as u8 {
+            return None;
+        }
+        let name = String::from_utf8(content[TOKEN_BYTES - SEAL_BYTES..].to_vec()).ok()?;
+        let token = Token {
             purpose,
             stream: TopicId(Uuid(std::array::from_fn(|index| bytes[16 + index]))),
             shard: PartitionId(i32::try_from(number(32)).ok()?),
             offset: Offset(number(40)),
             made_ms: number(48),
             extra: number(56),
-        })
+        };
+        Some((token, name))
     }
 
     fn mac(&self, content: &[u8]) -> Hmac<Sha256> {
@@ -135,6 +152,10 @@ mod tests {
         assert_eq!(sealer.open(&text, Purpose::Iterator), Some(TOKEN));
         assert_eq!(sealer.open(&format!("\"{text}\""), Purpose::Iterator), Some(TOKEN));
         assert_eq!(sealer.open(&text, Purpose::Shards), None);
+        let named = sealer.seal_with_name(&TOKEN, "clicks");
+        let opened = sealer.open_with_name(&named, Purpose::Iterator);
+        assert_eq!(opened, Some((TOKEN, "clicks".to_owned())));
+        assert_eq!(sealer.open(&named, Purpose::Iterator), None, "it has no place for a name");
         let other = Sealer::new([Uuid([1; 16]), Uuid([3; 16])]);
         assert_eq!(other.open(&text, Purpose::Iterator), None);
     }

@@ -208,12 +208,9 @@ async fn place(call: &Call, found: &mut FoundStream, records: &[NewRecord]) -> V
         let outcomes = node.append_anywhere(batches, deadline).await;
         let mut has_moved = false;
         for ((number, indexes), outcome) in by_shard.into_iter().zip(outcomes) {
-            match outcome {
-                // Nothing of it was appended.
-                Err(failure) if is_in_the_way(failure.code) && Instant::now() < deadline => {
-                    has_moved = true;
-                }
-                outcome => note(&mut placed, found, number, &indexes, outcome),
+            match settled(outcome) {
+                Some(outcome) => note(&mut placed, found, number, &indexes, outcome),
+                None => has_moved = true,
             }
         }
         if placed.iter().all(Option::is_some) || Instant::now() >= deadline {
@@ -222,16 +219,24 @@ async fn place(call: &Call, found: &mut FoundStream, records: &[NewRecord]) -> V
         let next = if has_moved { Instant::now() + LOOK_AGAIN } else { deadline };
         _ = timeout_at(next.min(deadline), images.changed()).await;
     }
-    let late = || {
-        let message = "the shard of the record takes none yet";
-        Err(Failure::new(ErrorCode::LeaderNotAvailable, message))
-    };
-    placed.into_iter().map(|placed| placed.unwrap_or_else(late)).collect()
+    placed.into_iter().map(|placed| placed.unwrap_or_else(|| Err(late()))).collect()
 }
 
-/// Whether a shard has just been closed, or is not open yet, or nobody leads it.
-fn is_in_the_way(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::PolicyViolation | ErrorCode::LeaderNotAvailable)
+/// What is said at the deadline of a record that no shard has taken, whatever was in its way: clients try again.
+fn late() -> Failure {
+    Failure::new(ErrorCode::LeaderNotAvailable, "the shard of the record takes none yet")
+}
+
+/// What came of a batch. `None` where nothing of it was appended and another try may help: its shard has just been closed, or is
+/// not open yet, or nobody leads it.
+fn settled(outcome: Result<Appended, Failure>) -> Option<Result<Appended, Failure>> {
+    let is_in_the_way = |failure: &Failure| {
+        matches!(failure.code, ErrorCode::PolicyViolation | ErrorCode::LeaderNotAvailable)
+    };
+    match outcome {
+        Err(failure) if is_in_the_way(&failure) => None,
+        outcome => Some(outcome),
+    }
 }
 
 fn note(
@@ -267,4 +272,20 @@ fn batch<'a>(records: impl Iterator<Item = &'a NewRecord>) -> Bytes {
         builder.append(now, key, Some(&record.data), headers).expect("it fits");
     }
     builder.finish().expect("it has a record")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_no_shard_took_is_to_be_sent_again() {
+        for code in [ErrorCode::PolicyViolation, ErrorCode::LeaderNotAvailable] {
+            assert_eq!(settled(Err(Failure::new(code, ""))), None);
+        }
+        let unknown = Err(Failure::new(ErrorCode::RequestTimedOut, ""));
+        assert_eq!(settled(unknown.clone()), Some(unknown), "it may be there");
+        let error = ApiError::from(late());
+        assert_eq!((error.name, error.status), ("ServiceUnavailable", 503));
+    }
 }

@@ -12,6 +12,7 @@ use crate::value::Structure;
 
 pub(super) async fn split_shard(call: &Call) -> Result<Reply, ApiError> {
     let found = call.stream(Permission::Alter)?;
+    check_provisioned(call, &found)?;
     call.check_active(&found)?;
     let id = call.input.text("ShardToSplit").unwrap_or_default();
     let (number, shard) = call.shard(&found, id)?;
@@ -38,6 +39,7 @@ pub(super) async fn split_shard(call: &Call) -> Result<Reply, ApiError> {
 
 pub(super) async fn merge_shards(call: &Call) -> Result<Reply, ApiError> {
     let found = call.stream(Permission::Alter)?;
+    check_provisioned(call, &found)?;
     call.check_active(&found)?;
     let shard = |member: &str| call.shard(&found, call.input.text(member).unwrap_or_default());
     let (first, of_first) = shard("ShardToMerge")?;
@@ -60,12 +62,7 @@ pub(super) async fn merge_shards(call: &Call) -> Result<Reply, ApiError> {
 pub(super) async fn update_shard_count(call: &Call) -> Result<Reply, ApiError> {
     let found = call.stream(Permission::Alter)?;
     let name = found.name();
-    if found.state().mode == StreamMode::OnDemand {
-        return Err(ApiError::validation(format!(
-            "Request is invalid. Stream {name} under account {} is in On-Demand mode.",
-            call.account().id
-        )));
-    }
+    check_provisioned(call, &found)?;
     call.check_active(&found)?;
     let count = call.input.number("TargetShardCount").unwrap_or(0);
     let target = u32::try_from(count).unwrap_or(0);
@@ -105,6 +102,18 @@ async fn reshard(call: &Call, found: &FoundStream, resharding: Resharding) -> Re
             )))
         }
         outcome => Ok(outcome?),
+    }
+}
+
+/// Refuses what the service does by itself.
+fn check_provisioned(call: &Call, found: &FoundStream) -> Result<(), ApiError> {
+    match found.state().mode {
+        StreamMode::Provisioned => Ok(()),
+        StreamMode::OnDemand => Err(ApiError::validation(format!(
+            "Request is invalid. Stream {} under account {} is in On-Demand mode.",
+            found.name(),
+            call.account().id
+        ))),
     }
 }
 

@@ -140,15 +140,15 @@ pub(super) fn list_streams(call: &Call) -> Result<Reply, ApiError> {
         Some(text) => {
             let invalid = || ApiError::argument("Invalid NextToken.");
             let sealer = call.sealer(&image).map_err(|_| invalid())?;
-            let token = sealer.open(text, Purpose::Streams).ok_or_else(invalid)?;
+            let opened = sealer.open_with_name(text, Purpose::Streams);
+            let (token, last) = opened.ok_or_else(invalid)?;
             if call.now_ms() - token.made_ms > LIFE_MS {
                 return Err(ApiError::new(
                     "ExpiredNextTokenException",
                     "The NextToken has expired.",
                 ));
             }
-            // A stream that was deleted since leads nowhere; the first page does.
-            image.topic_by_id(token.stream).map(|topic| topic.name.as_str().to_owned())
+            Some(last)
         }
         None => input.text("ExclusiveStartStreamName").map(str::to_owned),
     };
@@ -166,14 +166,17 @@ pub(super) fn list_streams(call: &Call) -> Result<Reply, ApiError> {
     let found = names.iter().filter_map(|name| call.find(name));
     let summaries: Vec<Value> = found.map(|found| summary(call, &found).into()).collect();
     let token = match page.last().filter(|_| has_more) {
-        Some(last) => Some(call.sealer(&image)?.seal(&Token {
-            purpose: Purpose::Streams,
-            stream: last.id,
-            shard: PartitionId(0),
-            offset: Offset::ZERO,
-            made_ms: call.now_ms(),
-            extra: 0,
-        })),
+        Some(last) => {
+            let token = Token {
+                purpose: Purpose::Streams,
+                stream: last.id,
+                shard: PartitionId(0),
+                offset: Offset::ZERO,
+                made_ms: call.now_ms(),
+                extra: 0,
+            };
+            Some(call.sealer(&image)?.seal_with_name(&token, last.name.as_str()))
+        }
         None => None,
     };
     Ok(Structure::new()
