@@ -121,8 +121,10 @@ impl FoundStream {
 
     /// Whether nothing is left of a shard: it was closed before all that is kept.
     pub(crate) fn has_expired(&self, shard: &Shard, now_ms: i64) -> bool {
-        let ends = shard.closed.zip(self.retention_ms());
-        ends.is_some_and(|(end, retention_ms)| end.at_ms.saturating_add(retention_ms) < now_ms)
+        shard.closed.is_some_and(|end| {
+            let retention_ms = self.retention_ms();
+            retention_ms.is_some_and(|ms| end.at_ms.saturating_add(ms) < now_ms)
+        })
     }
 }
 

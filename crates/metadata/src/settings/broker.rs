@@ -290,7 +290,8 @@ static OWN_SETTINGS: &[Setting] = &[
         None,
         "",
         "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
-         takes a free one. Where it is not set, there is no such listener.",
+         takes a free one. Where it is not set, there is no such listener. Nobody is asked who he is there, so an address \
+         that other machines can reach needs `logway.insecure`.",
     ),
     Setting::at_start(
         "kinesis.region",
