@@ -117,15 +117,21 @@ async fn many_calls_that_wait_hold_up_no_other() {
 }
 
 #[tokio::test]
-async fn a_reply_that_cannot_be_sent_is_not_waited_for() {
+async fn who_can_be_sent_no_replies_is_not_worked_for() {
     let (_server, address, _signal) = server(1).await;
-    let peers = Peers::new(identity(1, 7));
+    let mut socket = TcpStream::connect(&address).await.expect("it listens");
+    let hello = [b"LOGWAYND", &[0, 1, 0][..], &[1; 16], &[0, 0, 0, 7], &[7; 16]].concat();
+    socket.write_all(&hello).await.expect("is read");
+    socket.read_exact(&mut [0; 27]).await.expect("is welcome");
+    let call = |payload: Vec<u8>| {
+        let length = u32::try_from(9 + payload.len()).expect("fits").to_be_bytes();
+        [&length[..], &[0; 8], &[1], &payload].concat()
+    };
     // The reply is longer than the request, and than a message may be.
-    let payload = vec![0; logway_quorum::PEER_MESSAGE_MAX_BYTES];
-    let lost = peers.request(&address, Lane::Bulk, Kind::Fetch, payload, PATIENCE).await;
-    assert!(matches!(lost, Err(PeerError::Unreachable(_))), "{lost:?}");
-    let next = peers.request(&address, Lane::Bulk, Kind::Fetch, b"!".to_vec(), PATIENCE).await;
-    assert_eq!(next.expect("goes by another connection"), "7 Fetch !");
+    let longest = vec![0; logway_quorum::PEER_MESSAGE_MAX_BYTES];
+    socket.write_all(&call(longest)).await.expect("is read");
+    let sending = async { while socket.write_all(&call(vec![0; 1_000])).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, sending).await.expect("the connection ends");
 }
 
 #[tokio::test]
