@@ -434,4 +434,4 @@ fn failure(code: ErrorCode) -> Failure {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

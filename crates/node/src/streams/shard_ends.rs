@@ -210,12 +210,16 @@ fn tell_news(topic: TopicId, failed: &[NotEnded], told: &[NotEnded]) {
 #[cfg(test)]
 mod tests {
     use logway_log::fs::SimFs;
-    use logway_metadata::Intake;
+    use logway_metadata::controller::{Reshard, Resharding};
+    use logway_metadata::record::HashKey;
+    use logway_metadata::{Intake, StreamImage};
     use logway_model::{BrokerId, Uuid};
 
     use super::*;
     use crate::append::NotTaken;
     use crate::replica::tests::{batch, durable, partition};
+    use crate::streams::anywhere::tests::Alone;
+    use crate::tasks::wall_clock;
 
     #[tokio::test]
     async fn a_closed_shard_tells_its_end_and_takes_nothing_more() {
@@ -253,6 +257,32 @@ mod tests {
         assert!(failed[0].reason.contains("not on all in-sync replicas"), "{failed:?}");
         assert!(waiting.iter().all(|(_, replica)| replica.intake() == Intake::Closed));
         stuck_fs.release_syncs();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_shard_is_ended_when_its_replica_knows_that_it_is_closed() {
+        let alone = Alone::start().await;
+        let topic_id = alone.shard.topic;
+        let not_yet = alone.node.reconciling.lock().await;
+        let resharding = Resharding::Split { shard: alone.shard.number, at: HashKey(9) };
+        let now_ms = wall_clock().0;
+        let split = Reshard { topic_id, resharding, shards_max: None, now_ms };
+        alone.node.quorum.submit(split).await.expect("can be split");
+        let mut images = alone.node.quorum.watch();
+        let is_resharding = || {
+            let image = alone.node.image();
+            let topic = image.topic_by_id(topic_id).expect("is there");
+            topic.stream.as_ref().is_some_and(StreamImage::is_resharding)
+        };
+        while !is_resharding() {
+            images.changed().await.expect("the node runs");
+        }
+        assert!(alone.node.shards_to_end(topic_id).is_empty(), "older metadata may open it again");
+        drop(not_yet);
+        while is_resharding() {
+            images.changed().await.expect("the node runs");
+        }
+        alone.node.stop().await.expect("stops");
     }
 
     #[test]

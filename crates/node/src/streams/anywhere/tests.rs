@@ -14,14 +14,14 @@ use crate::log_levels::LogLevels;
 use crate::tasks::wall_clock;
 
 /// A node alone, with a stream of one shard.
-struct Alone {
+pub(crate) struct Alone {
     _dir: tempfile::TempDir,
-    node: Arc<Node>,
-    shard: Partition,
+    pub(crate) node: Arc<Node>,
+    pub(crate) shard: Partition,
 }
 
 impl Alone {
-    async fn start() -> Alone {
+    pub(crate) async fn start() -> Alone {
         Alone::start_on(Arc::new(RealFs)).await
     }
 
