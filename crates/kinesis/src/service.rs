@@ -24,7 +24,7 @@ pub(crate) struct Service {
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// Subscriptions that may be open here. Each may wait for another node, which lets fewer than twice as many wait.
+/// Subscriptions that may be open here. Each may wait for another node, which lets more than twice as many wait.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 2_000;
 
 /// A consumer of a shard.
