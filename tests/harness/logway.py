@@ -14,7 +14,7 @@ BENCH = os.environ.get("LOGWAY_BENCH", str(Path(BINARY).with_name("logway-bench"
 
 METRICS_DEADLINE_S = 30
 
-READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) ", re.MULTILINE)
+READY_LINE = re.compile(r"^ready kafka=(\S+) http=(\S+) .*?ms=\d+(?: kinesis=(\S+))?$", re.MULTILINE)
 
 
 class Logway(Broker):
@@ -28,16 +28,21 @@ class Logway(Broker):
     connection_limit = "max.connections"
 
     http = ""
+    # Where Kinesis clients connect, with the setting `kinesis.listen`.
+    kinesis = ""
 
     def command(self) -> list[str]:
         listen = ["--kafka-listen", self.bootstrap or "127.0.0.1:0", "--http-listen", self.http or "127.0.0.1:0"]
-        settings = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
+        # At the same address after every restart.
+        again = {"kinesis.listen": self.kinesis} if self.kinesis else {}
+        settings = [word for name, value in (self.settings | again).items() for word in ("--set", f"{name}={value}")]
         return [BINARY, "serve", "--data-dir", str(self.data_dir), *listen, *settings]
 
     def is_ready(self) -> bool:
         found = READY_LINE.search(self.log_since_start())
         if found:
-            self.bootstrap, self.http = found.groups()
+            self.bootstrap, self.http, kinesis = found.groups()
+            self.kinesis = kinesis or ""
         return found is not None
 
     def environment(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a binary exports nothing; `pub` means: for the other modules")]
 
 mod codegen;
+mod kinesis_model;
 mod reference;
 mod samples;
 
@@ -11,11 +12,14 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 
 const USAGE: &str = "usage: cargo xtask codegen [JARS] [--check]
+       cargo xtask kinesis-model FILE
        cargo xtask reference [--check]
        cargo xtask wire-samples --out FILE [--seed N] [--samples N] [JARS]
 
-codegen        write the protocol's messages, crates/wire/src/messages, from the definitions in Kafka's jars
+codegen        write the protocol's messages, crates/wire/src/messages, from the definitions in Kafka's jars, and
+               the shapes of Kinesis, crates/kinesis/src/shapes, from crates/kinesis/model
   --check      write nothing; fail if the committed code differs
+kinesis-model  prune botocore's data/kinesis/2013-12-02/service-2.json, unpacked, into crates/kinesis/model
 reference      write docs/reference from the tables in the code
   --check      write nothing; fail if a committed page differs
 wire-samples   write random messages of every version, one a line, made from the definitions alone
@@ -31,6 +35,10 @@ fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("codegen") => codegen::run(&codegen_options(args)?),
+        Some("kinesis-model") => {
+            let from = PathBuf::from(args.next().context(USAGE)?);
+            kinesis_model::prune(&from, codegen::workspace_root()?)
+        }
         Some("reference") => match args.next().as_deref() {
             None => reference::run(false),
             Some("--check") => reference::run(true),

@@ -27,6 +27,7 @@ mod register_broker;
 mod room_for_names;
 mod scram_credentials;
 mod security_feature;
+mod streams;
 
 use std::collections::BTreeSet;
 
@@ -57,6 +58,10 @@ pub use scram_credentials::{
     AlterScramCredentials, SCRAM_ITERATIONS, ScramCredentialChange, USER_NAME_MAX_BYTES, USERS_MAX,
 };
 use serde::{Deserialize, Serialize};
+pub use streams::{
+    CONSUMERS_MAX, ChangeStream, ChangeStreamsAccount, CreateStream, EndShards, EndedShard,
+    Reshard, Resharding, StreamChange, TAGS_MAX,
+};
 
 use crate::error::{MetadataError, excerpt};
 use crate::level::MetadataLevel;
@@ -84,6 +89,12 @@ impl ControllerError {
         let message = format!(
             "This needs metadata level {needed}, and the cluster has finalised level {finalized}."
         );
+        ControllerError::new(ErrorCode::UnsupportedVersion, message)
+    }
+
+    /// The refusal of records of streams, which a cluster has not turned on.
+    pub fn unsupported_streams() -> ControllerError {
+        let message = "This needs streams, which the cluster has not turned on.";
         ControllerError::new(ErrorCode::UnsupportedVersion, message)
     }
 

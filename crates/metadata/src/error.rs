@@ -42,6 +42,16 @@ pub enum MetadataError {
         /// How many partitions the topic has.
         count: usize,
     },
+    /// Shards must come in order, and belong to a stream.
+    #[error(
+        "shard {partition} of topic '{name}' is neither a known one nor that of the next partition of a stream"
+    )]
+    ShardGap {
+        /// The topic.
+        name: TopicName,
+        /// The partition in the record.
+        partition: PartitionId,
+    },
     /// Producer ids would be given out twice.
     #[error("the next producer id cannot go back from {from} to {to}")]
     ProducerIdsGoBack {

@@ -3,6 +3,7 @@
 mod acls;
 mod client_quotas;
 mod difference;
+mod stream;
 mod topic;
 mod users;
 
@@ -16,15 +17,16 @@ use rpds::RedBlackTreeMapSync;
 pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
 pub use difference::TopicsDifference;
-pub use topic::{PartitionImage, TopicImage};
+pub use stream::{Intake, StreamImage};
+pub use topic::{PartitionImage, TopicImage, is_internal};
 pub use users::{ScramCredentials, Users};
 
 use crate::error::MetadataError;
-use crate::level::{METADATA_FEATURE, MetadataLevel};
+use crate::level::{METADATA_FEATURE, MetadataLevel, STREAMS_FEATURE};
 use crate::record::{
     BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
     Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, PartitionRecord, ProducerIdsRecord,
-    RemoveTopicRecord, TopicRecord,
+    RemoveTopicRecord, ShardRecord, StreamRecord, StreamsRecord, TopicRecord,
 };
 
 /// The settings that a resource overrides, by name, as text.
@@ -52,6 +54,8 @@ pub struct MetadataImage {
     users: Users,
     acls: Acls,
     next_producer_id: ProducerId,
+    /// What all streams share.
+    streams: Option<Arc<StreamsRecord>>,
     partition_count: usize,
     /// How many replicas each log directory holds; no entry is zero.
     replicas_by_directory: RedBlackTreeMapSync<DirectoryId, usize>,
@@ -70,6 +74,7 @@ impl Default for MetadataImage {
             users: Users::default(),
             acls: Acls::default(),
             next_producer_id: ProducerId(0),
+            streams: None,
             partition_count: 0,
             replicas_by_directory: RedBlackTreeMapSync::new_sync(),
         }
@@ -106,6 +111,7 @@ impl MetadataImage {
         self.client_quotas.push_records(&mut records);
         self.users.push_records(&mut records);
         self.acls.push_records(&mut records);
+        records.extend(self.streams().map(|streams| MetadataRecord::Streams(streams.clone())));
         for topic in self.topics() {
             topic.push_records(&mut records);
             let resource = ConfigResource::Topic(topic.name.clone());
@@ -235,6 +241,22 @@ impl MetadataImage {
         self.next_producer_id
     }
 
+    /// What all streams share, once a stream was made.
+    pub fn streams(&self) -> Option<&StreamsRecord> {
+        self.streams.as_deref()
+    }
+
+    /// How many shards of all streams are open.
+    pub fn open_shard_count(&self) -> usize {
+        let streams = self.topics().filter_map(|topic| topic.stream.as_ref());
+        streams.map(|stream| stream.open_shards().count()).sum()
+    }
+
+    /// Whether every node of the cluster can read records of streams.
+    pub fn allows_streams(&self) -> bool {
+        self.features.get(STREAMS_FEATURE).is_some_and(|level| *level > 0)
+    }
+
     /// The features that are on, by name, with their levels.
     pub fn features(&self) -> impl Iterator<Item = (&str, i16)> {
         self.features.iter().map(|(name, &level)| (name.as_str(), level))
@@ -278,6 +300,12 @@ impl MetadataImage {
                 self.acls.set(record);
                 Ok(())
             }
+            MetadataRecord::Stream(record) => self.set_stream(record),
+            MetadataRecord::Shard(record) => self.set_shard(record),
+            MetadataRecord::Streams(record) => {
+                self.streams = Some(Arc::new(record.clone()));
+                Ok(())
+            }
         }
     }
 
@@ -304,21 +332,41 @@ impl MetadataImage {
     }
 
     fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), MetadataError> {
-        let id = record.topic_id;
-        let name = self.names_by_id.get(&id).ok_or(MetadataError::UnknownTopicId { id })?;
-        let topic = self.topics.get_mut(name).ok_or(MetadataError::UnknownTopicId { id })?;
-        let topic = Arc::make_mut(topic);
+        let topic = self.topic_mut(record.topic_id)?;
         let partitions_before = topic.partitions.len();
         let directories_before =
             topic.partition(record.partition).map(|partition| partition.directories.clone());
         topic.set_partition(record)?;
-        self.partition_count += topic.partitions.len() - partitions_before;
+        let added = topic.partitions.len() - partitions_before;
+        self.partition_count += added;
         self.uncount_directories(&directories_before.unwrap_or_default());
         for directory in assigned(&record.directories) {
             let count = self.replicas_in(directory) + 1;
             self.replicas_by_directory.insert_mut(directory, count);
         }
         Ok(())
+    }
+
+    fn topic_mut(&mut self, id: TopicId) -> Result<&mut TopicImage, MetadataError> {
+        let unknown = || MetadataError::UnknownTopicId { id };
+        let name = self.names_by_id.get(&id).ok_or_else(unknown)?;
+        Ok(Arc::make_mut(self.topics.get_mut(name).ok_or_else(unknown)?))
+    }
+
+    fn set_stream(&mut self, record: &StreamRecord) -> Result<(), MetadataError> {
+        self.topic_mut(record.topic_id)?.set_stream(&record.state);
+        Ok(())
+    }
+
+    fn set_shard(&mut self, record: &ShardRecord) -> Result<(), MetadataError> {
+        let topic = self.topic_mut(record.topic_id)?;
+        match topic.set_shard(record.partition, &record.shard) {
+            true => Ok(()),
+            false => Err(MetadataError::ShardGap {
+                name: topic.name.clone(),
+                partition: record.partition,
+            }),
+        }
     }
 
     fn uncount_directories(&mut self, directories: &[DirectoryId]) {

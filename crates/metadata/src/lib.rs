@@ -26,8 +26,8 @@ mod error;
 pub use controller::{Command, ControllerError, Decision};
 pub use error::MetadataError;
 pub use image::{
-    Acls, ClientQuotas, MetadataImage, Overrides, PartitionImage, TopicImage, TopicsDifference,
-    Users,
+    Acls, ClientQuotas, Intake, MetadataImage, Overrides, PartitionImage, StreamImage, TopicImage,
+    TopicsDifference, Users, is_internal,
 };
-pub use level::{METADATA_FEATURE, MetadataLevel};
+pub use level::{METADATA_FEATURE, MetadataLevel, STREAMS_FEATURE, STREAMS_LEVEL};
 pub use record::{ConfigResource, MetadataRecord};

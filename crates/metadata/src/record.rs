@@ -14,6 +14,7 @@
 //! when the cluster has finalised the level of that layout ([`MetadataLevel`]).
 
 mod broker_session;
+mod stream;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +24,10 @@ use logway_model::{
     BrokerId, DirectoryId, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName,
 };
 use serde::{Deserialize, Serialize};
+pub use stream::{
+    HashKey, HashRange, NotAHashKey, Shard, ShardEnd, ShardRecord, StreamConsumer, StreamMode,
+    StreamPhase, StreamRecord, StreamState, StreamsRecord,
+};
 
 use crate::acl::Acl;
 use crate::credential::ScramCredential;
@@ -74,6 +79,15 @@ pub enum MetadataRecord {
     /// A broker of a cluster has started, or may lead, or no longer.
     #[serde(rename = "broker_session/0")]
     BrokerSession(BrokerSessionRecord),
+    /// A topic is a stream.
+    #[serde(rename = "stream/0")]
+    Stream(Box<StreamRecord>),
+    /// A partition is a shard.
+    #[serde(rename = "shard/0")]
+    Shard(ShardRecord),
+    /// What all streams share.
+    #[serde(rename = "streams/0")]
+    Streams(StreamsRecord),
 }
 
 impl MetadataRecord {
@@ -97,10 +111,21 @@ impl MetadataRecord {
             | MetadataRecord::Feature(_)
             | MetadataRecord::ClientQuota(_)
             | MetadataRecord::ScramCredential(_)
-            | MetadataRecord::Acl(_) => MetadataLevel::ONE_NODE,
+            | MetadataRecord::Acl(_)
+            | MetadataRecord::Stream(_)
+            | MetadataRecord::Shard(_)
+            | MetadataRecord::Streams(_) => MetadataLevel::ONE_NODE,
             MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
             MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
         }
+    }
+
+    /// Whether the feature [`STREAMS_FEATURE`](crate::STREAMS_FEATURE) must be on before this record is written.
+    pub fn needs_streams(&self) -> bool {
+        matches!(
+            self,
+            MetadataRecord::Stream(_) | MetadataRecord::Shard(_) | MetadataRecord::Streams(_)
+        )
     }
 }
 

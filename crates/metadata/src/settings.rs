@@ -24,8 +24,8 @@ mod describe;
 mod reference;
 
 pub use broker_settings::{
-    AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings, LogFormat,
-    NODE_ID_SETTING,
+    AuditSettings, AuthorizerSettings, BrokerSettings, CleanerSettings, ClusterSettings,
+    KinesisSettings, LogFormat, NODE_ID_SETTING,
 };
 pub use config_file::parse_config_file;
 pub use definition::{Effect, Kind, Setting, Synonym, Update};

@@ -1,12 +1,15 @@
 //! The records' form on disk. It must never change for a version that was released.
 
+use std::collections::BTreeMap;
+
 use logway_metadata::acl::{Acl, AclOperation, PatternType, Permission, ResourceType};
 use logway_metadata::credential::{Bytes, ScramCredential};
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
-    ConfigRecord, Endpoint, FeatureRecord, Listener, PartitionRecord, ProducerIdsRecord,
-    RemoveTopicRecord, ScramCredentialRecord, TopicRecord,
+    ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, PartitionRecord,
+    ProducerIdsRecord, RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd, ShardRecord,
+    StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord, TopicRecord,
 };
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
@@ -46,6 +49,34 @@ fn with_eligible() -> MetadataRecord {
     MetadataRecord::partition(PartitionRecord { eligible: vec![BrokerId(2)], ..record })
 }
 
+fn stream() -> MetadataRecord {
+    let consumer = StreamConsumer { created_ms: 3, tags: BTreeMap::new(), policy: None };
+    let state = StreamState {
+        created_ms: 1,
+        phase_since_ms: 2,
+        phase: StreamPhase::Changed,
+        mode: StreamMode::OnDemand,
+        max_record_kib: 1_024,
+        warm_mibps: None,
+        encryption_key: Some("alias/a".to_owned()),
+        shard_metrics: vec!["IncomingBytes".to_owned()],
+        tags: [("a".to_owned(), "b".to_owned())].into(),
+        policy: None,
+        consumers: [("app".to_owned(), consumer)].into(),
+    };
+    MetadataRecord::Stream(Box::new(StreamRecord { topic_id: id(), state }))
+}
+
+fn shard() -> MetadataRecord {
+    let shard = Shard {
+        range: HashRange { start: HashKey(0), end: HashKey(u128::MAX) },
+        parents: vec![PartitionId(1), PartitionId(2)],
+        created_s: 5,
+        closed: Some(ShardEnd { at_ms: 6, offset: Some(7) }),
+    };
+    MetadataRecord::Shard(ShardRecord { topic_id: id(), partition: PartitionId(3), shard })
+}
+
 #[test]
 fn every_kind_has_its_form() {
     let endpoint = Endpoint { host: "broker.example".to_owned(), port: 9092 };
@@ -57,6 +88,34 @@ fn every_kind_has_its_form() {
         listeners: vec![Listener { name: "PLAINTEXT".to_owned(), endpoint: endpoint.clone() }],
     };
     let forms = [
+        (
+            stream(),
+            concat!(
+                r#"{"stream/0":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","state":{"created_ms":1,"#,
+                r#""phase_since_ms":2,"phase":"changed","mode":"on_demand","max_record_kib":1024,"#,
+                r#""warm_mibps":null,"encryption_key":"alias/a","shard_metrics":["IncomingBytes"],"#,
+                r#""tags":{"a":"b"},"policy":null,"#,
+                r#""consumers":{"app":{"created_ms":3,"tags":{},"policy":null}}}}}"#
+            ),
+        ),
+        (
+            shard(),
+            concat!(
+                r#"{"shard/0":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":3,"#,
+                r#""shard":{"range":{"start":"0","end":"340282366920938463463374607431768211455"},"#,
+                r#""parents":[1,2],"created_s":5,"closed":{"at_ms":6,"offset":7}}}}"#
+            ),
+        ),
+        (
+            MetadataRecord::Streams(StreamsRecord {
+                token_key: [Uuid([7; 16]), Uuid([8; 16])],
+                commitment_since_ms: None,
+            }),
+            concat!(
+                r#"{"streams/0":{"token_key":["BwcHBwcHBwcHBwcHBwcHBw","CAgICAgICAgICAgICAgICA"],"#,
+                r#""commitment_since_ms":null}}"#
+            ),
+        ),
         (
             MetadataRecord::BrokerSession(session),
             concat!(

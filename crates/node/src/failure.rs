@@ -72,6 +72,9 @@ impl From<LogError> for Failure {
             LogError::BehindRefused { refusal: Refusal::TooFewInSync, .. } => {
                 ErrorCode::NotEnoughReplicas
             }
+            LogError::BehindRefused { refusal: Refusal::ShardNotOpen, .. } => {
+                ErrorCode::LeaderNotAvailable
+            }
             LogError::FencedProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             // Deleted or stopping: the client should ask for new metadata.
             LogError::Closed { .. } | LogError::EpochOver { .. } => ErrorCode::NotLeaderOrFollower,

@@ -14,6 +14,7 @@
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
+//! | [`streams`] | what streams of Kinesis clients need beyond topics |
 //! | [`access`], `users` | who may do what, and whose password is checked |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
@@ -42,6 +43,7 @@ mod replication;
 pub mod rising_offset;
 pub mod shards;
 pub mod start;
+pub mod streams;
 pub mod tasks;
 pub mod topics;
 mod users;

@@ -32,6 +32,7 @@ use crate::producer_ids::ProducerIds;
 use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::Reconciliation;
 use crate::replica_moves::ReplicaMoves;
+use crate::streams::ShardEnds;
 use crate::tasks::to_its_end;
 use crate::topics::TopicTable;
 use crate::users::PasswordTurns;
@@ -93,6 +94,8 @@ pub struct Node {
     pub(crate) reconciling: tokio::sync::Mutex<()>,
     /// What other nodes can reach; `None` for a node that is alone and stays so.
     pub(crate) cluster: Option<Cluster>,
+    /// The closed shards whose ends are on their way to the metadata.
+    pub(crate) shard_ends: ShardEnds,
     /// Says when a log directory was lost without which the node cannot go on.
     pub(crate) lost_directories: watch::Sender<Option<LostDirectories>>,
 }

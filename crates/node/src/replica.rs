@@ -1,18 +1,20 @@
 //! A replica of a partition: its log, its role, its high watermark, and who waits for them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use logway_log::{
     AppendBatches, AppendFuture, Completion, HeldAppend, InlineRound, Log, LogConfig, TailListener,
 };
+use logway_metadata::Intake;
 use logway_model::{BrokerId, DirectoryId, ErrorCode, LeaderEpoch, Offset, TopicPartition};
 use logway_record::Batch;
 use logway_replication::{
     FollowerFetch, FollowerLimits, IsrProposal, Leader, LeaderStart, LocalTail, Membership,
 };
 
+use crate::append::NotTaken;
 use crate::log_dirs::LocatedLog;
 use crate::metrics::TopicTraffic;
 use crate::rising_offset::RisingOffset;
@@ -44,6 +46,8 @@ pub struct Replica {
     log_end: RisingOffset,
     /// How many replicas are in sync, and below it how many have to be for `acks=all`.
     in_sync: AtomicU64,
+    /// Whether the partition takes records, as far as it is a shard: an [`Intake`]. Changes only under `gate`.
+    intake: AtomicU8,
     traffic: TopicTraffic,
     /// The place in a segment at which damage was last reported; consumers ask for it again and again.
     damage_reported_at: AtomicU64,
@@ -122,6 +126,8 @@ pub struct StartedAppend {
     pub future: AppendFuture,
     /// For [`Replica::committed`].
     pub epoch: LeaderEpoch,
+    /// Why the log was not asked at all, if the partition is a shard that takes nothing.
+    pub not_taken: Option<NotTaken>,
 }
 
 /// The leader epoch of an append has ended before the append was committed.
@@ -149,6 +155,7 @@ impl Replica {
             role: Mutex::new(Role::Offline),
             role_view: AtomicU64::new(offline.pack()),
             in_sync: AtomicU64::new(0),
+            intake: AtomicU8::new(Intake::Open as u8),
             traffic,
             damage_reported_at: AtomicU64::new(u64::MAX),
             gate: Mutex::new(Gate::Open),
@@ -427,7 +434,9 @@ impl Replica {
         let gate = &mut *self.gate();
         let RoleView { kind, epoch } = self.role_view();
         let append = AppendBatches { batches, leader_epoch: epoch };
+        let not_taken = NotTaken::of(self.intake(), &self.topic_partition);
         let future = match (kind, gate) {
+            _ if not_taken.is_some() => self.waiting_append(append).1,
             (RoleKind::Leading, Gate::Open) => to_log(&self.location.load().log, append),
             (RoleKind::Leading, Gate::Closed(waiting)) => {
                 let (held, answer) = self.waiting_append(append);
@@ -439,7 +448,36 @@ impl Replica {
                 self.waiting_append(append).1
             }
         };
-        StartedAppend { future, epoch }
+        StartedAppend { future, epoch, not_taken }
+    }
+
+    /// Whether the partition takes records, as far as it is a shard.
+    pub fn intake(&self) -> Intake {
+        let intakes = [Intake::Open, Intake::NotYet, Intake::Closed];
+        let intake = self.intake.load(Ordering::SeqCst);
+        intakes.into_iter().find(|it| *it as u8 == intake).unwrap_or(Intake::Closed)
+    }
+
+    /// Takes records from now on, or none, as the metadata says. A closed shard stays closed: its end may have been told
+    /// by who has seen newer metadata.
+    pub(crate) fn set_intake(&self, intake: Intake) {
+        // Under the gate, so that what was appended before is on its way to the log.
+        let _gate = self.gate();
+        if self.intake() != Intake::Closed {
+            self.intake.store(intake as u8, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes no more records. Gives the epoch, and what ends when all that were taken before are in the log; `None` where
+    /// the replica does not lead, or its log is being replaced.
+    pub(crate) fn close_intake(&self) -> Option<(LeaderEpoch, Completion<Offset>)> {
+        let gate = self.gate();
+        let RoleView { kind, epoch } = self.role_view();
+        if kind != RoleKind::Leading || !matches!(*gate, Gate::Open) {
+            return None;
+        }
+        self.intake.store(Intake::Closed as u8, Ordering::SeqCst);
+        Some((epoch, self.log().flush()))
     }
 
     fn waiting_append(&self, append: AppendBatches) -> (HeldAppend, AppendFuture) {

@@ -35,6 +35,7 @@ use crate::quotas::{AddressCounts, ConnectionRates, ConnectionSeats, QuotaUse};
 use crate::reconcile::{Reconciliation, follow_metadata};
 use crate::replica_moves::ReplicaMoves;
 use crate::replication::{fetch_from_leaders, keep_isrs};
+use crate::streams::{ShardEnds, delete_streams};
 use crate::tasks::off_thread;
 use crate::topics::TopicTable;
 use crate::users::PasswordTurns;
@@ -146,6 +147,7 @@ impl Node {
         }
         let life = node.begin_life().await?;
         tokio::spawn(follow_metadata(Arc::downgrade(&node)));
+        tokio::spawn(delete_streams(Arc::downgrade(&node)));
         if !node.lives_in_cluster() {
             node.register().await.map_err(NodeError::Register)?;
         }
@@ -261,6 +263,7 @@ async fn open(
         admin_slots: Arc::new(Semaphore::new(ADMIN_COMMANDS_MAX)),
         reconciliation: Reconciliation::default(),
         reconciling: tokio::sync::Mutex::new(()),
+        shard_ends: ShardEnds::default(),
         lost_directories: watch::Sender::default(),
         settings: Arc::clone(settings),
         cluster,

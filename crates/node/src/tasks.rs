@@ -1,7 +1,8 @@
 //! How work gets on the threads of the runtime, and the time.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::sync::OnceLock;
+use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use logway_model::TimestampMs;
@@ -56,4 +57,45 @@ pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
 pub fn steady_time() -> Duration {
     static ZERO: OnceLock<Instant> = OnceLock::new();
     ZERO.get_or_init(Instant::now).elapsed()
+}
+
+/// Does all of these side by side, within the caller: dropped, it does none of them any more. The outputs are in the order
+/// of the futures.
+pub(crate) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut under_way: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = under_way.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (future, output) in under_way.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *output = Some(ready);
+            }
+        }
+        match outputs.iter().all(Option::is_some) {
+            true => Poll::Ready(outputs.iter_mut().filter_map(Option::take).collect()),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_joined_is_done_side_by_side_and_keeps_its_order() {
+        let begun = Instant::now();
+        let second = Duration::from_secs(1);
+        let slept = [3, 1, 2].map(|count| async move {
+            sleep(count * second).await;
+            count
+        });
+        assert_eq!(join_all(slept.into()).await, [3, 1, 2]);
+        assert_eq!(begun.elapsed(), 3 * second);
+        assert!(join_all(Vec::<std::future::Ready<()>>::new()).await.is_empty());
+    }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use logway_coordinator::OFFSETS_TOPIC;
 use logway_log::{LogConfig, LogError};
+pub use logway_metadata::is_internal;
 use logway_metadata::settings::TopicSettings;
 use logway_metadata::{Overrides, TopicImage};
 use logway_model::{ErrorCode, PartitionId, TopicId, TopicName, Uuid};
@@ -13,14 +13,6 @@ use logway_record::Compression;
 use crate::log_dirs::LogDirs;
 use crate::metrics::TopicTraffic;
 use crate::replica::Replica;
-
-/// The topics that Kafka keeps its own state in; clients must not write to them.
-const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, "__transaction_state", "__share_group_state"];
-
-/// Whether a topic of this name is one of Kafka's own.
-pub fn is_internal(topic: &str) -> bool {
-    INTERNAL_TOPICS.contains(&topic)
-}
 
 /// One topic, with the replicas that are here.
 #[derive(Debug)]

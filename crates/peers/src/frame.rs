@@ -22,6 +22,8 @@ pub enum Kind {
     Fetch,
     /// The active controller: a broker says that it lives.
     Heartbeat,
+    /// The leader of a partition: another node has a client's records for it, or a client that reads it.
+    Partition,
 }
 
 impl Kind {
@@ -30,12 +32,13 @@ impl Kind {
             Kind::Quorum => 1,
             Kind::Fetch => 2,
             Kind::Heartbeat => 3,
+            Kind::Partition => 4,
         }
     }
 
     /// The kind of a number, if this version knows it.
     pub(crate) fn of(number: u8) -> Option<Kind> {
-        [Kind::Quorum, Kind::Fetch, Kind::Heartbeat]
+        [Kind::Quorum, Kind::Fetch, Kind::Heartbeat, Kind::Partition]
             .into_iter()
             .find(|kind| kind.number() == number)
     }

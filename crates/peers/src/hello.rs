@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 8 | magic | `LOGWAYND` |
 //! | 2 | version | of this protocol, big-endian; 1 |
-//! | 1 | lane | 0 control, 1 append, 2 bulk, 3 replication |
+//! | 1 | lane | 0 control, 1 append, 2 bulk, 3 replication, 4 clients, 5 waiting |
 //! | 16 | cluster | the cluster it belongs to; zero for one that is yet to join |
 //! | 4 | node | its number, big-endian; -1 for none yet |
 //! | 16 | directory | its data directory |
@@ -157,6 +157,8 @@ fn lane_number(lane: Lane) -> u8 {
         Lane::Append => 1,
         Lane::Bulk => 2,
         Lane::Replication => 3,
+        Lane::Clients => 4,
+        Lane::Waiting => 5,
     }
 }
 
@@ -166,6 +168,8 @@ fn lane_of(number: u8) -> Option<Lane> {
         1 => Some(Lane::Append),
         2 => Some(Lane::Bulk),
         3 => Some(Lane::Replication),
+        4 => Some(Lane::Clients),
+        5 => Some(Lane::Waiting),
         _ => None,
     }
 }

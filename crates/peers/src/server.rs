@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logway_model::ClusterId;
+use logway_quorum::Lane;
 use tokio::io::AsyncWrite;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -29,6 +31,17 @@ const CONNECTIONS_MAX: usize = 1_024;
 
 /// Calls of one connection that may be under way; further ones stay in its socket.
 const CALLS_MAX: usize = 256;
+
+/// The same of the lane for calls that wait for something to happen. They cost little, and would hold up those behind them.
+const WAITING_CALLS_MAX: usize = 4_096;
+
+/// How many calls of a lane may be under way.
+fn calls_max(lane: Lane) -> usize {
+    match lane {
+        Lane::Waiting => WAITING_CALLS_MAX,
+        _ => CALLS_MAX,
+    }
+}
 
 /// The reply to a call: `None` if nobody is here for it.
 pub type HandledCall = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
@@ -143,24 +156,40 @@ async fn serve(mut socket: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let hello = timeout(HELLO_MAX, Hello::receive(&mut socket)).await;
     let cluster = shared.cluster.get().copied();
-    let from = match hello.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))?? {
-        Received::Hello(hello) => hello.from,
-        Received::OtherVersion(version) => {
-            tracing::warn!(version, "a node of another version was refused");
-            return Verdict::OtherVersion.send(cluster, &mut socket).await;
-        }
-    };
+    let Hello { from, lane } =
+        match hello.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))?? {
+            Received::Hello(hello) => hello,
+            Received::OtherVersion(version) => {
+                tracing::warn!(version, "a node of another version was refused");
+                return Verdict::OtherVersion.send(cluster, &mut socket).await;
+            }
+        };
     let is_other = matches!((from.cluster, cluster), (Some(theirs), Some(ours)) if theirs != ours);
     if is_other {
         tracing::warn!(?from, "a node of another cluster was refused");
         return Verdict::OtherCluster.send(cluster, &mut socket).await;
     }
     Verdict::Welcome.send(cluster, &mut socket).await?;
-    let (mut read, write) = socket.into_split();
+    let (read, write) = socket.into_split();
     let (replies, to_send) = mpsc::channel(CALLS_MAX);
+    let mut writer = JoinSet::new();
+    writer.spawn(write_replies(write, to_send));
+    tokio::select! {
+        ended = answer_calls(read, from, calls_max(lane), shared, replies) => ended,
+        // One reply could not be sent. The caller would wait for it, and for all that come behind it.
+        _ = writer.join_next() => Ok(()),
+    }
+}
+
+async fn answer_calls(
+    mut read: OwnedReadHalf,
+    from: Identity,
+    calls_max: usize,
+    shared: Arc<Shared>,
+    replies: mpsc::Sender<Frame>,
+) -> io::Result<()> {
     let mut calls = JoinSet::new();
-    calls.spawn(write_replies(write, to_send));
-    let under_way = Arc::new(Semaphore::new(CALLS_MAX));
+    let under_way = Arc::new(Semaphore::new(calls_max));
     let mut frames = FrameReader::default();
     loop {
         let turn = Arc::clone(&under_way).acquire_owned().await.expect("it is never closed");

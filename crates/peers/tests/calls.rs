@@ -11,6 +11,7 @@ use logway_peers::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(200);
@@ -95,6 +96,42 @@ async fn a_large_message_holds_up_no_vote() {
     let refused = peers.request(&address, Lane::Bulk, Kind::Fetch, too_large, PATIENCE).await;
     assert!(matches!(refused, Err(PeerError::Unreachable(_))), "{refused:?}");
     assert!(ask(&peers, &address, b"next").await.is_ok(), "the next connection is whole");
+}
+
+#[tokio::test]
+async fn many_calls_that_wait_hold_up_no_other() {
+    let (_server, address, _signal) = server(1).await;
+    let peers = Peers::new(identity(1, 7));
+    let mut waiting = JoinSet::new();
+    for _ in 0..1_000 {
+        let (peers, address) = (peers.clone(), address.clone());
+        waiting.spawn(async move {
+            let payload = b"wait".to_vec();
+            peers.request(&address, Lane::Waiting, Kind::Partition, payload, PATIENCE).await
+        });
+        tokio::task::yield_now().await;
+    }
+    let payload = b"!".to_vec();
+    let next = peers.request(&address, Lane::Waiting, Kind::Partition, payload, PATIENCE / 2);
+    assert_eq!(next.await.expect("is answered"), "7 Partition !");
+}
+
+#[tokio::test]
+async fn who_can_be_sent_no_replies_is_not_worked_for() {
+    let (_server, address, _signal) = server(1).await;
+    let mut socket = TcpStream::connect(&address).await.expect("it listens");
+    let hello = [b"LOGWAYND", &[0, 1, 0][..], &[1; 16], &[0, 0, 0, 7], &[7; 16]].concat();
+    socket.write_all(&hello).await.expect("is read");
+    socket.read_exact(&mut [0; 27]).await.expect("is welcome");
+    let call = |payload: Vec<u8>| {
+        let length = u32::try_from(9 + payload.len()).expect("fits").to_be_bytes();
+        [&length[..], &[0; 8], &[1], &payload].concat()
+    };
+    // The reply is longer than the request, and than a message may be.
+    let longest = vec![0; logway_quorum::PEER_MESSAGE_MAX_BYTES];
+    socket.write_all(&call(longest)).await.expect("is read");
+    let sending = async { while socket.write_all(&call(vec![0; 1_000])).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, sending).await.expect("the connection ends");
 }
 
 #[tokio::test]

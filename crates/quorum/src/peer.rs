@@ -49,6 +49,10 @@ pub enum Lane {
     Bulk,
     /// Records on their way to followers. The quorum sends nothing by it.
     Replication,
+    /// What clients of one node have for partitions that another one leads. Nor by this.
+    Clients,
+    /// Clients' reads that wait for records. They must not keep others from being answered.
+    Waiting,
 }
 
 /// Why there is no reply. The request may have been received all the same.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use logway_metadata::controller::{ControllerCommand, ControllerReply};
 use logway_metadata::settings::BrokerSettings;
-use logway_metadata::{ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord};
+use logway_metadata::{
+    ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord, STREAMS_FEATURE,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command_id::{CommandId, CommittedCommand, Known};
@@ -291,6 +293,16 @@ impl Commit {
 
 /// Refuses records that an older node of the cluster could not read (KIP-584).
 fn check_level(records: &[MetadataRecord], image: &MetadataImage) -> Result<(), QuorumError> {
+    let turns_on = |record: &MetadataRecord| matches!(record, MetadataRecord::Feature(feature) if feature.name == STREAMS_FEATURE);
+    // Who reads streams has read first that they are on.
+    let needed = records.iter().position(MetadataRecord::needs_streams);
+    let turned_on = records.iter().position(turns_on);
+    if let Some(needed) = needed
+        && !image.allows_streams()
+        && turned_on.is_none_or(|at| at > needed)
+    {
+        return Err(QuorumError::Refused(ControllerError::unsupported_streams()));
+    }
     let level = image.metadata_level();
     match records.iter().map(MetadataRecord::level).max() {
         Some(needed) if needed > level => {

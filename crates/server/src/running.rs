@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logway_kafka::{KafkaServer, ListenError, Listeners};
+use logway_kinesis::{BoundListener, KinesisServer};
 use logway_metadata::settings::BrokerSettings;
 use logway_node::log_levels::LogLevels;
 use logway_node::{Node, NodeError};
@@ -24,6 +25,9 @@ pub enum BrokerError {
     /// There can be no TLS or no user.
     #[error(transparent)]
     Secure(#[from] SecureError),
+    /// Nor can one for Kinesis clients.
+    #[error(transparent)]
+    ListenForKinesis(#[from] logway_kinesis::ListenError),
     /// Nor can one for other nodes.
     #[error(transparent)]
     ListenForNodes(#[from] NodeListenError),
@@ -38,6 +42,8 @@ pub struct RunningBroker {
     kafka: KafkaServer,
     /// What ends with the broker.
     _tasks: JoinSet<()>,
+    /// `None` where nobody asked for it.
+    kinesis: Option<KinesisServer>,
 }
 
 impl RunningBroker {
@@ -52,10 +58,14 @@ impl RunningBroker {
         let secure = settings.secure.then(|| Secure::prepare(&settings)).transpose()?;
         // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
+        let kinesis = BoundListener::bind(&settings).await?;
         let cluster = nodes::listen(&settings, &listeners).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
         let nodes = nodes.filter(|address| !address.ip().is_loopback());
         let exposed = listeners.exposed().chain(nodes.map(|address| format!("nodes {address}")));
+        let of_kinesis = kinesis.iter().map(BoundListener::address);
+        let of_kinesis = of_kinesis.filter(|address| !address.ip().is_loopback());
+        let exposed = exposed.chain(of_kinesis.map(|address| format!("Kinesis {address}")));
         let mut tasks = JoinSet::new();
         remind_of(exposed.collect(), &mut tasks);
         let addresses = listeners.for_clients();
@@ -65,12 +75,18 @@ impl RunningBroker {
             tasks.spawn(secure.renew_in_time());
         }
         let kafka = KafkaServer::start(Arc::clone(&node), listeners, registry);
-        Ok(RunningBroker { node, kafka, _tasks: tasks })
+        let kinesis = kinesis.map(|bound| KinesisServer::start(Arc::clone(&node), bound));
+        Ok(RunningBroker { node, kafka, kinesis, _tasks: tasks })
     }
 
     /// Where Kafka clients connect.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.kafka.addresses()
+    }
+
+    /// Where Kinesis clients connect, if they can.
+    pub fn kinesis_address(&self) -> Option<SocketAddr> {
+        self.kinesis.as_ref().map(KinesisServer::address)
     }
 
     /// The node behind the front doors.
@@ -89,6 +105,9 @@ impl RunningBroker {
         // First, while clients are still told who leads instead.
         self.node.leave().await;
         self.node.begin_stop();
+        if let Some(kinesis) = self.kinesis {
+            kinesis.stop().await;
+        }
         self.kafka.stop().await;
         Ok(self.node.stop().await?)
     }

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use logway_http::{HttpState, ProcessCollector, Refresh};
 use logway_kafka::{ListenError, ListenerError};
+use logway_kinesis::ListenError as KinesisListenError;
 use logway_log::LogError;
 use logway_metadata::MetadataError;
 use logway_metadata::record::Endpoint;
@@ -40,7 +41,8 @@ use crate::{COMMIT, VERSION, secure};
 ///
 /// No flag is needed to try it. Every setting is in docs/reference/settings.md; flags win over the
 /// file. When the broker accepts requests it prints one line to stdout:
-/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, and tells systemd if that has started it.
+/// `ready kafka=ADDR http=ADDR node=ID data=DIR ms=N`, with `kinesis=ADDR` behind it where that listens, and tells systemd
+/// if that has started it.
 #[derive(Debug, Args)]
 #[command(version = VERSION, display_name = "logway")]
 pub(crate) struct ServeArgs {
@@ -63,6 +65,9 @@ pub(crate) struct ServeArgs {
     /// for clients are below DIR/secure; listeners are SASL_SSL
     #[arg(long, conflicts_with_all = ["kafka_secure_listen", "tls_files", "join", "insecure"])]
     secure: bool,
+    /// Where Kinesis clients connect, e.g. 127.0.0.1:4567; port 0 takes a free one [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    kinesis_listen: Option<String>,
     /// Addresses of nodes of a cluster to join, for clients or for nodes; a node with data belongs to its cluster
     /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
@@ -154,6 +159,7 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         ("listeners", listeners(args.kafka_listen, kafka_secure_listen)),
         ("ssl.keystore.location", args.tls_files),
         ("logway.secure", args.secure.then(|| "true".to_owned())),
+        ("kinesis.listen", args.kinesis_listen),
         ("logway.join", args.join),
         ("logway.node.listen", args.node_listen),
         ("node.id", args.node_id.map(|id| id.to_string())),
@@ -211,7 +217,13 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
                  the network is yours",
             );
         }
-        Some(BrokerError::ListenForNodes(NodeListenError::Exposed { .. })) => {
+        Some(BrokerError::ListenForKinesis(KinesisListenError::Bind { source, .. })) => {
+            return Some(advice_for_address(source, Listener::Kinesis));
+        }
+        Some(
+            BrokerError::ListenForNodes(NodeListenError::Exposed { .. })
+            | BrokerError::ListenForKinesis(KinesisListenError::Exposed { .. }),
+        ) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
             );
@@ -280,6 +292,10 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
             "something else listens there, maybe another broker: choose another address with \
              --kafka-listen HOST:PORT (and others with --http-listen and --data-dir)"
         }
+        (io::ErrorKind::AddrInUse, Listener::Kinesis) => {
+            "something else listens there: choose another with --kinesis-listen HOST:PORT"
+        }
+        (_, Listener::Kinesis) => "--kinesis-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Http) => "--http-listen takes an address of this machine, as HOST:PORT",
         (_, Listener::Kafka) => "--kafka-listen takes an address of this machine, as HOST:PORT",
     }
@@ -288,6 +304,7 @@ fn advice_for_address(source: &io::Error, listener: Listener) -> &'static str {
 #[derive(Debug, Clone, Copy)]
 enum Listener {
     Kafka,
+    Kinesis,
     Http,
 }
 
@@ -349,8 +366,10 @@ async fn serve(prepared: Prepared) -> anyhow::Result<()> {
     let ready_ms = started_at.elapsed().as_millis();
     let kafka = listed(broker.addresses());
     let data = log_dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
+    let kinesis = broker.kinesis_address().map(|address| format!(" kinesis={address}"));
+    let kinesis = kinesis.unwrap_or_default();
     print_line(&format!(
-        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}"
+        "ready kafka={kafka} http={http_address} node={node_id} data={data} ms={ready_ms}{kinesis}"
     ))?;
 
     notify(notify::READY);

@@ -24,8 +24,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use jar::Artifact;
-use output::Files;
+pub use output::Files;
 use schema::Message;
+
+use crate::kinesis_model;
 
 /// What `cargo xtask codegen` was asked to do.
 #[derive(Debug, Default)]
@@ -47,6 +49,9 @@ pub struct Jars {
 
 /// Generates the messages.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let root = workspace_root()?;
+    let shapes = kinesis_model::emit(root)?;
+    settle(options, &shapes, kinesis_model::SHAPES)?;
     let messages = messages(&options.jars)?;
     let mut code = Files::default();
     code.add("mod.rs", emit_index::emit_index(&messages));
@@ -56,18 +61,17 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     let mut tests = Files::default();
     tests.add("mod.rs", emit_index::emit_test_index(&messages));
-    let root = workspace_root()?;
-    for (files, folder) in
-        [(code, "crates/wire/src/messages"), (tests, "crates/wire/tests/all_messages")]
-    {
-        let files = files.formatted(&cache_dir()?.join("unformatted"))?;
-        if options.check {
-            files.compare(&root.join(folder))?;
-        } else {
-            files.write(&root.join(folder))?;
-        }
-    }
+    settle(options, &code, "crates/wire/src/messages")?;
+    settle(options, &tests, "crates/wire/tests/all_messages")?;
     Ok(())
+}
+
+/// Writes generated files to their folder, or compares them with what is there.
+fn settle(options: &Options, files: &Files, folder: &str) -> anyhow::Result<()> {
+    let name = folder.replace('/', "-");
+    let files = files.formatted(&cache_dir()?.join("unformatted").join(name))?;
+    let folder = workspace_root()?.join(folder);
+    if options.check { files.compare(&folder) } else { files.write(&folder) }
 }
 
 /// The messages that the jars define and we want, by name.
@@ -92,6 +96,7 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
     Ok(workspace_root()?.join("target/codegen"))
 }
 
-fn workspace_root() -> anyhow::Result<&'static Path> {
+/// The folder of the whole project.
+pub fn workspace_root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in the workspace")
 }

@@ -33,6 +33,8 @@ pub enum Refusal {
     Storage,
     /// Too few replicas were in sync.
     TooFewInSync,
+    /// The partition is a shard that did not take records yet.
+    ShardNotOpen,
 }
 
 impl fmt::Display for Refusal {
@@ -40,6 +42,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::Storage => "as the log could not be written then",
             Refusal::TooFewInSync => "as too few replicas were in sync then",
+            Refusal::ShardNotOpen => "as the shard took no records yet then",
         })
     }
 }

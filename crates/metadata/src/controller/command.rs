@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlterScramCredentials,
-    AlteredPartition, AssignReplicasToDirs, ControllerError, CreateAcls, CreatePartitions,
-    CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics, DeletedTopic, ElectLeaders,
-    FinalizeMetadataLevel, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
-    SetBrokerState, StartBroker,
+    AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ControllerError,
+    CreateAcls, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
+    DeleteTopics, DeletedTopic, ElectLeaders, EndShards, FinalizeMetadataLevel,
+    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, Reshard, SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::image::MetadataImage;
@@ -122,6 +122,16 @@ controller_commands! {
     CreateAcls;
     /// Removes some.
     DeleteAcls;
+    /// Makes a stream.
+    CreateStream;
+    /// Changes a stream, but for its shards.
+    ChangeStream;
+    /// Splits and merges shards of a stream.
+    Reshard;
+    /// Notes where closed shards end.
+    EndShards;
+    /// Changes what all streams share.
+    ChangeStreamsAccount;
 }
 
 macro_rules! controller_replies {

@@ -14,7 +14,7 @@ use crate::settings::broker::broker_setting;
 use crate::settings::client_metrics::client_metrics_setting;
 use crate::settings::group::group_setting;
 use crate::settings::topic::topic_setting;
-use crate::settings::{BrokerSettings, Setting, TopicSettings, Update};
+use crate::settings::{BrokerSettings, Setting, TimestampType, TopicSettings, Update};
 
 /// What a resource overrides now, or the refusal if there is no such resource.
 pub(super) fn present_overrides(
@@ -143,9 +143,37 @@ pub(super) fn change_records(
     }
     let overrides = changed.overrides(resource).cloned().unwrap_or_default();
     let overrides = if is_topic(resource) { overrides } else { Overrides::new() };
-    let together = TopicSettings::resolve(&overrides, &changed, broker)
-        .and_then(|settings| settings.check_together());
-    together.map(|_| records).map_err(|error| refusal(resource, error))
+    let settings = TopicSettings::resolve(&overrides, &changed, broker);
+    let together = settings.and_then(|settings| settings.check_together().map(|()| settings));
+    let settings = together.map_err(|error| refusal(resource, error))?;
+    if let ConfigResource::Topic(name) = resource
+        && changed.topic(name.as_str()).is_some_and(|topic| topic.stream.is_some())
+    {
+        check_stream(&settings)?;
+    }
+    Ok(records)
+}
+
+/// The most that a stream's topic must take in one batch: what one request of a Kinesis client can hold for one shard,
+/// 10 MiB of data and keys, with room for what surrounds them.
+pub(super) const STREAM_BATCH_BYTES: i32 = 12 << 20;
+
+/// What a topic must obey that is a stream.
+fn check_stream(settings: &TopicSettings) -> Result<(), ControllerError> {
+    let reason = if settings.message_timestamp_type != TimestampType::LogAppendTime {
+        "message.timestamp.type is LogAppendTime"
+    } else if settings.cleanup_policy.compact {
+        "cleanup.policy is delete"
+    } else if settings.max_message_bytes < STREAM_BATCH_BYTES {
+        "max.message.bytes is 12582912 or more"
+    } else if settings.retention_ms.is_none() {
+        // Shards are listed as long as they may have records, and clients are told a period in hours.
+        "retention.ms is 0 or more"
+    } else {
+        return Ok(());
+    };
+    let message = format!("The topic is a stream. Of a stream, {reason}.");
+    Err(ControllerError::new(ErrorCode::InvalidConfig, message))
 }
 
 fn is_of_min_insync(record: &MetadataRecord) -> bool {

@@ -73,6 +73,13 @@ fn plan(
     records_max: usize,
 ) -> Result<Vec<MetadataRecord>, ControllerError> {
     let topic = image.topic(&increase.name).ok_or_else(|| unknown_topic(&increase.name))?;
+    if topic.stream.is_some() {
+        let message = format!(
+            "Topic '{}' is a stream: it gets partitions by splitting and merging shards alone.",
+            topic.name
+        );
+        return Err(ControllerError::new(ErrorCode::PolicyViolation, message));
+    }
     let present = topic.partitions.len();
     let added = added_partitions(topic, increase.count)?;
     if added > COMMAND_RECORDS_MAX {

@@ -89,7 +89,7 @@ impl Command for CreateTopics {
 }
 
 /// The records of one topic, and what to say of it.
-fn plan(
+pub(super) fn plan(
     topic: NewTopic,
     image: &MetadataImage,
     broker: &BrokerSettings,

@@ -2,9 +2,18 @@
 
 use logway_model::{BrokerId, DirectoryId, LeaderEpoch, PartitionId, TopicId, TopicName};
 
-use super::Overrides;
+use super::{Overrides, StreamImage};
 use crate::error::MetadataError;
 use crate::record::{MetadataRecord, PartitionRecord, TopicRecord};
+
+/// The topics that Kafka keeps its own state in; clients must not write to them.
+const INTERNAL_TOPICS: [&str; 3] =
+    ["__consumer_offsets", "__transaction_state", "__share_group_state"];
+
+/// Whether a topic of this name is one of Kafka's own.
+pub fn is_internal(topic: &str) -> bool {
+    INTERNAL_TOPICS.contains(&topic)
+}
 
 /// A topic, its partitions and its own settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +26,8 @@ pub struct TopicImage {
     pub partitions: Vec<PartitionImage>,
     /// The settings it overrides, by name, as text.
     pub overrides: Overrides,
+    /// What it is as a stream, if it is one.
+    pub stream: Option<StreamImage>,
 }
 
 /// One partition's place in the cluster.
@@ -80,7 +91,7 @@ impl TopicImage {
     }
 
     pub(super) fn new(name: TopicName, id: TopicId) -> TopicImage {
-        TopicImage { name, id, partitions: Vec::new(), overrides: Overrides::new() }
+        TopicImage { name, id, partitions: Vec::new(), overrides: Overrides::new(), stream: None }
     }
 
     pub(super) fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), MetadataError> {
@@ -116,5 +127,6 @@ impl TopicImage {
         records.extend(self.numbered_partitions().map(|(partition, image)| {
             MetadataRecord::partition(image.to_record(topic_id, partition))
         }));
+        self.push_stream(records);
     }
 }

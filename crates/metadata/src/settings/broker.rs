@@ -2,7 +2,7 @@
 //!
 //! A broker is configured by one TOML file (`logway serve --config FILE`) and by flags, which win.
 //! A setting has Kafka's name where Kafka has the setting; names that Kafka does not have begin
-//! with `logway.`. TOML reads a dotted key as nested tables, and a setting's name is the path to
+//! with `logway.`, or with the name of another front door, as `kinesis.`. TOML reads a dotted key as nested tables, and a setting's name is the path to
 //! its value joined with dots, so these three say the same:
 //!
 //! ```toml
@@ -276,6 +276,45 @@ static OWN_SETTINGS: &[Setting] = &[
         Some("6000"),
         "ms",
         "The shortest session timeout that a member may ask for.",
+    ),
+    Setting::at_start(
+        "kinesis.account.id",
+        Kind::Text,
+        Some("000000000000"),
+        "",
+        "The account that Kinesis clients see in the names (ARNs) of streams and in messages: twelve digits.",
+    ),
+    Setting::at_start(
+        "kinesis.listen",
+        Kind::Address,
+        None,
+        "",
+        "Where Kinesis clients connect, as `host:port`; 4567 is the port that they expect of a substitute for AWS. Port 0 \
+         takes a free one. Where it is not set, there is no such listener. Nobody is asked who he is there, so an address \
+         that other machines can reach needs `logway.insecure`.",
+    ),
+    Setting::at_start(
+        "kinesis.region",
+        Kind::Text,
+        Some("us-east-1"),
+        "",
+        "The region that Kinesis clients see in the names (ARNs) of streams and in messages: letters, digits and `-`.",
+    ),
+    Setting::at_start(
+        "kinesis.shard.limit",
+        Kind::int(1),
+        Some("500"),
+        "shards",
+        "How many open shards all streams may have together. More are refused as AWS refuses more than an account \
+         may have.",
+    ),
+    Setting::at_start(
+        "kinesis.stream.delay.ms",
+        Kind::Long { min: 0, max: 3_600_000 },
+        Some("0"),
+        "ms",
+        "For how long Kinesis clients see a stream as CREATING, UPDATING or DELETING after a change. With 0 a stream is \
+         ACTIVE at once; some programs wait for the phase before that.",
     ),
     Setting::at_start(
         "leader.imbalance.check.interval.seconds",

@@ -88,6 +88,8 @@ pub struct BrokerSettings {
     pub groups: GroupCoordinatorSettings,
     /// What the node goes by among others.
     pub cluster: ClusterSettings,
+    /// The front door for Kinesis clients.
+    pub kinesis: KinesisSettings,
     /// `authorizer.class.name`, or `None` where everybody may do everything.
     pub authorizer: Option<AuthorizerSettings>,
     /// The audit log, or `None` where there is none.
@@ -169,6 +171,21 @@ pub struct ClusterSettings {
     pub fetch_wait_max: Duration,
     /// `replica.fetch.response.max.bytes`
     pub fetch_max_bytes: u32,
+}
+
+/// The settings of the front door for Kinesis clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KinesisSettings {
+    /// `kinesis.listen`, or `None` for no such listener.
+    pub listen: Option<Endpoint>,
+    /// `kinesis.account.id`
+    pub account_id: String,
+    /// `kinesis.region`
+    pub region: String,
+    /// `kinesis.shard.limit`
+    pub shard_limit: u32,
+    /// `kinesis.stream.delay.ms`
+    pub stream_delay: Duration,
 }
 
 /// The settings of the group coordinator.
@@ -291,6 +308,7 @@ impl BrokerSettings {
             audit: fields.audit(),
             secure: fields.boolean("logway.secure"),
             secure_names: fields.list("logway.secure.names"),
+            kinesis: fields.kinesis()?,
             given,
             given_of_listeners,
         })
@@ -374,6 +392,42 @@ impl<'a> Fields<'a> {
                 .expect("its bounds are those of the codecs"),
             offsets_topic_partitions: self.int("offsets.topic.num.partitions"),
             offsets_topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
+        }
+    }
+
+    fn kinesis(&self) -> Result<KinesisSettings, MetadataError> {
+        const ACCOUNT_ID_DIGITS: usize = 12;
+        const REGION_CHARS_MAX: usize = 64;
+        let account_id =
+            self.text_of("kinesis.account.id", "it must be twelve digits", |text| {
+                text.len() == ACCOUNT_ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit())
+            })?;
+        // Both are parts of names in which `:` and `/` separate.
+        let region = "it must be 1 to 64 letters, digits and '-'";
+        let region = self.text_of("kinesis.region", region, |text| {
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+            (1..=REGION_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_legal)
+        })?;
+        Ok(KinesisSettings {
+            listen: self.addresses("kinesis.listen").pop(),
+            account_id,
+            region,
+            shard_limit: self.positive("kinesis.shard.limit"),
+            stream_delay: self.interval("kinesis.stream.delay.ms"),
+        })
+    }
+
+    /// A text that has to be of a form.
+    fn text_of(
+        &self,
+        name: &str,
+        form: &str,
+        is_of_form: impl Fn(&str) -> bool,
+    ) -> Result<String, MetadataError> {
+        let text = self.text(name);
+        match is_of_form(&text) {
+            true => Ok(text),
+            false => Err(broker_setting(name)?.invalid(&text, form.to_owned())),
         }
     }
 

@@ -132,6 +132,17 @@ impl TopicSettings {
         fields.int("min.insync.replicas").unwrap_or(1)
     }
 
+    /// `retention.ms` of a topic with these overrides, as [`resolve`](TopicSettings::resolve) has it; `None` keeps records
+    /// for ever. So does a value that another version has stored and this one cannot read.
+    pub fn retention_ms(
+        overrides: &Overrides,
+        image: &MetadataImage,
+        broker: &BrokerSettings,
+    ) -> Option<i64> {
+        let fields = Fields { overrides, layers: Layers::new(image, broker) };
+        fields.long("retention.ms").ok().and_then(bounded)
+    }
+
     /// Whether a topic with these overrides has on the disk what it acknowledges: `flush.messages` is 1.
     pub(crate) fn is_durable(
         overrides: &Overrides,

@@ -22,6 +22,8 @@ pub struct Appender {
     burst: Mutex<Burst>,
     /// It has done a round with a sync, and reads nothing more until others have had their turn.
     is_resting: AtomicBool,
+    /// It leaves all to the writer's thread.
+    hands_over: bool,
     /// The others are to have their turn: there is something that it would have read, or they have asked for
     /// something lately.
     yields: AtomicBool,
@@ -50,6 +52,16 @@ impl OpenRound {
 }
 
 impl Appender {
+    /// One that writes nothing itself, for an owner whom a disk that hangs must not hold up.
+    pub fn handing_over() -> Appender {
+        Appender { hands_over: true, ..Appender::default() }
+    }
+
+    /// Whether it leaves all to the writer's thread.
+    pub(super) fn hands_over(&self) -> bool {
+        self.hands_over
+    }
+
     /// Whether there are appends that are not written yet: no answer can come before they are.
     pub fn has_open_round(&self) -> bool {
         self.burst().open.is_some()

@@ -3,11 +3,13 @@
 //! | file | idea |
 //! |---|---|
 //! | [`appender`] | one source of appends, and what it has not written yet |
+//! | [`intake`] | whether a shard takes records |
 //! | [`rounds`] | small appends are written by the thread that has received them |
 //! | [`unpacking`] | who unpacks compressed records, and when |
 //! | [`recompression`] | batches that are compressed anew |
 
 mod appender;
+mod intake;
 mod recompression;
 mod rounds;
 pub mod unpacking;
@@ -35,6 +37,8 @@ use crate::replica::{EpochEnded, Replica, StartedAppend};
 use crate::tasks::wall_clock;
 use crate::topics::is_internal;
 pub use appender::Appender;
+pub use intake::NotTaken;
+use intake::check_intake;
 use recompression::Recompression;
 use rounds::InlineRounds;
 use unpacking::{UnpackingPlaces, is_cut_short};
@@ -97,8 +101,8 @@ impl Node {
     ///
     /// Waits for nothing if the batch is not compressed and stays so ([`is_plain`]).
     ///
-    /// Errors: `INVALID_TOPIC_EXCEPTION` for a topic of the coordinators, `NOT_ENOUGH_REPLICAS`, and what
-    /// [`validate_for_append`] finds.
+    /// Errors: `INVALID_TOPIC_EXCEPTION` for a topic of the coordinators, [`NotTaken`] for a shard, `NOT_ENOUGH_REPLICAS`,
+    /// and what [`validate_for_append`] finds.
     pub async fn append(
         &self,
         replica: &Arc<Replica>,
@@ -107,6 +111,11 @@ impl Node {
         appender: &Appender,
     ) -> Result<Appending, Failure> {
         check_not_internal(replica)?;
+        check_intake(replica).inspect_err(|not_taken| {
+            if matches!(not_taken, NotTaken::Yet(_)) {
+                replica.log().note_refused(slice::from_ref(&batch), Refusal::ShardNotOpen);
+            }
+        })?;
         refuse_transactional(&batch)?;
         check_in_sync(replica, acks).inspect_err(|_refused| {
             // Its producer may have sent others already, and more replicas may be in sync when they come.
@@ -181,6 +190,9 @@ pub enum AppendError {
     /// The log has not taken it, or does not know whether it is on the disk.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// It came when its shard was just closed, and is not in the log.
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
     /// It is in the log here, and the next leader may have it or not.
     #[error(transparent)]
     EpochEnded(#[from] EpochEnded),
@@ -203,6 +215,7 @@ impl From<AppendError> for Failure {
     fn from(error: AppendError) -> Failure {
         match error {
             AppendError::Log(error) => error.into(),
+            AppendError::NotTaken(not_taken) => not_taken.into(),
             AppendError::EpochEnded(error) => error.into(),
             AppendError::NotInTime { in_sync, wanted, .. } => {
                 let code = match in_sync < wanted {
@@ -224,7 +237,10 @@ impl Appending {
     /// The same; but it waits for other replicas no longer than until `deadline`, if there is one. Then the records are in
     /// the log, and who tries again may find them there twice, unless it is an idempotent producer.
     pub async fn finish_by(self, deadline: Option<Instant>) -> Result<AppendOutcome, AppendError> {
-        let StartedAppend { future, epoch } = self.started;
+        let StartedAppend { future, epoch, not_taken } = self.started;
+        if let Some(not_taken) = not_taken {
+            return Err(not_taken.into());
+        }
         let outcome = future.await?;
         if self.acks == Acks::All {
             let committed = self.replica.committed(outcome.last_offset.next(), epoch);

@@ -101,7 +101,8 @@ impl InlineRounds {
         replica: &Replica,
         batches: Vec<Batch>,
     ) -> StartedAppend {
-        let Some(watch) = &self.watch else { return replica.append(batches) };
+        let watch = self.watch.as_ref().filter(|_| !appender.hands_over());
+        let Some(watch) = watch else { return replica.append(batches) };
         let is_alone = self.is_same_source(appender);
         let mut burst = appender.burst();
         if burst.open.is_none() && !is_alone {

@@ -22,6 +22,9 @@ impl CallHandler for Calls {
                 let Some(taken) = taken else { return nobody_here() };
                 Box::pin(async move { Some(node.answer_follower(taken).await) })
             }
+            Kind::Partition => {
+                Box::pin(async move { node.answer_for_leader(from.node?, &payload).await })
+            }
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::decode(&payload);
                 let heartbeat = heartbeat.filter(|it| from.node == Some(it.broker));

@@ -44,6 +44,11 @@ impl ListenerLimits {
         }
     }
 
+    /// Of a listener that has only the limits of all.
+    pub fn none(name: &str) -> ListenerLimits {
+        ListenerLimits { name: name.to_owned(), connections: None, rate: None }
+    }
+
     /// Counts a connection; says for how long no further one is to be accepted.
     fn count(&self) -> Duration {
         self.rate.as_ref().map_or(Duration::ZERO, |(rate, max)| rate.count(*max))

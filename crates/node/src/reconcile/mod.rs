@@ -214,6 +214,7 @@ async fn bring_in_line(
         let table = Arc::new(table);
         node.topics.store(Arc::clone(&table));
         node.put_changes_in_force();
+        node.end_closed_shards(&present);
         // Those who wait for records of what is deleted look again, and find that it is gone.
         let gone = vanished.iter().flat_map(|topic| topic.partitions.iter().flatten());
         gone.for_each(|partition| partition.go_offline());

@@ -225,6 +225,8 @@ impl<'a> Draft<'a> {
                 },
             };
             let in_sync_min = u32::try_from(self.settings.min_insync_replicas).unwrap_or(0);
+            // First: who leads before it is known that a shard is closed takes records for it.
+            replica.set_intake(self.image.intake(id));
             if self.node.breaks(Mutation::ShowsItsEnd) && !replica.is_leading() {
                 // Without a role nobody else moves the watermark.
                 replica.go_offline();

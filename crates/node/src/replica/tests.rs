@@ -112,7 +112,7 @@ fn what_its_followers_do_not_have_is_not_committed() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
     lead(&partition, 1, &[OWN, BrokerId(2)]);
-    let StartedAppend { future, epoch } = partition.append(vec![batch()]);
+    let StartedAppend { future, epoch, .. } = partition.append(vec![batch()]);
     let end = future.wait().expect("is flushed here").last_offset.next();
     let mut committed = pin!(partition.committed(end, epoch));
     let mut context = Context::from_waker(Waker::noop());
@@ -134,7 +134,7 @@ fn with_one_replica_what_is_flushed_is_committed() {
     let fs = SimFs::new(1);
     let (_dir, partition) = partition(&fs, durable());
     for _ in 0..100 {
-        let StartedAppend { future, epoch } = partition.append(vec![batch()]);
+        let StartedAppend { future, epoch, .. } = partition.append(vec![batch()]);
         let end = future.wait().expect("is flushed").last_offset.next();
         let committed = pin!(partition.committed(end, epoch));
         let at_once = committed.poll(&mut Context::from_waker(Waker::noop()));

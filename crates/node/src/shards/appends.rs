@@ -125,6 +125,7 @@ impl AppendFailed {
             | AppendError::EpochEnded(_)
             | AppendError::NotInTime { .. } => AppendFailed::Unknown(error),
             AppendError::Log(error) => AppendFailed::WithoutTrace(error.into()),
+            AppendError::NotTaken(not_taken) => AppendFailed::WithoutTrace(not_taken.into()),
         }
     }
 }

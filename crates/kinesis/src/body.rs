@@ -1,0 +1,317 @@
+//! Bodies: of requests, bounded before they are read; of responses, charged until they are sent.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use logway_node::memory::{BudgetShare, Memory, RequestMemory};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
+
+use crate::timed_io::RequestInWork;
+
+/// The largest request: 10 MiB of records in base64, with 500 keys and what surrounds them.
+pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
+
+/// How long a request may take to come, with the wait for memory.
+const RECEIVE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a large response may take to be sent.
+const SEND_MAX: Duration = Duration::from_secs(60);
+
+/// Requests that are smaller are charged as small ones, once they are whole.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// While others wait for the memory of a body that has not come whole, it must grow in each such interval by
+/// [`PROGRESS_BYTES_MIN`] and by a tenth, or end.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+const PROGRESS_BYTES_MIN: usize = 64 << 10;
+
+const PROGRESS_PARTS: usize = 10;
+
+/// A request is there as bytes, as values, and as batches.
+const HELD_FACTOR: usize = 3;
+
+/// Responses from this size on are charged until they are sent.
+const CHARGED_BYTES: usize = 16 << 10;
+
+/// A request's body, with the memory that it takes.
+pub(crate) struct Received {
+    /// All of it.
+    pub(crate) bytes: Bytes,
+    /// Given back when the request is done.
+    pub(crate) _share: BudgetShare,
+}
+
+/// Why there is no body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    /// It has more than [`BODY_BYTES_MAX`].
+    TooLarge,
+    /// It did not come in time.
+    Late,
+    /// The connection broke.
+    Broken,
+}
+
+/// Receives a request's body.
+pub(crate) async fn receive(body: Incoming, memory: &Memory) -> Result<Received, BodyError> {
+    let announced =
+        body.size_hint().exact().map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+    if announced.is_some_and(|size| size > BODY_BYTES_MAX) {
+        return Err(BodyError::TooLarge);
+    }
+    let size_max = announced.unwrap_or(BODY_BYTES_MAX);
+    let receiving = Receiving { body, received: BytesMut::new(), size_max };
+    let receiving = receiving.receive_charged(&memory.requests);
+    timeout(RECEIVE_MAX, receiving).await.unwrap_or(Err(BodyError::Late))
+}
+
+/// A body on its way.
+struct Receiving<B> {
+    body: B,
+    received: BytesMut,
+    /// What was announced, or the most that may be.
+    size_max: usize,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Receiving<B> {
+    /// Memory is taken as bytes come, as for requests of Kafka clients: [`SMALL_BYTES`] are not counted until they are
+    /// whole, then the beginning of a larger one is, and then all of it.
+    async fn receive_charged(mut self, requests: &RequestMemory) -> Result<Received, BodyError> {
+        if self.read_to(SMALL_BYTES).await? {
+            let share = requests.take_small(self.received.len() * HELD_FACTOR).await;
+            return Ok(Received { bytes: self.received.freeze(), _share: share });
+        }
+        let beginning = requests.take_beginning().await;
+        let is_whole = self.read_on_to(requests.beginning_bytes(), requests).await?;
+        let held = if is_whole { self.received.len() } else { self.size_max };
+        let share = requests.take_large(held * HELD_FACTOR).await;
+        drop(beginning);
+        if !is_whole {
+            self.read_on_to(usize::MAX, requests).await?;
+        }
+        Ok(Received { bytes: self.received.freeze(), _share: share })
+    }
+
+    /// As [`read_to`](Receiving::read_to), of a body that holds memory: while others wait for that, it has to come on.
+    async fn read_on_to(
+        &mut self,
+        enough: usize,
+        requests: &RequestMemory,
+    ) -> Result<bool, BodyError> {
+        let progress = PROGRESS_BYTES_MIN.max(self.size_max / PROGRESS_PARTS);
+        loop {
+            let next = enough.min(self.received.len() + progress);
+            match timeout(PROGRESS_INTERVAL, self.read_to(next)).await {
+                Ok(is_whole) if is_whole? => return Ok(true),
+                Ok(_) if self.received.len() >= enough => return Ok(false),
+                Err(_elapsed) if requests.is_contended() => return Err(BodyError::Late),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Reads until there is so much, or all. Says whether it is all. Cancelled, it loses nothing.
+    async fn read_to(&mut self, enough: usize) -> Result<bool, BodyError> {
+        while self.received.len() < enough {
+            let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await;
+            let Some(frame) = frame else { return Ok(true) };
+            let frame = frame.map_err(|_| BodyError::Broken)?;
+            // Trailers say nothing to us.
+            let Ok(data) = frame.into_data() else { continue };
+            if self.received.len() + data.len() > self.size_max {
+                return Err(BodyError::TooLarge);
+            }
+            self.received.extend_from_slice(&data);
+        }
+        Ok(self.body.is_end_stream())
+    }
+}
+
+/// A response's body.
+pub(crate) enum ResponseBody {
+    /// It is all there.
+    Whole(Option<Bytes>),
+    /// Frames of an event stream.
+    Events(mpsc::Receiver<Bytes>),
+}
+
+impl ResponseBody {
+    /// All of it.
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> ResponseBody {
+        ResponseBody::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            ResponseBody::Whole(bytes) => Poll::Ready(bytes.take().map(|it| Ok(Frame::data(it)))),
+            ResponseBody::Events(events) => {
+                events.poll_recv(context).map(|event| event.map(|it| Ok(Frame::data(it))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, ResponseBody::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            ResponseBody::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
+            }
+            ResponseBody::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The body of a response whose request is in work until it is sent.
+pub(crate) struct InWork {
+    /// What is sent.
+    pub(crate) body: ResponseBody,
+    /// Ends with it.
+    pub(crate) _request: RequestInWork,
+}
+
+impl Body for InWork {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes with the memory that they take.
+struct Charged {
+    bytes: Bytes,
+    _share: BudgetShare,
+    /// Tells whether they are sent.
+    _unsent: Arc<()>,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The same bytes, charged to replies until the last of them is sent. If that takes too long, the connection is given up: over
+/// HTTP/2 a client can be there and leave no room for a response, and others would wait for the memory.
+pub(crate) async fn charged(bytes: Bytes, memory: &Memory, give_up: &Arc<Notify>) -> Bytes {
+    if bytes.len() < CHARGED_BYTES {
+        return bytes;
+    }
+    let share = memory.replies.take(bytes.len()).await;
+    let unsent = Arc::new(());
+    let (is_unsent, give_up) = (Arc::downgrade(&unsent), Arc::clone(give_up));
+    tokio::spawn(async move {
+        sleep(SEND_MAX).await;
+        if is_unsent.strong_count() > 0 {
+            give_up.notify_one();
+        }
+    });
+    Bytes::from_owner(Charged { bytes, _share: share, _unsent: unsent })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    const LIMIT_BYTES: usize = 64 << 20;
+
+    struct Sent(UnboundedReceiver<Bytes>);
+
+    impl Body for Sent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.poll_recv(context).map(|data| data.map(|data| Ok(Frame::data(data))))
+        }
+    }
+
+    fn receiving(size_max: usize) -> (UnboundedSender<Bytes>, Receiving<Sent>) {
+        let (sender, sent) = unbounded_channel();
+        (sender, Receiving { body: Sent(sent), received: BytesMut::new(), size_max })
+    }
+
+    fn send(sender: &UnboundedSender<Bytes>, count: usize) {
+        sender.send(vec![0; count].into()).expect("is read");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_announced_takes_no_memory_until_it_comes() {
+        let requests = RequestMemory::new(LIMIT_BYTES, &Arc::default());
+        let beginning = requests.beginning_bytes();
+        let (sender, receiving) = receiving(BODY_BYTES_MAX);
+        let received = {
+            let requests = requests.clone();
+            tokio::spawn(async move { receiving.receive_charged(&requests).await })
+        };
+        let mut sent = 0;
+        for (count, used) in [
+            (SMALL_BYTES - 1, 0),
+            (SMALL_BYTES, beginning),
+            (beginning, BODY_BYTES_MAX * HELD_FACTOR),
+            (BODY_BYTES_MAX, BODY_BYTES_MAX * HELD_FACTOR),
+        ] {
+            send(&sender, count - sent);
+            sent = count;
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            assert_eq!(requests.used_bytes(), used, "after {count} bytes");
+        }
+        drop(sender);
+        let received = received.await.expect("no panic").expect("is whole");
+        assert_eq!(received.bytes.len(), BODY_BYTES_MAX);
+        drop(received);
+        assert_eq!(requests.used_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_gives_way_when_others_wait_for_its_memory() {
+        let requests = RequestMemory::new(LIMIT_BYTES, &Arc::default());
+        let (sender, receiving) = receiving(BODY_BYTES_MAX);
+        send(&sender, requests.beginning_bytes());
+        let others = async {
+            sleep(10 * PROGRESS_INTERVAL).await;
+            requests.take_large(LIMIT_BYTES).await
+        };
+        let (received, _others) = tokio::join!(receiving.receive_charged(&requests), others);
+        assert_eq!(received.err(), Some(BodyError::Late));
+    }
+}

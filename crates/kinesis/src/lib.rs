@@ -1,0 +1,37 @@
+//! The Kinesis front door: AWS's requests on top of a node.
+//!
+//! A stream is a topic, a shard a partition, and a sequence number carries an offset: what a Kinesis client puts, a Kafka client
+//! reads, and the other way round. Here is what decodes, asks for permission, calls the node, and encodes; no rule of the log.
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`server`], `timed_io`, `service` | listening, serving, stopping; what all requests share |
+//! | `http`, `body`, `authentication` | from an HTTP request to its response, in AWS's order of checks |
+//! | `shapes`, `shape` | the operations and types of AWS's model, as tables |
+//! | `json`, `cbor`, `value`, `type_error`, `validate` | values in both encodings, and what they must obey |
+//! | `call`, `operations` | one request, and what each operation does |
+//! | `sequence`, `token`, `names`, `event_stream` | what clients hold in their hands |
+//! | `error` | AWS's errors |
+
+mod authentication;
+mod body;
+mod call;
+mod cbor;
+mod error;
+mod event_stream;
+mod http;
+mod json;
+mod names;
+mod operations;
+mod sequence;
+pub mod server;
+mod service;
+mod shape;
+mod shapes;
+mod timed_io;
+mod token;
+mod type_error;
+mod validate;
+mod value;
+
+pub use server::{BoundListener, KinesisServer, ListenError};

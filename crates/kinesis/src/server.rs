@@ -1,0 +1,273 @@
+//! Listening, serving and stopping.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use logway_metadata::record::Endpoint;
+use logway_metadata::settings::BrokerSettings;
+use logway_node::quotas::{Admission, ListenerLimits};
+use logway_node::{CLIENTS, Node};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::body::InWork;
+use crate::http::{Peer, answer};
+use crate::names::Account;
+use crate::service::{Service, Subscriptions};
+use crate::timed_io::{Patience, Requests, TimedIo};
+
+/// The name of the listener, in what is told of it.
+const LISTENER: &str = "KINESIS";
+
+/// How long a client may take to say anything.
+const FIRST_BYTE_MAX: Duration = Duration::from_secs(30);
+
+/// How long it may take to send the head of a request.
+const HEAD_MAX: Duration = Duration::from_secs(30);
+
+/// How long it may take to read anything of a response.
+const WRITE_MAX: Duration = Duration::from_secs(30);
+
+/// Connections with a request under way are never idle for longer: an event stream lives for five minutes.
+const IDLE_MIN: Duration = Duration::from_secs(360);
+
+/// Requests that a connection may have under way.
+const STREAMS_MAX: u32 = 128;
+
+/// The most that a request's head may have, in bytes.
+const HEAD_BYTES_MAX: u32 = 32 << 10;
+
+/// Clients over HTTP/2 are asked so often whether they are there.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// How long to leave the listener alone when the process is out of descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// How long connections may take to send their last responses when the broker stops.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Why the address to listen on cannot be had.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// It cannot be bound.
+    #[error("cannot listen on {address} (Kinesis): {source}")]
+    Bind {
+        /// The configured address.
+        address: Endpoint,
+        /// Why.
+        source: io::Error,
+    },
+    /// Other machines could reach it, and nobody there is asked who he is.
+    #[error(
+        "other machines could reach {address} (Kinesis): nothing there is encrypted, and any access key is taken"
+    )]
+    Exposed {
+        /// Where.
+        address: SocketAddr,
+    },
+}
+
+/// An address that is bound. Connections to it wait until they are served.
+#[derive(Debug)]
+pub struct BoundListener(TcpListener, SocketAddr);
+
+impl BoundListener {
+    /// Binds the configured address; `None` if there is none. To be done before a node starts, so that a port in use is known
+    /// before any file is touched.
+    pub async fn bind(settings: &BrokerSettings) -> Result<Option<BoundListener>, ListenError> {
+        let Some(endpoint) = &settings.kinesis.listen else { return Ok(None) };
+        let fail = |source| ListenError::Bind { address: endpoint.clone(), source };
+        let addresses = lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(fail)?;
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        let is_exposed = |address: &&SocketAddr| !settings.may_listen(address.ip(), false);
+        if let Some(&address) = addresses.iter().find(is_exposed) {
+            return Err(ListenError::Exposed { address });
+        }
+        let listener = TcpListener::bind(&addresses[..]).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        Ok(Some(BoundListener(listener, address)))
+    }
+
+    /// What was bound: port 0 becomes a free one.
+    pub fn address(&self) -> SocketAddr {
+        self.1
+    }
+}
+
+/// The front door, open.
+pub struct KinesisServer {
+    address: SocketAddr,
+    stopping: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl KinesisServer {
+    /// Serves a node's streams to Kinesis clients.
+    pub fn start(
+        node: Arc<Node>,
+        BoundListener(listener, address): BoundListener,
+    ) -> KinesisServer {
+        let (stopping, stop) = watch::channel(false);
+        let settings = &node.settings.kinesis;
+        let account = Account { id: settings.account_id.clone(), region: settings.region.clone() };
+        let stream_delay_ms = i64::try_from(settings.stream_delay.as_millis()).unwrap_or(i64::MAX);
+        tracing::warn!(%address, "Kinesis clients are served with any access key: signatures are not checked");
+        let service = Arc::new(Service {
+            node,
+            account,
+            stream_delay_ms,
+            subscriptions: Arc::new(Subscriptions::default()),
+            stopping: stop.clone(),
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept_connections(listener, service, stop));
+        KinesisServer { address, stopping, tasks }
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests, and answers those that are under way.
+    pub async fn stop(mut self) {
+        // Nobody listens any more if every task has ended by itself.
+        let _ = self.stopping.send(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Serves connections until `stopping` turns true, then waits for those that are open to finish.
+async fn accept_connections(
+    listener: TcpListener,
+    service: Arc<Service>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    let mut next_accept = Instant::now();
+    let limits = ListenerLimits::none(LISTENER);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept_at(next_accept, &listener) => accepted,
+            Some(_) = connections.join_next() => continue,
+            () = stopped(&mut stopping) => break,
+        };
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                pause_after(&error).await;
+                continue;
+            }
+        };
+        let Admission { admitted, pause } = service.node.admit(peer, &limits);
+        if !pause.is_zero() {
+            next_accept = Instant::now() + pause;
+        }
+        let Some(mut admitted) = admitted else { continue };
+        let (service, mut stopping) = (Arc::clone(&service), stopping.clone());
+        connections.spawn(async move {
+            tokio::select! {
+                () = admitted.turn() => serve(socket, peer, service, stopping).await,
+                () = stopped(&mut stopping) => {}
+            }
+        });
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if timeout(DRAIN_MAX, drained).await.is_err() {
+        tracing::warn!("some Kinesis clients did not take their last responses in time");
+    }
+    connections.shutdown().await;
+}
+
+/// Serves a connection, in HTTP/1.1 or, where the client begins so, in HTTP/2. TLS goes around the socket here, with the
+/// protocol chosen by ALPN.
+async fn serve(
+    socket: TcpStream,
+    peer: SocketAddr,
+    service: Arc<Service>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let node = Arc::clone(&service.node);
+    let _open = node.metrics.connections.opened();
+    if let Err(error) = socket.set_nodelay(true) {
+        return tracing::debug!(%peer, %error, "connection lost");
+    }
+    let idle_max = node.settings.connections_max_idle.unwrap_or(Duration::MAX);
+    let idle_max = idle_max.clamp(IDLE_MIN, Duration::from_secs(u32::MAX.into()));
+    let patience =
+        Patience { first: FIRST_BYTE_MAX, head: HEAD_MAX, read: idle_max, write: WRITE_MAX };
+    let requests = Arc::new(Requests::default());
+    let io = TimedIo::new(socket, patience, Arc::clone(&requests));
+    let give_up = Arc::new(Notify::new());
+    let client = Peer {
+        host: peer.ip().to_canonical(),
+        access_memory: Arc::default(),
+        give_up: Arc::clone(&give_up),
+    };
+    let handler = service_fn(move |request| {
+        let (service, client, in_work) = (Arc::clone(&service), client.clone(), requests.begin());
+        async move {
+            let response = answer(service, client, request).await;
+            Ok::<_, Infallible>(response.map(|body| InWork { body, _request: in_work }))
+        }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_INTERVAL);
+    let connection = builder.serve_connection(TokioIo::new(io), handler);
+    let mut connection = std::pin::pin!(connection);
+    let outcome = tokio::select! {
+        outcome = &mut connection => outcome,
+        () = give_up.notified() => {
+            return tracing::debug!(%peer, "connection closed: its client does not read a response");
+        }
+        () = stopped(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%peer, %error, "connection lost");
+    }
+}
+
+/// Accepts the next connection, and leaves those that come before `time` in the kernel's queue.
+async fn accept_at(time: Instant, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    if Instant::now() < time {
+        sleep_until(time).await;
+    }
+    listener.accept().await
+}
+
+/// Ends when the broker stops, or when nobody is left who could stop it.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|&stop| stop).await;
+}
+
+async fn pause_after(error: &io::Error) {
+    let one_connection_failed =
+        matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
+    if !one_connection_failed {
+        tracing::error!(target: CLIENTS, %error,
+            "cannot accept Kinesis connections (out of files? raise `ulimit -n`, or lower max.connections)");
+        sleep(ACCEPT_RETRY).await;
+    }
+}

@@ -1,0 +1,434 @@
+//! Appending to, reading and searching a partition, here or by way of the node that leads it.
+//!
+//! Kafka clients are told who leads and go there. Others know one address, so any node has to answer for each partition.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use logway_model::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs, TopicId};
+use logway_peers::{Kind, Lane};
+use logway_record::{Batch, RecordError};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::message::{Answer, Request, Task, decode_answer, encode_answer};
+use crate::Node;
+use crate::append::{Acks, Appender, Appending};
+use crate::cluster::node_address;
+use crate::failure::Failure;
+use crate::read::{Isolation, Patience, ReadBounds, ReadWish, Unread};
+use crate::replica::Replica;
+use crate::tasks::{join_all, off_thread};
+use crate::topics::is_internal;
+
+/// A partition, by the id of its topic: one that is made again under its name is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Partition {
+    /// The topic.
+    pub topic: TopicId,
+    /// Its number.
+    pub number: PartitionId,
+}
+
+/// Where records are, once they are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The offset of the first; the others follow it.
+    pub base_offset: Offset,
+    /// The time of the append.
+    pub time: TimestampMs,
+}
+
+/// What there is in a partition from an offset on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionRead {
+    /// The first offset of the partition.
+    pub start: Offset,
+    /// The exclusive end of what may be read.
+    pub end: Offset,
+    /// The offset to go on from.
+    pub next: Offset,
+    /// Whole batches. The first may begin before the offset that was asked for.
+    pub batches: Bytes,
+}
+
+/// What is wanted of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionWish {
+    /// From this offset on.
+    pub offset: Offset,
+    /// At most so many bytes; the first batch may be larger. With 0 nothing is read, and it is only said what there is.
+    pub max_bytes: u32,
+    /// Where there is nothing, wait for so long.
+    pub wait: Duration,
+}
+
+/// What an offset is looked for by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// The first record.
+    Start,
+    /// The end of what may be read.
+    End,
+    /// The first record of this time or a later one; where there is none, the end.
+    Time(TimestampMs),
+}
+
+/// What the leader's answer may take longer than its own deadline.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// The most that another node is given of a partition at once: as much as a batch of a stream may have.
+const READ_BYTES_MAX: u32 = 12 << 20;
+
+/// How long a search may take.
+const SEARCH_MAX: Duration = Duration::from_secs(10);
+
+/// How long who does not want to wait for records waits for a leader.
+const HURRIED_LEADER_MAX: Duration = Duration::from_secs(1);
+
+/// Between two looks who leads.
+const LEADER_RETRY: Duration = Duration::from_millis(20);
+
+struct Wish(ReadWish);
+
+impl AsRef<ReadWish> for Wish {
+    fn as_ref(&self) -> &ReadWish {
+        &self.0
+    }
+}
+
+impl Node {
+    /// Appends a batch to each of some partitions, to be committed, and waits until `deadline`. The outcomes are in the
+    /// order of the batches. After `LEADER_NOT_AVAILABLE` and `POLICY_VIOLATION` nothing was appended; after
+    /// `REQUEST_TIMED_OUT` and `NOT_LEADER_OR_FOLLOWER` the records may be there or not.
+    pub async fn append_anywhere(
+        self: &Arc<Self>,
+        batches: Vec<(Partition, Bytes)>,
+        deadline: Instant,
+    ) -> Vec<Result<Appended, Failure>> {
+        let mut outcomes: Vec<Option<Result<Appended, Failure>>> = Vec::new();
+        let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+        for (index, (partition, batch)) in batches.into_iter().enumerate() {
+            outcomes.push(None);
+            match self.leading(partition) {
+                Ok(replica) => here.push((index, replica, batch)),
+                Err(code) if is_elsewhere(code) => elsewhere.push(async move {
+                    (index, self.append_there(partition, batch, deadline).await)
+                }),
+                Err(code) => outcomes[index] = Some(Err(failure(code))),
+            }
+        }
+        // What is for others is on its way before this node writes. All of it ends with the caller, whose memory it takes.
+        let (elsewhere, here) = tokio::join!(join_all(elsewhere), self.append_here(here, deadline));
+        for (index, outcome) in elsewhere.into_iter().chain(here) {
+            outcomes[index] = Some(outcome);
+        }
+        let missing = || Err(failure(ErrorCode::UnknownServerError));
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
+    }
+
+    /// Reads a partition below its last stable offset.
+    ///
+    /// Errors: `OFFSET_OUT_OF_RANGE`, and those of partitions that cannot be read or whose leader cannot be asked.
+    pub async fn read_anywhere(
+        self: &Arc<Self>,
+        partition: Partition,
+        wish: PartitionWish,
+    ) -> Result<PartitionRead, Failure> {
+        let PartitionWish { offset, max_bytes, wait } = wish;
+        let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+        let task = Task::Read { offset, max_bytes, wait_ms };
+        let leader_max = if wait.is_zero() { HURRIED_LEADER_MAX } else { wait.max(SEARCH_MAX) };
+        self.of_leader(partition, task, leader_max, || self.read_here(partition, wish)).await
+    }
+
+    /// Waits until a node leads a partition, for a short time: before who wants to read it takes memory for that.
+    pub async fn await_leader(&self, partition: Partition) -> Result<(), Failure> {
+        let deadline = Instant::now() + HURRIED_LEADER_MAX;
+        loop {
+            match self.leading(partition) {
+                Ok(_) => return Ok(()),
+                Err(code) if !is_elsewhere(code) => return Err(failure(code)),
+                Err(_) if self.leader_elsewhere(partition).is_some() => return Ok(()),
+                Err(code) if Instant::now() >= deadline => return Err(failure(code)),
+                Err(_) => sleep_until(deadline.min(Instant::now() + LEADER_RETRY)).await,
+            }
+        }
+    }
+
+    /// Looks for an offset of a partition.
+    pub async fn search_anywhere(
+        self: &Arc<Self>,
+        partition: Partition,
+        search: Search,
+    ) -> Result<Offset, Failure> {
+        let here = || self.search_here(partition, search);
+        self.of_leader(partition, Task::Search(search), SEARCH_MAX, here).await
+    }
+
+    /// Does a task here if this node leads, else asks the leader. Waits for one no longer than `leader_max`.
+    async fn of_leader<A: Answer, F: Future<Output = Result<A, Failure>>>(
+        self: &Arc<Self>,
+        partition: Partition,
+        task: Task,
+        leader_max: Duration,
+        here: impl Fn() -> F,
+    ) -> Result<A, Failure> {
+        let deadline = Instant::now() + leader_max;
+        loop {
+            let outcome = match self.leading(partition) {
+                Ok(_) => here().await,
+                Err(code) if is_elsewhere(code) => {
+                    let answer_by = deadline.max(Instant::now() + SEARCH_MAX);
+                    self.ask_leader(partition, task.clone(), answer_by).await
+                }
+                Err(code) => Err(failure(code)),
+            };
+            match outcome {
+                Err(error) if is_elsewhere(error.code) && Instant::now() < deadline => {
+                    sleep_until(deadline.min(Instant::now() + LEADER_RETRY)).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The replica here, if it leads.
+    fn leading(&self, partition: Partition) -> Result<Arc<Replica>, ErrorCode> {
+        let topics = self.topics();
+        match topics.by_id(partition.topic) {
+            Ok(topic) => match topic.partition(partition.number) {
+                // It was added just now.
+                Err(ErrorCode::UnknownTopicOrPartition) if self.exists(partition) => {
+                    Err(ErrorCode::NotLeaderOrFollower)
+                }
+                found => found.cloned(),
+            },
+            // It is made just now, or served elsewhere.
+            Err(_) if self.exists(partition) => Err(ErrorCode::NotLeaderOrFollower),
+            Err(code) => Err(code),
+        }
+    }
+
+    fn exists(&self, partition: Partition) -> bool {
+        let image = self.image();
+        let topic = image.topic_by_id(partition.topic);
+        topic.is_some_and(|topic| topic.partition(partition.number).is_some())
+    }
+
+    /// All of them begin before one is waited for, so that one sync can do for all.
+    async fn append_here(
+        &self,
+        batches: Vec<(usize, Arc<Replica>, Bytes)>,
+        deadline: Instant,
+    ) -> Vec<(usize, Result<Appended, Failure>)> {
+        if batches.is_empty() {
+            return Vec::new();
+        }
+        // No round of its own: the deadline holds whatever the disk does.
+        let appender = Appender::handing_over();
+        self.note_request(&appender);
+        let mut started = Vec::with_capacity(batches.len());
+        for (index, replica, batch) in batches {
+            let start = self.start_append(&replica, batch, &appender);
+            started.push((index, in_time(deadline, start).await));
+        }
+        // Side by side: one whose disk hangs says nothing about the others.
+        let finish = |(index, started)| async move { (index, appended(started, deadline).await) };
+        join_all(started.into_iter().map(finish).collect()).await
+    }
+
+    async fn start_append(
+        &self,
+        replica: &Arc<Replica>,
+        batch: Bytes,
+        appender: &Appender,
+    ) -> Result<Appending, Failure> {
+        let batch = Batch::parse(batch).map_err(|error: RecordError| Failure::from(error))?;
+        self.append(replica, batch, Acks::All, appender).await
+    }
+
+    /// Nothing is sent twice: who did not hear whether it was appended cannot know.
+    async fn append_there(
+        self: &Arc<Self>,
+        partition: Partition,
+        batch: Bytes,
+        deadline: Instant,
+    ) -> Result<Appended, Failure> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let wait_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        if self.leader_elsewhere(partition).is_none() {
+            return Err(failure(ErrorCode::LeaderNotAvailable));
+        }
+        let task = Task::Append { wait_ms, batch };
+        self.ask_leader(partition, task, deadline).await
+    }
+
+    /// Where the leader of a partition is reached, if it is another node.
+    fn leader_elsewhere(&self, partition: Partition) -> Option<String> {
+        let (own, image) = (self.settings.node_id, self.image());
+        let topic = image.topic_by_id(partition.topic)?;
+        let leader = topic.partition(partition.number)?.leader.filter(|leader| *leader != own)?;
+        node_address(&image, leader)
+    }
+
+    async fn ask_leader<A: Answer>(
+        &self,
+        partition: Partition,
+        task: Task,
+        deadline: Instant,
+    ) -> Result<A, Failure> {
+        let address = self.leader_elsewhere(partition);
+        let (Some(cluster), Some(address)) = (&self.cluster, address) else {
+            return Err(failure(ErrorCode::NotLeaderOrFollower));
+        };
+        let lane = match task {
+            Task::Read { wait_ms, .. } if wait_ms > 0 => Lane::Waiting,
+            _ => Lane::Clients,
+        };
+        let request = Request { topic: partition.topic, partition: partition.number, task };
+        let left = deadline.saturating_duration_since(Instant::now()) + ANSWER_MAX;
+        let calling =
+            cluster.carrier.request(&address, lane, Kind::Partition, request.encode(), left);
+        match calling.await {
+            Ok(answer) => decode_answer(answer),
+            Err(error) => {
+                let message = format!("the leader of the partition did not answer: {error}");
+                Err(Failure::new(ErrorCode::RequestTimedOut, message))
+            }
+        }
+    }
+
+    /// Does for another node what it asks of a partition that this one leads; `None` for what is no request, and for who
+    /// is no node of the cluster.
+    pub(crate) async fn answer_for_leader(
+        self: &Arc<Self>,
+        from: BrokerId,
+        request: &Bytes,
+    ) -> Option<Vec<u8>> {
+        self.image().broker(from)?;
+        let Request { topic, partition: number, task } = Request::decode(request)?;
+        let partition = Partition { topic, number };
+        if self.image().topic_by_id(topic).is_some_and(|topic| is_internal(topic.name.as_str())) {
+            // No client is served these, so no node asks for one.
+            return Some(encode_answer::<Offset>(&Err(failure(ErrorCode::InvalidTopicException))));
+        }
+        Some(match task {
+            Task::Append { wait_ms, batch } => {
+                let deadline = Instant::now() + Duration::from_millis(wait_ms).min(SEARCH_MAX);
+                let appended = match self.leading(partition) {
+                    Ok(replica) => {
+                        let mut outcomes =
+                            self.append_here(vec![(0, replica, batch)], deadline).await;
+                        let lost = || (0, Err(failure(ErrorCode::UnknownServerError)));
+                        outcomes.pop().unwrap_or_else(lost).1
+                    }
+                    // Nothing was appended, which its own word for it leaves open.
+                    Err(code) if is_elsewhere(code) => Err(failure(ErrorCode::LeaderNotAvailable)),
+                    Err(code) => Err(failure(code)),
+                };
+                encode_answer(&appended)
+            }
+            Task::Read { offset, max_bytes, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.into()).min(SEARCH_MAX);
+                let wish = PartitionWish { offset, max_bytes: max_bytes.min(READ_BYTES_MAX), wait };
+                encode_answer(&self.read_here(partition, wish).await)
+            }
+            Task::Search(search) => encode_answer(&self.search_here(partition, search).await),
+        })
+    }
+
+    async fn read_here(
+        &self,
+        partition: Partition,
+        wish: PartitionWish,
+    ) -> Result<PartitionRead, Failure> {
+        let PartitionWish { offset, max_bytes, wait } = wish;
+        let wish = Wish(ReadWish {
+            offset,
+            max_bytes: max_bytes.into(),
+            leader_epoch: LeaderEpoch::NONE,
+            last_read_epoch: LeaderEpoch::NONE,
+        });
+        let find = |_: &Wish| self.leading(partition).map_err(Unread::Absent);
+        let bounds = ReadBounds { min_bytes: 1, max_bytes: max_bytes.into() };
+        let patience = Patience { deadline: Instant::now() + wait, hurry: pending() };
+        let outcome = self.read(&[wish], find, Isolation::Committed, bounds, patience).await.pop();
+        let found = match outcome {
+            Some(Ok(found)) => found,
+            Some(Err(Unread::Absent(code) | Unread::Refused(code))) => return Err(failure(code)),
+            Some(Err(Unread::OutOfRange(_) | Unread::Diverging(..))) => {
+                return Err(failure(ErrorCode::OffsetOutOfRange));
+            }
+            None => return Err(failure(ErrorCode::UnknownServerError)),
+        };
+        let (start, next) = (found.slice.log_start_offset, found.slice.next_offset);
+        let end = found.replica.last_stable_offset();
+        if max_bytes == 0 {
+            return Ok(PartitionRead { start, end, next: offset, batches: Bytes::new() });
+        }
+        let name = found.replica.topic_partition().clone();
+        let read = move || found.slice.read().map_err(|error| Failure::of_reading(&name, &error));
+        let batches = off_thread(read).await?;
+        Ok(PartitionRead { start, end, next, batches })
+    }
+
+    async fn search_here(&self, partition: Partition, search: Search) -> Result<Offset, Failure> {
+        let replica = self.leading(partition).map_err(failure)?;
+        let log = replica.log();
+        if !matches!(search, Search::Start) && !replica.knows_what_is_committed() {
+            return Err(failure(ErrorCode::NotLeaderOrFollower));
+        }
+        let end = replica.last_stable_offset();
+        let time = match search {
+            Search::Start => return Ok(log.log_start_offset()),
+            Search::End => return Ok(end),
+            Search::Time(time) => time,
+        };
+        let look_up = |limit| log.offset_for_timestamp(time, end, limit);
+        let lookup = self.search_unpacking.run(look_up, |_| false).await??;
+        Ok(lookup.found.map_or(end, |found| found.offset))
+    }
+}
+
+async fn appended(
+    started: Result<Appending, Failure>,
+    deadline: Instant,
+) -> Result<Appended, Failure> {
+    let finishing = async { Ok(started?.finish_by(Some(deadline)).await?) };
+    let outcome = in_time(deadline, finishing).await?;
+    Ok(Appended { base_offset: outcome.base_offset, time: outcome.log_append_time })
+}
+
+/// The same until a deadline. A disk that hangs holds nobody up for longer.
+async fn in_time<T>(
+    deadline: Instant,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let late = |_elapsed| Err(failure(ErrorCode::RequestTimedOut));
+    timeout_at(deadline, work).await.unwrap_or_else(late)
+}
+
+/// Whether another node may lead, or will.
+fn is_elsewhere(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::NotLeaderOrFollower)
+}
+
+fn failure(code: ErrorCode) -> Failure {
+    let message = match code {
+        ErrorCode::NotLeaderOrFollower | ErrorCode::LeaderNotAvailable => {
+            "no node leads the partition just now"
+        }
+        ErrorCode::UnknownTopicId | ErrorCode::UnknownTopicOrPartition => "it does not exist",
+        ErrorCode::RequestTimedOut => "it was not done in time, and may still be",
+        ErrorCode::InvalidTopicException => "the topic is internal",
+        ErrorCode::OffsetOutOfRange => "the offset is outside of the partition",
+        ErrorCode::CorruptMessage => "the records there are damaged",
+        _ => "the partition cannot be served",
+    };
+    Failure::new(code, message)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,201 @@
+//! What a node asks of the leader of a partition for a client, in bytes.
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 1 | task | 1 append, 2 read, 3 search |
+//! | 16 | topic | its id |
+//! | 4 | partition | big-endian, as all numbers |
+//! | 8 | argument | append: the time to wait in ms; read: the offset; search: what for |
+//! | 4 | bytes | read: at most so many |
+//! | 4 | wait | read: for so long, in ms |
+//! | N | batch | append: the record batch |
+//!
+//! The reply begins with the code of an error, 0 for none. A message follows an error. Else there are three numbers of
+//! 8 bytes, and for a read the batches.
+
+use bytes::{Buf, BufMut, Bytes};
+use logway_model::{ErrorCode, Offset, PartitionId, TimestampMs, TopicId, Uuid};
+
+use super::anywhere::{Appended, PartitionRead, Search};
+use crate::failure::Failure;
+
+const HEADER_BYTES: usize = 1 + 16 + 4 + 8 + 4 + 4;
+
+/// What a leader is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) topic: TopicId,
+    pub(super) partition: PartitionId,
+    pub(super) task: Task,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Task {
+    Append { wait_ms: u64, batch: Bytes },
+    Read { offset: Offset, max_bytes: u32, wait_ms: u32 },
+    Search(Search),
+}
+
+/// Found for [`Search::Start`] and [`Search::End`].
+const START: i64 = -2;
+const END: i64 = -1;
+
+impl Request {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let (number, argument, max_bytes, wait_ms, batch) = match &self.task {
+            Task::Append { wait_ms, batch } => {
+                (1, i64::try_from(*wait_ms).unwrap_or(i64::MAX), 0, 0, batch.clone())
+            }
+            Task::Read { offset, max_bytes, wait_ms } => {
+                (2, offset.0, *max_bytes, *wait_ms, Bytes::new())
+            }
+            Task::Search(search) => {
+                let argument = match search {
+                    Search::Start => START,
+                    Search::End => END,
+                    Search::Time(time) => time.0.max(0),
+                };
+                (3, argument, 0, 0, Bytes::new())
+            }
+        };
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + batch.len());
+        bytes.put_u8(number);
+        bytes.put_slice(&self.topic.0.0);
+        bytes.put_i32(self.partition.0);
+        bytes.put_i64(argument);
+        bytes.put_u32(max_bytes);
+        bytes.put_u32(wait_ms);
+        bytes.put_slice(&batch);
+        bytes
+    }
+
+    /// `None` for bytes that are no request of this version.
+    pub(super) fn decode(bytes: &Bytes) -> Option<Request> {
+        if bytes.len() < HEADER_BYTES {
+            return None;
+        }
+        let mut rest = bytes.clone();
+        let number = rest.get_u8();
+        let mut id = [0; 16];
+        rest.copy_to_slice(&mut id);
+        let (topic, partition) = (TopicId(Uuid(id)), PartitionId(rest.get_i32()));
+        let argument = rest.get_i64();
+        let (max_bytes, wait_ms) = (rest.get_u32(), rest.get_u32());
+        let task = match number {
+            1 => Task::Append { wait_ms: u64::try_from(argument).ok()?, batch: rest },
+            2 => Task::Read { offset: Offset(argument), max_bytes, wait_ms },
+            3 => Task::Search(match argument {
+                START => Search::Start,
+                END => Search::End,
+                time => Search::Time(TimestampMs(time)),
+            }),
+            _ => return None,
+        };
+        Some(Request { topic, partition, task })
+    }
+}
+
+/// What an answer has: three numbers, and bytes.
+pub(super) trait Answer: Sized {
+    fn parts(&self) -> ([i64; 3], Bytes);
+    fn of_parts(numbers: [i64; 3], bytes: Bytes) -> Self;
+}
+
+impl Answer for Appended {
+    fn parts(&self) -> ([i64; 3], Bytes) {
+        ([self.base_offset.0, self.time.0, 0], Bytes::new())
+    }
+
+    fn of_parts([base_offset, time, _]: [i64; 3], _bytes: Bytes) -> Appended {
+        Appended { base_offset: Offset(base_offset), time: TimestampMs(time) }
+    }
+}
+
+impl Answer for PartitionRead {
+    fn parts(&self) -> ([i64; 3], Bytes) {
+        ([self.start.0, self.end.0, self.next.0], self.batches.clone())
+    }
+
+    fn of_parts([start, end, next]: [i64; 3], batches: Bytes) -> PartitionRead {
+        PartitionRead { start: Offset(start), end: Offset(end), next: Offset(next), batches }
+    }
+}
+
+impl Answer for Offset {
+    fn parts(&self) -> ([i64; 3], Bytes) {
+        ([self.0, 0, 0], Bytes::new())
+    }
+
+    fn of_parts([offset, ..]: [i64; 3], _bytes: Bytes) -> Offset {
+        Offset(offset)
+    }
+}
+
+pub(super) fn encode_answer<A: Answer>(answer: &Result<A, Failure>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match answer {
+        Ok(answer) => {
+            let (numbers, batches) = answer.parts();
+            bytes.reserve(26 + batches.len());
+            bytes.put_i16(0);
+            numbers.iter().for_each(|number| bytes.put_i64(*number));
+            bytes.put_slice(&batches);
+        }
+        Err(failure) => {
+            bytes.put_i16(failure.code.code());
+            bytes.put_slice(failure.message.as_bytes());
+        }
+    }
+    bytes
+}
+
+pub(super) fn decode_answer<A: Answer>(mut bytes: Bytes) -> Result<A, Failure> {
+    let malformed =
+        || Failure::new(ErrorCode::UnknownServerError, "the leader's answer is cut off");
+    let code = bytes.try_get_i16().map_err(|_| malformed())?;
+    if code != 0 {
+        let code = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
+        return Err(Failure::new(code, String::from_utf8_lossy(&bytes)));
+    }
+    let mut numbers = [0; 3];
+    for number in &mut numbers {
+        *number = bytes.try_get_i64().map_err(|_| malformed())?;
+    }
+    Ok(A::of_parts(numbers, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_come_back_whole() {
+        let tasks = [
+            Task::Append { wait_ms: 5, batch: Bytes::from_static(b"batch") },
+            Task::Read { offset: Offset(7), max_bytes: 8, wait_ms: 9 },
+            Task::Search(Search::Start),
+            Task::Search(Search::End),
+            Task::Search(Search::Time(TimestampMs(11))),
+        ];
+        for task in tasks {
+            let request =
+                Request { topic: TopicId(Uuid([5; 16])), partition: PartitionId(6), task };
+            let bytes = Bytes::from(request.encode());
+            assert_eq!(Request::decode(&bytes), Some(request));
+            for cut in 0..HEADER_BYTES {
+                assert_eq!(Request::decode(&bytes.slice(..cut)), None);
+            }
+        }
+        let read = PartitionRead {
+            start: Offset(1),
+            end: Offset(2),
+            next: Offset(3),
+            batches: Bytes::from_static(b"batches"),
+        };
+        assert_eq!(decode_answer(encode_answer(&Ok(read.clone())).into()), Ok(read));
+        let failure = Failure::new(ErrorCode::PolicyViolation, "closed");
+        let answer = encode_answer::<Offset>(&Err(failure.clone()));
+        assert_eq!(decode_answer::<Offset>(answer.into()), Err(failure));
+        assert!(decode_answer::<Offset>(Bytes::from_static(&[0, 0, 1])).is_err());
+    }
+}
