@@ -46,11 +46,19 @@ pub(in crate::cli) struct DeleteArgs {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Changed {
     user: String,
-    /// `created`, `changed` or `deleted`
+    /// `created` or `changed`
     status: &'static str,
     /// The password, if it was made up
     #[serde(skip_serializing_if = "Option::is_none")]
     password: Option<String>,
+}
+
+/// What became of a user.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Deleted {
+    user: String,
+    /// `deleted`
+    status: &'static str,
 }
 
 pub(super) async fn create(args: CreateArgs, global: &GlobalArgs) -> Result<(), CliError> {
@@ -77,7 +85,9 @@ pub(super) async fn delete(args: DeleteArgs, global: &GlobalArgs) -> Result<(), 
         return Err(no_user(&args.user));
     };
     client.delete_password(&args.user, &mechanisms).await?;
-    tell(Changed { user: args.user, status: "deleted", password: None }, global)
+    let deleted = Deleted { user: args.user, status: "deleted" };
+    eprintln!("deleted user '{}'", deleted.user);
+    if global.format == Format::Json { output::print_json(&deleted) } else { Ok(()) }
 }
 
 async fn mechanisms_of(

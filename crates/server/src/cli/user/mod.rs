@@ -37,7 +37,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<Vec<list::Row>>("user list"),
         Shape::document::<change::Changed>("user create"),
         Shape::document::<change::Changed>("user passwd"),
-        Shape::document::<change::Changed>("user delete"),
+        Shape::document::<change::Deleted>("user delete"),
     ]
 }
 
