@@ -197,7 +197,9 @@ async fn reply_response(
     match reply {
         Reply::Empty => with_body(StatusCode::OK, content_type, Vec::new()),
         Reply::Structure(structure) => {
-            with_body(StatusCode::OK, content_type, encoding.encode(&structure))
+            let bytes = encoding.encode(&structure);
+            let bytes = charged(bytes.into(), &service.node.memory, give_up).await;
+            with_body(StatusCode::OK, content_type, bytes)
         }
         Reply::Large(structure, shares) => {
             let bytes = encoding.encode(&structure);

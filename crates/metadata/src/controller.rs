@@ -38,7 +38,7 @@ pub use alter_client_quotas::{
 };
 pub use alter_configs::{
     AlterConfigs, ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceConfigs,
-    ResourceOperations,
+    ResourceOperations, resource_asked_twice,
 };
 pub use alter_partition::{AlterPartition, AlteredPartition, IsrChange};
 pub use assign_replicas_to_dirs::{AssignReplicasToDirs, ReplicaDirectory};
@@ -47,7 +47,9 @@ pub use broker_session::{SetBrokerState, StartBroker};
 pub use command::{Command, ControllerCommand, ControllerReply, Decision};
 pub use create_partitions::{CreatePartitions, PartitionsIncrease};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
-pub use delete_topics::{DeleteTopics, DeletedTopic, TopicReference};
+pub use delete_topics::{
+    DeleteTopics, DeletedTopic, TopicReference, unknown_topic, unknown_topic_id,
+};
 pub use elect_leaders::{ElectLeaders, Election};
 pub use finalize_metadata_level::FinalizeMetadataLevel;
 use logway_model::{ErrorCode, TopicName};
@@ -123,7 +125,8 @@ fn duplicates<'a, T: Ord + Clone + 'a>(values: impl Iterator<Item = &'a T>) -> B
     values.filter(|&value| !seen.insert(value)).cloned().collect()
 }
 
-fn topic_asked_twice(name: &str) -> ControllerError {
+/// The refusal of a topic that a request has twice. Nothing of it is submitted: alone, one of the two would be done.
+pub fn topic_asked_twice(name: &str) -> ControllerError {
     let message = format!("Topic '{}' is in the request twice.", excerpt(name));
     ControllerError::new(ErrorCode::InvalidRequest, message)
 }

@@ -3,25 +3,30 @@
 //! It is a key and a certificate in a directory that only who runs the broker may read. Clients trust the certificate; with
 //! the key it signs the broker's own certificates, which live for a year and are replaced before.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, PublicKeyData,
 };
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::getuid;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::tls::{is_for_names, not_after_of};
+use crate::tls::{is_for_names, not_after_of, public_key_of};
 
 /// Its certificate, which clients need.
 pub const AUTHORITY_FILE: &str = "ca.crt";
 
 const KEY_FILE: &str = "ca.key";
+
+const LOCK_FILE: &str = "lock";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -61,6 +66,8 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// In PEM.
     certificate: String,
+    /// Held, so that no second process changes files under this one.
+    _lock: File,
 }
 
 impl Authority {
@@ -68,11 +75,19 @@ impl Authority {
     pub fn open_or_create(dir: &Path) -> Result<Authority, AuthorityError> {
         let mut maker = DirBuilder::new();
         maker.recursive(true).mode(0o700).create(dir).map_err(of_file(dir))?;
+        check_private(dir)?;
+        let lock = lock(dir)?;
         let (key_path, certificate_path) = (dir.join(KEY_FILE), dir.join(AUTHORITY_FILE));
-        if let Ok(certificate) = fs::read_to_string(&certificate_path) {
-            let key = fs::read_to_string(&key_path).map_err(of_file(&key_path))?;
-            let key = KeyPair::from_pem(&key).map_err(unusable(&key_path))?;
-            return Ok(Authority { issuer: Issuer::new(parameters(), key), certificate });
+        let known = [&key_path, &certificate_path].map(fs::read_to_string);
+        let is_missing = |read: &io::Result<String>| {
+            read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        // Only where nothing is there: clients trust the one that was.
+        if !known.iter().all(is_missing) {
+            let [key, certificate] = known;
+            let key = key.map_err(of_file(&key_path))?;
+            let certificate = certificate.map_err(of_file(&certificate_path))?;
+            return Authority::of_files(lock, (&key_path, &key), (&certificate_path, certificate));
         }
         let key = KeyPair::generate().map_err(unusable(&key_path))?;
         // The certificate last: where it is, the key is.
@@ -82,13 +97,38 @@ impl Authority {
         own.not_after = (SystemTime::now() + AUTHORITY_LIFETIME).into();
         let certificate = own.self_signed(&key).map_err(unusable(&certificate_path))?.pem();
         write_secret(&certificate_path, &certificate)?;
-        Ok(Authority { issuer: Issuer::new(parameters(), key), certificate })
+        Ok(Authority { issuer: Issuer::new(parameters(), key), certificate, _lock: lock })
+    }
+
+    /// Whether a file has a certificate of this authority for all these names, with time left.
+    fn is_current(&self, path: &Path, names: &[String]) -> bool {
+        let Ok(text) = fs::read_to_string(path) else { return false };
+        let Ok(certificate) = CertificateDer::from_pem_slice(text.as_bytes()) else { return false };
+        let until = SystemTime::now() + CERTIFICATE_LEFT_MIN;
+        text.ends_with(&self.certificate)
+            && not_after_of(&certificate).is_some_and(|end| end > until)
+            && is_for_names(&certificate, names)
+    }
+
+    fn of_files(
+        lock: File,
+        (key_path, key): (&Path, &str),
+        (certificate_path, certificate): (&Path, String),
+    ) -> Result<Authority, AuthorityError> {
+        let key = KeyPair::from_pem(key).map_err(unusable(key_path))?;
+        let der = CertificateDer::from_pem_slice(certificate.as_bytes());
+        let public_key = der.ok().and_then(|der| public_key_of(&der));
+        if public_key.as_deref() != Some(&key.subject_public_key_info()[..]) {
+            let reason = format!("it is not the certificate of {}", key_path.display());
+            return Err(AuthorityError::Unusable { path: certificate_path.to_owned(), reason });
+        }
+        Ok(Authority { issuer: Issuer::new(parameters(), key), certificate, _lock: lock })
     }
 
     /// Sees to it that a file has a key and a certificate for these names of hosts and addresses, with time left. Whether it
     /// was written anew.
     pub fn renew(&self, path: &Path, names: &[String]) -> Result<bool, AuthorityError> {
-        if is_current(path, names) {
+        if self.is_current(path, names) {
             return Ok(false);
         }
         let failed = unusable(path);
@@ -107,6 +147,34 @@ impl Authority {
     }
 }
 
+/// Fails where another process has it.
+fn lock(dir: &Path) -> Result<File, AuthorityError> {
+    let path = dir.join(LOCK_FILE);
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+    let file = file.map_err(of_file(&path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => {
+            let reason = "another process uses it".to_owned();
+            Err(AuthorityError::Unusable { path, reason })
+        }
+        Err(error) => Err(of_file(&path)(error.into())),
+    }
+}
+
+/// A directory that nobody else can read or write, which is ours.
+fn check_private(dir: &Path) -> Result<(), AuthorityError> {
+    let metadata = fs::metadata(dir).map_err(of_file(dir))?;
+    let is_private = metadata.mode() & 0o077 == 0 && metadata.uid() == getuid().as_raw();
+    match is_private {
+        true => Ok(()),
+        false => {
+            let reason = "others can read or change what is in it (chmod 700)".to_owned();
+            Err(AuthorityError::Unusable { path: dir.to_owned(), reason })
+        }
+    }
+}
+
 /// What the authority is called; its key tells it from others of the name.
 fn parameters() -> CertificateParams {
     let mut parameters = CertificateParams::default();
@@ -116,23 +184,22 @@ fn parameters() -> CertificateParams {
     parameters
 }
 
-fn is_current(path: &Path, names: &[String]) -> bool {
-    let Ok(certificate) = CertificateDer::from_pem_file(path) else { return false };
-    let until = SystemTime::now() + CERTIFICATE_LEFT_MIN;
-    not_after_of(&certificate).is_some_and(|end| end > until) && is_for_names(&certificate, names)
-}
-
 /// Replaces a file by one that nobody else may read, whole or not at all.
 pub fn write_secret(path: &Path, text: &str) -> Result<(), AuthorityError> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
     let write = || {
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        // What was left there may be of anybody, and lead anywhere.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&new, path)
+        fs::rename(&new, path)?;
+        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     };
     write().map_err(of_file(path))
 }
@@ -162,8 +229,12 @@ mod tests {
         let first = Authority::open_or_create(&secure).expect("is made");
         let of_host = names(&["localhost", "127.0.0.1", "::1"]);
         assert!(first.renew(&server, &of_host).expect("is signed"));
+        let error = Authority::open_or_create(&secure).err().expect("is in use").to_string();
+        assert!(error.contains("another process"), "{error}");
+        let certificate = first.certificate.clone();
+        drop(first);
         let again = Authority::open_or_create(&secure).expect("is there");
-        assert_eq!(again.certificate, first.certificate);
+        assert_eq!(again.certificate, certificate);
         assert!(!again.renew(&server, &of_host).expect("is current"));
         assert!(!again.renew(&server, &names(&["localhost"])).expect("has more than that"));
         assert!(again.renew(&server, &names(&["localhost", "10.0.0.7"])).expect("is signed"));
@@ -180,9 +251,22 @@ mod tests {
     #[test]
     fn a_certificate_without_its_key_is_told() {
         let dir = tempfile::tempdir().expect("a directory");
-        drop(Authority::open_or_create(dir.path()).expect("is made"));
-        fs::remove_file(dir.path().join(KEY_FILE)).expect("is removed");
-        let error = Authority::open_or_create(dir.path()).err().expect("has no key");
-        assert!(error.to_string().contains("ca.key"), "{error}");
+        let dir = &dir.path().join("secure");
+        drop(Authority::open_or_create(dir).expect("is made"));
+        let certificate = fs::read_to_string(dir.join(AUTHORITY_FILE)).expect("is there");
+        let refused = |expected: &str| {
+            let error = Authority::open_or_create(dir).err().expect("is refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        fs::remove_file(dir.join(AUTHORITY_FILE)).expect("is removed");
+        refused("ca.crt");
+        let other = KeyPair::generate().expect("a key").serialize_pem();
+        fs::write(dir.join(AUTHORITY_FILE), &certificate).expect("is written");
+        fs::write(dir.join(KEY_FILE), other).expect("is written");
+        refused("not the certificate of");
+        fs::remove_file(dir.join(KEY_FILE)).expect("is removed");
+        refused("ca.key");
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("is changed");
+        refused("chmod 700");
     }
 }

@@ -61,7 +61,8 @@ pub(crate) struct Secure {
 pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let last =
         |name: &str| given.iter().rfind(|(it, _)| it == name).map(|(_, value)| value.as_str());
-    if last("logway.secure") != Some("true") {
+    // As settings are read: in any case of letters.
+    if !last("logway.secure").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
         return given;
     }
     let default = |name| broker_setting(name).ok().and_then(|setting| setting.default);

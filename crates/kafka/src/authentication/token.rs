@@ -4,7 +4,7 @@ use logway_metadata::settings::SaslSettings;
 use logway_node::access::Principal;
 use logway_node::{AUDIT, CLIENTS};
 use logway_security::bearer::{BearerTokens, time_left};
-use logway_security::sasl::{Evidence, Exchange, Refusal, Step};
+use logway_security::sasl::{Evidence, Exchange, HEARD, Refusal, Step};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{Carriage, State};
@@ -39,24 +39,38 @@ pub(crate) async fn take_token(
 ) -> Result<Answered, NotBelieved> {
     let came_at = Instant::now();
     let judged = judge(service, connection, settings, carriage, token).await;
-    let mechanism = match judged {
+    let Refused { refusal, mechanism, told } = match judged {
         Ok(answered) => return Ok(answered),
-        Err((refusal, mechanism)) => {
-            let user = refusal.user.as_deref().map(shortened).unwrap_or_default();
-            tracing::info!(target: CLIENTS, peer = %connection.peer, user, mechanism, reason = refusal.reason,
-                "a client is not who it says");
-            tracing::info!(target: AUDIT, host = %connection.peer.ip().to_canonical(), user, mechanism,
-                reason = refusal.reason, "authentication failed");
-            mechanism
-        }
+        Err(refused) => refused,
     };
-    service.node.metrics.connections.not_believed.inc();
+    // It was noted when the client was told.
+    if refusal.reason != HEARD {
+        note_refusal(service, connection, &refusal, mechanism);
+    }
     sleep_until(came_at + settings.failure_delay).await;
+    if let Some(token) = told {
+        return Ok(Answered { token, lifetime_ms: 0 });
+    }
     // Kafka's words, which clients' users know.
     let message = format!(
         "Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
     );
     Err(NotBelieved { message })
+}
+
+fn note_refusal(
+    service: &Service,
+    connection: &ConnectionInfo,
+    refusal: &Refusal,
+    mechanism: &'static str,
+) {
+    let user = refusal.user.as_deref().map(shortened).unwrap_or_default();
+    let reason = refusal.reason;
+    tracing::info!(target: CLIENTS, peer = %connection.peer, user, mechanism, reason,
+        "a client is not who it says");
+    let host = connection.peer.ip().to_canonical();
+    tracing::info!(target: AUDIT, %host, user, mechanism, reason, "authentication failed");
+    service.node.metrics.connections.not_believed.inc();
 }
 
 /// A name that a stranger chose must not fill the log.
@@ -68,7 +82,19 @@ fn shortened(name: &str) -> String {
 /// 0 would be for ever.
 const SESSION_MIN: Duration = Duration::from_millis(1);
 
-type Refused = (Refusal, &'static str);
+/// A client that is not believed.
+struct Refused {
+    refusal: Refusal,
+    mechanism: &'static str,
+    /// What it is told first, where the mechanism has words for it.
+    told: Option<Vec<u8>>,
+}
+
+impl Refused {
+    fn new(refusal: Refusal, mechanism: &'static str) -> Refused {
+        Refused { refusal, mechanism, told: None }
+    }
+}
 
 async fn judge(
     service: &Service,
@@ -78,10 +104,10 @@ async fn judge(
     token: &[u8],
 ) -> Result<Answered, Refused> {
     let Some(authentication) = &connection.authentication else {
-        return Err((refusal("this listener asks nobody"), "none"));
+        return Err(Refused::new(refusal("this listener asks nobody"), "none"));
     };
     let Some((mut exchange, expected, is_again)) = authentication.take_exchange() else {
-        return Err((refusal("no mechanism was chosen"), "none"));
+        return Err(Refused::new(refusal("no mechanism was chosen"), "none"));
     };
     let mechanism = exchange.mechanism();
     let step = match expected == carriage {
@@ -89,8 +115,12 @@ async fn judge(
         false => Err(refusal("tokens come in another form than was chosen")),
     };
     let mut state = authentication.state();
+    if let Ok(Step::NotBelieved { token, refusal }) = step {
+        *state = State::Telling { exchange, carriage, is_again };
+        return Err(Refused { refusal, mechanism: mechanism.name(), told: Some(token) });
+    }
     let believed = step.and_then(|step| match step {
-        Step::Challenge(token) => Ok((token, None)),
+        Step::Challenge(token) | Step::NotBelieved { token, .. } => Ok((token, None)),
         Step::Done { user, token, expires } => {
             let principal = Principal::user(user);
             match is_again && *connection.principal() != principal {
@@ -122,7 +152,7 @@ async fn judge(
         }
         Err(refused) => {
             authentication.refuse(&mut state);
-            Err((refused, mechanism.name()))
+            Err(Refused::new(refused, mechanism.name()))
         }
     }
 }

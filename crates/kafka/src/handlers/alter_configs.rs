@@ -1,6 +1,6 @@
 //! AlterConfigs: gives resources exactly the settings of the request (KIP-133).
 
-use logway_metadata::controller::{AlterConfigs, ResourceConfigs};
+use logway_metadata::controller::{AlterConfigs, ResourceConfigs, resource_asked_twice};
 use logway_model::{BrokerId, ErrorCode};
 use logway_wire::messages::alter_configs_request::AlterConfigsResource;
 use logway_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
@@ -30,10 +30,10 @@ pub(crate) async fn handle(
     let names = request.resources.iter().map(|asked| (asked.resource_type, &*asked.resource_name));
     let asked_twice = repeated(names);
     let judged = |asked: &AlterConfigsResource| {
-        // The controller refuses what is there twice. Nobody has to be judged for that.
-        if !asked_twice.contains(&(asked.resource_type, &*asked.resource_name)) {
-            config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
+        if asked_twice.contains(&(asked.resource_type, &*asked.resource_name)) {
+            return Err(resource_asked_twice(&change(asked, own_id)?.resource).into());
         }
+        config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
         change(asked, own_id)
     };
     let changes = request.resources.iter().map(judged).collect();

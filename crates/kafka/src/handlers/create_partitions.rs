@@ -1,6 +1,6 @@
 //! CreatePartitions: gives topics more partitions (KIP-195).
 
-use logway_metadata::controller::{CreatePartitions, PartitionsIncrease};
+use logway_metadata::controller::{CreatePartitions, PartitionsIncrease, topic_asked_twice};
 use logway_model::{BrokerId, ErrorCode, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::create_partitions_request::{
@@ -37,9 +37,9 @@ pub(crate) async fn handle(
     let judged = |topic: &CreatePartitionsTopic| {
         let name = topic.name.as_str();
         match context.check(Operation::Alter, Resource::Topic(name)) {
-            // The controller refuses what is there twice. Nobody has to be judged for that.
-            Err(code) if !asked_twice.contains(name) => (Err(refusal(code)), 0),
-            _ => (increase(topic), added(&sizes, topic)),
+            _ if asked_twice.contains(name) => (Err(topic_asked_twice(name).into()), 0),
+            Err(code) => (Err(refusal(code)), 0),
+            Ok(()) => (increase(topic), added(&sizes, topic)),
         }
     };
     let increases = request.topics.iter().map(judged).collect();

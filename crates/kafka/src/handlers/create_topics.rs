@@ -1,6 +1,8 @@
 //! CreateTopics.
 
-use logway_metadata::controller::{CreateTopics, CreatedTopic, NewTopic, is_reserved};
+use logway_metadata::controller::{
+    CreateTopics, CreatedTopic, NewTopic, is_reserved, topic_asked_twice,
+};
 use logway_metadata::settings::topic::TOPIC_SETTINGS;
 use logway_metadata::settings::{ConfigEntry, describe_topic};
 use logway_model::{BrokerId, ErrorCode, TopicId, Uuid};
@@ -80,17 +82,17 @@ pub(crate) async fn handle(
     CreateTopicsResponse { topics, ..Default::default() }
 }
 
-/// The topics that the requester may create, with the partitions that they would get. As in Kafka, the controller refuses
-/// a topic that is there twice, and a name that cannot be used. Nobody has to be judged for that.
+/// The topics that the requester may create, with the partitions that they would get. As in Kafka, nobody
+/// has to be judged for a topic that is there twice, and the controller refuses a name that cannot be used.
 fn judge(context: &RequestContext, asked: &[CreatableTopic]) -> Vec<Mutation<NewTopic>> {
     let grant = context.topics_by_cluster(Operation::Create, Operation::Create);
     let asked_twice = repeated(asked.iter().map(|topic| topic.name.as_str()));
     let sizes = context.sizes();
     let judge = |topic: &CreatableTopic| {
         let name = topic.name.as_str();
-        let is_refused_anyway = asked_twice.contains(name) || is_reserved(name);
         match grant.check(context, name) {
-            Err(code) if !is_refused_anyway => (Err(refusal(code)), 0),
+            _ if asked_twice.contains(name) => (Err(topic_asked_twice(name).into()), 0),
+            Err(code) if !is_reserved(name) => (Err(refusal(code)), 0),
             _ => (Ok(new_topic(topic)), partitions(context, &sizes, topic)),
         }
     };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use logway_metadata::TopicImage;
-use logway_metadata::controller::{DeleteTopics, DeletedTopic, TopicReference};
+use logway_metadata::controller::{
+    DeleteTopics, DeletedTopic, TopicReference, unknown_topic, unknown_topic_id,
+};
 use logway_model::{ErrorCode, TopicId, Uuid};
 use logway_wire::WireString;
 use logway_wire::messages::delete_topics_request::DeleteTopicState;
@@ -117,7 +119,14 @@ fn deletable<'a>(
         Err(ErrorCode::TopicAuthorizationFailed) => {
             Err(refusal(ErrorCode::TopicAuthorizationFailed))
         }
-        Err(_) => Ok(None),
+        // The controller may know one that was made just now. It does not ask again who may delete it.
+        Err(_) => match reference {
+            TopicReference::Name(name) if deleted.check(context, name).is_err() => {
+                Err(unknown_topic(name).into())
+            }
+            TopicReference::Id(id) if !deleted.is_all() => Err(unknown_topic_id(*id).into()),
+            TopicReference::Name(_) | TopicReference::Id(_) => Ok(None),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 
 use logway_metadata::controller::{
     ConfigOperation, IncrementalAlterConfigs, OperationKind, ResourceOperations,
+    resource_asked_twice,
 };
 use logway_model::{BrokerId, ErrorCode};
 use logway_wire::messages::incremental_alter_configs_request::{
@@ -16,7 +17,7 @@ use super::building::{ENTRY_WITH_MESSAGE_BYTES, SETTING_BYTES};
 use super::config_resource::{self, BROKER_LOGGER};
 use super::repeats::repeated;
 use crate::request::{RequestContext, refusal};
-use logway_node::access::Operation;
+use logway_node::access::{Operation, Resource};
 use logway_node::failure::Failure;
 
 /// One answer for each resource, and a copy of what it is to have.
@@ -46,10 +47,10 @@ pub(crate) async fn handle(
     let of_log: Vec<Option<Result<(), Failure>>> = of_log.collect();
     let others = request.resources.iter().filter(|asked| asked.resource_type != BROKER_LOGGER);
     let judged = |asked: &AlterConfigsResource| {
-        // The controller refuses what is there twice. Nobody has to be judged for that.
-        if !repeated.contains(&(asked.resource_type, &*asked.resource_name)) {
-            config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
+        if repeated.contains(&(asked.resource_type, &*asked.resource_name)) {
+            return Err(resource_asked_twice(&change(asked, own_id)?.resource).into());
         }
+        config_resource::check_alteration(&context, asked.resource_type, &asked.resource_name)?;
         change(asked, own_id)
     };
     let changes = others.map(judged).collect();
@@ -77,7 +78,10 @@ fn change_levels(
     is_repeated: bool,
     validate_only: bool,
 ) -> Result<(), Failure> {
-    let cluster = context.cluster(Operation::ClusterAction).map_err(refusal)?;
+    let cluster = context.cluster(Operation::ClusterAction);
+    // As Kafka asks for an operation that is no administration by itself.
+    context.audit(Operation::ClusterAction, Resource::Cluster, cluster.is_ok());
+    let cluster = cluster.map_err(refusal)?;
     let invalid = |message: &str| Err(Failure::new(ErrorCode::InvalidRequest, message));
     if is_repeated {
         return invalid("the request has these loggers twice");

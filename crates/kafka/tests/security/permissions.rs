@@ -1,15 +1,20 @@
 //! ACLs: made, shown and removed as by Kafka's tools, and in force at once.
 
 use logway_client::{Connection, Security};
+use logway_metadata::ConfigResource;
 use logway_metadata::sasl::SaslMechanism;
-use logway_model::ErrorCode;
+use logway_model::{ErrorCode, TopicName};
 use logway_wire::WireString;
 use logway_wire::messages::create_acls_request::AclCreation;
+use logway_wire::messages::create_topics_request::CreatableTopic;
 use logway_wire::messages::delete_acls_request::DeleteAclsFilter;
+use logway_wire::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use logway_wire::messages::metadata_request::MetadataRequestTopic;
 use logway_wire::messages::{
-    CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, DescribeAclsResponse,
-    MetadataRequest,
+    CreateAclsRequest, CreateTopicsRequest, DeleteAclsRequest, DescribeAclsRequest,
+    DescribeAclsResponse, IncrementalAlterConfigsRequest, MetadataRequest,
 };
 
 use super::common::*;
@@ -202,5 +207,53 @@ async fn acls_that_make_no_sense_are_refused() {
     let codes = create(&admin, wrong).await;
     assert_eq!(codes, [ErrorCode::InvalidRequest.code(); 10]);
     assert_eq!(broker.node().image().acls().count(), 0);
+    broker.stop().await;
+}
+
+/// What a request has twice is refused, and of two things that are judged together not one is done: nobody was asked for
+/// either.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_twice_for_what_he_may_not_gets_neither() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (broker, admin, alice) = start(dir.path()).await;
+    create_topic(&admin, "t", 1).await;
+    let config = |config_operation| AlterableConfig {
+        name: "retention.ms".into(),
+        config_operation,
+        value: Some("1".into()),
+        ..Default::default()
+    };
+    for (resource_type, resource_name) in [(2, "t"), (4, "")] {
+        // An operation that there is not, and one that there is.
+        let resources = [9, 0].map(|operation| AlterConfigsResource {
+            resource_type,
+            resource_name: resource_name.into(),
+            configs: vec![config(operation)],
+            ..Default::default()
+        });
+        let request =
+            IncrementalAlterConfigsRequest { resources: resources.to_vec(), ..Default::default() };
+        let responses = alice.call(&request).await.expect("is answered").responses;
+        assert_eq!(responses.len(), 2);
+        for response in responses {
+            assert_eq!(response.error_code, ErrorCode::InvalidRequest.code());
+        }
+    }
+    let image = broker.node().image();
+    let t = TopicName::new("t").expect("a legal name");
+    let of_topic = image.overrides(&ConfigResource::Topic(t));
+    assert!(of_topic.is_none_or(|overrides| !overrides.contains_key("retention.ms")));
+    assert!(image.overrides(&ConfigResource::BrokerDefault).is_none_or(|it| it.is_empty()));
+
+    let topic = CreatableTopic {
+        name: "made".into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let topics = vec![topic.clone(), topic];
+    let request = CreateTopicsRequest { topics, timeout_ms: 10_000, ..Default::default() };
+    alice.call(&request).await.expect("is answered");
+    assert!(broker.node().image().topic("made").is_none());
     broker.stop().await;
 }

@@ -74,6 +74,9 @@ impl RefusedBatches {
     pub(crate) fn note(&self, batch: &ProducerBatch, refusal: Refusal, now: Instant) {
         let mut by_producer = self.by_producer();
         let first = by_producer.get_mut(&batch.producer_id).filter(|it| it.is_awaited(now));
+        if first.as_ref().is_some_and(|first| first.epoch > batch.epoch) {
+            return;
+        }
         if let Some(first) = first.filter(|it| it.is_same_or_before(batch)) {
             first.refused_at = now;
             return;
@@ -91,16 +94,28 @@ impl RefusedBatches {
 
     /// The refused batch that a batch is behind.
     pub(crate) fn before(&self, batch: &ProducerBatch, now: Instant) -> Option<RefusedBatch> {
-        let by_producer = self.by_producer();
-        let refused = by_producer.get(&batch.producer_id).filter(|it| it.is_awaited(now))?;
+        let mut by_producer = self.by_producer();
+        let refused = *by_producer.get(&batch.producer_id)?;
+        if !refused.is_awaited(now) {
+            self.remove(&mut by_producer, batch.producer_id);
+            return None;
+        }
         let is_behind =
             refused.is_same_or_before(batch) && refused.base_sequence != batch.base_sequence;
-        is_behind.then_some(*refused)
+        is_behind.then_some(refused)
     }
 
-    /// Takes note that a producer has gone on.
-    pub(crate) fn forget(&self, producer: ProducerId) {
+    /// Takes note that a batch is appended: if it is the one that was refused, or behind that, or of a newer epoch, nothing is
+    /// awaited any more. One before it says nothing.
+    pub(crate) fn appended(&self, batch: &ProducerBatch) {
         let mut by_producer = self.by_producer();
+        let refused = by_producer.get(&batch.producer_id);
+        if refused.is_some_and(|it| it.is_same_or_before(batch) || it.epoch < batch.epoch) {
+            self.remove(&mut by_producer, batch.producer_id);
+        }
+    }
+
+    fn remove(&self, by_producer: &mut HashMap<ProducerId, RefusedBatch>, producer: ProducerId) {
         by_producer.remove(&producer);
         if by_producer.is_empty() {
             *by_producer = HashMap::new();
@@ -157,9 +172,16 @@ mod tests {
         assert_eq!(before(batch(1, 0, 6)), None);
         assert_eq!(before(batch(1, 1, 8)), None, "of another epoch");
         assert_eq!(before(batch(2, 0, 8)), None, "of another producer");
-        refused.forget(ProducerId(1));
+        refused.appended(&batch(1, 0, 6));
+        assert!(before(batch(1, 0, 8)).is_some(), "one before it was under way");
+        refused.note(&batch(1, -1, 3), Refusal::Storage, now);
+        assert!(before(batch(1, 0, 8)).is_some(), "whoever comes back with an older epoch");
+        refused.appended(&batch(1, 0, 7));
         assert_eq!(before(batch(1, 0, 8)), None);
         assert!(refused.is_empty());
+        refused.note(&batch(1, 0, 9), Refusal::Storage, now);
+        refused.appended(&batch(1, 1, 0));
+        assert!(refused.is_empty(), "it has begun anew");
     }
 
     #[test]
@@ -175,6 +197,7 @@ mod tests {
         let (refused, then) = (RefusedBatches::default(), Instant::now());
         refused.note(&batch(1, 0, 7), Refusal::Storage, then);
         assert!(refused.before(&batch(1, 0, 8), then + AWAITED_FOR).is_none());
+        assert!(refused.is_empty(), "nobody asks for it again");
         refused.note(&batch(1, 0, 9), Refusal::Storage, then + AWAITED_FOR);
         let first = refused.before(&batch(1, 0, 10), then + AWAITED_FOR);
         assert_eq!(first.map(|it| it.base_sequence), Some(Sequence(9)));

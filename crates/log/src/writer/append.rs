@@ -248,7 +248,7 @@ impl LogTail {
             });
         }
         if matches!(checked, Ok(SequenceCheck::Append)) {
-            refused.forget(batch.producer_id);
+            refused.appended(batch);
         }
         checked
     }

@@ -214,11 +214,17 @@ fn check_once(
     asked_twice: &BTreeSet<ConfigResource>,
     resource: &ConfigResource,
 ) -> Result<(), ControllerError> {
-    if !asked_twice.contains(resource) {
-        return Ok(());
+    match asked_twice.contains(resource) {
+        true => Err(resource_asked_twice(resource)),
+        false => Ok(()),
     }
+}
+
+/// What of one request cannot be changed, as it is there twice. Nobody has to be judged for it, and nothing of it is
+/// submitted: alone, one of the two would be changed.
+pub fn resource_asked_twice(resource: &ConfigResource) -> ControllerError {
     let message = format!("The request has {resource} twice.");
-    Err(ControllerError::new(ErrorCode::InvalidRequest, message))
+    ControllerError::new(ErrorCode::InvalidRequest, message)
 }
 
 fn check_names_once<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), ControllerError> {

@@ -86,16 +86,18 @@ fn find<'a>(
         },
         TopicReference::Id(id) => match image.topic_by_id(*id) {
             Some(topic) => Ok(topic),
-            None => {
-                let message = format!("No topic has the id {id}.");
-                Err(ControllerError::new(ErrorCode::UnknownTopicId, message))
-            }
+            None => Err(unknown_topic_id(*id)),
         },
     }
 }
 
+/// The refusal of a command about the id of a topic that is not there.
+pub fn unknown_topic_id(id: TopicId) -> ControllerError {
+    ControllerError::new(ErrorCode::UnknownTopicId, format!("No topic has the id {id}."))
+}
+
 /// The refusal of a command about a topic that is not there.
-pub(super) fn unknown_topic(name: &str) -> ControllerError {
+pub fn unknown_topic(name: &str) -> ControllerError {
     let message = format!("Topic '{}' does not exist.", excerpt(name));
     ControllerError::new(ErrorCode::UnknownTopicOrPartition, message)
 }

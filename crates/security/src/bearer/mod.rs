@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet};
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use logway_metadata::settings::BearerSettings;
 use serde_json::{Map, Value};
@@ -106,9 +106,7 @@ impl BearerTokens {
         let decoding = DecodingKey::from_jwk(key).map_err(|_| "the authority's key is damaged")?;
         let claims = decode::<Map<String, Value>>(token, &decoding, &self.rules(header.alg));
         let claims = claims.map_err(|error| reason(error.kind()))?.claims;
-        if !claims.contains_key("iat") {
-            return Err("it does not say when it was issued");
-        }
+        self.check_times(&claims)?;
         self.check_scope(&claims)?;
         let user = claims.get(&self.settings.user_claim).and_then(Value::as_str);
         let user =
@@ -131,6 +129,20 @@ impl BearerTokens {
         rules.required_spec_claims.extend(rules.aud.as_ref().map(|_| "aud".to_owned()));
         rules.required_spec_claims.extend(rules.iss.as_ref().map(|_| "iss".to_owned()));
         rules
+    }
+
+    /// What the library does not look at: when a token was issued, and that its other times are numbers.
+    fn check_times(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
+        let issued = claims.get("iat").and_then(Value::as_f64);
+        let issued = issued.ok_or("it does not say when it was issued")?;
+        let latest = UNIX_EPOCH.elapsed().unwrap_or_default() + self.settings.clock_skew;
+        if issued > latest.as_secs_f64() {
+            return Err("it was issued later than now");
+        }
+        match claims.get("nbf") {
+            Some(time) if !time.is_number() => Err("its times are no numbers"),
+            _ => Ok(()),
+        }
     }
 
     /// As Kafka: a scope need not be there, and is a text or several.
@@ -180,6 +192,18 @@ fn reason(kind: &ErrorKind) -> &'static str {
     }
 }
 
+/// A key set whose keys are not looked at yet.
+#[derive(serde::Deserialize)]
+struct KeySet {
+    keys: Vec<Value>,
+}
+
+/// Whether a key may sign, as far as it says what it is for.
+fn signs(key: &Jwk) -> bool {
+    let is_for = key.common.public_key_use.as_ref();
+    is_for.is_none_or(|is_for| *is_for == PublicKeyUse::Signature)
+}
+
 fn read(path: &PathBuf) -> Result<JwkSet, BearerError> {
     let unreadable = |source| BearerError::Unreadable { path: path.clone(), source };
     let no_key_set = |reason| BearerError::NoKeySet { path: path.clone(), reason };
@@ -187,11 +211,14 @@ fn read(path: &PathBuf) -> Result<JwkSet, BearerError> {
         return Err(no_key_set(format!("it is larger than {KEY_SET_BYTES_MAX} bytes")));
     }
     let text = fs::read_to_string(path).map_err(unreadable)?;
-    let keys: JwkSet =
-        serde_json::from_str(&text).map_err(|error| no_key_set(error.to_string()))?;
-    match keys.keys.is_empty() {
-        true => Err(no_key_set("it has no keys".to_owned())),
-        false => Ok(keys),
+    let set: KeySet = serde_json::from_str(&text).map_err(|error| no_key_set(error.to_string()))?;
+    // Keys of kinds that are not known here are passed over (RFC 7517, section 5). Else a stolen key would stay in
+    // force because a strange one came with its successor.
+    let known = set.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
+    let keys: Vec<Jwk> = known.filter(signs).collect();
+    match keys.is_empty() {
+        true => Err(no_key_set("it has no key that signs and is known here".to_owned())),
+        false => Ok(JwkSet { keys }),
     }
 }
 

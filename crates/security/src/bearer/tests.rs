@@ -122,6 +122,9 @@ fn other_tokens_are_not_believed_and_the_reason_is_known() {
         (without("iss"), "a claim is missing"),
         (without("exp"), "a claim is missing"),
         (without("iat"), "it does not say when it was issued"),
+        (with("iat", "now"), "it does not say when it was issued"),
+        (with("iat", now_s() + 600), "it was issued later than now"),
+        (with("nbf", "9999999999"), "its times are no numbers"),
         (without("sub"), "it does not say whose it is"),
         (with("sub", " "), "it does not say whose it is"),
         (with("sub", 7), "it does not say whose it is"),
@@ -170,6 +173,12 @@ fn new_keys_are_in_force_and_damaged_ones_are_not() {
     assert!(tokens.judge(&next.sign(Some("second"), &claims())).is_ok());
     let unnamed = tokens.judge(&next.sign(None, &claims()));
     assert_eq!(unnamed, Err("no key of the authority fits"), "which of the two?");
+    let strange = json!({"kty": "RSA", "alg": "RSA-OAEP-512", "n": "AQAB", "e": "AQAB"});
+    write_keys(path, &[strange, next.public_key("second")]);
+    assert!(matches!(tokens.reload(), KeysReload::Done(1)), "the strange one is passed over");
+    assert!(tokens.judge(&authority.sign(Some(KEY_ID), &claims())).is_err(), "it was taken out");
+    write_keys(path, &[authority.public_key(KEY_ID)]);
+    assert!(matches!(tokens.reload(), KeysReload::Done(1)));
     for damaged in ["", "{}", "{\"keys\":[]}", "[]"] {
         fs::write(path, damaged).expect("is written");
         assert!(matches!(tokens.reload(), KeysReload::Refused(_)), "{damaged}");

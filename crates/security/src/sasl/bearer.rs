@@ -10,9 +10,9 @@ use super::{Refusal, Step};
 use crate::bearer::BearerTokens;
 
 /// What a client is told that is not believed: RFC 7628 has no more for it.
-const INVALID: &[u8] = b"{\"status\":\"invalid_token\"}";
+pub(super) const INVALID: &[u8] = b"{\"status\":\"invalid_token\"}";
 
-/// Looks at the client's first message. A refusal is for later: first the client is told, by [`told`].
+/// Looks at the client's first message.
 pub(super) fn check(message: &[u8], tokens: Option<&BearerTokens>) -> Result<Step, Refusal> {
     let tokens = tokens.ok_or_else(|| Refusal::new("there are no keys of an authority"))?;
     let text = std::str::from_utf8(message).map_err(|_| Refusal::new("the token is no UTF-8"))?;
@@ -23,11 +23,6 @@ pub(super) fn check(message: &[u8], tokens: Option<&BearerTokens>) -> Result<Ste
         return Err(Refusal { user: Some(bearer.user), reason });
     }
     Ok(Step::Done { user: bearer.user, token: Vec::new(), expires: Some(bearer.expires) })
-}
-
-/// The challenge of a client that is not believed.
-pub(super) fn told() -> Step {
-    Step::Challenge(INVALID.to_vec())
 }
 
 /// The identity that a client wants, if it says one, and its token.

@@ -58,6 +58,9 @@ impl Strangers {
     }
 }
 
+/// The reason of a refusal that the client was told before.
+pub const HEARD: &str = "it has heard that it is not believed";
+
 /// What a client is judged by.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
@@ -82,7 +85,7 @@ enum State {
     Scram(ScramExchange),
     Bearer,
     /// It is told that its token is not believed, and refused when it has heard it.
-    NotBelieved(Refusal),
+    NotBelieved,
     Ended,
 }
 
@@ -91,6 +94,13 @@ enum State {
 pub enum Step {
     /// The client has to say more.
     Challenge(Vec<u8>),
+    /// The client is told that it is not believed, and is refused when it has heard that: with the next token.
+    NotBelieved {
+        /// What it is told.
+        token: Vec<u8>,
+        /// Why.
+        refusal: Refusal,
+    },
     /// It is this user, and is told so.
     Done {
         /// Who it is.
@@ -152,10 +162,10 @@ impl Exchange {
                 Ok(step)
             }
             State::Bearer => bearer::check(token, tokens).or_else(|refusal| {
-                self.state = State::NotBelieved(refusal);
-                Ok(bearer::told())
+                self.state = State::NotBelieved;
+                Ok(Step::NotBelieved { token: bearer::INVALID.to_vec(), refusal })
             }),
-            State::NotBelieved(refusal) => Err(refusal),
+            State::NotBelieved => Err(Refusal::new(HEARD)),
             State::Ended => Err(Refusal::new("the exchange has ended")),
         }
     }

@@ -158,7 +158,7 @@ fn who_has_a_token_that_is_not_believed_hears_so_before_it_is_refused() {
     let (mut login, first) = Login::new(mechanism, "", "no.such.token").expect("begins");
     let mut exchange = Exchange::new(mechanism);
     let told = exchange.step(&first, evidence(&strangers));
-    let Ok(Step::Challenge(told)) = told else { panic!("{told:?}") };
+    let Ok(Step::NotBelieved { token: told, .. }) = told else { panic!("{told:?}") };
     assert!(told.starts_with(b"{\"status\":"), "{told:?}");
     let heard = login.step(&told).expect("is an answer").expect("is answered");
     assert!(exchange.step(&heard, evidence(&strangers)).is_err());

@@ -12,7 +12,7 @@ use rustls::pki_types::{
 };
 use rustls::server::ParsedCertificate;
 use x509_cert::Certificate;
-use x509_cert::der::Decode as _;
+use x509_cert::der::{Decode as _, Encode as _};
 use x509_cert::name::Name;
 
 use super::distinguished_name;
@@ -83,6 +83,12 @@ pub(super) fn subject_of(der: &CertificateDer<'_>) -> Option<String> {
 pub(crate) fn not_after_of(der: &CertificateDer<'_>) -> Option<SystemTime> {
     let parsed = Certificate::from_der(der).ok()?;
     Some(UNIX_EPOCH + parsed.tbs_certificate.validity.not_after.to_unix_duration())
+}
+
+/// The public key of a certificate, if it is one.
+pub(crate) fn public_key_of(der: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    let parsed = Certificate::from_der(der).ok()?;
+    parsed.tbs_certificate.subject_public_key_info.to_der().ok()
 }
 
 /// Whether a certificate is for all these names of hosts and addresses.

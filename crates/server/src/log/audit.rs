@@ -6,7 +6,7 @@
 //!
 //! Files are rotated by size, as a flood has no respect for days: `FILE` is the newest, `FILE.1` the one before.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -159,33 +159,44 @@ impl Files {
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         if self.size_bytes > 0 && self.size_bytes + line.len() as u64 > self.bytes_max {
-            self.rotate()?;
+            // The old file goes on if there can be no new one.
+            self.rotate().inspect_err(report).unwrap_or_default();
         }
         // A line that was written in part ends here, so that the next one is whole.
-        let written = self.file.write_all(line).inspect_err(|_| _ = self.file.write_all(b"\n"));
+        self.file.write_all(line).inspect_err(|_| _ = self.file.write_all(b"\n"))?;
         self.size_bytes += line.len() as u64;
-        written
+        Ok(())
     }
 
+    /// Nothing is renamed before the next file is open: without one, the older files stay what they are.
     fn rotate(&mut self) -> io::Result<()> {
+        let next_path = self.sibling("new");
+        let next = append_to(&next_path)?;
         if self.count > 1 {
             for number in (1..self.count - 1).rev() {
-                // It may not exist yet.
-                let _ = std::fs::rename(self.numbered(number), self.numbered(number + 1));
+                let (from, to) = (self.sibling(number), self.sibling(number + 1));
+                not_missing(fs::rename(from, to))?;
             }
-            std::fs::rename(&self.newest, self.numbered(1))?;
-            self.file = append_to(&self.newest)?;
-        } else {
-            self.file.set_len(0)?;
+            // Somebody may have taken it away.
+            not_missing(fs::rename(&self.newest, self.sibling(1)))?;
         }
+        fs::rename(next_path, &self.newest)?;
+        self.file = next;
         self.size_bytes = 0;
         Ok(())
     }
 
-    fn numbered(&self, number: u32) -> PathBuf {
+    fn sibling(&self, end: impl std::fmt::Display) -> PathBuf {
         let mut name = self.newest.clone().into_os_string();
-        name.push(format!(".{number}"));
+        name.push(format!(".{end}"));
         name.into()
+    }
+}
+
+fn not_missing(renamed: io::Result<()>) -> io::Result<()> {
+    match renamed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
     }
 }
 
@@ -259,6 +270,24 @@ mod tests {
         (&log).write_all(b"9..\n").expect("never fails");
         log.flush();
         assert_eq!(texts(dir.path())[0], "8..\n9..\n");
+    }
+
+    #[test]
+    fn a_file_that_somebody_took_away_costs_no_other() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut files = Files::open(&settings(dir.path(), 8, 3)).expect("opens");
+        for line in ["0..\n", "1..\n", "2..\n"] {
+            files.write(line.as_bytes()).expect("is written");
+        }
+        fs::remove_file(dir.path().join("audit.log")).expect("is there");
+        for line in ["3..\n", "4..\n", "5..\n"] {
+            files.write(line.as_bytes()).expect("is written");
+        }
+        assert_eq!(texts(dir.path()), ["4..\n5..\n", "0..\n1..\n"]);
+        // Where there can be no next one, the present one goes on.
+        fs::create_dir(dir.path().join("audit.log.new")).expect("is made");
+        files.write(b"6..\n").expect("is written");
+        assert_eq!(texts(dir.path()), ["4..\n5..\n6..\n", "0..\n1..\n"]);
     }
 
     #[test]

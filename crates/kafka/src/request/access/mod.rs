@@ -47,7 +47,8 @@ impl RequestContext {
         is_allowed
     }
 
-    fn audit(&self, operation: Operation, resource: Resource<'_>, is_allowed: bool) {
+    /// Tells the audit log what is about to be done, or was refused.
+    pub(crate) fn audit(&self, operation: Operation, resource: Resource<'_>, is_allowed: bool) {
         tracing::info!(
             target: AUDIT,
             principal = %self.principal(),
@@ -140,6 +141,11 @@ pub(crate) struct TopicGrant {
 impl TopicGrant {
     /// Every topic. It is given only where another permission covers all of them.
     const ALL: TopicGrant = TopicGrant { each: None };
+
+    /// Whether it is for every topic, whatever it is called.
+    pub(crate) fn is_all(self) -> bool {
+        self.each.is_none()
+    }
 
     /// Fails with `TOPIC_AUTHORIZATION_FAILED`.
     #[inline]
