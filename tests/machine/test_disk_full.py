@@ -114,7 +114,7 @@ class DiskFull(unittest.TestCase):
 
     @unittest.skipIf(KIND.kind != "logway", "it is about the command line")
     def test_what_the_command_line_says_of_it(self):
-        """The disk is the reason, although what is sent behind the first refused batch is refused as out of order."""
+        """The disk is the reason, also for what is sent behind the first refused batch."""
         command = [BINARY, "produce", "spare", "--format", "json", "-b", self.broker.bootstrap]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sender:
             self.addCleanup(sender.kill)

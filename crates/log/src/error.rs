@@ -365,8 +365,8 @@ pub enum LogError {
     /// A batch does not continue its producer's sequence, because the one before it was refused a moment ago and
     /// has not come again.
     #[error(
-        "{partition}: the batch with sequence {got} of producer {producer_id} is behind the one with sequence \
-         {refused}, which was refused, {refusal}"
+        "{reason}; that was so of the batch with sequence {refused} of producer {producer_id}, and the one with {got} \
+         is behind it"
     )]
     BehindRefused {
         /// The partition.
@@ -379,6 +379,8 @@ pub enum LogError {
         got: Sequence,
         /// Why the other was refused.
         refusal: Refusal,
+        /// The same, as its client was told.
+        reason: Arc<str>,
     },
 
     /// A batch of an incarnation of a producer that a newer one has fenced.

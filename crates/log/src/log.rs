@@ -203,24 +203,29 @@ impl Log {
 
     fn refuse(&self, unqueued: Unqueued) {
         if let Command::Append(append) = &unqueued.command {
-            self.note_refused(&append.batches.batches, Refusal::Storage);
+            let batches = &append.batches.batches;
+            self.note_refused(batches, Refusal::Storage, unqueued.error.to_string());
         }
         unqueued.fail();
     }
 
     /// Takes note that batches of clients were refused for a reason that will pass. Until they come
-    /// again, what their producers have sent behind them is refused with [`LogError::BehindRefused`], and
-    /// not as out of order.
-    pub fn note_refused(&self, batches: &[Batch], refusal: Refusal) {
-        let now = Instant::now();
-        for batch in batches {
-            self.note_refused_batch(batch.header(), refusal, now);
-        }
+    /// again, what their producers have sent behind them is refused with [`LogError::BehindRefused`], for the
+    /// same reason, and not as out of order.
+    pub fn note_refused(&self, batches: &[Batch], refusal: Refusal, reason: impl Into<Arc<str>>) {
+        self.note_refused_headers(batches.iter().map(Batch::header), refusal, reason);
     }
 
-    pub(crate) fn note_refused_batch(&self, header: &BatchHeader, refusal: Refusal, now: Instant) {
-        if let Some(batch) = ProducerBatch::of(header) {
-            self.refused.note(&batch, refusal, now);
+    pub(crate) fn note_refused_headers<'a>(
+        &self,
+        headers: impl Iterator<Item = &'a BatchHeader>,
+        refusal: Refusal,
+        reason: impl Into<Arc<str>>,
+    ) {
+        let mut batches = headers.filter_map(ProducerBatch::of).peekable();
+        if batches.peek().is_some() {
+            let (reason, now) = (reason.into(), Instant::now());
+            batches.for_each(|batch| self.refused.note(&batch, refusal, &reason, now));
         }
     }
 

@@ -10,9 +10,8 @@
 //! taken for its first.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use logway_model::{ProducerEpoch, ProducerId, Sequence};
@@ -37,16 +36,6 @@ pub enum Refusal {
     ShardNotOpen,
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Refusal::Storage => "as the log could not be written then",
-            Refusal::TooFewInSync => "as too few replicas were in sync then",
-            Refusal::ShardNotOpen => "as the shard took no records yet then",
-        })
-    }
-}
-
 /// The first batch of each producer that was refused and has not come again.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedBatches {
@@ -56,11 +45,13 @@ pub(crate) struct RefusedBatches {
 }
 
 /// A batch that was refused.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RefusedBatch {
     epoch: ProducerEpoch,
     pub(crate) base_sequence: Sequence,
     pub(crate) refusal: Refusal,
+    /// What its client was told.
+    pub(crate) reason: Arc<str>,
     refused_at: Instant,
 }
 
@@ -70,8 +61,14 @@ impl RefusedBatches {
         !self.is_any.load(Ordering::Acquire)
     }
 
-    /// Takes note that a batch was refused.
-    pub(crate) fn note(&self, batch: &ProducerBatch, refusal: Refusal, now: Instant) {
+    /// Takes note that a batch was refused, and with which words.
+    pub(crate) fn note(
+        &self,
+        batch: &ProducerBatch,
+        refusal: Refusal,
+        reason: &Arc<str>,
+        now: Instant,
+    ) {
         let mut by_producer = self.by_producer();
         let first = by_producer.get_mut(&batch.producer_id).filter(|it| it.is_awaited(now));
         if first.as_ref().is_some_and(|first| first.epoch > batch.epoch) {
@@ -86,7 +83,8 @@ impl RefusedBatches {
         }
         if by_producer.len() < PRODUCERS_MAX || by_producer.contains_key(&batch.producer_id) {
             let (epoch, base_sequence) = (batch.epoch, batch.base_sequence);
-            let refused = RefusedBatch { epoch, base_sequence, refusal, refused_at: now };
+            let reason = Arc::clone(reason);
+            let refused = RefusedBatch { epoch, base_sequence, refusal, reason, refused_at: now };
             by_producer.insert(batch.producer_id, refused);
         }
         self.is_any.store(true, Ordering::Release);
@@ -95,14 +93,14 @@ impl RefusedBatches {
     /// The refused batch that a batch is behind.
     pub(crate) fn before(&self, batch: &ProducerBatch, now: Instant) -> Option<RefusedBatch> {
         let mut by_producer = self.by_producer();
-        let refused = *by_producer.get(&batch.producer_id)?;
+        let refused = by_producer.get(&batch.producer_id)?;
         if !refused.is_awaited(now) {
             self.remove(&mut by_producer, batch.producer_id);
             return None;
         }
         let is_behind =
             refused.is_same_or_before(batch) && refused.base_sequence != batch.base_sequence;
-        is_behind.then_some(refused)
+        is_behind.then(|| refused.clone())
     }
 
     /// Takes note that a batch is appended: if it is the one that was refused, or behind that, or of a newer epoch, nothing is
@@ -163,8 +161,8 @@ mod tests {
     fn only_what_is_behind_the_first_that_was_refused_waits_for_it() {
         let (refused, now) = (RefusedBatches::default(), Instant::now());
         assert!(refused.is_empty());
-        refused.note(&batch(1, 0, 7), Refusal::Storage, now);
-        refused.note(&batch(1, 0, 8), Refusal::TooFewInSync, now);
+        refused.note(&batch(1, 0, 7), Refusal::Storage, &"no room".into(), now);
+        refused.note(&batch(1, 0, 8), Refusal::TooFewInSync, &"no room".into(), now);
         assert!(!refused.is_empty());
         let before = |batch| refused.before(&batch, now).map(|it| (it.base_sequence.0, it.refusal));
         assert_eq!(before(batch(1, 0, 8)), Some((7, Refusal::Storage)));
@@ -174,12 +172,12 @@ mod tests {
         assert_eq!(before(batch(2, 0, 8)), None, "of another producer");
         refused.appended(&batch(1, 0, 6));
         assert!(before(batch(1, 0, 8)).is_some(), "one before it was under way");
-        refused.note(&batch(1, -1, 3), Refusal::Storage, now);
+        refused.note(&batch(1, -1, 3), Refusal::Storage, &"no room".into(), now);
         assert!(before(batch(1, 0, 8)).is_some(), "whoever comes back with an older epoch");
         refused.appended(&batch(1, 0, 7));
         assert_eq!(before(batch(1, 0, 8)), None);
         assert!(refused.is_empty());
-        refused.note(&batch(1, 0, 9), Refusal::Storage, now);
+        refused.note(&batch(1, 0, 9), Refusal::Storage, &"no room".into(), now);
         refused.appended(&batch(1, 1, 0));
         assert!(refused.is_empty(), "it has begun anew");
     }
@@ -187,7 +185,7 @@ mod tests {
     #[test]
     fn sequences_begin_anew_behind_the_last() {
         let (refused, now) = (RefusedBatches::default(), Instant::now());
-        refused.note(&batch(1, 0, i32::MAX), Refusal::Storage, now);
+        refused.note(&batch(1, 0, i32::MAX), Refusal::Storage, &"no room".into(), now);
         assert!(refused.before(&batch(1, 0, 0), now).is_some());
         assert!(refused.before(&batch(1, 0, i32::MAX - 1), now).is_none());
     }
@@ -195,10 +193,10 @@ mod tests {
     #[test]
     fn a_batch_that_does_not_come_again_is_not_awaited_for_ever() {
         let (refused, then) = (RefusedBatches::default(), Instant::now());
-        refused.note(&batch(1, 0, 7), Refusal::Storage, then);
+        refused.note(&batch(1, 0, 7), Refusal::Storage, &"no room".into(), then);
         assert!(refused.before(&batch(1, 0, 8), then + AWAITED_FOR).is_none());
         assert!(refused.is_empty(), "nobody asks for it again");
-        refused.note(&batch(1, 0, 9), Refusal::Storage, then + AWAITED_FOR);
+        refused.note(&batch(1, 0, 9), Refusal::Storage, &"no room".into(), then + AWAITED_FOR);
         let first = refused.before(&batch(1, 0, 10), then + AWAITED_FOR);
         assert_eq!(first.map(|it| it.base_sequence), Some(Sequence(9)));
     }
@@ -207,10 +205,10 @@ mod tests {
     fn producers_that_are_made_up_find_an_end() {
         let (refused, then) = (RefusedBatches::default(), Instant::now());
         for id in 0..1_000 {
-            refused.note(&batch(id, 0, 0), Refusal::Storage, then);
+            refused.note(&batch(id, 0, 0), Refusal::Storage, &"no room".into(), then);
         }
         assert_eq!(refused.by_producer().len(), PRODUCERS_MAX);
-        refused.note(&batch(1_000, 0, 0), Refusal::Storage, then + AWAITED_FOR);
+        refused.note(&batch(1_000, 0, 0), Refusal::Storage, &"no room".into(), then + AWAITED_FOR);
         assert_eq!(refused.by_producer().len(), 1);
     }
 }

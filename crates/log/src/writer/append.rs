@@ -85,7 +85,7 @@ impl LogTail {
     /// What clients send behind an append that has failed is refused like it, if they can send that again.
     fn note_failed(&self, offsets: Offsets, append: &AppendBatches, error: &LogError) {
         if offsets == Offsets::Assigned && error.is_passing() {
-            self.log.note_refused(&append.batches, Refusal::Storage);
+            self.log.note_refused(&append.batches, Refusal::Storage, error.to_string());
         }
     }
 
@@ -245,6 +245,7 @@ impl LogTail {
                 refused: before.base_sequence,
                 got: batch.base_sequence,
                 refusal: before.refusal,
+                reason: before.reason,
             });
         }
         if matches!(checked, Ok(SequenceCheck::Append)) {
@@ -344,10 +345,8 @@ impl LogTail {
             self.poison(&cut_error);
         }
         if error.is_passing() {
-            let now = Instant::now();
-            for batch in &round.staging.batches {
-                self.log.note_refused_batch(&batch.header, Refusal::Storage, now);
-            }
+            let staged = round.staging.batches.iter().map(|batch| &batch.header);
+            self.log.note_refused_headers(staged, Refusal::Storage, error.to_string());
         }
         let error = self.poisoned().unwrap_or(error);
         for answer in &mut round.staging.answers {

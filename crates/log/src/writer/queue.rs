@@ -33,7 +33,7 @@ pub(crate) struct CommandQueue {
 #[derive(Debug)]
 pub(crate) struct Unqueued {
     pub(crate) command: Command,
-    error: LogError,
+    pub(crate) error: LogError,
 }
 
 impl Unqueued {

@@ -113,13 +113,15 @@ impl Node {
         check_not_internal(replica)?;
         check_intake(replica).inspect_err(|not_taken| {
             if matches!(not_taken, NotTaken::Yet(_)) {
-                replica.log().note_refused(slice::from_ref(&batch), Refusal::ShardNotOpen);
+                let reason = not_taken.to_string();
+                replica.log().note_refused(slice::from_ref(&batch), Refusal::ShardNotOpen, reason);
             }
         })?;
         refuse_transactional(&batch)?;
-        check_in_sync(replica, acks).inspect_err(|_refused| {
+        check_in_sync(replica, acks).inspect_err(|refused| {
             // Its producer may have sent others already, and more replicas may be in sync when they come.
-            replica.log().note_refused(slice::from_ref(&batch), Refusal::TooFewInSync);
+            let reason = refused.message.as_str();
+            replica.log().note_refused(slice::from_ref(&batch), Refusal::TooFewInSync, reason);
         })?;
         let acks = if self.breaks(Mutation::AcknowledgesAlone) { Acks::Leader } else { acks };
         let size_bytes = batch.size_bytes();
