@@ -9,8 +9,6 @@ mod about_the_cluster;
 #[path = "../common/mod.rs"]
 mod common;
 
-use std::sync::Arc;
-
 use common::*;
 use logway_client::Connection;
 use logway_metadata::MetadataLevel;
@@ -72,9 +70,9 @@ impl Cluster {
         self.broker.stop().await;
     }
 
+    /// Returns when the change is in force at the broker.
     async fn submit<C: Command>(&self, command: C) -> C::Reply {
-        let committed = self.broker.node().quorum.submit(command).await;
-        committed.expect("is committed").reply
+        self.broker.node().submit(command, None, None).await.expect("is committed")
     }
 
     async fn start_broker(&self, id: BrokerId) {
@@ -103,18 +101,6 @@ impl Cluster {
         let image = self.broker.node().image();
         let epoch = image.broker_session(id).expect("has started").epoch;
         self.submit(SetBrokerState { id, epoch, state }).await;
-        self.settled().await;
-    }
-
-    /// Waits until this broker serves what the metadata says.
-    async fn settled(&self) {
-        until(|| {
-            let (topics, image) = (self.broker.node().topics(), self.broker.node().image());
-            image.topics().all(|topic| {
-                topics.by_id(topic.id).is_ok_and(|served| Arc::ptr_eq(&served.image, topic))
-            })
-        })
-        .await;
     }
 
     /// Creates a topic.
@@ -130,7 +116,6 @@ impl Cluster {
         };
         let created = self.submit(CreateTopics { topics: vec![topic], validate_only: false }).await;
         assert!(created.iter().all(Result::is_ok), "{created:?}");
-        self.settled().await;
     }
 }
 
