@@ -11,13 +11,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
-use logway_node::quotas::{Admission, ListenerLimits};
-use logway_node::{CLIENTS, Node};
+use logway_node::Node;
+use logway_node::accept::stopped;
+use logway_node::quotas::ListenerLimits;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::body::InWork;
 use crate::http::{Peer, answer};
@@ -48,12 +48,6 @@ const HEAD_BYTES_MAX: u32 = 32 << 10;
 
 /// Clients over HTTP/2 are asked so often whether they are there.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-
-/// How long to leave the listener alone when the process is out of descriptors.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// How long connections may take to send their last responses when the broker stops.
-const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// Why the address to listen on cannot be had.
 #[derive(Debug, Error)]
@@ -129,7 +123,13 @@ impl KinesisServer {
             stopping: stop.clone(),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept_connections(listener, service, stop));
+        tasks.spawn(async move {
+            let node = Arc::clone(&service.node);
+            let serve =
+                |socket, peer, stopping| serve(socket, peer, Arc::clone(&service), stopping);
+            let limits = ListenerLimits::none(LISTENER);
+            node.accept_connections(listener, &limits, stop, serve).await;
+        });
         KinesisServer { address, stopping, tasks }
     }
 
@@ -144,49 +144,6 @@ impl KinesisServer {
         let _ = self.stopping.send(true);
         while self.tasks.join_next().await.is_some() {}
     }
-}
-
-/// Serves connections until `stopping` turns true, then waits for those that are open to finish.
-async fn accept_connections(
-    listener: TcpListener,
-    service: Arc<Service>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let mut connections = JoinSet::new();
-    let mut next_accept = Instant::now();
-    let limits = ListenerLimits::none(LISTENER);
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept_at(next_accept, &listener) => accepted,
-            Some(_) = connections.join_next() => continue,
-            () = stopped(&mut stopping) => break,
-        };
-        let (socket, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                pause_after(&error).await;
-                continue;
-            }
-        };
-        let Admission { admitted, pause } = service.node.admit(peer, &limits);
-        if !pause.is_zero() {
-            next_accept = Instant::now() + pause;
-        }
-        let Some(mut admitted) = admitted else { continue };
-        let (service, mut stopping) = (Arc::clone(&service), stopping.clone());
-        connections.spawn(async move {
-            tokio::select! {
-                () = admitted.turn() => serve(socket, peer, service, stopping).await,
-                () = stopped(&mut stopping) => {}
-            }
-        });
-    }
-    drop(listener);
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if timeout(DRAIN_MAX, drained).await.is_err() {
-        tracing::warn!("some Kinesis clients did not take their last responses in time");
-    }
-    connections.shutdown().await;
 }
 
 /// Serves a connection, in HTTP/1.1 or, where the client begins so, in HTTP/2. TLS goes around the socket here, with the
@@ -246,28 +203,5 @@ async fn serve(
     };
     if let Err(error) = outcome {
         tracing::debug!(%peer, %error, "connection lost");
-    }
-}
-
-/// Accepts the next connection, and leaves those that come before `time` in the kernel's queue.
-async fn accept_at(time: Instant, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
-    if Instant::now() < time {
-        sleep_until(time).await;
-    }
-    listener.accept().await
-}
-
-/// Ends when the broker stops, or when nobody is left who could stop it.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|&stop| stop).await;
-}
-
-async fn pause_after(error: &io::Error) {
-    let one_connection_failed =
-        matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
-    if !one_connection_failed {
-        tracing::error!(target: CLIENTS, %error,
-            "cannot accept Kinesis connections (out of files? raise `ulimit -n`, or lower max.connections)");
-        sleep(ACCEPT_RETRY).await;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A front door (Kafka's protocol, later others) decodes, asks here, and encodes. What the log demands
 //! of an append or a read is in here once: [`append`] is the one way in, [`read`] the one way out.
-//! There are no frames and no sockets here, and no request or response of any protocol, but for those of
+//! Sockets are accepted here and nothing more. There are no frames, and no request or response of any protocol, but for those of
 //! groups, which the coordinator speaks.
 //!
 //! | module | what it is about |
@@ -10,15 +10,17 @@
 //! | [`replica`], [`rising_offset`] | a replica with its role, and who waits for it |
 //! | [`cluster`] | this node among others: who it is, whom it hears |
 //! | [`replication`] | records on their way from leaders to followers |
-//! | [`append`], [`read`] | the way in and the way out |
+//! | [`append`], [`read`], `search` | the way in, the way out, and where to begin |
 //! | [`topics`], [`log_dirs`], [`replica_moves`] | what is served, and from where |
 //! | [`reconcile`] | brings it in line with the metadata |
 //! | [`shards`], [`groups`], [`group_lag`], [`producer_ids`] | the coordinators |
 //! | [`streams`] | what streams of Kinesis clients need beyond topics |
+//! | [`accept`] | connections of clients, as many as there may be |
 //! | [`access`], `users` | who may do what, and whose password is checked |
 //! | [`memory`], [`quotas`], [`heavy_work`] | bounds on what clients take |
 //! | [`metrics`], [`disk_space`], [`log_levels`], [`failure`] | what is told |
 
+pub mod accept;
 pub mod access;
 pub mod append;
 mod backoff;
@@ -41,6 +43,7 @@ pub mod replica;
 pub mod replica_moves;
 mod replication;
 pub mod rising_offset;
+mod search;
 pub mod shards;
 pub mod start;
 pub mod streams;

@@ -4,7 +4,7 @@ use logway_metadata::settings::SaslSettings;
 use logway_node::access::Principal;
 use logway_node::{AUDIT, CLIENTS};
 use logway_security::bearer::{BearerTokens, time_left};
-use logway_security::sasl::{Evidence, Exchange, HEARD, Refusal, Step};
+use logway_security::sasl::{Evidence, Exchange, Refusal, Step};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{Carriage, State};
@@ -39,12 +39,11 @@ pub(crate) async fn take_token(
 ) -> Result<Answered, NotBelieved> {
     let came_at = Instant::now();
     let judged = judge(service, connection, settings, carriage, token).await;
-    let Refused { refusal, mechanism, told } = match judged {
+    let Refused { refusal, mechanism, told, is_noted } = match judged {
         Ok(answered) => return Ok(answered),
         Err(refused) => refused,
     };
-    // It was noted when the client was told.
-    if refusal.reason != HEARD {
+    if !is_noted {
         note_refusal(service, connection, &refusal, mechanism);
     }
     sleep_until(came_at + settings.failure_delay).await;
@@ -88,11 +87,13 @@ struct Refused {
     mechanism: &'static str,
     /// What it is told first, where the mechanism has words for it.
     told: Option<Vec<u8>>,
+    /// It was refused before, and has heard of it.
+    is_noted: bool,
 }
 
 impl Refused {
     fn new(refusal: Refusal, mechanism: &'static str) -> Refused {
-        Refused { refusal, mechanism, told: None }
+        Refused { refusal, mechanism, told: None, is_noted: false }
     }
 }
 
@@ -109,19 +110,20 @@ async fn judge(
     let Some((mut exchange, expected, is_again)) = authentication.take_exchange() else {
         return Err(Refused::new(refusal("no mechanism was chosen"), "none"));
     };
-    let mechanism = exchange.mechanism();
+    let (mechanism, is_noted) = (exchange.mechanism(), exchange.is_refused());
     let step = match expected == carriage {
         true => step(service, connection.listener.tokens.as_ref(), &mut exchange, token).await,
         false => Err(refusal("tokens come in another form than was chosen")),
     };
     let mut state = authentication.state();
-    if let Ok(Step::NotBelieved { token, refusal }) = step {
-        *state = State::Telling { exchange, carriage, is_again };
-        return Err(Refused { refusal, mechanism: mechanism.name(), told: Some(token) });
-    }
-    let believed = step.and_then(|step| match step {
-        Step::Challenge(token) | Step::NotBelieved { token, .. } => Ok((token, None)),
-        Step::Done { user, token, expires } => {
+    let believed = match step {
+        Ok(Step::NotBelieved { token, refusal }) => {
+            *state = State::Telling { exchange, carriage, is_again };
+            let told = Some(token);
+            return Err(Refused { told, ..Refused::new(refusal, mechanism.name()) });
+        }
+        Ok(Step::Challenge(token)) => Ok((token, None)),
+        Ok(Step::Done { user, token, expires }) => {
             let principal = Principal::user(user);
             match is_again && *connection.principal() != principal {
                 true => Err(Refusal {
@@ -131,7 +133,8 @@ async fn judge(
                 false => Ok((token, Some((principal, expires)))),
             }
         }
-    });
+        Err(refusal) => Err(refusal),
+    };
     match believed {
         Ok((token, None)) => {
             *state = State::Telling { exchange, carriage, is_again };
@@ -152,7 +155,7 @@ async fn judge(
         }
         Err(refused) => {
             authentication.refuse(&mut state);
-            Err(Refused::new(refused, mechanism.name()))
+            Err(Refused { is_noted, ..Refused::new(refused, mechanism.name()) })
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use logway_log::{LogError, TimestampLookup, TimestampedOffset};
+use logway_log::TimestampedOffset;
 use logway_model::{ErrorCode, LeaderEpoch, Offset, PartitionId, TimestampMs};
-use logway_record::{DecodeLimit, RecordError};
 use logway_wire::messages::list_offsets_request::ListOffsetsPartition;
 use logway_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
@@ -138,39 +137,15 @@ async fn find(
         // There is no tiered storage.
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Ok(None),
         MAX_TIMESTAMP => {
-            search(context, &partition, |limit| log.max_timestamp_offset(upper_bound, limit)).await
+            let look_up = |limit| log.max_timestamp_offset(upper_bound, limit);
+            context.search(&partition, look_up).await
         }
         timestamp => {
             let target = TimestampMs(timestamp);
             let look_up = |limit| log.offset_for_timestamp(target, upper_bound, limit);
-            search(context, &partition, look_up).await
+            context.search(&partition, look_up).await
         }
     }
-}
-
-/// Looks into the log, which may read from the disk and unpack a batch.
-///
-/// A batch that cannot be unpacked is there only if it was damaged at rest. Kafka answers with an
-/// error then, and its consumers ask again until they give up, though the records around it are
-/// good. Here the answer is the place from which on nothing is missed; a consumer that comes to
-/// the batch is told what is wrong with it.
-async fn search(
-    context: &RequestContext,
-    partition: &Replica,
-    look_up: impl Fn(DecodeLimit) -> Result<TimestampLookup, LogError>,
-) -> Result<Option<TimestampedOffset>, ErrorCode> {
-    let is_cut_short = |outcome: &Result<TimestampLookup, LogError>| {
-        let undecodable = outcome.as_ref().ok().and_then(|lookup| lookup.undecodable.as_ref());
-        undecodable.is_some_and(RecordError::is_over_limit)
-    };
-    let outcome = context.search_unpacking().run(look_up, is_cut_short).await;
-    let outcome = outcome.and_then(|outcome| Ok(outcome?));
-    let lookup = outcome.map_err(|failure| failure.code)?;
-    if let (Some(error), Some(found)) = (&lookup.undecodable, &lookup.found) {
-        let (partition, offset) = (partition.topic_partition(), found.offset);
-        tracing::warn!(%partition, %offset, "a search by time ends at a damaged batch: {error}");
-    }
-    Ok(lookup.found)
 }
 
 /// The epoch of the first record, or of the one that will be the first.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use logway_log::{LogError, TimestampLookup, TimestampedOffset};
 use logway_metadata::Command;
 use logway_metadata::record::Endpoint;
 use logway_metadata::sasl::SaslMechanism;
 use logway_metadata::settings::BrokerSettings;
 use logway_model::{ClusterId, ErrorCode, ProducerEpoch, ProducerId, Uuid};
-use logway_node::append::unpacking::UnpackingPlaces;
 use logway_node::append::{Acks, Appending};
 use logway_node::groups::UnreadAges;
 use logway_node::memory::{Held, MemoryBudget};
@@ -16,7 +16,7 @@ use logway_node::read::{Isolation, Patience, ReadBounds, ReadOutcome, ReadWish, 
 use logway_node::replica::Replica;
 use logway_node::tasks::wall_clock;
 use logway_node::{Failure, Node};
-use logway_record::Batch;
+use logway_record::{Batch, DecodeLimit};
 use logway_wire::WireString;
 
 use super::charge::RequestCharge;
@@ -139,9 +139,13 @@ impl RequestContext {
         &self.node().memory.building
     }
 
-    /// Where batches are unpacked that are searched for a timestamp.
-    pub(crate) fn search_unpacking(&self) -> &UnpackingPlaces {
-        &self.node().search_unpacking
+    /// As [`Node::search`].
+    pub(crate) async fn search(
+        &self,
+        replica: &Replica,
+        look_up: impl Fn(DecodeLimit) -> Result<TimestampLookup, LogError>,
+    ) -> Result<Option<TimestampedOffset>, ErrorCode> {
+        self.node().search(replica, look_up).await.map_err(|failure| failure.code)
     }
 
     /// Looks for the ages of records for so long.

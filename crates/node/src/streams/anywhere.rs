@@ -387,8 +387,8 @@ impl Node {
             Search::Time(time) => time,
         };
         let look_up = |limit| log.offset_for_timestamp(time, end, limit);
-        let lookup = self.search_unpacking.run(look_up, |_| false).await??;
-        Ok(lookup.found.map_or(end, |found| found.offset))
+        let found = self.search(&replica, look_up).await?;
+        Ok(found.map_or(end, |found| found.offset))
     }
 }
 
