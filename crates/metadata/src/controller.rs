@@ -19,6 +19,7 @@ mod create_partitions;
 mod create_topics;
 mod delete_topics;
 mod elect_leaders;
+mod features;
 mod finalize_metadata_level;
 mod partition_change;
 mod placement;
@@ -26,7 +27,6 @@ mod producer_ids;
 mod register_broker;
 mod room_for_names;
 mod scram_credentials;
-mod security_feature;
 mod streams;
 
 use std::collections::BTreeSet;
@@ -94,9 +94,9 @@ impl ControllerError {
         ControllerError::new(ErrorCode::UnsupportedVersion, message)
     }
 
-    /// The refusal of records of streams, which a cluster has not turned on.
-    pub fn unsupported_streams() -> ControllerError {
-        let message = "This needs streams, which the cluster has not turned on.";
+    /// The refusal of records of a feature that a cluster has not turned on.
+    pub fn unsupported_feature(name: &str) -> ControllerError {
+        let message = format!("This needs {name}, which the cluster has not turned on.");
         ControllerError::new(ErrorCode::UnsupportedVersion, message)
     }
 

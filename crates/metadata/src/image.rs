@@ -22,7 +22,7 @@ pub use topic::{PartitionImage, TopicImage, is_internal};
 pub use users::{ScramCredentials, Users};
 
 use crate::error::MetadataError;
-use crate::level::{METADATA_FEATURE, MetadataLevel, STREAMS_FEATURE};
+use crate::level::{METADATA_FEATURE, MetadataLevel};
 use crate::record::{
     BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
     Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, PartitionRecord, ProducerIdsRecord,
@@ -252,9 +252,9 @@ impl MetadataImage {
         streams.map(|stream| stream.open_shards().count()).sum()
     }
 
-    /// Whether every node of the cluster can read records of streams.
-    pub fn allows_streams(&self) -> bool {
-        self.features.get(STREAMS_FEATURE).is_some_and(|level| *level > 0)
+    /// Whether a feature is on: then every node that follows can read its records.
+    pub fn has_feature(&self, name: &str) -> bool {
+        self.features.get(name).is_some_and(|level| *level > 0)
     }
 
     /// The features that are on, by name, with their levels.

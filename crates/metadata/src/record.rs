@@ -32,7 +32,9 @@ pub use stream::{
 use crate::acl::Acl;
 use crate::credential::ScramCredential;
 use crate::error::excerpt;
-use crate::level::MetadataLevel;
+use crate::level::{
+    MetadataLevel, SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE, STREAMS_LEVEL,
+};
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::sasl::ScramMechanism;
 
@@ -120,12 +122,17 @@ impl MetadataRecord {
         }
     }
 
-    /// Whether the feature [`STREAMS_FEATURE`](crate::STREAMS_FEATURE) must be on before this record is written.
-    pub fn needs_streams(&self) -> bool {
-        matches!(
-            self,
-            MetadataRecord::Stream(_) | MetadataRecord::Shard(_) | MetadataRecord::Streams(_)
-        )
+    /// The feature that must be on before this record is written, with its level.
+    pub fn feature(&self) -> Option<(&'static str, i16)> {
+        match self {
+            MetadataRecord::ScramCredential(_) | MetadataRecord::Acl(_) => {
+                Some((SECURITY_FEATURE, SECURITY_LEVEL))
+            }
+            MetadataRecord::Stream(_) | MetadataRecord::Shard(_) | MetadataRecord::Streams(_) => {
+                Some((STREAMS_FEATURE, STREAMS_LEVEL))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use logway_metadata::controller::{
 use logway_metadata::record::{HashKey, HashRange, StreamMode, StreamPhase};
 use logway_metadata::settings::BrokerSettings;
 use logway_metadata::{
-    ConfigResource, ControllerError, Intake, MetadataImage, MetadataRecord, StreamImage,
+    ConfigResource, ControllerError, Intake, MetadataImage, MetadataRecord, STREAMS_FEATURE,
+    StreamImage,
 };
 use logway_model::{BrokerId, ErrorCode, LeaderEpoch, PartitionId, TopicId, TopicName, Uuid};
 
@@ -116,7 +117,7 @@ fn code<T>(outcome: Result<T, ControllerError>) -> ErrorCode {
 #[test]
 fn the_first_stream_turns_streams_on_and_has_even_shards() {
     let mut cluster = Cluster::with_stream(3);
-    assert!(cluster.image.allows_streams());
+    assert!(cluster.image.has_feature(STREAMS_FEATURE));
     cluster.check_cover(3);
     let topic = cluster.image.topic("clicks").expect("exists");
     assert_eq!(topic.overrides["message.timestamp.type"], "LogAppendTime");

@@ -1,13 +1,12 @@
 //! The one place where commands are judged and their records proposed.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 
 use logway_metadata::controller::{ControllerCommand, ControllerReply};
 use logway_metadata::settings::BrokerSettings;
-use logway_metadata::{
-    ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord, STREAMS_FEATURE,
-};
+use logway_metadata::{ControllerError, Decision, MetadataImage, MetadataLevel, MetadataRecord};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command_id::{CommandId, CommittedCommand, Known};
@@ -293,15 +292,18 @@ impl Commit {
 
 /// Refuses records that an older node of the cluster could not read (KIP-584).
 fn check_level(records: &[MetadataRecord], image: &MetadataImage) -> Result<(), QuorumError> {
-    let turns_on = |record: &MetadataRecord| matches!(record, MetadataRecord::Feature(feature) if feature.name == STREAMS_FEATURE);
-    // Who reads streams has read first that they are on.
-    let needed = records.iter().position(MetadataRecord::needs_streams);
-    let turned_on = records.iter().position(turns_on);
-    if let Some(needed) = needed
-        && !image.allows_streams()
-        && turned_on.is_none_or(|at| at > needed)
-    {
-        return Err(QuorumError::Refused(ControllerError::unsupported_streams()));
+    // Who reads records of a feature has read first that it is on.
+    let mut turned_on = BTreeSet::new();
+    for record in records {
+        if let MetadataRecord::Feature(feature) = record {
+            turned_on.insert(feature.name.as_str());
+        }
+        if let Some((name, _)) = record.feature()
+            && !image.has_feature(name)
+            && !turned_on.contains(name)
+        {
+            return Err(QuorumError::Refused(ControllerError::unsupported_feature(name)));
+        }
     }
     let level = image.metadata_level();
     match records.iter().map(MetadataRecord::level).max() {

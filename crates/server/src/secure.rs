@@ -10,8 +10,8 @@ use std::time::Duration;
 use logway_metadata::controller::{AlterScramCredentials, ScramCredentialChange};
 use logway_metadata::record::Endpoint;
 use logway_metadata::sasl::ScramMechanism;
-use logway_metadata::settings::BrokerSettings;
 use logway_metadata::settings::broker::broker_setting;
+use logway_metadata::settings::{BrokerSettings, Value};
 use logway_node::cluster::way_out;
 use logway_node::{Failure, Node};
 use logway_security::authority::{AUTHORITY_FILE, Authority, AuthorityError, write_secret};
@@ -59,18 +59,22 @@ pub(crate) struct Secure {
 
 /// What `logway.secure` means for settings that are not given.
 pub(crate) fn with_defaults(given: Vec<(String, String)>) -> Vec<(String, String)> {
-    let last =
-        |name: &str| given.iter().rfind(|(it, _)| it == name).map(|(_, value)| value.as_str());
-    // As settings are read: in any case of letters.
-    if !last("logway.secure").is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
+    // As settings are read. What is wrong is said when they are.
+    let value = |name: &str| {
+        let setting = broker_setting(name).ok()?;
+        match given.iter().rfind(|(it, _)| it == name) {
+            Some((_, text)) => setting.parse(text).ok(),
+            None => setting.default_value(),
+        }
+    };
+    let (Some(Value::Boolean(true)), Some(listeners), Some(log_dirs)) =
+        (value("logway.secure"), value("listeners"), value("log.dirs"))
+    else {
         return given;
-    }
-    let default = |name| broker_setting(name).ok().and_then(|setting| setting.default);
-    let plain = last("listeners").or_else(|| default("listeners")).unwrap_or_default();
+    };
     let listeners: Vec<String> =
-        plain.split(',').map(|listener| with_protocol(listener.trim())).collect();
-    let log_dirs = last("log.dirs").or_else(|| default("log.dirs")).unwrap_or_default();
-    let directory = directory(Path::new(log_dirs.split(',').next().unwrap_or_default().trim()));
+        listeners.items().iter().map(|listener| with_protocol(listener)).collect();
+    let directory = directory(Path::new(&log_dirs.items()[0]));
     let defaults = [
         ("ssl.keystore.location", directory.join(SERVER_FILE).to_string_lossy().into_owned()),
         (

@@ -6,7 +6,7 @@ use logway_model::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 use super::alter_configs::decide;
-use super::security_feature::with_feature;
+use super::features::with_features;
 use super::{COMMAND_RECORDS_MAX, Command, ControllerError, Decision, too_many_records};
 use crate::acl::{Acl, AclFilter, AclOperation, CLUSTER_NAME, ResourceType};
 use crate::image::MetadataImage;
@@ -49,7 +49,7 @@ impl Command for CreateAcls {
             let record = AclRecord { acl: acl.clone(), is_removed: false };
             Ok(vec![MetadataRecord::Acl(record)])
         });
-        Ok(with_feature(decide(plans, false), image))
+        Ok(with_features(decide(plans, false), image))
     }
 }
 

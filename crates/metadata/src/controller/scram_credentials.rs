@@ -4,7 +4,7 @@ use logway_model::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 use super::alter_configs::decide;
-use super::security_feature::with_feature;
+use super::features::with_features;
 use super::{Command, ControllerError, Decision, duplicates};
 use crate::credential::ScramCredential;
 use crate::image::MetadataImage;
@@ -68,7 +68,7 @@ impl Command for AlterScramCredentials {
             let record = ScramCredentialRecord { user, mechanism, credential };
             Ok(vec![MetadataRecord::ScramCredential(record)])
         });
-        Ok(with_feature(decide(plans, false), image))
+        Ok(with_features(decide(plans, false), image))
     }
 }
 

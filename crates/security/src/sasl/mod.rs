@@ -58,9 +58,6 @@ impl Strangers {
     }
 }
 
-/// The reason of a refusal that the client was told before.
-pub const HEARD: &str = "it has heard that it is not believed";
-
 /// What a client is judged by.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
@@ -144,6 +141,11 @@ impl Exchange {
         self.mechanism
     }
 
+    /// Whether the client was told that it is not believed.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.state, State::NotBelieved)
+    }
+
     /// Whether the next step hashes a password, which takes milliseconds.
     pub fn is_slow(&self) -> bool {
         matches!(self.state, State::Plain)
@@ -165,7 +167,7 @@ impl Exchange {
                 self.state = State::NotBelieved;
                 Ok(Step::NotBelieved { token: bearer::INVALID.to_vec(), refusal })
             }),
-            State::NotBelieved => Err(Refusal::new(HEARD)),
+            State::NotBelieved => Err(Refusal::new("it has heard that it is not believed")),
             State::Ended => Err(Refusal::new("the exchange has ended")),
         }
     }

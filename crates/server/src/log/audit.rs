@@ -140,7 +140,7 @@ impl<'a> MakeWriter<'a> for AuditLog {
     }
 }
 
-/// The files, of which the newest is open.
+/// The files. The newest is open.
 struct Files {
     newest: PathBuf,
     count: u32,
@@ -160,7 +160,9 @@ impl Files {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         if self.size_bytes > 0 && self.size_bytes + line.len() as u64 > self.bytes_max {
             // The old file goes on if there can be no new one.
-            self.rotate().inspect_err(report).unwrap_or_default();
+            if let Err(error) = self.rotate() {
+                report(&error);
+            }
         }
         // A line that was written in part ends here, so that the next one is whole.
         self.file.write_all(line).inspect_err(|_| _ = self.file.write_all(b"\n"))?;

@@ -38,34 +38,27 @@ fn is_zero(number: &u64) -> bool {
 
 /// Writes an event, and how many like it were left out before.
 pub(super) fn write_json(to: &mut impl Write, event: &Event<'_>, left_out: u64) -> fmt::Result {
-    let mut timestamp = String::new();
-    SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
     let mut parts = Parts::default();
     event.record(&mut parts);
     let kind = event.metadata();
-    let line = Line {
-        timestamp: &timestamp,
-        level: kind.level().as_str(),
-        target: kind.target(),
-        message: parts.message,
-        fields: parts.fields,
-        left_out,
-    };
-    writeln!(to, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
+    write_line(to, (kind.level().as_str(), kind.target()), parts, left_out)
 }
 
 /// Writes that so many lines are missing here.
 pub(super) fn write_lost(to: &mut impl Write, target: &str, lost: u64) -> fmt::Result {
+    let fields = Map::from_iter([("lost".to_owned(), lost.into())]);
+    write_line(to, ("WARN", target), Parts { message: "lines were lost".to_owned(), fields }, 0)
+}
+
+fn write_line(
+    to: &mut impl Write,
+    (level, target): (&'static str, &str),
+    Parts { message, fields }: Parts,
+    left_out: u64,
+) -> fmt::Result {
     let mut timestamp = String::new();
     SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
-    let line = Line {
-        timestamp: &timestamp,
-        level: "WARN",
-        target,
-        message: "lines were lost".to_owned(),
-        fields: Map::from_iter([("lost".to_owned(), lost.into())]),
-        left_out: 0,
-    };
+    let line = Line { timestamp: &timestamp, level, target, message, fields, left_out };
     writeln!(to, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
 }
 

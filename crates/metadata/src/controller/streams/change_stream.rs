@@ -6,8 +6,8 @@ use logway_model::{ErrorCode, TopicId, Uuid};
 use serde::{Deserialize, Serialize};
 
 use super::super::config_change::change_records;
+use super::super::features::with_features;
 use super::super::{Command, ControllerError, Decision};
-use super::create_stream::first_records;
 use super::stream_of;
 use crate::image::{MetadataImage, TopicImage};
 use crate::record::{
@@ -25,7 +25,8 @@ pub const TAGS_MAX: usize = 50;
 /// Changes a stream, but for its shards.
 ///
 /// Errors: `UNKNOWN_TOPIC_ID`, `RESOURCE_NOT_FOUND` for a consumer, `DUPLICATE_RESOURCE` for a consumer that is there,
-/// `POLICY_VIOLATION` for too many consumers or tags, `REASSIGNMENT_IN_PROGRESS` for a stream that is being deleted, and what settings of topics are refused with.
+/// `POLICY_VIOLATION` for too many consumers or tags, `REASSIGNMENT_IN_PROGRESS` for a stream that is being
+/// deleted, and what settings of topics are refused with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeStream {
     /// The stream's topic.
@@ -227,9 +228,9 @@ impl Command for ChangeStreamsAccount {
         _broker: &BrokerSettings,
     ) -> Result<Decision<()>, ControllerError> {
         let ChangeStreamsAccount { commitment_since_ms, token_key } = self;
-        let mut records = first_records(image, token_key);
         let token_key = image.streams().map_or(token_key, |streams| streams.token_key);
-        records.push(MetadataRecord::Streams(StreamsRecord { token_key, commitment_since_ms }));
-        Ok(Decision { records, reply: () })
+        let streams = StreamsRecord { token_key, commitment_since_ms };
+        let records = vec![MetadataRecord::Streams(streams)];
+        Ok(with_features(Decision { records, reply: () }, image))
     }
 }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::super::config_change::STREAM_BATCH_BYTES;
 use super::super::create_topics::plan;
+use super::super::features::with_features;
 use super::super::{
     COMMAND_RECORDS_MAX, Command, ControllerError, Decision, NewTopic, too_many_partitions,
 };
 use super::check_shard_limit;
 use crate::image::{MetadataImage, is_internal};
-use crate::level::{STREAMS_FEATURE, STREAMS_LEVEL};
 use crate::record::{
-    FeatureRecord, HashRange, MetadataRecord, Shard, ShardRecord, StreamMode, StreamPhase,
-    StreamRecord, StreamState, StreamsRecord,
+    HashRange, MetadataRecord, Shard, ShardRecord, StreamMode, StreamPhase, StreamRecord,
+    StreamState, StreamsRecord,
 };
 use crate::settings::BrokerSettings;
 
@@ -63,7 +63,7 @@ impl Command for CreateStream {
             let message = format!("Topic '{}' is internal and no stream.", self.name);
             return Err(ControllerError::new(ErrorCode::InvalidTopicException, message));
         }
-        let mut records = first_records(image, self.token_key);
+        let mut records = Vec::from_iter(first_record(image, self.token_key));
         let count = usize::try_from(self.shard_count.max(1)).unwrap_or(usize::MAX);
         // A partition and a shard each, the topic, the stream, and settings.
         if count > COMMAND_RECORDS_MAX / 2 - 20 {
@@ -100,17 +100,14 @@ impl Command for CreateStream {
             let shard = Shard { range, parents: Vec::new(), created_s, closed: None };
             MetadataRecord::Shard(ShardRecord { topic_id, partition: PartitionId(number), shard })
         }));
-        Ok(Decision { records, reply: () })
+        Ok(with_features(Decision { records, reply: () }, image))
     }
 }
 
 /// What has to be there before the first stream.
-pub(super) fn first_records(image: &MetadataImage, token_key: [Uuid; 2]) -> Vec<MetadataRecord> {
-    let feature = FeatureRecord { name: STREAMS_FEATURE.to_owned(), level: STREAMS_LEVEL };
-    let feature = (!image.allows_streams()).then_some(MetadataRecord::Feature(feature));
+fn first_record(image: &MetadataImage, token_key: [Uuid; 2]) -> Option<MetadataRecord> {
     let streams = StreamsRecord { token_key, commitment_since_ms: None };
-    let streams = image.streams().is_none().then_some(MetadataRecord::Streams(streams));
-    feature.into_iter().chain(streams).collect()
+    image.streams().is_none().then_some(MetadataRecord::Streams(streams))
 }
 
 fn topic_settings(retention_ms: i64) -> Vec<(String, Option<String>)> {
