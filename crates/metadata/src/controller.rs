@@ -21,6 +21,7 @@ mod delete_topics;
 mod elect_leaders;
 mod features;
 mod finalize_metadata_level;
+mod node_keys;
 mod partition_change;
 mod placement;
 mod producer_ids;
@@ -53,6 +54,7 @@ pub use delete_topics::{
 pub use elect_leaders::{ElectLeaders, Election};
 pub use finalize_metadata_level::FinalizeMetadataLevel;
 use logway_model::{ErrorCode, TopicName};
+pub use node_keys::{AdmitNodeKey, FoundNodeKeys, NODE_KEYS_MAX, join_tokens};
 pub use producer_ids::{AllocateProducerIds, PRODUCER_ID_BLOCK, ProducerIdBlock};
 pub use register_broker::RegisterBroker;
 pub use room_for_names::{GROUPS_WITH_SETTINGS_MAX, SUBSCRIPTIONS_MAX};

@@ -22,11 +22,12 @@ pub use topic::{PartitionImage, TopicImage, is_internal};
 pub use users::{ScramCredentials, Users};
 
 use crate::error::MetadataError;
+use crate::join_token::Digest;
 use crate::level::{METADATA_FEATURE, MetadataLevel};
 use crate::record::{
     BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ConfigRecord, ConfigResource,
-    Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, PartitionRecord, ProducerIdsRecord,
-    RemoveTopicRecord, ShardRecord, StreamRecord, StreamsRecord, TopicRecord,
+    Endpoint, FeatureRecord, MetadataRecord, NODE_LISTENER, NodeKeyRecord, PartitionRecord,
+    ProducerIdsRecord, RemoveTopicRecord, ShardRecord, StreamRecord, StreamsRecord, TopicRecord,
 };
 
 /// The settings that a resource overrides, by name, as text.
@@ -56,6 +57,8 @@ pub struct MetadataImage {
     next_producer_id: ProducerId,
     /// What all streams share.
     streams: Option<Arc<StreamsRecord>>,
+    /// The keys of the nodes, where they talk by TLS.
+    node_keys: RedBlackTreeMapSync<DirectoryId, Digest>,
     partition_count: usize,
     /// How many replicas each log directory holds; no entry is zero.
     replicas_by_directory: RedBlackTreeMapSync<DirectoryId, usize>,
@@ -75,6 +78,7 @@ impl Default for MetadataImage {
             acls: Acls::default(),
             next_producer_id: ProducerId(0),
             streams: None,
+            node_keys: RedBlackTreeMapSync::new_sync(),
             partition_count: 0,
             replicas_by_directory: RedBlackTreeMapSync::new_sync(),
         }
@@ -112,12 +116,25 @@ impl MetadataImage {
         self.users.push_records(&mut records);
         self.acls.push_records(&mut records);
         records.extend(self.streams().map(|streams| MetadataRecord::Streams(streams.clone())));
+        records.extend(self.node_keys().map(|(directory, key)| {
+            MetadataRecord::NodeKey(NodeKeyRecord { directory, key: Some(key) })
+        }));
         for topic in self.topics() {
             topic.push_records(&mut records);
             let resource = ConfigResource::Topic(topic.name.clone());
             push_overrides(&mut records, resource, &topic.overrides);
         }
         records
+    }
+
+    /// The key by which the node of a directory is known.
+    pub fn node_key(&self, directory: DirectoryId) -> Option<Digest> {
+        self.node_keys.get(&directory).copied()
+    }
+
+    /// The directories of all nodes that are known by a key; none where nodes do not talk by TLS.
+    pub fn node_keys(&self) -> impl Iterator<Item = (DirectoryId, Digest)> {
+        self.node_keys.iter().map(|(directory, key)| (*directory, *key))
     }
 
     /// The topic of a name.
@@ -304,6 +321,13 @@ impl MetadataImage {
             MetadataRecord::Shard(record) => self.set_shard(record),
             MetadataRecord::Streams(record) => {
                 self.streams = Some(Arc::new(record.clone()));
+                Ok(())
+            }
+            MetadataRecord::NodeKey(NodeKeyRecord { directory, key }) => {
+                match key {
+                    Some(key) => self.node_keys.insert_mut(*directory, *key),
+                    None => drop(self.node_keys.remove_mut(directory)),
+                }
                 Ok(())
             }
         }

@@ -36,6 +36,12 @@ pub const STREAMS_FEATURE: &str = "streams";
 /// The only level of [`STREAMS_FEATURE`] but 0.
 pub const STREAMS_LEVEL: i16 = 1;
 
+/// The feature of clusters whose nodes are known by their keys, and talk by TLS.
+pub(crate) const NODE_KEYS_FEATURE: &str = "node.keys";
+
+/// Its only level.
+pub(crate) const NODE_KEYS_LEVEL: i16 = 1;
+
 /// A level of the metadata.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

@@ -13,6 +13,8 @@ pub mod quota;
 pub mod acl;
 pub mod credential;
 
+pub mod join_token;
+
 pub mod sasl;
 
 pub mod image;

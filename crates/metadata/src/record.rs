@@ -32,8 +32,10 @@ pub use stream::{
 use crate::acl::Acl;
 use crate::credential::ScramCredential;
 use crate::error::excerpt;
+use crate::join_token::Digest;
 use crate::level::{
-    MetadataLevel, SECURITY_FEATURE, SECURITY_LEVEL, STREAMS_FEATURE, STREAMS_LEVEL,
+    MetadataLevel, NODE_KEYS_FEATURE, NODE_KEYS_LEVEL, SECURITY_FEATURE, SECURITY_LEVEL,
+    STREAMS_FEATURE, STREAMS_LEVEL,
 };
 use crate::quota::{QuotaEntity, QuotaKey, QuotaLimit};
 use crate::sasl::ScramMechanism;
@@ -90,6 +92,9 @@ pub enum MetadataRecord {
     /// What all streams share.
     #[serde(rename = "streams/0")]
     Streams(StreamsRecord),
+    /// A node is known by a key, or no longer.
+    #[serde(rename = "node_key/0")]
+    NodeKey(NodeKeyRecord),
 }
 
 impl MetadataRecord {
@@ -116,7 +121,8 @@ impl MetadataRecord {
             | MetadataRecord::Acl(_)
             | MetadataRecord::Stream(_)
             | MetadataRecord::Shard(_)
-            | MetadataRecord::Streams(_) => MetadataLevel::ONE_NODE,
+            | MetadataRecord::Streams(_)
+            | MetadataRecord::NodeKey(_) => MetadataLevel::ONE_NODE,
             MetadataRecord::BrokerSession(_) => MetadataLevel::CLUSTER,
             MetadataRecord::PartitionWithEligible(_) => MetadataLevel::ELIGIBLE_REPLICAS,
         }
@@ -131,6 +137,7 @@ impl MetadataRecord {
             MetadataRecord::Stream(_) | MetadataRecord::Shard(_) | MetadataRecord::Streams(_) => {
                 Some((STREAMS_FEATURE, STREAMS_LEVEL))
             }
+            MetadataRecord::NodeKey(_) => Some((NODE_KEYS_FEATURE, NODE_KEYS_LEVEL)),
             _ => None,
         }
     }
@@ -301,6 +308,16 @@ pub struct AclRecord {
     /// Whether it is gone.
     #[serde(default)]
     pub is_removed: bool,
+}
+
+/// By what a node is known to the others (see [`FoundNodeKeys`](crate::controller::FoundNodeKeys)).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeKeyRecord {
+    /// The directory that has the node's place in the quorum.
+    pub directory: DirectoryId,
+    /// Of its public key, or `None` when it belongs to the cluster no longer.
+    pub key: Option<Digest>,
 }
 
 /// Text that is not `host:port`.

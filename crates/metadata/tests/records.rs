@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use logway_metadata::acl::{Acl, AclOperation, PatternType, Permission, ResourceType};
 use logway_metadata::credential::{Bytes, ScramCredential};
+use logway_metadata::join_token::Digest;
 use logway_metadata::quota::{QuotaEntity, QuotaKey, QuotaLimit, QuotaName};
 use logway_metadata::record::{
     AclRecord, BrokerEpoch, BrokerRecord, BrokerSessionRecord, BrokerState, ClientQuotaRecord,
-    ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, PartitionRecord,
-    ProducerIdsRecord, RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd, ShardRecord,
-    StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord, TopicRecord,
+    ConfigRecord, Endpoint, FeatureRecord, HashKey, HashRange, Listener, NodeKeyRecord,
+    PartitionRecord, ProducerIdsRecord, RemoveTopicRecord, ScramCredentialRecord, Shard, ShardEnd,
+    ShardRecord, StreamConsumer, StreamMode, StreamPhase, StreamRecord, StreamState, StreamsRecord,
+    TopicRecord,
 };
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::{ConfigResource, MetadataError, MetadataImage, MetadataRecord};
@@ -104,6 +106,16 @@ fn every_kind_has_its_form() {
                 r#"{"shard/0":{"topic_id":"BwcHBwcHBwcHBwcHBwcHBw","partition":3,"#,
                 r#""shard":{"range":{"start":"0","end":"340282366920938463463374607431768211455"},"#,
                 r#""parents":[1,2],"created_s":5,"closed":{"at_ms":6,"offset":7}}}}"#
+            ),
+        ),
+        (
+            MetadataRecord::NodeKey(NodeKeyRecord {
+                directory: DirectoryId(Uuid([7; 16])),
+                key: Some(Digest([8; 32])),
+            }),
+            concat!(
+                r#"{"node_key/0":{"directory":"BwcHBwcHBwcHBwcHBwcHBw","#,
+                r#""key":"CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg"}}"#
             ),
         ),
         (

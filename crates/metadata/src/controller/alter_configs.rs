@@ -15,6 +15,7 @@ use super::{
 use crate::error::excerpt;
 use crate::image::{MetadataImage, Overrides};
 use crate::record::{ConfigResource, MetadataRecord};
+use crate::settings::broker::NODE_AUTHORITY_SETTING;
 use crate::settings::{BrokerSettings, Setting};
 
 /// Replaces all settings of resources, each resource by itself; what is not named loses its
@@ -114,6 +115,7 @@ impl Command for AlterConfigs {
                 let setting = changeable_setting(resource, name)?;
                 wanted.insert(name.clone(), checked_value(resource, setting, value.as_deref())?);
             }
+            keep_what_the_cluster_has_set(&present, &mut wanted);
             room.take(resource, &present, &wanted)?;
             change_records(resource, &present, &wanted, image, broker)
         });
@@ -143,10 +145,18 @@ impl Command for IncrementalAlterConfigs {
             for operation in &change.operations {
                 operate(resource, operation, &mut wanted)?;
             }
+            keep_what_the_cluster_has_set(&present, &mut wanted);
             room.take(resource, &present, &wanted)?;
             change_records(resource, &present, &wanted, image, broker)
         });
         Ok(decide(plans, self.validate_only))
+    }
+}
+
+/// Tools end all that they do not name or know of. The authority of nodes is there to be read.
+fn keep_what_the_cluster_has_set(present: &Overrides, wanted: &mut Overrides) {
+    if let Some((name, value)) = present.get_key_value(NODE_AUTHORITY_SETTING) {
+        wanted.insert(name.clone(), value.clone());
     }
 }
 

@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlterScramCredentials,
-    AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ControllerError,
-    CreateAcls, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
-    DeleteTopics, DeletedTopic, ElectLeaders, EndShards, FinalizeMetadataLevel,
-    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, Reshard, SetBrokerState, StartBroker,
+    AdmitNodeKey, AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition,
+    AlterScramCredentials, AlteredPartition, AssignReplicasToDirs, ChangeStream,
+    ChangeStreamsAccount, ControllerError, CreateAcls, CreatePartitions, CreateStream,
+    CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics, DeletedTopic, ElectLeaders, EndShards,
+    FinalizeMetadataLevel, FoundNodeKeys, IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker,
+    Reshard, SetBrokerState, StartBroker,
 };
 use crate::acl::Acl;
 use crate::image::MetadataImage;
@@ -132,6 +133,10 @@ controller_commands! {
     EndShards;
     /// Changes what all streams share.
     ChangeStreamsAccount;
+    /// Makes the first node of a cluster known.
+    FoundNodeKeys;
+    /// Admits a node that has a join token.
+    AdmitNodeKey;
 }
 
 macro_rules! controller_replies {

@@ -95,6 +95,15 @@ const fn rate(name: &'static str, doc: &'static str) -> Setting {
     Setting::dynamic(name, Kind::long(0), UNLIMITED, "bytes per second", doc)
 }
 
+/// A token that this node joins by.
+pub const JOIN_TOKEN_SETTING: &str = "logway.join.token";
+
+/// Which authority join tokens name.
+pub const NODE_AUTHORITY_SETTING: &str = "logway.node.authority";
+
+/// What the cluster keeps of all tokens.
+pub const JOIN_TOKENS_SETTING: &str = "logway.join.tokens";
+
 /// How fast replicas move between log directories; Kafka's tool for reassignments sets it.
 pub const MOVES_RATE_SETTING: &str = "replica.alter.log.dirs.io.max.bytes.per.second";
 
@@ -476,6 +485,23 @@ static OWN_SETTINGS: &[Setting] = &[
          node that has data is simply back; addresses of another cluster than its own are an error.",
     ),
     Setting::at_start(
+        JOIN_TOKEN_SETTING,
+        Kind::Password,
+        None,
+        "",
+        "A join token, as `logway cluster token create` prints it, or `@` and a file that has one: a node without data is \
+         admitted by it to a cluster whose nodes talk by TLS. It needs `logway.secure`. A node that has been admitted does \
+         not need it any more.",
+    ),
+    Setting::dynamic(
+        JOIN_TOKENS_SETTING,
+        Kind::JoinTokens,
+        "",
+        "",
+        "What the cluster keeps of its join tokens: the digest of the secret, when it expires, in milliseconds since 1970, and \
+         how many nodes can still join by it. `logway cluster token` changes it. It is one for all brokers.",
+    ),
+    Setting::at_start(
         "logway.journal.bytes",
         Kind::Int { min: 0, max: 1 << 30, special: None },
         Some("33554432"),
@@ -509,6 +535,14 @@ static OWN_SETTINGS: &[Setting] = &[
         "",
         "The host by which other nodes reach this one. Not set, it is the address that it listens on, or that of the \
          machine's way out.",
+    ),
+    Setting::at_start(
+        NODE_AUTHORITY_SETTING,
+        Kind::Text,
+        None,
+        "",
+        "The SHA-256 of the certificate of the authority by whose certificates nodes know each other. The first node of a \
+         cluster with `logway.secure` writes it; it is there to be read.",
     ),
     Setting::at_start(
         "logway.node.listen",

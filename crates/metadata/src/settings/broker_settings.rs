@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use logway_model::BrokerId;
 
-use super::broker::broker_setting;
+use super::broker::{JOIN_TOKEN_SETTING, broker_setting};
 use super::listeners::{GivenOfListeners, ListenerSettings, listener_setting, listeners};
 use super::value::{NamedAddress, Value, parse_address, parse_named_address};
 use crate::error::MetadataError;
@@ -153,6 +153,8 @@ pub struct ClusterSettings {
     pub advertised: Option<String>,
     /// `logway.join`: addresses of nodes of a cluster to join.
     pub join: Vec<String>,
+    /// `logway.join.token`
+    pub join_token: Option<String>,
     /// `logway.insecure`
     pub insecure: bool,
     /// `broker.rack`
@@ -437,6 +439,7 @@ impl<'a> Fields<'a> {
             listen: self.addresses("logway.node.listen").pop(),
             advertised: texts("logway.node.advertised"),
             join: self.addresses("logway.join").iter().map(Endpoint::to_string).collect(),
+            join_token: self.given.get(JOIN_TOKEN_SETTING).cloned(),
             insecure: self.boolean("logway.insecure"),
             rack: texts("broker.rack"),
             heartbeat_interval: self.interval("broker.heartbeat.interval.ms"),

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::client_metrics::parse_match;
-use super::definition::Kind;
+use super::definition::{JOIN_TOKENS_MAX, Kind};
 use super::listeners::UNNAMED_LISTENER;
+use crate::join_token::JoinToken;
 use crate::record::Endpoint;
 
 /// A checked value.
@@ -54,11 +55,11 @@ impl Value {
             Kind::Address => parse_address(text).map(|address| Value::Text(address.to_string())),
             Kind::Listeners => named_addresses(text, |_| true),
             Kind::Reachable => named_addresses(text, is_reachable).filter(have_names_of_their_own),
-            Kind::Text if text.len() > LIST_MAX_BYTES => {
+            Kind::Text | Kind::Password if text.len() > LIST_MAX_BYTES => {
                 return Err(format!("it must be no longer than {LIST_MAX_BYTES} bytes"));
             }
             // What is said of each protocol is checked with the listeners.
-            Kind::Text | Kind::Protocols => Some(Value::Text(text.to_owned())),
+            Kind::Text | Kind::Password | Kind::Protocols => Some(Value::Text(text.to_owned())),
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
             }
@@ -80,6 +81,10 @@ impl Value {
             }
             Kind::Paths => checked_list(text, |item| is_path(item).then(|| item.to_owned()))
                 .filter(|list| are_distinct_paths(list.items())),
+            Kind::JoinTokens => checked_list(text, |item| {
+                item.parse().ok().map(|token: JoinToken| token.to_string())
+            })
+            .filter(|list| list.items().len() <= JOIN_TOKENS_MAX),
             Kind::Addresses => {
                 let to_text = |item: &str| Some(parse_address(item)?.to_string());
                 checked_list(text, to_text).filter(|list| *list != Value::List(Vec::new()))
