@@ -14,6 +14,7 @@ use crate::client::{Greeting, Peers};
 use crate::frame::Kind;
 use crate::hello::Identity;
 use crate::server::{CallHandler, PeerListener, PeerServer};
+use crate::tls::PeerTls;
 
 /// What comes of a call.
 pub type Carried<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -61,13 +62,13 @@ pub struct TcpCarrier {
 }
 
 impl TcpCarrier {
-    /// Serves the nodes that connect to `listener`, and calls others in nobody's name yet.
-    pub fn new(listener: PeerListener) -> TcpCarrier {
+    /// Serves the nodes that connect to `listener`, and calls others in nobody's name yet; with TLS if there is some.
+    pub fn new(listener: PeerListener, tls: Option<PeerTls>) -> TcpCarrier {
         let nobody = Identity { cluster: None, node: None, directory: DirectoryId::UNASSIGNED };
         TcpCarrier {
             address: listener.address(),
-            peers: Peers::new(nobody),
-            server: Mutex::new(Some(PeerServer::start(listener))),
+            peers: Peers::new(nobody, tls.clone()),
+            server: Mutex::new(Some(PeerServer::start(listener, tls))),
         }
     }
 

@@ -9,12 +9,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use logway_model::ClusterId;
 use logway_quorum::{Lane, PeerError};
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use crate::connection::Connection;
 use crate::frame::Kind;
 use crate::hello::Identity;
+use crate::tls::{PeerTls, Way};
 
 /// Connections to other nodes, made when they are needed.
 ///
@@ -26,6 +28,7 @@ pub struct Peers {
 
 struct Inner {
     own: RwLock<Identity>,
+    way: Way,
     connections: Mutex<HashMap<(String, Lane), Arc<Slot>>>,
 }
 
@@ -43,10 +46,11 @@ pub struct Greeting {
 struct Slot(tokio::sync::Mutex<Option<Arc<Connection>>>);
 
 impl Peers {
-    /// Calls in the name of `own`.
-    pub fn new(own: Identity) -> Peers {
+    /// Calls in the name of `own`, with TLS if there is some.
+    pub fn new(own: Identity, tls: Option<PeerTls>) -> Peers {
         let (own, connections) = (RwLock::new(own), Mutex::default());
-        Peers { inner: Arc::new(Inner { own, connections }) }
+        let way = tls.map_or(Way::Plain, Way::Tls);
+        Peers { inner: Arc::new(Inner { own, way, connections }) }
     }
 
     /// Who calls.
@@ -102,8 +106,25 @@ impl Peers {
             return Ok(Arc::clone(connection));
         }
         *place = None;
-        let opened = Connection::open(address, lane, self.own()).await;
+        let opened = Connection::open(address, lane, self.own(), &self.inner.way).await;
         let opened = opened.map_err(|error| PeerError::Unreachable(error.to_string()))?;
         Ok(Arc::clone(place.insert(Arc::new(opened))))
     }
+}
+
+/// Asks the node at an address to admit this one, which has no certificate yet. `config` says which authority is believed.
+pub async fn ask_for_admission(
+    address: &str,
+    config: Arc<ClientConfig>,
+    own: Identity,
+    request: Vec<u8>,
+    time_max: Duration,
+) -> Result<Bytes, PeerError> {
+    let way = Way::Joining(config);
+    let asking = async {
+        let opened = Connection::open(address, Lane::Control, own, &way).await;
+        let connection = opened.map_err(|error| PeerError::Unreachable(error.to_string()))?;
+        connection.call(Kind::Admission, request, time_max).await
+    };
+    timeout(time_max, asking).await.map_err(|_elapsed| PeerError::TimedOut)?
 }

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use logway_model::ClusterId;
 use logway_quorum::{Lane, PeerError};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::frame::{Frame, FrameReader, Kind, Status};
 use crate::hello::{Hello, Identity, Verdict};
+use crate::tls::{self, ReadHalf, Way, WriteHalf};
 
 /// Requests that may wait to be written.
 const UNSENT_MAX: usize = 64;
@@ -69,13 +69,18 @@ impl Drop for Waiting<'_> {
 
 impl Connection {
     /// Connects to a node and introduces `own` to it.
-    pub(crate) async fn open(address: &str, lane: Lane, own: Identity) -> io::Result<Connection> {
-        let mut socket = TcpStream::connect(address).await?;
+    pub(crate) async fn open(
+        address: &str,
+        lane: Lane,
+        own: Identity,
+        way: &Way,
+    ) -> io::Result<Connection> {
+        let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        Hello { lane, from: own }.send(&mut socket).await?;
-        let cluster = Verdict::receive(own.cluster, &mut socket).await?;
         let own_address = socket.local_addr()?.ip();
-        let (read, write) = socket.into_split();
+        let (mut read, mut write) = tls::connect(way, socket).await?;
+        Hello { lane, from: own }.send(&mut write).await?;
+        let cluster = Verdict::receive(own.cluster, &mut read).await?;
         let shared =
             Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())), ..Shared::default() });
         let (unsent, to_send) = mpsc::channel(UNSENT_MAX);
@@ -148,7 +153,7 @@ impl Drop for Connection {
     }
 }
 
-async fn read_replies(mut read: OwnedReadHalf, shared: Arc<Shared>) {
+async fn read_replies(mut read: ReadHalf, shared: Arc<Shared>) {
     let mut frames = FrameReader::default();
     while let Ok(Some(frame)) = frames.next(&mut read).await {
         shared.received.fetch_add(1, Ordering::SeqCst);
@@ -162,7 +167,7 @@ async fn read_replies(mut read: OwnedReadHalf, shared: Arc<Shared>) {
 }
 
 async fn write_requests(
-    mut write: OwnedWriteHalf,
+    mut write: WriteHalf,
     mut to_send: mpsc::Receiver<Frame>,
     shared: Arc<Shared>,
 ) {

@@ -24,6 +24,10 @@ pub enum Kind {
     Heartbeat,
     /// The leader of a partition: another node has a client's records for it, or a client that reads it.
     Partition,
+    /// Any node: one that has a join token asks to be admitted.
+    Admission,
+    /// Any node: by which key the cluster knows a node.
+    NodeKey,
 }
 
 impl Kind {
@@ -33,14 +37,22 @@ impl Kind {
             Kind::Fetch => 2,
             Kind::Heartbeat => 3,
             Kind::Partition => 4,
+            Kind::Admission => 5,
+            Kind::NodeKey => 6,
         }
     }
 
     /// The kind of a number, if this version knows it.
     pub(crate) fn of(number: u8) -> Option<Kind> {
-        [Kind::Quorum, Kind::Fetch, Kind::Heartbeat, Kind::Partition]
-            .into_iter()
-            .find(|kind| kind.number() == number)
+        let all = [
+            Kind::Quorum,
+            Kind::Fetch,
+            Kind::Heartbeat,
+            Kind::Partition,
+            Kind::Admission,
+            Kind::NodeKey,
+        ];
+        all.into_iter().find(|kind| kind.number() == number)
     }
 }
 
@@ -87,20 +99,35 @@ impl Frame {
         // One segment for what is small, no copy of what is large.
         if self.payload.len() <= READ_BYTES {
             let whole = [&header[..], &self.payload[..]].concat();
-            return to.write_all(&whole).await;
+            to.write_all(&whole).await?;
+        } else {
+            to.write_all(&header).await?;
+            to.write_all(&self.payload).await?;
         }
-        to.write_all(&header).await?;
-        to.write_all(&self.payload).await
+        // TLS keeps back what the socket did not take.
+        to.flush().await
     }
 }
 
 /// Cuts a stream of bytes into frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FrameReader {
     received: BytesMut,
+    payload_max: usize,
+}
+
+impl Default for FrameReader {
+    fn default() -> FrameReader {
+        FrameReader::up_to(PEER_MESSAGE_MAX_BYTES)
+    }
 }
 
 impl FrameReader {
+    /// Takes no longer messages.
+    pub(crate) fn up_to(payload_max: usize) -> FrameReader {
+        FrameReader { received: BytesMut::new(), payload_max }
+    }
+
     /// The next frame; `None` when the other side has closed between two frames.
     ///
     /// What is announced takes no memory before it comes. Cancel safe.
@@ -125,7 +152,7 @@ impl FrameReader {
     fn take_frame(&mut self) -> io::Result<Option<Frame>> {
         let Some(length) = self.received.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;
-        if !(HEADER_BYTES..=HEADER_BYTES + PEER_MESSAGE_MAX_BYTES).contains(&length) {
+        if !(HEADER_BYTES..=HEADER_BYTES + self.payload_max).contains(&length) {
             return Err(too_long());
         }
         if self.received.len() < 4 + length {

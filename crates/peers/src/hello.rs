@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | 8 | magic | `LOGWAYND` |
 //! | 2 | version | the newest that it speaks |
-//! | 1 | verdict | 0 welcome, 1 another version, 2 another cluster |
+//! | 1 | verdict | 0 welcome, 1 another version, 2 another cluster, 3 a key that the cluster does not know |
 //! | 16 | cluster | the cluster that it belongs to |
 
 use std::io;
@@ -60,6 +60,7 @@ pub(crate) enum Verdict {
     Welcome,
     OtherVersion,
     OtherCluster,
+    UnknownKey,
 }
 
 /// What a caller has, or what it says is no hello.
@@ -77,7 +78,8 @@ impl Hello {
         bytes.extend_from_slice(&self.from.cluster.map_or([0; 16], |cluster| cluster.0.0));
         bytes.extend_from_slice(&self.from.node.map_or(-1, |node| node.0).to_be_bytes());
         bytes.extend_from_slice(&self.from.directory.0.0);
-        to.write_all(&bytes).await
+        to.write_all(&bytes).await?;
+        to.flush().await
     }
 
     /// Reads what a caller says first. An error is what is no node of any version.
@@ -119,9 +121,11 @@ impl Verdict {
             Verdict::Welcome => 0,
             Verdict::OtherVersion => 1,
             Verdict::OtherCluster => 2,
+            Verdict::UnknownKey => 3,
         });
         bytes.extend_from_slice(&cluster.map_or([0; 16], |cluster| cluster.0.0));
-        to.write_all(&bytes).await
+        to.write_all(&bytes).await?;
+        to.flush().await
     }
 
     /// Reads the verdict about a caller of this cluster; an error says why it may not call. Returns the cluster
@@ -146,6 +150,10 @@ impl Verdict {
             (2, Some(own)) => {
                 refused(format!("it belongs to cluster {cluster}, and this node to {own}"))
             }
+            (3, _) => refused(
+                "the cluster does not know this node by its key: it was removed, or never admitted"
+                    .to_owned(),
+            ),
             _ => refused("it refuses this node".to_owned()),
         }
     }

@@ -14,6 +14,7 @@
 //! | [`connection`] | the caller's end of a connection |
 //! | [`client`] | calling any node |
 //! | [`server`] | being called |
+//! | [`tls`] | who is believed to be a node of the cluster |
 //! | [`carrier`] | both, as a node has them: over TCP, or as a simulation carries them |
 //!
 //! # Why not gRPC, or Kafka's protocol
@@ -30,10 +31,12 @@ mod connection;
 mod frame;
 mod hello;
 mod server;
+mod tls;
 
 pub use carrier::{Carried, Carrier, QuorumCalls, TcpCarrier};
-pub use client::{Greeting, Peers};
+pub use client::{Greeting, Peers, ask_for_admission};
 pub use frame::Kind;
 pub use hello::Identity;
 pub use logway_quorum::{Lane, Peer, PeerError};
 pub use server::{CallHandler, HandledCall, PeerListener, PeerServer};
+pub use tls::{Admission, PeerTls};

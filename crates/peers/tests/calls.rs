@@ -50,7 +50,7 @@ impl CallHandler for Echo {
 async fn server(cluster: u8) -> (PeerServer, String, Arc<Notify>) {
     let listener = PeerListener::bind("127.0.0.1:0").await.expect("any port will do");
     let address = listener.address().to_string();
-    let server = PeerServer::start(listener);
+    let server = PeerServer::start(listener, None);
     server.belongs_to(ClusterId(Uuid([cluster; 16])));
     let echo = Echo::default();
     let signal = Arc::clone(&echo.signal);
@@ -66,7 +66,7 @@ async fn ask(peers: &Peers, address: &str, payload: &[u8]) -> Result<String, Pee
 #[tokio::test]
 async fn calls_of_one_connection_overtake_each_other() {
     let (_server, address, signal) = server(1).await;
-    let peers = Peers::new(identity(1, 7));
+    let peers = Peers::new(identity(1, 7), None);
     let slow = {
         let (peers, address) = (peers.clone(), address.clone());
         tokio::spawn(async move { ask(&peers, &address, b"wait").await })
@@ -84,7 +84,7 @@ async fn calls_of_one_connection_overtake_each_other() {
 #[tokio::test]
 async fn a_large_message_holds_up_no_vote() {
     let (_server, address, _signal) = server(1).await;
-    let peers = Peers::new(identity(1, 7));
+    let peers = Peers::new(identity(1, 7), None);
     let large = vec![b'x'; 32 << 20];
     let (bulk, vote) = tokio::join!(
         peers.request(&address, Lane::Bulk, Kind::Fetch, large.clone(), PATIENCE),
@@ -101,7 +101,7 @@ async fn a_large_message_holds_up_no_vote() {
 #[tokio::test]
 async fn many_calls_that_wait_hold_up_no_other() {
     let (_server, address, _signal) = server(1).await;
-    let peers = Peers::new(identity(1, 7));
+    let peers = Peers::new(identity(1, 7), None);
     let mut waiting = JoinSet::new();
     for _ in 0..1_000 {
         let (peers, address) = (peers.clone(), address.clone());
@@ -137,10 +137,10 @@ async fn who_can_be_sent_no_replies_is_not_worked_for() {
 #[tokio::test]
 async fn a_node_of_another_cluster_is_told_so() {
     let (_server, address, _signal) = server(1).await;
-    let refused = ask(&Peers::new(identity(2, 7)), &address, b"hello").await;
+    let refused = ask(&Peers::new(identity(2, 7), None), &address, b"hello").await;
     let Err(PeerError::Unreachable(reason)) = refused else { panic!("{refused:?}") };
     assert!(reason.contains("belongs to cluster"), "{reason}");
-    let joining = Peers::new(Identity { cluster: None, node: None, ..identity(1, 7) });
+    let joining = Peers::new(Identity { cluster: None, node: None, ..identity(1, 7) }, None);
     assert_eq!(ask(&joining, &address, b"join").await.as_deref(), Ok("-1 Quorum join"));
     joining.set_own(identity(1, 9));
     assert_eq!(ask(&joining, &address, b"joined").await.as_deref(), Ok("9 Quorum joined"));
@@ -151,10 +151,11 @@ async fn who_is_not_there_is_known_at_once_and_found_when_it_is_back() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("any port will do");
     let address = listener.local_addr().expect("is bound").to_string();
     drop(listener);
-    let peers = Peers::new(identity(1, 7));
+    let peers = Peers::new(identity(1, 7), None);
     assert!(matches!(ask(&peers, &address, b"?").await, Err(PeerError::Unreachable(_))));
 
-    let server = PeerServer::start(PeerListener::bind(&address).await.expect("is free again"));
+    let server =
+        PeerServer::start(PeerListener::bind(&address).await.expect("is free again"), None);
     let unanswered = ask(&peers, &address, b"?").await;
     assert!(matches!(unanswered, Err(PeerError::Unreachable(_))), "it has only begun to start");
     server.serve(Arc::new(Echo::default()));
@@ -164,7 +165,8 @@ async fn who_is_not_there_is_known_at_once_and_found_when_it_is_back() {
     server.stop().await;
     let ended = ask(&peers, &address, b"?").await;
     assert!(matches!(ended, Err(PeerError::Unreachable(_))), "{ended:?}");
-    let server = PeerServer::start(PeerListener::bind(&address).await.expect("is free again"));
+    let server =
+        PeerServer::start(PeerListener::bind(&address).await.expect("is free again"), None);
     server.serve(Arc::new(Echo::default()));
     assert!(ask(&peers, &address, b"!").await.is_ok());
 }
@@ -188,7 +190,7 @@ async fn a_node_that_is_silent_is_given_up_and_its_connection_too() {
         let _ = tokio::io::copy_bidirectional(&mut caller, &mut real).await;
         drop(silent);
     });
-    let peers = Peers::new(identity(1, 7));
+    let peers = Peers::new(identity(1, 7), None);
     let call = peers.request(&address, Lane::Control, Kind::Quorum, b"?".to_vec(), SHORT).await;
     assert_eq!(call, Err(PeerError::TimedOut));
     assert_eq!(ask(&peers, &address, b"again").await.as_deref(), Ok("7 Quorum again"));
@@ -207,5 +209,5 @@ async fn strangers_get_nothing() {
             tokio::time::timeout(PATIENCE, socket.read_to_end(&mut answer)).await.expect("ends");
         assert_eq!(answer, b"");
     }
-    assert!(ask(&Peers::new(identity(1, 7)), &address, b"!").await.is_ok());
+    assert!(ask(&Peers::new(identity(1, 7), None), &address, b"!").await.is_ok());
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use logway_metadata::join_token::Digest;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData,
@@ -19,12 +20,18 @@ use rustix::process::getuid;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use crate::nodes::{ANY_NODE, digest_of};
 use crate::tls::{is_for_names, not_after_of, public_key_of};
 
 /// Its certificate, which clients need.
 pub const AUTHORITY_FILE: &str = "ca.crt";
 
 const KEY_FILE: &str = "ca.key";
+
+/// A node's own key, which stays the same when its certificate is replaced: by it others know the node.
+const NODE_KEY_FILE: &str = "node.key";
+
+const NODE_FILE: &str = "node.pem";
 
 const LOCK_FILE: &str = "lock";
 
@@ -73,9 +80,7 @@ pub struct Authority {
 impl Authority {
     /// The authority in a directory; a new one, where there is none.
     pub fn open_or_create(dir: &Path) -> Result<Authority, AuthorityError> {
-        let mut maker = DirBuilder::new();
-        maker.recursive(true).mode(0o700).create(dir).map_err(of_file(dir))?;
-        check_private(dir)?;
+        make_private(dir)?;
         let lock = lock(dir)?;
         let (key_path, certificate_path) = (dir.join(KEY_FILE), dir.join(AUTHORITY_FILE));
         let known = [&key_path, &certificate_path].map(fs::read_to_string);
@@ -98,6 +103,47 @@ impl Authority {
         let certificate = own.self_signed(&key).map_err(unusable(&certificate_path))?.pem();
         write_secret(&certificate_path, &certificate)?;
         Ok(Authority { issuer: Issuer::new(parameters(), key), certificate, _lock: lock })
+    }
+
+    /// Makes the authority of others that of a directory, which must have none.
+    pub fn adopt(dir: &Path, key: &str, certificate: &str) -> Result<(), AuthorityError> {
+        make_private(dir)?;
+        let _lock = lock(dir)?;
+        let (key_path, certificate_path) = (dir.join(KEY_FILE), dir.join(AUTHORITY_FILE));
+        if is_there(&certificate_path) {
+            let reason = "there is an authority already".to_owned();
+            return Err(AuthorityError::Unusable { path: certificate_path, reason });
+        }
+        write_secret(&key_path, key)?;
+        write_secret(&certificate_path, certificate)
+    }
+
+    /// Whether a directory has an authority.
+    pub fn is_in(dir: &Path) -> bool {
+        is_there(&dir.join(AUTHORITY_FILE))
+    }
+
+    /// Its key and its certificate, in PEM, for a node that is admitted.
+    pub fn to_pem(&self) -> (String, String) {
+        (self.issuer.key().serialize_pem(), self.certificate.clone())
+    }
+
+    /// By which a join token names it.
+    pub fn digest(&self) -> Result<Digest, AuthorityError> {
+        digest_of_certificate(Path::new(AUTHORITY_FILE), &self.certificate)
+    }
+
+    /// Sees to it that a directory has a certificate for talking to other nodes, with time left; returns its file, and
+    /// whether it was written anew.
+    pub fn renew_node(&self, dir: &Path) -> Result<(PathBuf, bool), AuthorityError> {
+        let path = dir.join(NODE_FILE);
+        let names = vec![ANY_NODE.to_owned()];
+        if self.is_current(&path, &names) {
+            return Ok((path, false));
+        }
+        let usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(&path, &node_key(dir)?, names, "Logway node", usages)?;
+        Ok((path, true))
     }
 
     /// Whether a file has a certificate of this authority for all these names, with time left.
@@ -131,20 +177,77 @@ impl Authority {
         if self.is_current(path, names) {
             return Ok(false);
         }
+        let key = KeyPair::generate().map_err(unusable(path))?;
+        let usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(path, &key, names.to_vec(), "Logway broker", usages)?;
+        Ok(true)
+    }
+
+    /// Writes a key, a certificate of it and that of the authority.
+    fn sign(
+        &self,
+        path: &Path,
+        key: &KeyPair,
+        names: Vec<String>,
+        common_name: &str,
+        usages: Vec<ExtendedKeyUsagePurpose>,
+    ) -> Result<(), AuthorityError> {
         let failed = unusable(path);
         let mut certificate = CertificateParams::new(names).map_err(&failed)?;
-        certificate.distinguished_name.push(DnType::CommonName, "Logway broker");
+        certificate.distinguished_name.push(DnType::CommonName, common_name);
         certificate.not_before = (SystemTime::now() - BEFORE).into();
         certificate.not_after = (SystemTime::now() + CERTIFICATE_LIFETIME).into();
         certificate.use_authority_key_identifier_extension = true;
         certificate.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate().map_err(&failed)?;
-        let signed = certificate.signed_by(&key, &self.issuer).map_err(&failed)?;
+        certificate.extended_key_usages = usages;
+        let signed = certificate.signed_by(key, &self.issuer).map_err(&failed)?;
         let text = format!("{}{}{}", key.serialize_pem(), signed.pem(), self.certificate);
-        write_secret(path, &text)?;
-        Ok(true)
+        write_secret(path, &text)
     }
+}
+
+/// Of the public key of the node that a directory is for; it gets a key where it has none.
+pub fn node_key_digest(dir: &Path) -> Result<Digest, AuthorityError> {
+    Ok(digest_of(&node_key(dir)?.subject_public_key_info()))
+}
+
+fn node_key(dir: &Path) -> Result<KeyPair, AuthorityError> {
+    make_private(dir)?;
+    let path = dir.join(NODE_KEY_FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) => KeyPair::from_pem(&text).map_err(unusable(&path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = KeyPair::generate().map_err(unusable(&path))?;
+            write_secret(&path, &key.serialize_pem())?;
+            Ok(key)
+        }
+        Err(error) => Err(of_file(&path)(error)),
+    }
+}
+
+/// The digest of an authority's certificate, in PEM, of this file.
+pub fn digest_of_certificate(path: &Path, text: &str) -> Result<Digest, AuthorityError> {
+    let der = CertificateDer::from_pem_slice(text.as_bytes());
+    let der = der.map_err(|error| AuthorityError::Unusable {
+        path: path.to_owned(),
+        reason: format!("it is no certificate: {error}"),
+    })?;
+    Ok(digest_of(&der))
+}
+
+/// Whether a directory has been that of a node which talks to others by TLS.
+pub fn has_node_key(dir: &Path) -> bool {
+    is_there(&dir.join(NODE_KEY_FILE))
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::exists(path).unwrap_or(true)
+}
+
+fn make_private(dir: &Path) -> Result<(), AuthorityError> {
+    let mut maker = DirBuilder::new();
+    maker.recursive(true).mode(0o700).create(dir).map_err(of_file(dir))?;
+    check_private(dir)
 }
 
 /// Fails where another process has it.

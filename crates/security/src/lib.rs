@@ -5,6 +5,8 @@
 
 pub mod authority;
 pub mod bearer;
+pub mod join_token;
+pub mod nodes;
 pub mod sasl;
 pub mod scram;
 pub mod tls;

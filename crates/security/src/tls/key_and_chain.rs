@@ -25,10 +25,10 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the files of a listener hold.
 #[derive(Debug)]
-pub(super) struct KeyAndChain {
-    pub(super) key: PrivateKeyDer<'static>,
+pub(crate) struct KeyAndChain {
+    pub(crate) key: PrivateKeyDer<'static>,
     /// The key's own certificate, and then each one's issuer.
-    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(crate) chain: Vec<CertificateDer<'static>>,
     /// What the first certificate is for.
     pub(super) subject: String,
     /// Until when the whole chain is valid.
@@ -122,7 +122,7 @@ pub(super) fn read_authorities(
 impl KeyAndChain {
     /// Reads the files of a listener and judges what they hold. The chain has to reach one of the authorities, if
     /// there are any.
-    pub(super) fn read(
+    pub(crate) fn read(
         paths: &[PathBuf],
         authorities: &[(Name, CertificateDer<'static>)],
         now: SystemTime,

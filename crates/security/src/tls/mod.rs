@@ -17,6 +17,6 @@ mod server_tls;
 
 pub use client_tls::client_config;
 pub use error::TlsError;
-pub(crate) use key_and_chain::{is_for_names, not_after_of, public_key_of};
+pub(crate) use key_and_chain::{KeyAndChain, is_for_names, not_after_of, public_key_of};
 pub use principal_rules::{PrincipalRules, WrongRule};
 pub use server_tls::{Reload, ServerTls};
