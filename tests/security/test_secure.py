@@ -8,7 +8,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from harness.apache_kafka import SMALL_JVM, java, need_kafka
-from harness.logway import BINARY, Logway
+from harness.logway import Logway
+from secure_node import librdkafka, run_as_admin
 
 TIMEOUT_S = 20
 
@@ -24,15 +25,10 @@ class Secured(Logway):
         return self.data_dir / "secure"
 
     def librdkafka(self) -> dict[str, str]:
-        lines = (self.files / "librdkafka.conf").read_text().splitlines()
-        return dict(line.split("=", 1) for line in lines)
+        return librdkafka(self.files)
 
-    def logway(self, *words: str, exit_code: int = 0) -> str:
-        command = [BINARY, *words, "--profile-file", self.files / "profiles.toml", "--profile", "admin"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != exit_code:
-            raise AssertionError(f"{words}: {done.stderr}")
-        return done.stdout
+    def logway(self, *words: str) -> str:
+        return run_as_admin(self.files, *words)
 
 
 class Secure(unittest.TestCase):

@@ -19,7 +19,8 @@ use crate::access::Access;
 use crate::append::Appends;
 use crate::append::unpacking::UnpackingPlaces;
 use crate::cluster::{
-    ClusterOptions, Identified, Joined, WrongCluster, forget_joining, live, look_after_brokers,
+    Cluster, ClusterOptions, Identified, Joined, WrongCluster, forget_joining, live,
+    look_after_brokers,
 };
 use crate::disk_space::DiskSpaces;
 use crate::failure::Failure;
@@ -94,6 +95,15 @@ pub enum NodeError {
          use, or other machines could reach it without logway.insecure"
     )]
     NoNodeListener {
+        /// How many there are.
+        members: usize,
+    },
+    /// It was made secure, and the others of its cluster are not.
+    #[error(
+        "this node belongs to a cluster of {members} nodes that talk to each other in the clear: only a node that is alone \
+         can be given logway.secure, and others join it then"
+    )]
+    NodesInTheClear {
         /// How many there are.
         members: usize,
     },
@@ -226,6 +236,11 @@ async fn open(
     }
     let quorum = MetadataQuorum::open(quorum).await?;
     let members = quorum.members().len();
+    let is_secure = cluster.as_ref().and_then(Cluster::knows_nodes);
+    if is_secure == Some(false) && members > 1 && quorum.image().node_keys().next().is_none() {
+        quorum.shutdown().await?;
+        return Err(NodeError::NodesInTheClear { members });
+    }
     if cluster.is_none() && members > 1 {
         quorum.shutdown().await?;
         return Err(NodeError::NoNodeListener { members });

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use logway_client::{BrokerAddress, Client, ClientOptions, ConnectionOptions};
 use logway_kafka::Listeners;
+use logway_metadata::record::Endpoint;
 use logway_metadata::settings::BrokerSettings;
 use logway_node::cluster::{ClusterOptions, FindNodes, NODE_LISTENER};
 use logway_peers::{PeerListener, TcpCarrier};
+use logway_security::authority::has_node_key;
 use thiserror::Error;
+
+use crate::secure::{self, Secure};
 
 /// How long a node that clients know may take to say where nodes are.
 const FIND_MAX: Duration = Duration::from_secs(2);
@@ -25,9 +29,12 @@ pub enum NodeListenError {
         /// Why.
         source: std::io::Error,
     },
+    /// The nodes of its cluster talk by TLS.
+    #[error("the nodes of this cluster talk by TLS, and logway.secure is not set")]
+    NotSecure,
     /// Other machines could reach it, and nobody there is asked who he is.
     #[error(
-        "other machines could reach {address}, where nodes talk to each other: nothing there is encrypted yet, and \
+        "other machines could reach {address}, where nodes talk to each other: nothing there is encrypted without logway.secure, and \
          whoever reaches it can read and change all data"
     )]
     Exposed {
@@ -42,14 +49,18 @@ pub enum NodeListenError {
 pub(crate) async fn listen(
     settings: &BrokerSettings,
     clients: &Listeners,
+    secure: Option<&Secure>,
 ) -> Result<Option<ClusterOptions>, NodeListenError> {
     let cluster = &settings.cluster;
-    // Nodes do not talk by TLS yet.
-    if settings.secure {
-        return Ok(None);
-    }
     let is_asked_for = cluster.listen.is_some() || !cluster.join.is_empty();
     let Some(address) = address(settings, clients) else { return Ok(None) };
+    // Its nodes talk by TLS, and somebody who listens in the clear is no node of it.
+    if secure.is_none() && has_node_key(&secure::directory(&settings.log_dirs[0])) {
+        return match is_asked_for {
+            true => Err(NodeListenError::NotSecure),
+            false => Ok(None),
+        };
+    }
     let listener = PeerListener::bind(&address).await;
     let listener = match listener {
         Ok(listener) => listener,
@@ -59,7 +70,7 @@ pub(crate) async fn listen(
             return Ok(None);
         }
     };
-    if !settings.may_listen(listener.address().ip(), false) {
+    if !settings.may_listen(listener.address().ip(), secure.is_some()) {
         return match is_asked_for {
             true => Err(NodeListenError::Exposed { address }),
             false => Ok(None),
@@ -67,13 +78,24 @@ pub(crate) async fn listen(
     }
     tracing::info!(address = %listener.address(), "other nodes can join here");
     Ok(Some(ClusterOptions {
-        carrier: Arc::new(TcpCarrier::new(listener)),
+        carrier: Arc::new(TcpCarrier::new(listener, secure.map(Secure::peer_tls))),
         host: cluster.advertised.clone(),
         clients: clients.first_of_each(),
-        join: cluster.join.clone(),
-        find_nodes: find_nodes(),
+        join: join(settings),
+        find_nodes: match secure {
+            Some(_) => find_by_default_port(),
+            None => find_nodes(),
+        },
+        secure: secure.map(Secure::nodes),
         mutation: None,
     }))
+}
+
+/// Nodes to join: those that the settings name, and those of the join token.
+fn join(settings: &BrokerSettings) -> Vec<String> {
+    let of_token = secure::token(settings).ok().flatten();
+    let of_token = of_token.into_iter().flat_map(|token| token.addresses);
+    settings.cluster.join.iter().cloned().chain(of_token).collect()
 }
 
 /// Where to listen: what is configured, or the port after that of clients. Where clients get a free port, so do nodes.
@@ -85,6 +107,17 @@ fn address(settings: &BrokerSettings, clients: &Listeners) -> Option<String> {
     let asked = settings.listeners.first()?.addresses.first()?;
     let port = if asked.port == 0 { 0 } else { bound.port().checked_add(1)? };
     Some(SocketAddr::new(bound.ip(), port).to_string())
+}
+
+/// Where a node listens for nodes if nothing else is configured. Brokers of a secure cluster tell nobody who has no password.
+fn find_by_default_port() -> FindNodes {
+    Arc::new(|address: String| Box::pin(async move { Some(vec![next_port(&address)?]) }))
+}
+
+/// The same of one address.
+pub(crate) fn next_port(address: &str) -> Option<String> {
+    let Endpoint { host, port } = address.parse().ok()?;
+    Some(Endpoint { host, port: port.checked_add(1)? }.to_string())
 }
 
 /// Asks a node at an address that clients know where nodes listen: it is in what it says of the quorum (KIP-853).

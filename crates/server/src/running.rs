@@ -55,13 +55,16 @@ impl RunningBroker {
         log_levels: LogLevels,
         registry: &mut Registry,
     ) -> Result<RunningBroker, BrokerError> {
-        let secure = settings.secure.then(|| Secure::prepare(&settings)).transpose()?;
+        let secure = match settings.secure {
+            true => Some(Secure::prepare(&settings).await?),
+            false => None,
+        };
         // First, so that a port in use is known before anything of the logs is touched.
         let listeners = Listeners::bind(&settings).await?;
         let kinesis = BoundListener::bind(&settings).await?;
-        let cluster = nodes::listen(&settings, &listeners).await?;
+        let cluster = nodes::listen(&settings, &listeners, secure.as_ref()).await?;
         let nodes = cluster.iter().map(|cluster| cluster.carrier.address());
-        let nodes = nodes.filter(|address| !address.ip().is_loopback());
+        let nodes = nodes.filter(|address| secure.is_none() && !address.ip().is_loopback());
         let exposed = listeners.exposed().chain(nodes.map(|address| format!("nodes {address}")));
         let of_kinesis = kinesis.iter().map(BoundListener::address);
         let of_kinesis = of_kinesis.filter(|address| !address.ip().is_loopback());
@@ -71,6 +74,7 @@ impl RunningBroker {
         let addresses = listeners.for_clients();
         let node = Node::start(settings, cluster, log_levels, registry).await?;
         if let Some(secure) = secure {
+            secure.found(&node).await?;
             secure.make_admin(&node, &addresses).await?;
             tasks.spawn(secure.renew_in_time());
         }

@@ -5,18 +5,31 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use logway_metadata::controller::{AlterScramCredentials, ScramCredentialChange};
+use logway_metadata::join_token::Digest;
 use logway_metadata::record::Endpoint;
 use logway_metadata::sasl::ScramMechanism;
 use logway_metadata::settings::broker::broker_setting;
 use logway_metadata::settings::{BrokerSettings, Value};
-use logway_node::cluster::way_out;
-use logway_node::{Failure, Node};
-use logway_security::authority::{AUTHORITY_FILE, Authority, AuthorityError, write_secret};
+use logway_model::DirectoryId;
+use logway_node::cluster::{
+    AdmissionError, AuthorityPem, KnownByKey, KnownNodes, SecureNodes, be_admitted,
+    directory_to_join, way_out,
+};
+use logway_node::{Failure, Node, NodeError};
+use logway_peers::PeerTls;
+use logway_security::TlsError;
+use logway_security::authority::{
+    AUTHORITY_FILE, Authority, AuthorityError, node_key_digest, write_secret,
+};
+use logway_security::join_token::IssuedToken;
+use logway_security::nodes::NodeTls;
 use logway_security::scram::{DEFAULT_ITERATIONS, NoRandomness, made_up_password, new_credential};
 use rustix::system::uname;
+
+use crate::nodes::next_port;
 
 /// Who may do everything.
 const ADMIN: &str = "admin";
@@ -27,6 +40,9 @@ const DIRECTORY: &str = "secure";
 const SERVER_FILE: &str = "server.pem";
 
 const PASSWORD_FILE: &str = "admin.password";
+
+/// By which keys the nodes were known that have admitted this one.
+const NODES_FILE: &str = "nodes";
 
 const PROFILES_FILE: &str = "profiles.toml";
 
@@ -42,6 +58,33 @@ pub enum SecureError {
     /// No password can be made up.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
+    /// The certificate for talking to other nodes.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The data directory, when it was asked for the node's name.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The cluster has not admitted the node.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// A node joins a cluster whose nodes talk by TLS with a token alone.
+    #[error("a secure node joins a cluster with a join token, and was given none")]
+    NoToken,
+    /// What was given is none.
+    #[error("logway.join.token is no join token, nor '@' and a file that has one")]
+    NotAToken,
+    /// The node belongs to another cluster already.
+    #[error("{} has another authority than the join token names: this node belongs to another cluster", directory.display())]
+    OtherAuthority {
+        /// Where it is.
+        directory: PathBuf,
+    },
+    /// The first node cannot be made known.
+    #[error("the cluster's nodes cannot be made to know each other: {reason}")]
+    NotFounded {
+        /// Why.
+        reason: String,
+    },
     /// The user cannot be made.
     #[error("cannot make the user '{ADMIN}': {reason}")]
     NoAdmin {
@@ -55,6 +98,9 @@ pub(crate) struct Secure {
     directory: PathBuf,
     authority: Authority,
     names: Vec<String>,
+    /// For talking to other nodes.
+    node_tls: Arc<NodeTls>,
+    known: Arc<KnownNodes>,
 }
 
 /// What `logway.secure` means for settings that are not given.
@@ -94,22 +140,60 @@ fn with_protocol(listener: &str) -> String {
     if listener.contains("://") { listener.to_owned() } else { format!("SASL_SSL://{listener}") }
 }
 
-fn directory(log_dir: &Path) -> PathBuf {
+pub(crate) fn directory(log_dir: &Path) -> PathBuf {
     log_dir.join(DIRECTORY)
 }
 
 impl Secure {
-    /// Makes what is missing of the authority and the broker's certificate.
-    pub(crate) fn prepare(settings: &BrokerSettings) -> Result<Secure, SecureError> {
+    /// Makes what is missing of the authority and the node's certificates. A node with a join token gets the authority of the
+    /// cluster that admits it.
+    pub(crate) async fn prepare(settings: &BrokerSettings) -> Result<Secure, SecureError> {
         let directory = directory(&settings.log_dirs[0]);
+        if !Authority::is_in(&directory) {
+            join(settings, &directory).await?;
+        }
         let authority = Authority::open_or_create(&directory)?;
-        let secure = Secure { directory, authority, names: names(settings) };
+        if let Some(token) = token(settings)?
+            && token.authority != authority.digest()?
+        {
+            return Err(SecureError::OtherAuthority { directory });
+        }
+        let (node_file, _) = authority.renew_node(&directory)?;
+        let node_tls = Arc::new(NodeTls::load(&node_file, SystemTime::now())?);
+        let known = KnownNodes::new(read_nodes(&directory.join(NODES_FILE))?);
+        let secure = Secure { directory, authority, names: names(settings), node_tls, known };
         secure.renew()?;
         Ok(secure)
     }
 
-    fn renew(&self) -> Result<bool, AuthorityError> {
-        self.authority.renew(&self.directory.join(SERVER_FILE), &self.names)
+    fn renew(&self) -> Result<(), SecureError> {
+        self.authority.renew(&self.directory.join(SERVER_FILE), &self.names)?;
+        if let (_, true) = self.authority.renew_node(&self.directory)? {
+            self.node_tls.reload(SystemTime::now())?;
+        }
+        Ok(())
+    }
+
+    /// For the carrier of calls between nodes.
+    pub(crate) fn peer_tls(&self) -> PeerTls {
+        let admission = Arc::new(KnownByKey(Arc::clone(&self.known)));
+        PeerTls { tls: Arc::clone(&self.node_tls), admission }
+    }
+
+    /// For the node.
+    pub(crate) fn nodes(&self) -> SecureNodes {
+        let (key, certificate) = self.authority.to_pem();
+        SecureNodes { known: Arc::clone(&self.known), authority: AuthorityPem { key, certificate } }
+    }
+
+    /// Has the node known by its key, if it is the first one.
+    pub(crate) async fn found(&self, node: &Arc<Node>) -> Result<(), SecureError> {
+        if node.image().node_keys().next().is_some() {
+            return Ok(());
+        }
+        let key = node_key_digest(&self.directory)?;
+        let founded = node.found_node_keys(key, self.authority.digest()?).await;
+        founded.map_err(|failure| SecureError::NotFounded { reason: failure.message })
     }
 
     /// Replaces the certificate when it has little time left. Listeners notice that their file is another one.
@@ -117,7 +201,7 @@ impl Secure {
         loop {
             tokio::time::sleep(RENEWAL_INTERVAL).await;
             if let Err(error) = self.renew() {
-                tracing::error!(%error, "the certificate cannot be replaced");
+                tracing::error!(%error, "certificates cannot be replaced");
             }
         }
     }
@@ -185,6 +269,57 @@ impl Secure {
         write_secret(&self.directory.join("librdkafka.conf"), &of_librdkafka)?;
         write_secret(&self.directory.join(PROFILES_FILE), &profile)
     }
+}
+
+/// Has this node admitted by its join token, if it has one.
+async fn join(settings: &BrokerSettings, directory: &Path) -> Result<(), SecureError> {
+    let Some(token) = token(settings)? else {
+        return match settings.cluster.join.is_empty() {
+            true => Ok(()),
+            false => Err(SecureError::NoToken),
+        };
+    };
+    let given = &settings.cluster.join;
+    let of_nodes = given.iter().filter_map(|address| next_port(address));
+    let given = given.iter().cloned().chain(of_nodes);
+    let addresses: Vec<String> = token.addresses.iter().cloned().chain(given).collect();
+    let own = directory_to_join(settings).await?;
+    let admitted = be_admitted(&token, &addresses, own, node_key_digest(directory)?).await?;
+    let nodes = admitted.nodes.iter().map(|(directory, key)| format!("{directory} {key}\n"));
+    // Before the authority: where that is, a node is not admitted again.
+    write_secret(&directory.join(NODES_FILE), &nodes.collect::<String>())?;
+    Ok(Authority::adopt(directory, &admitted.authority_key, &admitted.authority)?)
+}
+
+/// The token that was given, itself or in a file.
+pub(crate) fn token(settings: &BrokerSettings) -> Result<Option<IssuedToken>, SecureError> {
+    let Some(given) = &settings.cluster.join_token else { return Ok(None) };
+    let text = match given.strip_prefix('@') {
+        Some(path) => read_file(Path::new(path))?,
+        None => given.clone(),
+    };
+    text.parse().map(Some).map_err(|_| SecureError::NotAToken)
+}
+
+/// What the cluster told of its nodes when it admitted this one.
+fn read_nodes(path: &Path) -> Result<Vec<(DirectoryId, Digest)>, SecureError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = read_file(path)?;
+    let node = |line: &str| {
+        let (directory, key) = line.split_once(' ')?;
+        Some((DirectoryId(directory.parse().ok()?), key.parse().ok()?))
+    };
+    text.lines().map(node).collect::<Option<_>>().ok_or_else(|| {
+        let reason = "it is not a list of nodes".to_owned();
+        AuthorityError::Unusable { path: path.to_owned(), reason }.into()
+    })
+}
+
+fn read_file(path: &Path) -> Result<String, SecureError> {
+    std::fs::read_to_string(path)
+        .map_err(|source| AuthorityError::File { path: path.to_owned(), source }.into())
 }
 
 async fn set_password(node: &Arc<Node>, password: &str) -> Result<(), SecureError> {

@@ -35,6 +35,7 @@ use crate::log::{self, AuditLog, LEVEL_VARIABLE, Logs};
 use crate::nodes::NodeListenError;
 use crate::notify::{self, notify};
 use crate::running::{BrokerError, RunningBroker};
+use crate::secure::SecureError;
 use crate::{COMMIT, VERSION, secure};
 
 /// Run a broker.
@@ -63,7 +64,7 @@ pub(crate) struct ServeArgs {
     tls_files: Option<String>,
     /// Sees to TLS, users and permissions: makes an authority, certificates, and a user 'admin' whose password and settings
     /// for clients are below DIR/secure; listeners are SASL_SSL
-    #[arg(long, conflicts_with_all = ["kafka_secure_listen", "tls_files", "join", "insecure"])]
+    #[arg(long, conflicts_with_all = ["kafka_secure_listen", "tls_files", "insecure"])]
     secure: bool,
     /// Where Kinesis clients connect, e.g. 127.0.0.1:4567; port 0 takes a free one [default: nowhere]
     #[arg(long, value_name = "ADDR")]
@@ -72,6 +73,10 @@ pub(crate) struct ServeArgs {
     /// without it, and only refuses those of another one
     #[arg(long, value_name = "ADDR")]
     join: Option<String>,
+    /// A token of 'logway cluster token create', or @FILE: with --secure, this node is admitted by it to the cluster that
+    /// has made it
+    #[arg(long, value_name = "TOKEN", requires = "secure")]
+    join_token: Option<String>,
     /// Where other nodes connect [default: the port after that of Kafka clients]
     #[arg(long, value_name = "ADDR")]
     node_listen: Option<String>,
@@ -161,6 +166,7 @@ fn settings_of(args: ServeArgs) -> anyhow::Result<BrokerSettings> {
         ("logway.secure", args.secure.then(|| "true".to_owned())),
         ("kinesis.listen", args.kinesis_listen),
         ("logway.join", args.join),
+        ("logway.join.token", args.join_token),
         ("logway.node.listen", args.node_listen),
         ("node.id", args.node_id.map(|id| id.to_string())),
         ("broker.rack", args.rack),
@@ -226,6 +232,16 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         ) => {
             return Some(
                 "listen on an address of this machine alone, or say --insecure where the network is yours",
+            );
+        }
+        Some(BrokerError::ListenForNodes(NodeListenError::NotSecure)) => {
+            return Some("say --secure, as when the node was made");
+        }
+        Some(BrokerError::Secure(
+            SecureError::NoToken | SecureError::NotAToken | SecureError::Admission(_),
+        )) => {
+            return Some(
+                "'logway cluster token create', with a profile of a node that is there, makes one for --join-token",
             );
         }
         Some(BrokerError::Secure(_)) => {

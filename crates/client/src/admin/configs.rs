@@ -88,6 +88,8 @@ const TOPICS_MAX: usize = 500;
 /// The operations of an incremental change (KIP-339).
 const SET: i8 = 0;
 const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+const SUBTRACT: i8 = 3;
 
 /// A setting and where its value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,6 +167,20 @@ pub enum ConfigChange {
         /// The setting.
         name: String,
         /// Its value.
+        value: String,
+    },
+    /// Adds an item to a setting that is a list.
+    Append {
+        /// The setting.
+        name: String,
+        /// The item.
+        value: String,
+    },
+    /// Takes one out of it.
+    Subtract {
+        /// The setting.
+        name: String,
+        /// The item.
         value: String,
     },
     /// Takes a setting's value away, so that it gets its default.
@@ -347,6 +363,10 @@ fn entry(config: &DescribeConfigsResourceResult) -> ConfigEntry {
 fn alterable(change: &ConfigChange) -> AlterableConfig {
     let (name, operation, value) = match change {
         ConfigChange::Set { name, value } => (name, SET, Some(WireString::copy_of(value))),
+        ConfigChange::Append { name, value } => (name, APPEND, Some(WireString::copy_of(value))),
+        ConfigChange::Subtract { name, value } => {
+            (name, SUBTRACT, Some(WireString::copy_of(value)))
+        }
         ConfigChange::Delete { name } => (name, DELETE, None),
     };
     AlterableConfig {

@@ -36,11 +36,12 @@ impl TestNode {
         let join = join.iter().map(|address| (*address).to_owned()).collect();
         let options = |clients| {
             Some(ClusterOptions {
-                carrier: Arc::new(TcpCarrier::new(listener)),
+                carrier: Arc::new(TcpCarrier::new(listener, None)),
                 host: None,
                 clients,
                 join,
                 find_nodes: Arc::new(|_| Box::pin(async { None })),
+                secure: None,
                 mutation: None,
             })
         };

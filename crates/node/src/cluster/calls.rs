@@ -25,6 +25,11 @@ impl CallHandler for Calls {
             Kind::Partition => {
                 Box::pin(async move { node.answer_for_leader(from.node?, &payload).await })
             }
+            Kind::Admission => Box::pin(async move { node.admit_node(&payload).await }),
+            Kind::NodeKey => {
+                let directory = node.directory_of_key(&payload);
+                Box::pin(async { directory })
+            }
             Kind::Heartbeat => {
                 let heartbeat = Heartbeat::decode(&payload);
                 let heartbeat = heartbeat.filter(|it| from.node == Some(it.broker));

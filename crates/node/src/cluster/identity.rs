@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use logway_log::checkpoint::known_dirs::KNOWN_DIRS_FILE;
 use logway_log::checkpoint::{MetaProperties, joining};
-use logway_log::fs::Fs;
+use logway_log::fs::{Fs, RealFs};
 use logway_log::{LogError, random_uuid};
 use logway_metadata::record::{Endpoint, Listener};
 use logway_metadata::settings::{BrokerSettings, NODE_ID_SETTING};
@@ -68,7 +68,7 @@ impl Identified {
         settings: Arc<BrokerSettings>,
         options: ClusterOptions,
     ) -> Result<Identified, NodeError> {
-        let ClusterOptions { carrier, host, clients, join, find_nodes, mutation } = options;
+        let ClusterOptions { carrier, host, clients, join, find_nodes, secure, mutation } = options;
         let bound = carrier.address();
         let root =
             std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
@@ -128,7 +128,7 @@ impl Identified {
             }
         };
         let client_listeners = client_listeners(&settings, clients, &address);
-        let cluster = Cluster::new(carrier, address, client_listeners, mutation);
+        let cluster = Cluster::new(carrier, address, client_listeners, secure, mutation);
         Ok(Identified { settings, cluster: Some(cluster), joined, start })
     }
 }
@@ -148,8 +148,24 @@ impl Cluster {
 
     /// From now on other nodes are answered.
     pub(crate) fn answer_calls(&self, node: &Arc<crate::Node>) {
+        if let Some(secure) = &self.secure {
+            secure.known.follow(Arc::downgrade(node));
+        }
         self.carrier.serve(Arc::new(super::calls::Calls(Arc::downgrade(node))));
     }
+}
+
+/// The directory by which a node asks to be admitted. It is written down before: a node that is killed asks again as the
+/// same one.
+pub async fn directory_to_join(settings: &BrokerSettings) -> Result<DirectoryId, NodeError> {
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let root = std::path::absolute(&settings.log_dirs[0]).unwrap_or(settings.log_dirs[0].clone());
+    let known = Known::read(&fs, root.clone(), settings).await?;
+    let directory = known.directory();
+    if let Known::New(_) = known {
+        off_thread(move || joining::write(&*fs, &root, directory)).await?;
+    }
+    Ok(directory)
 }
 
 /// What the first log directory says of its owner.

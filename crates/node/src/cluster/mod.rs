@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`identity`] | who this node is, before its directories are opened: known, new, or admitted by a cluster |
+//! | [`admission`] | who is believed to be a node, where nodes talk by TLS, and how one is admitted |
 //! | [`seeds`] | the addresses that it was told to join: which cluster is there |
 //! | [`calls`] | what other nodes ask of this one |
 //! | [`session`] | this broker's life: it starts, says that it lives, and leaves |
@@ -12,6 +13,7 @@
 //!
 //! A node that was not told to listen for others has none of it: it is alone and stays so.
 
+mod admission;
 mod calls;
 mod controller;
 mod heartbeat;
@@ -33,10 +35,11 @@ use logway_peers::Carrier;
 use tokio::sync::{Notify, watch};
 
 use crate::replication::FetchSessions;
+pub use admission::{AdmissionError, Admitted, AuthorityPem, KnownByKey, KnownNodes, be_admitted};
 use controller::Controller;
 pub(crate) use controller::look_after_brokers;
-pub use identity::way_out;
 pub(crate) use identity::{Identified, Joined, forget_joining};
+pub use identity::{directory_to_join, way_out};
 #[doc(hidden)]
 pub use mutation::Mutation;
 pub use seeds::WrongCluster;
@@ -60,9 +63,19 @@ pub struct ClusterOptions {
     pub join: Vec<String>,
     /// Looks behind an address for clients.
     pub find_nodes: FindNodes,
+    /// What the carrier's TLS needs; `None` where nodes talk in the clear.
+    pub secure: Option<SecureNodes>,
     /// A rule that this node breaks, to see whether a simulation notices.
     #[doc(hidden)]
     pub mutation: Option<Mutation>,
+}
+
+/// What TLS between nodes needs.
+pub struct SecureNodes {
+    /// Who is believed to be a node. The carrier asks it, too.
+    pub known: Arc<KnownNodes>,
+    /// For those that are admitted.
+    pub authority: AuthorityPem,
 }
 
 /// A listener for clients that is bound: what they are told, where no address is configured.
@@ -94,6 +107,8 @@ pub(crate) struct Cluster {
     pub(crate) isr_due: Arc<Notify>,
     /// What this leader's followers have told.
     pub(crate) fetch_sessions: FetchSessions,
+    /// `None` where nodes talk in the clear.
+    secure: Option<SecureNodes>,
     mutation: Option<Mutation>,
 }
 
@@ -102,6 +117,7 @@ impl Cluster {
         carrier: Arc<dyn Carrier>,
         address: Endpoint,
         client_listeners: Vec<Listener>,
+        secure: Option<SecureNodes>,
         mutation: Option<Mutation>,
     ) -> Cluster {
         Cluster {
@@ -114,6 +130,7 @@ impl Cluster {
             controller: Controller::default(),
             isr_due: Arc::default(),
             fetch_sessions: FetchSessions::default(),
+            secure,
             mutation,
         }
     }
@@ -121,6 +138,11 @@ impl Cluster {
     /// The rule that the quorum breaks.
     pub(crate) fn quorum_mutation(&self) -> Option<logway_quorum::Mutation> {
         self.mutation.and_then(Mutation::of_quorum)
+    }
+
+    /// Whether the cluster has told of any nodes, if nodes have to be known.
+    pub(crate) fn knows_nodes(&self) -> Option<bool> {
+        self.secure.as_ref().map(|secure| !secure.known.is_empty())
     }
 
     /// The epoch of this life, once it has begun.

@@ -235,7 +235,7 @@ mod tests {
     async fn node(cluster: Option<ClusterId>) -> (PeerServer, String) {
         let listener = PeerListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.address().to_string();
-        let server = PeerServer::start(listener);
+        let server = PeerServer::start(listener, None);
         if let Some(cluster) = cluster {
             server.belongs_to(cluster);
         }
@@ -248,7 +248,7 @@ mod tests {
         let behind = behind.map(owned);
         let listener = PeerListener::bind("127.0.0.1:0").await.expect("a free port");
         Seeds {
-            carrier: Arc::new(TcpCarrier::new(listener)),
+            carrier: Arc::new(TcpCarrier::new(listener, None)),
             addresses: owned(addresses),
             find_nodes: Arc::new(move |_| {
                 let behind = behind.clone();

@@ -61,7 +61,9 @@ impl Deletions {
 fn deleted(change: &ConfigChange) -> Option<&str> {
     match change {
         ConfigChange::Delete { name } => Some(name),
-        ConfigChange::Set { .. } => None,
+        ConfigChange::Set { .. } | ConfigChange::Append { .. } | ConfigChange::Subtract { .. } => {
+            None
+        }
     }
 }
 

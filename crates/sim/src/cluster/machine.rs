@@ -135,6 +135,7 @@ impl Machine {
             }],
             join: seeds.map(|seed| address_of(seed).to_string()).collect(),
             find_nodes: Arc::new(|_| Box::pin(async { None })),
+            secure: None,
             mutation: surroundings.mutation,
         };
         let settings = settings(number, surroundings.inline_appends)?;

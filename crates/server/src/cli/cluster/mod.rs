@@ -5,6 +5,7 @@ mod info;
 mod safe_to_stop;
 mod state;
 mod status;
+mod token;
 
 use clap::Subcommand;
 
@@ -18,6 +19,9 @@ pub(super) enum ClusterCommand {
     Info(info::InfoArgs),
     Status(status::StatusArgs),
     Health(health::HealthArgs),
+    /// Create, list and revoke join tokens, by which nodes are admitted to a secure cluster
+    #[command(subcommand)]
+    Token(token::TokenCommand),
 }
 
 /// What the commands print as JSON.
@@ -26,6 +30,9 @@ pub(super) fn shapes() -> Vec<Shape> {
         Shape::document::<info::Info>("cluster info"),
         Shape::document::<status::Status>("cluster status"),
         Shape::document::<health::Health>("cluster health"),
+        Shape::document::<Vec<token::Row>>("cluster token list"),
+        Shape::document::<token::Row>("cluster token create"),
+        Shape::document::<token::Revoked>("cluster token revoke"),
     ]
 }
 
@@ -35,5 +42,6 @@ pub(super) async fn run(command: ClusterCommand, global: &GlobalArgs) -> Result<
         ClusterCommand::Info(args) => info::run(args, global).await,
         ClusterCommand::Status(args) => status::run(args, global).await,
         ClusterCommand::Health(args) => health::run(args, global).await,
+        ClusterCommand::Token(command) => token::run(command, global).await,
     }
 }

@@ -105,7 +105,9 @@ async fn alter(
         (false, false) => "unchanged",
         (false, true) => {
             let set = changes.iter().filter_map(|change| match change {
-                ConfigChange::Set { name, .. } => Some(name.as_str()),
+                ConfigChange::Set { name, .. }
+                | ConfigChange::Append { name, .. }
+                | ConfigChange::Subtract { name, .. } => Some(name.as_str()),
                 ConfigChange::Delete { .. } => None,
             });
             warn_without_effect(&client, &resource, set).await;
