@@ -4,6 +4,9 @@ use super::nearest::nearest;
 use super::value::{LOG_LEVELS, Value};
 use crate::error::{MetadataError, excerpt};
 
+/// Stands where a value is not shown.
+pub(super) const HIDDEN: &str = "[hidden]";
+
 /// One row of a table: all there is to know about a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
@@ -130,6 +133,8 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// Any text.
     Text,
+    /// Any text that is never shown again.
+    Password,
     /// Any texts, separated by commas.
     Texts,
     /// `name=pattern`, separated by commas: whom a subscription to metrics selects.
@@ -177,6 +182,7 @@ impl Kind {
             Kind::Int { .. } => "int",
             Kind::Long { .. } => "long",
             Kind::Double { .. } => "double",
+            Kind::Password => "password",
             Kind::Word(_) | Kind::Text | Kind::Address | Kind::AddressLimits | Kind::Protocols => {
                 "string"
             }
@@ -200,6 +206,7 @@ impl Kind {
             "int" => 3,
             "long" => 5,
             "double" => 6,
+            "password" => 9,
             _ => 7,
         }
     }
@@ -218,7 +225,7 @@ impl Kind {
             Kind::Double { min, max } => range(min, (max < f64::MAX).then_some(max)),
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Words(words) => format!("any of {}", words.join(", ")),
-            Kind::Text => "a text".to_owned(),
+            Kind::Text | Kind::Password => "a text".to_owned(),
             Kind::Texts => "a list of texts".to_owned(),
             Kind::ClientMatches => "a list of name=pattern".to_owned(),
             Kind::LogLevels => format!(
@@ -267,9 +274,15 @@ impl Setting {
         self.default.map(parse)
     }
 
+    /// Whether its value must not be shown.
+    pub fn is_secret(&self) -> bool {
+        self.kind == Kind::Password
+    }
+
     /// The error that says why a value is not allowed.
     pub(crate) fn invalid(&self, value: &str, reason: String) -> MetadataError {
-        MetadataError::InvalidSetting { name: self.name, value: excerpt(value), reason }
+        let value = if self.is_secret() { HIDDEN.to_owned() } else { excerpt(value) };
+        MetadataError::InvalidSetting { name: self.name, value, reason }
     }
 }
 

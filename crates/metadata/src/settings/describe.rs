@@ -26,7 +26,7 @@ pub struct ConfigEntry {
     pub source: ConfigSource,
     /// Whether it can be changed only with a restart.
     pub read_only: bool,
-    /// Whether the value must not be shown; no setting is a secret yet.
+    /// Whether the value must not be shown: then neither it nor its synonyms have one.
     pub sensitive: bool,
     /// The type's number on the wire.
     pub type_code: i8,
@@ -109,14 +109,18 @@ fn describe_own(
 fn entry(
     setting: &'static Setting,
     value: Option<String>,
-    synonyms: Vec<ConfigSynonym>,
+    mut synonyms: Vec<ConfigSynonym>,
 ) -> ConfigEntry {
+    let sensitive = setting.is_secret();
+    if sensitive {
+        synonyms.iter_mut().for_each(|place| place.value.clear());
+    }
     ConfigEntry {
         name: setting.name,
-        value,
+        value: value.filter(|_| !sensitive),
         source: synonyms.first().map_or(ConfigSource::DefaultConfig, |place| place.source),
         read_only: setting.update == Update::Restart,
-        sensitive: false,
+        sensitive,
         type_code: setting.kind.type_code(),
         documentation: documentation(setting),
         synonyms,

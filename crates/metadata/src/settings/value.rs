@@ -54,11 +54,11 @@ impl Value {
             Kind::Address => parse_address(text).map(|address| Value::Text(address.to_string())),
             Kind::Listeners => named_addresses(text, |_| true),
             Kind::Reachable => named_addresses(text, is_reachable).filter(have_names_of_their_own),
-            Kind::Text if text.len() > LIST_MAX_BYTES => {
+            Kind::Text | Kind::Password if text.len() > LIST_MAX_BYTES => {
                 return Err(format!("it must be no longer than {LIST_MAX_BYTES} bytes"));
             }
             // What is said of each protocol is checked with the listeners.
-            Kind::Text | Kind::Protocols => Some(Value::Text(text.to_owned())),
+            Kind::Text | Kind::Password | Kind::Protocols => Some(Value::Text(text.to_owned())),
             Kind::Words(words) => {
                 checked_list(text, |item| words.contains(&item).then(|| item.to_owned()))
             }
