@@ -2,6 +2,7 @@
 
 mod acls;
 mod client_quotas;
+mod delegation_tokens;
 mod difference;
 mod stream;
 mod topic;
@@ -16,6 +17,7 @@ use rpds::RedBlackTreeMapSync;
 
 pub use acls::{AclVerdict, Acls};
 pub use client_quotas::{ApplicableQuota, ClientQuotas, QuotaLimits, QuotaSharers};
+pub use delegation_tokens::DelegationTokens;
 pub use difference::TopicsDifference;
 pub use stream::{Intake, StreamImage};
 pub use topic::{PartitionImage, TopicImage, is_internal};
@@ -53,6 +55,7 @@ pub struct MetadataImage {
     client_quotas: ClientQuotas,
     users: Users,
     acls: Acls,
+    delegation_tokens: DelegationTokens,
     next_producer_id: ProducerId,
     /// What all streams share.
     streams: Option<Arc<StreamsRecord>>,
@@ -73,6 +76,7 @@ impl Default for MetadataImage {
             client_quotas: ClientQuotas::default(),
             users: Users::default(),
             acls: Acls::default(),
+            delegation_tokens: DelegationTokens::default(),
             next_producer_id: ProducerId(0),
             streams: None,
             partition_count: 0,
@@ -111,6 +115,7 @@ impl MetadataImage {
         self.client_quotas.push_records(&mut records);
         self.users.push_records(&mut records);
         self.acls.push_records(&mut records);
+        self.delegation_tokens.push_records(&mut records);
         records.extend(self.streams().map(|streams| MetadataRecord::Streams(streams.clone())));
         for topic in self.topics() {
             topic.push_records(&mut records);
@@ -236,6 +241,11 @@ impl MetadataImage {
         &self.acls
     }
 
+    /// What programs can log in with in the place of a user's password.
+    pub fn delegation_tokens(&self) -> &DelegationTokens {
+        &self.delegation_tokens
+    }
+
     /// The first producer id that was never given out.
     pub fn next_producer_id(&self) -> ProducerId {
         self.next_producer_id
@@ -298,6 +308,14 @@ impl MetadataImage {
             }
             MetadataRecord::Acl(record) => {
                 self.acls.set(record);
+                Ok(())
+            }
+            MetadataRecord::DelegationToken(record) => {
+                self.delegation_tokens.set(record);
+                Ok(())
+            }
+            MetadataRecord::RemoveDelegationToken(record) => {
+                self.delegation_tokens.remove(&record.id);
                 Ok(())
             }
             MetadataRecord::Stream(record) => self.set_stream(record),

@@ -4,12 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AllocateProducerIds, AlterClientQuotas, AlterConfigs, AlterPartition, AlterScramCredentials,
-    AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ControllerError,
-    CreateAcls, CreatePartitions, CreateStream, CreateTopics, CreatedTopic, DeleteAcls,
-    DeleteTopics, DeletedTopic, ElectLeaders, EndShards, FinalizeMetadataLevel,
-    IncrementalAlterConfigs, ProducerIdBlock, RegisterBroker, Reshard, SetBrokerState, StartBroker,
+    AlteredPartition, AssignReplicasToDirs, ChangeStream, ChangeStreamsAccount, ChangedToken,
+    ControllerError, CreateAcls, CreateDelegationToken, CreatePartitions, CreateStream,
+    CreateTopics, CreatedTopic, DeleteAcls, DeleteTopics, DeletedTopic, ElectLeaders, EndShards,
+    ExpireDelegationToken, FinalizeMetadataLevel, IncrementalAlterConfigs, ProducerIdBlock,
+    RegisterBroker, RemoveExpiredTokens, RenewDelegationToken, Reshard, SetBrokerState,
+    StartBroker,
 };
 use crate::acl::Acl;
+use crate::delegation_token::DelegationToken;
 use crate::image::MetadataImage;
 use crate::record::{BrokerEpoch, MetadataRecord};
 use crate::settings::BrokerSettings;
@@ -122,6 +125,14 @@ controller_commands! {
     CreateAcls;
     /// Removes some.
     DeleteAcls;
+    /// Makes a delegation token.
+    CreateDelegationToken;
+    /// Lets one live on.
+    RenewDelegationToken;
+    /// Ends one.
+    ExpireDelegationToken;
+    /// Removes those whose time is over.
+    RemoveExpiredTokens;
     /// Makes a stream.
     CreateStream;
     /// Changes a stream, but for its shards.
@@ -182,6 +193,10 @@ controller_replies! {
     Altered(Results<AlteredPartition>);
     /// The entries of access control lists that were removed, by filter.
     AclsDeleted(Results<Vec<Acl>>);
+    /// A delegation token that was made.
+    TokenCreated(DelegationToken);
+    /// A delegation token whose end was moved.
+    TokenChanged(ChangedToken);
     /// Producer ids of the asker's own.
     ProducerIds(ProducerIdBlock);
 }
