@@ -41,14 +41,14 @@ impl DelegationToken {
         self.owner == user || self.renewers.iter().any(|renewer| renewer == user)
     }
 
-    /// Whether a user has to do with it, and so may always learn of it.
-    pub fn concerns(&self, user: &str) -> bool {
-        self.requester == user || self.may_be_changed_by(user)
+    /// The users who have to do with it, and so may always learn of it.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        let asked = [&self.owner, &self.requester].into_iter();
+        asked.chain(&self.renewers).map(String::as_str)
     }
 
-    /// What its names take together, in bytes.
+    /// What the names in it take together, in bytes.
     pub fn names_bytes(&self) -> usize {
-        let renewers: usize = self.renewers.iter().map(String::len).sum();
-        self.owner.len() + self.requester.len() + renewers
+        self.users().map(str::len).sum()
     }
 }
