@@ -31,6 +31,19 @@ pub(super) fn parse(text: &str, now: TimestampMs) -> Result<TimestampMs, String>
     })
 }
 
+/// Reads how long something is, as `1d12h`, `90m` or `500ms`; not nothing.
+///
+/// # Errors
+///
+/// What is wrong, for the user.
+pub(super) fn parse_period_ms(text: &str) -> Result<i64, String> {
+    age_ms(text).filter(|ms| *ms > 0).ok_or_else(|| {
+        format!(
+            "'{text}' is no period: use counts with units, the largest first, like 1d12h or 90m"
+        )
+    })
+}
+
 /// Reads counts with their units, the largest unit first: `1d12h`, `90m`, `500ms`.
 fn age_ms(text: &str) -> Option<i64> {
     const UNITS: [(&str, i64); 5] =
