@@ -176,6 +176,14 @@ mod tests {
     }
 
     #[test]
+    fn a_period_has_units_and_is_not_nothing() {
+        assert_eq!(parse_period_ms("1d2h3m4s5ms"), Ok(93_784_005));
+        for text in ["", "0s", "5", "-5s", "1m1h", "99999999999999999999d"] {
+            assert!(parse_period_ms(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_time_ago_is_counted_from_now() {
         for (text, expected_ms) in [
             ("-1h", 3_600_000),
